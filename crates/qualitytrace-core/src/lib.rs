@@ -1,0 +1,10 @@
+//! What a trace test means.
+//!
+//! Everything here is a decision: facts come in as arguments (the time included), a value comes out.
+//! Nothing here does IO, reads a clock or is `async`, so nothing here can hang or depend on the machine.
+
+pub mod id;
+pub mod names;
+pub mod time;
+pub mod trace;
+pub mod value;

@@ -1,0 +1,10 @@
+//! Spans, and the tree that they form.
+//!
+//! Spans arrive in any order, twice, or not at all. [`Trace::assemble`] gives the same tree for the same set of spans
+//! whatever their order; nothing that arrived is lost, and whatever was odd about it is noted.
+
+mod span;
+mod tree;
+
+pub use span::{Attributes, Dropped, Event, Link, Resource, Scope, Span, SpanKind, Status, StatusCode};
+pub use tree::{Note, Trace};

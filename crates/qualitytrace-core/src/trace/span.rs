@@ -1,0 +1,240 @@
+//! One span, with everything that OTLP says about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::id::{SpanId, TraceId};
+use crate::time::Timestamp;
+use crate::value::Value;
+
+/// One operation of one service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Span {
+    /// Names the span inside its trace. `None` when it was sent without one.
+    pub id: Option<SpanId>,
+    /// The span that caused this one; `None` for a root.
+    pub parent: Option<SpanId>,
+    /// What was done.
+    pub name: Arc<str>,
+    /// The side of a call that this span stands for.
+    pub kind: SpanKind,
+    /// When it began.
+    pub start: Timestamp,
+    /// When it ended; `None` while it is still running.
+    pub end: Option<Timestamp>,
+    /// How it went; `None` when the sender did not say.
+    pub status: Option<Status>,
+    /// The span's own attributes.
+    pub attributes: Attributes,
+    /// What happened during it.
+    pub events: Vec<Event>,
+    /// Other spans that it belongs to.
+    pub links: Vec<Link>,
+    /// The process that sent it.
+    pub resource: Arc<Resource>,
+    /// The library that recorded it.
+    pub scope: Arc<Scope>,
+    /// W3C `tracestate`, as sent.
+    pub trace_state: Arc<str>,
+    /// W3C trace flags and OTLP's own bits above them.
+    pub flags: u32,
+    /// What the sender itself had to leave out.
+    pub dropped: Dropped,
+}
+
+impl Span {
+    /// The time it took; zero while it is still running or when it ends before it begins.
+    pub fn duration(&self) -> Duration {
+        self.end.map_or(Duration::ZERO, |end| end.since(self.start))
+    }
+
+    /// `service.name` of the process that sent it; empty when that process did not say.
+    pub fn service(&self) -> &str {
+        match self.resource.attributes.get("service.name") {
+            Some(Value::String(name)) => name,
+            _ => "",
+        }
+    }
+
+    /// The attribute of this name: the span's own, else the scope's, else the resource's.
+    pub fn attribute(&self, name: &str) -> Option<&Value> {
+        self.attributes
+            .get(name)
+            .or_else(|| self.scope.attributes.get(name))
+            .or_else(|| self.resource.attributes.get(name))
+    }
+}
+
+/// The side of a call that a span stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum SpanKind {
+    /// The sender did not say.
+    #[default]
+    Unspecified,
+    /// Work inside one service.
+    Internal,
+    /// Answers a call.
+    Server,
+    /// Makes a call.
+    Client,
+    /// Sends a message.
+    Producer,
+    /// Handles a message.
+    Consumer,
+}
+
+impl SpanKind {
+    /// The word that users write.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unspecified => "unspecified",
+            Self::Internal => "internal",
+            Self::Server => "server",
+            Self::Client => "client",
+            Self::Producer => "producer",
+            Self::Consumer => "consumer",
+        }
+    }
+}
+
+/// How a span went.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Good, bad, or left open.
+    pub code: StatusCode,
+    /// The sender's words; empty when there are none.
+    pub message: Arc<str>,
+}
+
+/// Good, bad, or left open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum StatusCode {
+    /// Left open.
+    #[default]
+    Unset,
+    /// Declared good.
+    Ok,
+    /// Declared bad.
+    Error,
+}
+
+/// Something that happened during a span.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// When.
+    pub time: Timestamp,
+    /// What.
+    pub name: Arc<str>,
+    /// Details.
+    pub attributes: Attributes,
+    /// How many attributes the sender left out.
+    pub dropped_attributes: u32,
+}
+
+/// Another span that a span belongs to, in this trace or another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// The other span's trace.
+    pub trace: Option<TraceId>,
+    /// The other span.
+    pub span: Option<SpanId>,
+    /// W3C `tracestate` of the link, as sent.
+    pub trace_state: Arc<str>,
+    /// Details.
+    pub attributes: Attributes,
+    /// How many attributes the sender left out.
+    pub dropped_attributes: u32,
+    /// W3C trace flags of the link.
+    pub flags: u32,
+}
+
+/// The process that sent a span.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Resource {
+    /// Who and where it is.
+    pub attributes: Attributes,
+    /// How many attributes the sender left out.
+    pub dropped_attributes: u32,
+    /// The semantic-convention version it claims to follow.
+    pub schema_url: Arc<str>,
+}
+
+/// The library that recorded a span.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Scope {
+    /// The library's name.
+    pub name: Arc<str>,
+    /// The library's version.
+    pub version: Arc<str>,
+    /// Details.
+    pub attributes: Attributes,
+    /// How many attributes the sender left out.
+    pub dropped_attributes: u32,
+    /// The semantic-convention version it claims to follow.
+    pub schema_url: Arc<str>,
+}
+
+/// What the sender had to leave out of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Dropped {
+    /// Attributes left out.
+    pub attributes: u32,
+    /// Events left out.
+    pub events: u32,
+    /// Links left out.
+    pub links: u32,
+}
+
+/// Named values, kept sorted by name: one value a name, the last one given wins.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Attributes(Vec<(Arc<str>, Value)>);
+
+impl Attributes {
+    /// The value of this name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.position(name).ok().map(|at| &self.0[at].1)
+    }
+
+    /// Sets the value of this name.
+    pub fn set(&mut self, name: impl Into<Arc<str>>, value: impl Into<Value>) {
+        let (name, value) = (name.into(), value.into());
+        match self.position(&name) {
+            Ok(at) => self.0[at].1 = value,
+            Err(at) => self.0.insert(at, (name, value)),
+        }
+    }
+
+    /// Names and values, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| (**known).cmp(name))
+    }
+}
+
+impl<N: Into<Arc<str>>> FromIterator<(N, Value)> for Attributes {
+    fn from_iter<T: IntoIterator<Item = (N, Value)>>(pairs: T) -> Self {
+        let mut pairs: Vec<(Arc<str>, Value)> = pairs
+            .into_iter()
+            .map(|(name, value)| (name.into(), value))
+            .collect();
+        // A stable sort keeps equal names in the order given, so the last of them is the one to keep.
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        pairs.reverse();
+        pairs.dedup_by(|next, kept| next.0 == kept.0);
+        pairs.reverse();
+        Self(pairs)
+    }
+}

@@ -1,0 +1,317 @@
+//! From a heap of spans to a tree.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::span::Span;
+use crate::id::{SpanId, TraceId};
+
+/// The spans of one trace as a forest, in pre-order: parents before children, siblings by start time.
+///
+/// A span is addressed by its position. Its descendants are the positions right after it, which makes "below" a range.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    id: TraceId,
+    spans: Vec<Span>,
+    parents: Vec<Option<usize>>,
+    ends: Vec<usize>,
+    notes: Vec<Note>,
+}
+
+/// Something odd about the spans that the tree had to deal with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// The span names a parent that did not arrive; it stands as a root.
+    MissingParent {
+        /// The orphan.
+        span: Option<SpanId>,
+        /// The parent that it names.
+        parent: SpanId,
+    },
+    /// The span was sent without an id; it stands as a leaf.
+    NoId {
+        /// Its name.
+        name: String,
+    },
+    /// The span is, through its parents, its own ancestor; the circle was cut here.
+    Cycle {
+        /// Where the circle was cut.
+        span: Option<SpanId>,
+    },
+}
+
+impl Trace {
+    /// Builds the tree. A span that was delivered twice counts once: the later copy in `spans` wins.
+    pub fn assemble(id: TraceId, spans: impl IntoIterator<Item = Span>) -> Self {
+        Self::build(id, spans, None)
+    }
+
+    /// The trace with `trigger` as its one root: every other root becomes its child.
+    ///
+    /// A span with the trigger's id that arrived from outside gives way to `trigger`, which knows the answer.
+    #[must_use]
+    pub fn with_trigger(self, trigger: Span) -> Self {
+        let root = trigger.id;
+        Self::build(self.id, self.spans.into_iter().chain([trigger]), root)
+    }
+
+    fn build(id: TraceId, spans: impl IntoIterator<Item = Span>, root: Option<SpanId>) -> Self {
+        let (spans, by_id) = deduplicate(spans);
+        let mut notes = Vec::new();
+        let mut parents = find_parents(&spans, &by_id, &mut notes);
+        cut_cycles(&spans, &mut parents, &mut notes);
+        if let Some(root) = root.and_then(|root| by_id.get(&root)) {
+            parents[*root] = None;
+            for (at, parent) in parents.iter_mut().enumerate() {
+                if at != *root && parent.is_none() {
+                    *parent = Some(*root);
+                }
+            }
+        }
+        let order = pre_order(&spans, &parents);
+        let mut new_position = vec![0; spans.len()];
+        for (new, old) in order.iter().enumerate() {
+            new_position[*old] = new;
+        }
+        let parents: Vec<_> = order
+            .iter()
+            .map(|old| parents[*old].map(|parent| new_position[parent]))
+            .collect();
+        let ends = subtree_ends(&parents);
+        let mut slots: Vec<Option<Span>> = spans.into_iter().map(Some).collect();
+        let spans = order.iter().filter_map(|old| slots[*old].take()).collect();
+        Self {
+            id,
+            spans,
+            parents,
+            ends,
+            notes,
+        }
+    }
+
+    /// Names the trace.
+    pub fn id(&self) -> TraceId {
+        self.id
+    }
+
+    /// Every span, in pre-order.
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// The span at this position.
+    pub fn span(&self, at: usize) -> &Span {
+        &self.spans[at]
+    }
+
+    /// The position of the span with this id.
+    pub fn position(&self, id: SpanId) -> Option<usize> {
+        self.spans.iter().position(|span| span.id == Some(id))
+    }
+
+    /// The position of the parent in the tree; `None` for a root.
+    pub fn parent(&self, at: usize) -> Option<usize> {
+        self.parents[at]
+    }
+
+    /// The positions of all spans below `at`, itself not included.
+    pub fn descendants(&self, at: usize) -> Range<usize> {
+        at + 1..self.ends[at]
+    }
+
+    /// The positions of the direct children of `at`, by start time.
+    pub fn children(&self, at: usize) -> impl Iterator<Item = usize> {
+        siblings(&self.ends, at + 1, self.ends[at])
+    }
+
+    /// The positions of the spans without a parent in the tree, by start time.
+    pub fn roots(&self) -> impl Iterator<Item = usize> {
+        siblings(&self.ends, 0, self.spans.len())
+    }
+
+    /// How far below its root the span at `at` stands; a root stands at 0.
+    pub fn depth(&self, at: usize) -> usize {
+        std::iter::successors(self.parents[at], |parent| self.parents[*parent]).count()
+    }
+
+    /// What was odd about the spans.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+}
+
+fn siblings(ends: &[usize], first: usize, end: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(first), |at| ends.get(*at).copied()).take_while(move |at| *at < end)
+}
+
+fn deduplicate(spans: impl IntoIterator<Item = Span>) -> (Vec<Span>, HashMap<SpanId, usize>) {
+    let mut kept: Vec<Span> = Vec::new();
+    let mut by_id = HashMap::new();
+    for span in spans {
+        match span.id.and_then(|id| by_id.get(&id).copied()) {
+            Some(at) => kept[at] = span,
+            None => {
+                if let Some(id) = span.id {
+                    by_id.insert(id, kept.len());
+                }
+                kept.push(span);
+            }
+        }
+    }
+    (kept, by_id)
+}
+
+fn find_parents(spans: &[Span], by_id: &HashMap<SpanId, usize>, notes: &mut Vec<Note>) -> Vec<Option<usize>> {
+    spans
+        .iter()
+        .map(|span| {
+            if span.id.is_none() {
+                notes.push(Note::NoId {
+                    name: span.name.to_string(),
+                });
+            }
+            let named = span.parent?;
+            let found = by_id.get(&named).copied();
+            if found.is_none() {
+                notes.push(Note::MissingParent {
+                    span: span.id,
+                    parent: named,
+                });
+            }
+            found
+        })
+        .collect()
+}
+
+/// Makes every chain of parents end: in each circle, the earliest span becomes a root.
+fn cut_cycles(spans: &[Span], parents: &mut [Option<usize>], notes: &mut Vec<Note>) {
+    const NEW: u32 = 0;
+    let mut visit = vec![NEW; spans.len()];
+    for start in 0..spans.len() {
+        let round = u32::try_from(start).unwrap_or(u32::MAX - 1) + 1;
+        let mut at = Some(start);
+        while let Some(here) = at.filter(|here| visit[*here] == NEW) {
+            visit[here] = round;
+            at = parents[here];
+        }
+        let Some(entry) = at.filter(|here| visit[*here] == round) else {
+            continue;
+        };
+        let circle = std::iter::successors(Some(entry), |here| parents[*here].filter(|next| *next != entry));
+        if let Some(cut) = circle.min_by_key(|here| (spans[*here].start, spans[*here].id)) {
+            notes.push(Note::Cycle { span: spans[cut].id });
+            parents[cut] = None;
+        }
+    }
+}
+
+fn pre_order(spans: &[Span], parents: &[Option<usize>]) -> Vec<usize> {
+    let mut by_start: Vec<usize> = (0..spans.len()).collect();
+    // Name and id break ties, so that the order does not depend on the order of arrival.
+    by_start.sort_by(|a, b| {
+        let key = |at: usize| (spans[at].start, spans[at].id, &spans[at].name);
+        key(*a).cmp(&key(*b))
+    });
+    let mut children = vec![Vec::new(); spans.len()];
+    let mut stack = Vec::new();
+    for at in by_start.into_iter().rev() {
+        match parents[at] {
+            Some(parent) => children[parent].push(at),
+            None => stack.push(at),
+        }
+    }
+    let mut order = Vec::with_capacity(spans.len());
+    while let Some(at) = stack.pop() {
+        order.push(at);
+        stack.append(&mut children[at]);
+    }
+    order
+}
+
+/// Where each span's descendants end, given the parents in pre-order.
+fn subtree_ends(parents: &[Option<usize>]) -> Vec<usize> {
+    let mut ends: Vec<usize> = (1..=parents.len()).collect();
+    for at in (0..parents.len()).rev() {
+        if let Some(parent) = parents[at] {
+            ends[parent] = ends[parent].max(ends[at]);
+        }
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::time::Timestamp;
+    use crate::trace::{Attributes, Dropped, Resource, Scope, SpanKind};
+
+    fn span(id: u8, parent: u8, start: u64) -> Span {
+        Span {
+            id: SpanId::from_slice(&[0, 0, 0, 0, 0, 0, 0, id]),
+            parent: SpanId::from_slice(&[0, 0, 0, 0, 0, 0, 0, parent]),
+            name: format!("s{id}").into(),
+            kind: SpanKind::Internal,
+            start: Timestamp::from_nanos(start),
+            end: None,
+            status: None,
+            attributes: Attributes::default(),
+            events: vec![],
+            links: vec![],
+            resource: Arc::new(Resource::default()),
+            scope: Arc::new(Scope::default()),
+            trace_state: "".into(),
+            flags: 0,
+            dropped: Dropped::default(),
+        }
+    }
+
+    fn tree(trace: &Trace) -> String {
+        (0..trace.spans().len())
+            .map(|at| format!("{}{}", "-".repeat(trace.depth(at)), trace.span(at).name))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    fn check(spans: &[(u8, u8, u64)], expected: &str) {
+        let id = TraceId::from_bytes([1; 16]).unwrap();
+        let spans: Vec<Span> = spans
+            .iter()
+            .map(|(id, parent, start)| span(*id, *parent, *start))
+            .collect();
+        assert_eq!(tree(&Trace::assemble(id, spans.clone())), expected);
+        assert_eq!(
+            tree(&Trace::assemble(id, spans.into_iter().rev())),
+            expected,
+            "in reverse order of arrival"
+        );
+    }
+
+    #[test]
+    fn children_stand_below_their_parent_by_start_time() {
+        check(&[(1, 0, 1), (2, 1, 9), (3, 1, 2), (4, 3, 3)], "s1 -s3 --s4 -s2");
+    }
+
+    #[test]
+    fn orphans_and_spans_without_id_are_roots() {
+        check(&[(2, 9, 5), (1, 0, 1), (0, 1, 3)], "s1 -s0 s2");
+    }
+
+    #[test]
+    fn a_circle_is_cut_at_its_earliest_span_and_nothing_is_lost() {
+        check(
+            &[(1, 3, 7), (2, 1, 5), (3, 2, 6), (4, 4, 1), (5, 2, 8)],
+            "s4 s2 -s3 --s1 -s5",
+        );
+    }
+
+    #[test]
+    fn the_trigger_adopts_every_root() {
+        let id = TraceId::from_bytes([1; 16]).unwrap();
+        let trace = Trace::assemble(id, [span(2, 9, 5), span(3, 8, 6)]).with_trigger(span(9, 7, 1));
+        assert_eq!(tree(&trace), "s9 -s2 -s3");
+        assert_eq!(trace.children(0).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(trace.descendants(1), 2..2);
+    }
+}

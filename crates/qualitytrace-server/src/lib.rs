@@ -1,0 +1,1 @@
+//! How traces arrive, runs happen and results stay.

@@ -1,0 +1,3 @@
+//! Trace-based testing in one binary.
+
+fn main() {}
