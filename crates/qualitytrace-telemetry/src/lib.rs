@@ -1,1 +1,2 @@
 //! How a server watches itself.
+pub mod config;

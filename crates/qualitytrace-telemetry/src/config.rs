@@ -1,0 +1,350 @@
+//! What to send where: one resolved model, whatever words it was written in.
+//!
+//! [`Sources::read`] turns files, variables and flags into a [`Config`] and diagnostics. Reading
+//! decides nothing about delivery, and delivery never sees a text.
+
+mod check;
+mod declarative;
+mod diagnostic;
+mod endpoint;
+mod environment;
+mod settings;
+mod sources;
+mod text;
+mod value;
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+
+pub use diagnostic::{Diagnostic, Origin, Severity};
+pub use settings::SETTINGS;
+pub use sources::{Defaults, File, Sources};
+
+/// Everything the crate needs to know.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `false` when `OTEL_SDK_DISABLED` says so: nothing is recorded.
+    pub enabled: bool,
+    /// The service name of sinks that name none themselves.
+    pub service_name: String,
+    /// The version of the service.
+    pub service_version: Option<String>,
+    /// Resource attributes that every sink sends.
+    pub resource: Vec<(String, String)>,
+    /// The folder of the spools, one folder per sink inside. Without it lossless sinks keep their
+    /// items in memory only.
+    pub spool_path: Option<PathBuf>,
+    /// How the recording side is bounded.
+    pub recorder: Recorder,
+    /// Where to send.
+    pub sinks: Vec<Sink>,
+}
+
+/// Bounds of the recording side, shared by all sinks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorder {
+    /// Items that may wait for the recorder thread.
+    pub items: usize,
+    /// The longest time that an item waits before it is encoded and spooled: what a `kill -9` may lose.
+    pub linger: Duration,
+    /// The longest time that the emitting thread waits for room, and only when a lossless sink wants the item.
+    pub block: Duration,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            items: 65_536,
+            linger: Duration::from_millis(4),
+            block: Duration::from_millis(1),
+        }
+    }
+}
+
+impl Config {
+    /// A configuration without sinks: spans and metrics exist, nothing leaves the process.
+    pub fn new(service_name: impl Into<String>) -> Self {
+        Self {
+            enabled: true,
+            service_name: service_name.into(),
+            service_version: None,
+            resource: Vec::new(),
+            spool_path: None,
+            recorder: Recorder::default(),
+            sinks: Vec::new(),
+        }
+    }
+}
+
+/// What a sink carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Signal {
+    /// Spans.
+    Traces,
+    /// Data points.
+    Metrics,
+    /// Log records.
+    Logs,
+}
+
+impl Signal {
+    /// All signals, in a stable order.
+    pub const ALL: [Self; 3] = [Self::Traces, Self::Metrics, Self::Logs];
+
+    /// The word that OTLP uses in paths.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Metrics => "metrics",
+            Self::Logs => "logs",
+        }
+    }
+}
+
+/// Who feeds a sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The server's own spans, logs and metrics.
+    Server,
+    /// Only the spans of the application tracer.
+    Application,
+}
+
+/// How bytes travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// OTLP over gRPC.
+    Grpc,
+    /// OTLP over HTTP with protobuf bodies.
+    Http,
+}
+
+/// How requests are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip, which every OTLP server understands.
+    Gzip,
+    /// zstd, smaller and cheaper where the server understands it.
+    Zstd,
+}
+
+/// The least severe level that a sink takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Everything.
+    Trace,
+    /// Debug and above.
+    Debug,
+    /// Info and above.
+    Info,
+    /// Warnings and errors.
+    Warn,
+    /// Errors only.
+    Error,
+    /// Nothing.
+    Disable,
+}
+
+/// Which traces a sink takes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sampler {
+    /// All of them.
+    AlwaysOn,
+    /// None of them.
+    AlwaysOff,
+    /// This share of trace ids, between 0 and 1.
+    Ratio(f64),
+    /// What the caller decided; the inner sampler where there is no caller.
+    ParentBased {
+        /// For traces that begin here.
+        root: Box<Sampler>,
+        /// For traces whose caller sampled them.
+        remote_sampled: Box<Sampler>,
+        /// For traces whose caller did not.
+        remote_not_sampled: Box<Sampler>,
+    },
+}
+
+impl Sampler {
+    /// The parent's decision, or `root` where there is no parent.
+    pub fn parent_based(root: Self) -> Self {
+        Self::ParentBased {
+            root: Box::new(root),
+            remote_sampled: Box::new(Self::AlwaysOn),
+            remote_not_sampled: Box::new(Self::AlwaysOff),
+        }
+    }
+}
+
+/// A header whose value never shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The name, lower case.
+    pub name: String,
+    /// The value; secret.
+    pub value: String,
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ***", self.name)
+    }
+}
+
+/// How a peer is trusted and how we identify ourselves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// PEM file of authorities that replace the system's.
+    pub ca: Option<PathBuf>,
+    /// PEM file of our certificate chain.
+    pub certificate: Option<PathBuf>,
+    /// PEM file of our private key.
+    pub key: Option<PathBuf>,
+    /// The name to expect in the peer's certificate, when it is not the host of the endpoint.
+    pub server_name: Option<String>,
+    /// Accept any certificate.
+    pub skip_verify: bool,
+}
+
+/// Bounds of a sink's memory and disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Items in memory.
+    pub queue_items: usize,
+    /// Bytes in memory.
+    pub queue_bytes: usize,
+    /// Whether a lossless sink spools to disk.
+    pub spool: bool,
+    /// Bytes on disk.
+    pub spool_bytes: u64,
+    /// How long an undelivered item is kept.
+    pub spool_age: Duration,
+    /// When spooled bytes are forced to the disk.
+    pub spool_sync: Sync,
+}
+
+/// When spooled bytes are forced to the disk; a crash of the process alone never needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sync {
+    /// Whenever the kernel likes.
+    Never,
+    /// Every second, while something is undelivered.
+    Interval,
+    /// After each write.
+    Always,
+}
+
+/// When a batch closes and how it is repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Items in a request.
+    pub batch_items: usize,
+    /// Bytes in a request, before compression.
+    pub batch_bytes: usize,
+    /// Requests on their way at once.
+    pub in_flight: usize,
+    /// The longest time that an item waits for company.
+    pub throttle: Duration,
+    /// How long to wait for an answer.
+    pub timeout: Duration,
+    /// The first pause after a failure; it doubles.
+    pub retry_initial: Duration,
+    /// The longest pause.
+    pub retry_max: Duration,
+    /// Failures in a row that open the circuit.
+    pub retry_circuit: u32,
+}
+
+/// One destination.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sink {
+    /// Its name: `collector`, `collector/application`, `tracer.otel`, `metrics.open-telemetry`, `otel`, ...
+    pub id: String,
+    /// Who feeds it.
+    pub role: Role,
+    /// How bytes travel.
+    pub transport: Transport,
+    /// Where each signal goes; a signal without an address is not sent. For gRPC the address has no path.
+    pub endpoints: BTreeMap<Signal, String>,
+    /// Sent with each request.
+    pub headers: Vec<Header>,
+    /// The service name in its resource; `None` takes the process-wide one.
+    pub service_name: Option<String>,
+    /// Which traces it takes.
+    pub sampler: Sampler,
+    /// Which spans and logs it takes.
+    pub level: Level,
+    /// Drop new items when the memory queue is full, instead of spooling them.
+    pub lossy: bool,
+    /// How often metrics are collected for it.
+    pub interval: Duration,
+    /// How requests are compressed.
+    pub compression: Compression,
+    /// How the peer is trusted.
+    pub tls: Tls,
+    /// Memory and disk.
+    pub limits: Limits,
+    /// Batches and retries.
+    pub delivery: Delivery,
+    /// Attribute keys whose values never leave; `*` stands for any text.
+    pub redact: Vec<String>,
+    /// Where each setting came from; what is missing is a default.
+    pub origins: BTreeMap<String, Origin>,
+}
+
+impl Sink {
+    /// A sink with the documented defaults and no signal.
+    pub fn new(id: impl Into<String>, transport: Transport) -> Self {
+        Self {
+            id: id.into(),
+            role: Role::Server,
+            transport,
+            endpoints: BTreeMap::new(),
+            headers: Vec::new(),
+            service_name: None,
+            sampler: Sampler::parent_based(Sampler::AlwaysOn),
+            level: Level::Info,
+            lossy: false,
+            interval: Duration::from_mins(1),
+            compression: Compression::None,
+            tls: Tls::default(),
+            limits: Limits {
+                queue_items: 65_536,
+                queue_bytes: 64 << 20,
+                spool: true,
+                spool_bytes: 1 << 30,
+                spool_age: Duration::from_hours(24),
+                spool_sync: Sync::Interval,
+            },
+            delivery: Delivery {
+                batch_items: 2_048,
+                batch_bytes: 4_000_000,
+                in_flight: 4,
+                throttle: Duration::from_secs(1),
+                timeout: Duration::from_secs(10),
+                retry_initial: Duration::from_secs(1),
+                retry_max: Duration::from_secs(30),
+                retry_circuit: 3,
+            },
+            redact: settings::DEFAULT_REDACT
+                .iter()
+                .map(|&key| key.to_owned())
+                .collect(),
+            origins: BTreeMap::new(),
+        }
+    }
+
+    /// Whether the two differ in anything but where their settings came from.
+    pub(crate) fn same_settings(&self, other: &Self) -> bool {
+        let bare = |sink: &Self| Self {
+            origins: BTreeMap::new(),
+            ..sink.clone()
+        };
+        bare(self) == bare(other)
+    }
+}

@@ -1,0 +1,109 @@
+//! The resolved configuration as a person reads it: every sink, every setting that was set, and by whom.
+
+use std::fmt::Write as _;
+
+use super::{
+    Compression, Config, Role, Sink, Transport,
+    settings::{describe, level_name},
+};
+
+impl Config {
+    /// Renders the sinks with the origin of each setting. Header values never show.
+    pub fn render(&self) -> String {
+        let mut out = String::new();
+        let _ = writeln!(out, "service {}", self.service_name);
+        if !self.enabled {
+            out.push_str("disabled by OTEL_SDK_DISABLED: nothing is recorded or sent\n");
+        }
+        match &self.spool_path {
+            Some(path) => {
+                let _ = writeln!(out, "spool {}", path.display());
+            }
+            None => out.push_str("spool none: lossless sinks keep items in memory only\n"),
+        }
+        if self.sinks.is_empty() {
+            out.push_str("no sinks\n");
+        }
+        for sink in &self.sinks {
+            sink.render(&mut out);
+        }
+        out
+    }
+}
+
+impl Sink {
+    fn render(&self, out: &mut String) {
+        let transport = match self.transport {
+            Transport::Grpc => "grpc",
+            Transport::Http => "http",
+        };
+        let role = match self.role {
+            Role::Server => "",
+            Role::Application => " (trigger spans only)",
+        };
+        let _ = writeln!(out, "\nsink {}{role}", self.id);
+        let mut line = |name: &str, setting: &str, text: String| {
+            let origin = self
+                .origins
+                .get(setting)
+                .map_or_else(|| "default".to_owned(), ToString::to_string);
+            let _ = writeln!(out, "  {name:<14} {text:<44} {origin}");
+        };
+        line("transport", "transport", transport.to_owned());
+        for (signal, url) in &self.endpoints {
+            let own = format!("endpoint.{}", signal.name());
+            let setting = if self.origins.contains_key(&own) {
+                own.as_str()
+            } else {
+                "endpoint"
+            };
+            line(signal.name(), setting, url.clone());
+        }
+        if !self.headers.is_empty() {
+            let names: Vec<String> = self
+                .headers
+                .iter()
+                .map(|header| format!("{}: ***", header.name))
+                .collect();
+            line("headers", "headers", names.join(", "));
+        }
+        if let Some(name) = &self.service_name {
+            line("service-name", "service-name", name.clone());
+        }
+        line("sampling", "sampling", describe(&self.sampler));
+        line("level", "level", level_name(self.level).to_owned());
+        line("lossy", "lossy", self.lossy.to_string());
+        line("throttle", "throttle", format!("{:?}", self.delivery.throttle));
+        line("interval", "interval", format!("{:?}", self.interval));
+        line("timeout", "timeout", format!("{:?}", self.delivery.timeout));
+        let compression = match self.compression {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        };
+        line("compression", "compression", compression.to_owned());
+        for (name, setting) in [("tls ca", "tls.ca"), ("tls cert", "tls.certificate")] {
+            let file = if setting == "tls.ca" {
+                &self.tls.ca
+            } else {
+                &self.tls.certificate
+            };
+            if let Some(file) = file {
+                line(name, setting, file.display().to_string());
+            }
+        }
+        if self.tls.skip_verify {
+            line("tls", "tls.skip-verify", "any certificate is accepted".to_owned());
+        }
+        let batch = format!(
+            "{} items, {} bytes",
+            self.delivery.batch_items, self.delivery.batch_bytes
+        );
+        line("batch", "batch.items", batch);
+        let spool = format!("{} bytes, {:?}", self.limits.spool_bytes, self.limits.spool_age);
+        if !self.lossy && self.limits.spool {
+            line("spool", "spool.bytes", spool);
+        }
+        line("redact", "redact", self.redact.join(", "));
+    }
+}

@@ -1,0 +1,185 @@
+//! What is wrong with a configuration, and where.
+
+use std::fmt;
+
+/// Where a setting came from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// A place in a file; line and column count from 1.
+    File {
+        /// The file as it was named.
+        path: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+    },
+    /// An environment variable.
+    Environment(String),
+    /// A command line flag.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line, column } => write!(f, "{path}:{line}:{column}"),
+            Self::Environment(name) => write!(f, "${name}"),
+            Self::Flag(name) => write!(f, "--{name}"),
+        }
+    }
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing; nothing to do.
+    Note,
+    /// The setting is ignored, as the OpenTelemetry specification asks for its variables.
+    Warning,
+    /// The server must not start with this configuration.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// One thing to say about a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where the key or value stands.
+    pub origin: Origin,
+    /// The key as the user wrote it.
+    pub key: String,
+    /// The value as the user wrote it; `None` when the key itself is wrong or the value is secret.
+    pub value: Option<String>,
+    /// One sentence that says what is wrong.
+    pub message: String,
+    /// What to write instead, when that is known.
+    pub help: Option<String>,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.origin, self.severity, self.message)?;
+        if let Some(help) = &self.help {
+            write!(f, "; {help}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Collects diagnostics while a configuration is read.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl Report {
+    pub(crate) fn push(
+        &mut self,
+        severity: Severity,
+        origin: &Origin,
+        key: &str,
+        message: String,
+        help: Option<String>,
+    ) {
+        self.diagnostics.push(Diagnostic {
+            severity,
+            origin: origin.clone(),
+            key: key.to_owned(),
+            value: None,
+            message,
+            help,
+        });
+    }
+
+    pub(crate) fn error(&mut self, origin: &Origin, key: &str, message: String, help: Option<String>) {
+        self.push(Severity::Error, origin, key, message, help);
+    }
+
+    pub(crate) fn note(&mut self, origin: &Origin, key: &str, message: String) {
+        self.push(Severity::Note, origin, key, message, None);
+    }
+
+    /// A value that is not one of the allowed ones.
+    pub(crate) fn bad_value(
+        &mut self,
+        severity: Severity,
+        origin: &Origin,
+        key: &str,
+        value: &str,
+        allowed: &str,
+    ) {
+        let words: Vec<&str> = allowed.split(['|', ',']).map(str::trim).collect();
+        let guess = nearest(value, words.iter().copied()).map(|word| format!("did you mean `{word}`?"));
+        self.diagnostics.push(Diagnostic {
+            severity,
+            origin: origin.clone(),
+            key: key.to_owned(),
+            value: Some(value.to_owned()),
+            message: format!("`{key}` cannot be `{value}`: expected {allowed}"),
+            help: guess,
+        });
+    }
+
+    /// A key that nobody knows.
+    pub(crate) fn unknown_key<'a>(
+        &mut self,
+        origin: &Origin,
+        key: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) {
+        let help = nearest(key, known).map(|word| format!("did you mean `{word}`?"));
+        self.error(origin, key, format!("`{key}` is not a known setting"), help);
+    }
+}
+
+/// The word that `text` was most likely meant to be: at most a third of its letters differ.
+pub(crate) fn nearest<'a>(text: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let text = text.to_lowercase();
+    let best = words
+        .into_iter()
+        .map(|word| (distance(&text, &word.to_lowercase()), word))
+        .min_by_key(|(distance, _)| *distance)?;
+    (best.0 <= text.chars().count().div_ceil(3).max(1)).then_some(best.1)
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let change = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_near_word_is_suggested_and_a_far_one_is_not() {
+        assert_eq!(nearest("endpiont", ["endpoint", "headers"]), Some("endpoint"));
+        assert_eq!(nearest("gprc", ["grpc", "http"]), Some("grpc"));
+        assert_eq!(nearest("banana", ["grpc", "http"]), None);
+    }
+}

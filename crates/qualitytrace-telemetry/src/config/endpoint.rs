@@ -1,0 +1,190 @@
+//! From what a user calls an endpoint to the address of each signal.
+
+use super::{Signal, Transport};
+
+/// An address, and what is worth saying about it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    pub(crate) url: String,
+    /// The path that gRPC has no use for.
+    pub(crate) ignored_path: Option<String>,
+    /// An HTTP path of the user's own, taken as it stands: no other signal can go there.
+    pub(crate) own_path: bool,
+}
+
+/// The port that OTLP reserves.
+pub(crate) fn default(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Grpc => "http://localhost:4317",
+        Transport::Http => "http://localhost:4318",
+    }
+}
+
+/// The address of one signal; the error is a sentence's end.
+pub(crate) fn resolve(transport: Transport, text: &str, signal: Signal) -> Result<Resolved, String> {
+    let (base, path) = split(text)?;
+    match transport {
+        Transport::Grpc => Ok(Resolved {
+            url: base,
+            ignored_path: (!path.is_empty() && path != "/").then_some(path),
+            own_path: false,
+        }),
+        Transport::Http => {
+            let trimmed = path.trim_end_matches('/');
+            let known = Signal::ALL
+                .iter()
+                .find_map(|other| trimmed.strip_suffix(&tail(*other)));
+            let own_path = known.is_none() && !trimmed.is_empty();
+            let url = match known {
+                Some(prefix) => format!("{base}{prefix}{}", tail(signal)),
+                None if own_path => format!("{base}{path}"),
+                None => format!("{base}{}", tail(signal)),
+            };
+            Ok(Resolved {
+                url,
+                ignored_path: None,
+                own_path,
+            })
+        }
+    }
+}
+
+/// The address exactly as it stands (the rule for `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and the declarative format).
+pub(crate) fn verbatim(transport: Transport, text: &str) -> Result<Resolved, String> {
+    let (base, path) = split(text)?;
+    Ok(match transport {
+        Transport::Grpc => Resolved {
+            url: base,
+            ignored_path: (!path.is_empty() && path != "/").then_some(path),
+            own_path: false,
+        },
+        Transport::Http => Resolved {
+            url: format!("{base}{}", if path.is_empty() { "/" } else { &path }),
+            ignored_path: None,
+            own_path: true,
+        },
+    })
+}
+
+/// The base with `/v1/...` appended whatever its path is (the rule for `OTEL_EXPORTER_OTLP_ENDPOINT`).
+pub(crate) fn appended(transport: Transport, text: &str, signal: Signal) -> Result<Resolved, String> {
+    let (base, path) = split(text)?;
+    Ok(match transport {
+        Transport::Grpc => Resolved {
+            url: base,
+            ignored_path: (!path.is_empty() && path != "/").then_some(path),
+            own_path: false,
+        },
+        Transport::Http => Resolved {
+            url: format!("{base}{}{}", path.trim_end_matches('/'), tail(signal)),
+            ignored_path: None,
+            own_path: false,
+        },
+    })
+}
+
+fn tail(signal: Signal) -> String {
+    format!("/v1/{}", signal.name())
+}
+
+/// Scheme and host on one side, path on the other. Without a scheme the connection is plain.
+fn split(text: &str) -> Result<(String, String), String> {
+    let text = text.trim();
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
+        None => ("http".to_owned(), text),
+    };
+    if scheme != "http" && scheme != "https" {
+        return Err(format!("its scheme is `{scheme}`, expected `http` or `https`"));
+    }
+    let (authority, path) = match rest.find('/') {
+        Some(at) => rest.split_at(at),
+        None => (rest, ""),
+    };
+    if authority.is_empty() {
+        return Err("it has no host".to_owned());
+    }
+    let url = format!("{scheme}://{authority}");
+    let uri =
+        http::Uri::try_from(format!("{url}{path}")).map_err(|error| format!("it is not a URL: {error}"))?;
+    match uri.authority() {
+        Some(found) if found.host().is_empty() => Err("it has no host".to_owned()),
+        Some(found) if found.as_str().ends_with(':') => Err("its port is missing".to_owned()),
+        Some(found) if found.as_str().contains('@') => {
+            Err("it holds a user name; use `headers` instead".to_owned())
+        }
+        Some(_) => Ok((url, path.to_owned())),
+        None => Err("it has no host".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Signal, Transport, resolve};
+
+    fn check(transport: Transport, text: &str, signal: Signal, url: &str, own_path: bool) {
+        let resolved = resolve(transport, text, signal).unwrap();
+        assert_eq!(
+            (resolved.url.as_str(), resolved.own_path),
+            (url, own_path),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn http_gets_the_path_of_each_signal() {
+        use Signal::{Logs, Metrics, Traces};
+        use Transport::Http;
+        check(
+            Http,
+            "https://c.example",
+            Traces,
+            "https://c.example/v1/traces",
+            false,
+        );
+        check(Http, "http://c:4318/", Logs, "http://c:4318/v1/logs", false);
+        check(
+            Http,
+            "http://c:4318/v1/metrics",
+            Traces,
+            "http://c:4318/v1/traces",
+            false,
+        );
+        check(
+            Http,
+            "http://c/otlp/v1/traces",
+            Logs,
+            "http://c/otlp/v1/logs",
+            false,
+        );
+        check(
+            Http,
+            "https://tracing.mydomain.test/v1/otel",
+            Traces,
+            "https://tracing.mydomain.test/v1/otel",
+            true,
+        );
+        check(Http, "c:4318", Metrics, "http://c:4318/v1/metrics", false);
+    }
+
+    #[test]
+    fn grpc_has_no_path() {
+        let resolved = resolve(Transport::Grpc, "https://127.0.0.1/otel", Signal::Traces).unwrap();
+        assert_eq!(resolved.url, "https://127.0.0.1");
+        assert_eq!(resolved.ignored_path.as_deref(), Some("/otel"));
+        check(
+            Transport::Grpc,
+            "otel-collector:4317",
+            Signal::Traces,
+            "http://otel-collector:4317",
+            false,
+        );
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in ["", "http://", "ftp://x", "http://a b", "host:", "http://u:p@h:1"] {
+            assert!(resolve(Transport::Http, text, Signal::Traces).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,613 @@
+//! The settings of a sink: one table for reading, for suggestions and for the documentation.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use super::{
+    Compression, Header, Level, Role, Sampler, Signal, Sink, Sync, Tls, Transport,
+    diagnostic::{Origin, Report, Severity},
+    endpoint,
+    text::{Kind, Node},
+    value,
+};
+
+/// Attribute keys that never leave unless a sink's `redact` says otherwise.
+pub(crate) const DEFAULT_REDACT: &[&str] = &[
+    "http.request.header.authorization",
+    "http.request.header.proxy-authorization",
+    "http.request.header.cookie",
+    "http.response.header.set-cookie",
+    "*.header.x-api-key",
+    "*password*",
+    "*secret*",
+    "*api_key*",
+    "*access_token*",
+];
+
+/// One setting of a sink.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name under `tracer.<id>.`; under `telemetry.exporters.<name>.` camel case works too.
+    pub name: &'static str,
+    /// What it may be.
+    pub expected: &'static str,
+    /// What it is when nobody sets it.
+    pub default: &'static str,
+}
+
+const fn setting(name: &'static str, expected: &'static str, default: &'static str) -> Setting {
+    Setting {
+        name,
+        expected,
+        default,
+    }
+}
+
+const DURATION: &str = "a duration such as `1s` or `1m30s`";
+const SIZE: &str = "a size such as `64MiB`";
+const COUNT: &str = "a whole number above 0";
+const BOOL: &str = "true|false";
+
+/// All settings of a sink, in the order of the documentation.
+pub const SETTINGS: &[Setting] = &[
+    setting(
+        "type",
+        "collector (exporters), open-telemetry|otel (tracers)",
+        "required",
+    ),
+    setting(
+        "transport",
+        "grpc|http (metrics: also disable)",
+        "grpc for exporters; required for tracers; disable for metrics",
+    ),
+    setting(
+        "endpoint",
+        "`host:port` or a URL",
+        "http://localhost:4317 for gRPC; required otherwise",
+    ),
+    setting("endpoint.traces", "a URL, used as it stands", "from `endpoint`"),
+    setting("endpoint.metrics", "a URL, used as it stands", "from `endpoint`"),
+    setting("endpoint.logs", "a URL, used as it stands", "from `endpoint`"),
+    setting("headers", "a list of `Name: value`, or a map", "none"),
+    setting("enable", BOOL, "true"),
+    setting("enable.span-exporter", BOOL, "true"),
+    setting("enable.log-exporter", BOOL, "false"),
+    setting(
+        "enable.metric-exporter",
+        BOOL,
+        "true for exporters; false for tracers",
+    ),
+    setting("level", "trace|debug|info|warn|error|disable", "info"),
+    setting("sampling", "a percentage between 0 and 100", "100"),
+    setting("service-name", "a name", "the server's"),
+    setting("throttle", DURATION, "1s (exporters: 100ms)"),
+    setting("lossy", BOOL, "false"),
+    setting("interval", DURATION, "1m (exporters: 10s)"),
+    setting("compression", "none|gzip|zstd", "none"),
+    setting("timeout", DURATION, "10s"),
+    setting("tls.ca", "a PEM file", "the system's authorities"),
+    setting("tls.certificate", "a PEM file", "none"),
+    setting("tls.key", "a PEM file", "none"),
+    setting("tls.server-name", "a host name", "the endpoint's host"),
+    setting(
+        "tls.insecure",
+        BOOL,
+        "true: an endpoint without a scheme is plain",
+    ),
+    setting("tls.skip-verify", BOOL, "false"),
+    setting("queue.items", COUNT, "65536"),
+    setting("queue.bytes", SIZE, "64MiB"),
+    setting("spool.enable", BOOL, "true"),
+    setting("spool.bytes", SIZE, "1GiB"),
+    setting("spool.age", DURATION, "24h"),
+    setting("spool.sync", "never|interval|always", "interval"),
+    setting("batch.items", COUNT, "2048"),
+    setting("batch.bytes", SIZE, "4MB"),
+    setting("batch.in-flight", COUNT, "4"),
+    setting("retry.initial", DURATION, "1s"),
+    setting("retry.max", DURATION, "30s"),
+    setting("retry.circuit", COUNT, "3"),
+    setting(
+        "redact",
+        "a list of attribute keys, `*` stands for any text",
+        "secret headers, passwords, tokens",
+    ),
+];
+
+/// Whose words a sink is written in; the defaults differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// `telemetry.exporters.<name>`
+    Exporter,
+    /// `tracer.<id>`
+    Tracer,
+    /// `metrics.open-telemetry`
+    Metrics,
+}
+
+/// A value as the user gave it.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    pub(crate) key: String,
+    pub(crate) node: Node,
+    /// The folder that files in it are relative to.
+    pub(crate) base: Option<PathBuf>,
+}
+
+/// The settings of one sink before they are understood.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Draft {
+    pub(crate) settings: BTreeMap<&'static str, Given>,
+    pub(crate) headers: BTreeMap<String, Given>,
+}
+
+impl Draft {
+    /// Takes a setting; `false` when there is none of that name.
+    pub(crate) fn take(&mut self, path: &str, given: Given) -> bool {
+        if let Some(name) = path.strip_prefix("headers.") {
+            self.headers.insert(name.to_ascii_lowercase(), given);
+            return true;
+        }
+        let Some(name) = canonical(path) else { return false };
+        self.settings.insert(name, given);
+        true
+    }
+}
+
+/// `serviceName`, `service_name` and `servicename` are all `service-name`.
+pub(crate) fn canonical(path: &str) -> Option<&'static str> {
+    let plain = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
+    let path = plain(path);
+    let path = match path.as_str() {
+        "metricsreaderinterval" => "interval",
+        "tls.cafile" => "tls.ca",
+        "tls.certfile" => "tls.certificate",
+        "tls.keyfile" => "tls.key",
+        other => other,
+    };
+    SETTINGS
+        .iter()
+        .map(|setting| setting.name)
+        .find(|name| plain(name) == path)
+}
+
+/// Reads the settings of one sink and complains about each that makes no sense.
+pub(crate) struct Reader<'a> {
+    pub(crate) draft: &'a Draft,
+    pub(crate) report: &'a mut Report,
+    pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) origins: BTreeMap<String, Origin>,
+}
+
+impl Reader<'_> {
+    fn text(&mut self, name: &'static str) -> Option<(String, Given)> {
+        let given = self.draft.settings.get(name)?.clone();
+        let text = match &given.node.kind {
+            Kind::Scalar(text) => text.clone(),
+            Kind::Null => return None,
+            Kind::List(_) | Kind::Map(_) => {
+                self.report.bad_value(
+                    Severity::Error,
+                    &given.node.origin,
+                    &given.key,
+                    "a list or map",
+                    expected(name),
+                );
+                return None;
+            }
+        };
+        let text = self.expand(&text, &given)?;
+        self.origins.insert(name.to_owned(), given.node.origin.clone());
+        Some((text, given))
+    }
+
+    fn expand(&mut self, text: &str, given: &Given) -> Option<String> {
+        match value::macros(text, self.variable, given.base.as_deref()) {
+            Ok(text) => Some(text),
+            Err(why) => {
+                self.report.error(
+                    &given.node.origin,
+                    &given.key,
+                    format!("`{}` cannot be read: {why}", given.key),
+                    None,
+                );
+                None
+            }
+        }
+    }
+
+    /// A parsed value; complains when it cannot be parsed.
+    fn parsed<T>(&mut self, name: &'static str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let (text, given) = self.text(name)?;
+        let parsed = parse(&text);
+        if parsed.is_none() {
+            self.report.bad_value(
+                Severity::Error,
+                &given.node.origin,
+                &given.key,
+                &text,
+                expected(name),
+            );
+        }
+        parsed
+    }
+
+    fn set<T>(&mut self, target: &mut T, name: &'static str, parse: impl Fn(&str) -> Option<T>) {
+        if let Some(value) = self.parsed(name, parse) {
+            *target = value;
+        }
+    }
+
+    /// A file name, relative to the file that names it.
+    fn file(&mut self, name: &'static str) -> Option<PathBuf> {
+        let (text, given) = self.text(name)?;
+        Some(
+            given
+                .base
+                .map_or_else(|| PathBuf::from(&text), |base| base.join(&text)),
+        )
+    }
+
+    fn headers(&mut self) -> Vec<Header> {
+        let mut headers = Vec::new();
+        if let Some(given) = self.draft.settings.get("headers").cloned() {
+            self.origins
+                .insert("headers".to_owned(), given.node.origin.clone());
+            let lines = match &given.node.kind {
+                Kind::List(items) => items.clone(),
+                Kind::Scalar(_) => vec![given.node.clone()],
+                Kind::Null | Kind::Map(_) => Vec::new(),
+            };
+            for line in lines {
+                let Kind::Scalar(text) = &line.kind else { continue };
+                let given = Given {
+                    node: line.clone(),
+                    ..given.clone()
+                };
+                let Some(text) = self.expand(text, &given) else {
+                    continue;
+                };
+                match value::header_line(&text) {
+                    Some(header) => headers.push(header),
+                    None => self.report.error(
+                        &line.origin,
+                        &given.key,
+                        format!("an entry of `{}` is not a header", given.key),
+                        Some("write it as `Name: value`".to_owned()),
+                    ),
+                }
+            }
+        }
+        for (name, given) in &self.draft.headers {
+            let Kind::Scalar(text) = &given.node.kind else {
+                continue;
+            };
+            let Some(text) = self.expand(text, given) else {
+                continue;
+            };
+            self.origins
+                .insert("headers".to_owned(), given.node.origin.clone());
+            match value::header(name, &text) {
+                Some(header) => headers.push(header),
+                None => self.report.error(
+                    &given.node.origin,
+                    &given.key,
+                    format!("`{}` is not a header that can be sent", given.key),
+                    None,
+                ),
+            }
+        }
+        headers
+    }
+
+    fn list(&mut self, name: &'static str) -> Option<Vec<String>> {
+        let given = self.draft.settings.get(name)?.clone();
+        self.origins.insert(name.to_owned(), given.node.origin.clone());
+        Some(match given.node.kind {
+            Kind::List(items) => items
+                .into_iter()
+                .filter_map(|item| match item.kind {
+                    Kind::Scalar(text) => Some(text),
+                    Kind::Null | Kind::List(_) | Kind::Map(_) => None,
+                })
+                .collect(),
+            Kind::Scalar(text) => text.split(',').map(|part| part.trim().to_owned()).collect(),
+            Kind::Null | Kind::Map(_) => Vec::new(),
+        })
+    }
+
+    /// The sink, or `None` when it is switched off or cannot be.
+    pub(crate) fn sink(mut self, id: &str, role: Role, dialect: Dialect) -> Option<Sink> {
+        let transport = self.transport(id, dialect)?;
+        let enabled = self.parsed("enable", value::boolean).unwrap_or(true);
+        let mut sink = Sink::new(id, transport);
+        sink.role = role;
+        if dialect == Dialect::Exporter {
+            sink.interval = std::time::Duration::from_secs(10);
+            sink.delivery.throttle = std::time::Duration::from_millis(100);
+        }
+        sink.headers = self.headers();
+        sink.service_name = self.text("service-name").map(|(name, _)| name);
+        self.set(&mut sink.level, "level", value::level);
+        self.set(&mut sink.sampler, "sampling", value::percent);
+        self.set(&mut sink.lossy, "lossy", value::boolean);
+        self.set(&mut sink.interval, "interval", value::duration);
+        self.set(&mut sink.compression, "compression", compression);
+        self.limits(&mut sink);
+        sink.tls = self.tls();
+        if let Some(redact) = self.list("redact") {
+            sink.redact = redact;
+        }
+        self.endpoints(&mut sink, dialect);
+        sink.origins = self.origins;
+        enabled.then_some(sink)
+    }
+
+    fn transport(&mut self, id: &str, dialect: Dialect) -> Option<Transport> {
+        let types: &[&str] = match dialect {
+            Dialect::Exporter => &["collector"],
+            Dialect::Tracer => &["open-telemetry", "otel"],
+            Dialect::Metrics => &[],
+        };
+        match self.text("type") {
+            Some((kind, given)) if !types.contains(&kind.as_str()) => {
+                self.report.bad_value(
+                    Severity::Error,
+                    &given.node.origin,
+                    &given.key,
+                    &kind,
+                    &types.join("|"),
+                );
+                return None;
+            }
+            None if dialect == Dialect::Tracer => {
+                let origin = self.anywhere();
+                self.report.error(
+                    &origin,
+                    id,
+                    format!("`{id}` has no `type`"),
+                    Some("set it to `open-telemetry`".to_owned()),
+                );
+                return None;
+            }
+            Some(_) | None => {}
+        }
+        let Some((text, given)) = self.text("transport") else {
+            return match dialect {
+                Dialect::Exporter => Some(Transport::Grpc),
+                Dialect::Metrics => None,
+                Dialect::Tracer => {
+                    let origin = self.anywhere();
+                    self.report.error(
+                        &origin,
+                        id,
+                        format!("`{id}` has no `transport`"),
+                        Some("set it to `grpc` or `http`".to_owned()),
+                    );
+                    None
+                }
+            };
+        };
+        match text.to_ascii_lowercase().as_str() {
+            "grpc" => Some(Transport::Grpc),
+            "http" | "https" => Some(Transport::Http),
+            "disable" | "disabled" if dialect == Dialect::Metrics => None,
+            _ => {
+                let allowed = if dialect == Dialect::Metrics {
+                    "grpc|http|disable"
+                } else {
+                    "grpc|http"
+                };
+                self.report
+                    .bad_value(Severity::Error, &given.node.origin, &given.key, &text, allowed);
+                None
+            }
+        }
+    }
+
+    /// Where any setting of this sink stands, for what is missing.
+    fn anywhere(&self) -> Origin {
+        self.draft
+            .settings
+            .values()
+            .map(|given| given.node.origin.clone())
+            .min()
+            .unwrap_or(Origin::Default)
+    }
+
+    fn limits(&mut self, sink: &mut Sink) {
+        let size = |text: &str| value::bytes(text).and_then(|bytes| usize::try_from(bytes).ok());
+        let number = |text: &str| text.parse::<usize>().ok().filter(|count| *count > 0);
+        self.set(&mut sink.limits.queue_items, "queue.items", number);
+        self.set(&mut sink.limits.queue_bytes, "queue.bytes", size);
+        self.set(&mut sink.limits.spool, "spool.enable", value::boolean);
+        self.set(&mut sink.limits.spool_bytes, "spool.bytes", value::bytes);
+        self.set(&mut sink.limits.spool_age, "spool.age", value::duration);
+        self.set(&mut sink.limits.spool_sync, "spool.sync", |text| match text {
+            "never" => Some(Sync::Never),
+            "interval" => Some(Sync::Interval),
+            "always" => Some(Sync::Always),
+            _ => None,
+        });
+        let delivery = &mut sink.delivery;
+        self.set(&mut delivery.batch_items, "batch.items", number);
+        self.set(&mut delivery.batch_bytes, "batch.bytes", size);
+        self.set(&mut delivery.in_flight, "batch.in-flight", number);
+        self.set(&mut delivery.throttle, "throttle", value::duration);
+        self.set(&mut delivery.timeout, "timeout", value::duration);
+        self.set(&mut delivery.retry_initial, "retry.initial", value::duration);
+        self.set(&mut delivery.retry_max, "retry.max", value::duration);
+        self.set(&mut delivery.retry_circuit, "retry.circuit", |text| {
+            text.parse().ok().filter(|count| *count > 0)
+        });
+    }
+
+    fn tls(&mut self) -> Tls {
+        let tls = Tls {
+            ca: self.file("tls.ca"),
+            certificate: self.file("tls.certificate"),
+            key: self.file("tls.key"),
+            server_name: self.text("tls.server-name").map(|(name, _)| name),
+            skip_verify: self.parsed("tls.skip-verify", value::boolean).unwrap_or(false),
+        };
+        if tls.certificate.is_some() != tls.key.is_some() {
+            let name = if tls.key.is_none() {
+                "tls.key"
+            } else {
+                "tls.certificate"
+            };
+            let origin = self.anywhere();
+            self.report.error(
+                &origin,
+                name,
+                format!("`{name}` is missing: a certificate and its key go together"),
+                None,
+            );
+        }
+        tls
+    }
+
+    fn endpoints(&mut self, sink: &mut Sink, dialect: Dialect) {
+        let spans = self
+            .parsed("enable.span-exporter", value::boolean)
+            .unwrap_or(true);
+        let logs = self
+            .parsed("enable.log-exporter", value::boolean)
+            .unwrap_or(false);
+        let metrics = self
+            .parsed("enable.metric-exporter", value::boolean)
+            .unwrap_or(dialect == Dialect::Exporter);
+        let wanted = match dialect {
+            Dialect::Metrics => vec![Signal::Metrics],
+            Dialect::Exporter | Dialect::Tracer if sink.role == Role::Application => vec![Signal::Traces],
+            Dialect::Exporter | Dialect::Tracer => {
+                let pairs = [
+                    (Signal::Traces, spans),
+                    (Signal::Metrics, metrics),
+                    (Signal::Logs, logs),
+                ];
+                pairs
+                    .into_iter()
+                    .filter(|(_, on)| *on)
+                    .map(|(signal, _)| signal)
+                    .collect()
+            }
+        };
+        let insecure = self.parsed("tls.insecure", value::boolean).unwrap_or(true);
+        let common = self.text("endpoint");
+        if common.is_none() && (sink.transport == Transport::Http || dialect == Dialect::Exporter) {
+            let explicit = wanted
+                .iter()
+                .all(|signal| self.draft.settings.contains_key(own(*signal)));
+            if !explicit {
+                let origin = self.anywhere();
+                self.report.error(
+                    &origin,
+                    "endpoint",
+                    format!("`{}` has no `endpoint`", sink.id),
+                    None,
+                );
+                return;
+            }
+        }
+        let mut noted = false;
+        for &signal in &wanted {
+            let specific = self.text(own(signal));
+            let (text, given, specific) = match (specific, &common) {
+                (Some((text, given)), _) => (text, Some(given), true),
+                (None, Some((text, given))) => (text.clone(), Some(given.clone()), false),
+                (None, None) => (endpoint::default(sink.transport).to_owned(), None, false),
+            };
+            let schemed = if !insecure && !text.contains("://") {
+                format!("https://{text}")
+            } else {
+                text.clone()
+            };
+            let resolved = if specific {
+                endpoint::verbatim(sink.transport, &schemed)
+            } else {
+                endpoint::resolve(sink.transport, &schemed, signal)
+            };
+            let (origin, key) = given.map_or((Origin::Default, "endpoint".to_owned()), |given| {
+                (given.node.origin, given.key)
+            });
+            match resolved {
+                Err(why) => {
+                    self.report
+                        .error(&origin, &key, format!("`{key}` cannot be `{text}`: {why}"), None);
+                    return;
+                }
+                Ok(resolved) => {
+                    if let Some(path) = resolved.ignored_path.filter(|_| !noted) {
+                        noted = true;
+                        self.report.note(
+                            &origin,
+                            &key,
+                            format!("the path `{path}` of `{key}` is ignored: gRPC has none"),
+                        );
+                    }
+                    if resolved.own_path && !specific && wanted.len() > 1 && signal != wanted[0] {
+                        let name = own(signal);
+                        self.report.error(
+                            &origin,
+                            &key,
+                            format!(
+                                "`{key}` has a path of its own, so {} cannot go there too",
+                                signal.name()
+                            ),
+                            Some(format!("set `{name}` of `{}`", sink.id)),
+                        );
+                        continue;
+                    }
+                    sink.endpoints.insert(signal, resolved.url);
+                }
+            }
+        }
+    }
+}
+
+fn own(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Traces => "endpoint.traces",
+        Signal::Metrics => "endpoint.metrics",
+        Signal::Logs => "endpoint.logs",
+    }
+}
+
+pub(crate) fn compression(text: &str) -> Option<Compression> {
+    Some(match text {
+        "none" => Compression::None,
+        "gzip" => Compression::Gzip,
+        "zstd" => Compression::Zstd,
+        _ => return None,
+    })
+}
+
+fn expected(name: &str) -> &'static str {
+    SETTINGS
+        .iter()
+        .find(|setting| setting.name == name)
+        .map_or("", |setting| setting.expected)
+}
+
+/// What `check` and the documentation call a sampler.
+pub(crate) fn describe(sampler: &Sampler) -> String {
+    match sampler {
+        Sampler::AlwaysOn => "100%".to_owned(),
+        Sampler::AlwaysOff => "0%".to_owned(),
+        Sampler::Ratio(share) => format!("{}%", share * 100.0),
+        Sampler::ParentBased { root, .. } => {
+            format!("{} of new traces, else as the caller decided", describe(root))
+        }
+    }
+}
+
+pub(crate) fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Trace => "trace",
+        Level::Debug => "debug",
+        Level::Info => "info",
+        Level::Warn => "warn",
+        Level::Error => "error",
+        Level::Disable => "disable",
+    }
+}

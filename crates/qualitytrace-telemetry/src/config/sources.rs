@@ -1,0 +1,433 @@
+//! Puts files, variables and flags on top of each other and reads the result.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Config, Recorder, Role, declarative,
+    diagnostic::{Diagnostic, Origin, Report, Severity},
+    environment,
+    settings::{Dialect, Draft, Given, Reader, SETTINGS, canonical},
+    text::{self, Entry, Kind, Node},
+    value,
+};
+
+/// Everything a configuration is made of. A flag beats a variable, a variable beats a file, and
+/// among files the last one wins.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// Configuration files, in order.
+    pub files: Vec<File>,
+    /// The environment.
+    pub environment: BTreeMap<String, String>,
+    /// Flags as dotted keys: `("tracer.otel.endpoint", "...")`.
+    pub flags: Vec<(String, String)>,
+    /// What the embedding server knows about itself.
+    pub defaults: Defaults,
+}
+
+/// A configuration file; a name that ends in `.toml` is TOML, everything else is YAML.
+#[derive(Debug, Clone)]
+pub struct File {
+    /// Its name, for messages and for relative file names in it.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What the embedding server knows about itself.
+#[derive(Debug, Clone, Default)]
+pub struct Defaults {
+    /// The service name when nobody sets one.
+    pub service_name: String,
+    /// The version of the server.
+    pub service_version: Option<String>,
+    /// Where to spool when nobody says so.
+    pub spool_path: Option<PathBuf>,
+}
+
+/// The prefixes of variables that stand for keys.
+const PREFIXES: [&str; 2] = ["TRACETEST_", "QUALITYTRACE_"];
+
+/// Settings of the process as a whole.
+const GLOBAL: [&str; 5] = [
+    "telemetry.spool.path",
+    "telemetry.service-name",
+    "telemetry.recorder.items",
+    "telemetry.recorder.linger",
+    "telemetry.recorder.block",
+];
+
+/// Keys that older configurations hold and that mean nothing here.
+const OBSOLETE: [&str; 3] = [
+    "telemetry.profiler.",
+    "telemetry.dataStores.",
+    "server.telemetry.dataStore",
+];
+
+impl Sources {
+    /// Reads everything. With an [`Severity::Error`] among the diagnostics the server must not start.
+    pub fn read(&self) -> (Config, Vec<Diagnostic>) {
+        let mut report = Report::default();
+        let mut layers = Layers::default();
+        for file in &self.files {
+            let base = Path::new(&file.path).parent().map(Path::to_path_buf);
+            let entries = if file.path.ends_with(".toml") {
+                text::toml(&file.path, &file.text, &mut report)
+            } else {
+                text::yaml(&file.path, &file.text, &mut report)
+                    .map(|node| node.flatten())
+                    .unwrap_or_default()
+            };
+            let mut seen = BTreeSet::new();
+            for entry in entries {
+                if !seen.insert(entry.key.to_ascii_lowercase()) && owned(&entry.key) {
+                    let message = format!("`{}` is given twice", entry.key);
+                    report.error(&entry.node.origin, &entry.key, message, None);
+                }
+                layers.put(entry, base.clone());
+            }
+        }
+        self.variables(&mut layers);
+        for (key, text) in &self.flags {
+            let origin = Origin::Flag(key.clone());
+            let node = Node {
+                kind: Kind::Scalar(text.clone()),
+                origin,
+            };
+            layers.put(
+                Entry {
+                    key: key.clone(),
+                    node,
+                },
+                None,
+            );
+        }
+        let mut config = self.resolve(&layers, &mut report);
+        match self
+            .environment
+            .get("OTEL_CONFIG_FILE")
+            .filter(|path| !path.is_empty())
+        {
+            Some(path) => declarative::read_file(path, &self.environment, &mut config, &mut report),
+            None => environment::read(&self.environment, &mut config, &mut report),
+        }
+        (config, report.diagnostics)
+    }
+
+    /// A variable stands for a key that a file or flag already names, or for a setting of a sink that exists.
+    fn variables(&self, layers: &mut Layers) {
+        let flags = self.flags.iter().map(|(key, _)| key.clone());
+        let mut keys: BTreeSet<String> = layers
+            .entries
+            .values()
+            .map(|given| given.key.clone())
+            .chain(flags)
+            .collect();
+        let sinks: BTreeSet<String> = keys.iter().filter_map(|key| sink_prefix(key)).collect();
+        for sink in &sinks {
+            keys.extend(SETTINGS.iter().map(|setting| format!("{sink}.{}", setting.name)));
+        }
+        keys.extend(GLOBAL.iter().map(|&key| key.to_owned()));
+        keys.extend(
+            [
+                "server.telemetry.exporter",
+                "server.telemetry.applicationExporter",
+            ]
+            .map(str::to_owned),
+        );
+        keys.extend(
+            SETTINGS
+                .iter()
+                .map(|setting| format!("metrics.open-telemetry.{}", setting.name)),
+        );
+        for key in keys {
+            for prefix in PREFIXES {
+                let name = format!("{prefix}{}", key.replace(['.', '-'], "_").to_ascii_uppercase());
+                if let Some(text) = self.environment.get(&name).filter(|text| !text.is_empty()) {
+                    let node = Node {
+                        kind: Kind::Scalar(text.clone()),
+                        origin: Origin::Environment(name),
+                    };
+                    layers.put(
+                        Entry {
+                            key: key.clone(),
+                            node,
+                        },
+                        None,
+                    );
+                }
+            }
+        }
+    }
+
+    fn resolve(&self, layers: &Layers, report: &mut Report) -> Config {
+        let mut config = Config::new(self.defaults.service_name.clone());
+        config.service_version.clone_from(&self.defaults.service_version);
+        config.spool_path.clone_from(&self.defaults.spool_path);
+        let mut exporters: BTreeMap<String, Draft> = BTreeMap::new();
+        let mut tracers: BTreeMap<String, Draft> = BTreeMap::new();
+        let mut metrics: Option<Draft> = None;
+        let mut roles: Vec<(Role, &Given)> = Vec::new();
+        for given in layers.entries.values() {
+            let key = given.key.as_str();
+            let lower = key.to_ascii_lowercase();
+            if OBSOLETE
+                .iter()
+                .any(|prefix| lower.starts_with(&prefix.to_ascii_lowercase()))
+            {
+                report.note(&given.node.origin, key, format!("`{key}` has no effect here"));
+            } else if lower.starts_with("telemetry.exporters.") {
+                let rest = &key["telemetry.exporters.".len()..];
+                exporter(rest, given, &mut exporters, report);
+            } else if lower == "server.telemetry.exporter" {
+                roles.push((Role::Server, given));
+            } else if lower == "server.telemetry.applicationexporter" {
+                roles.push((Role::Application, given));
+            } else if lower.starts_with("metrics.open-telemetry.") {
+                let path = &key["metrics.open-telemetry.".len()..];
+                if !metrics.get_or_insert_default().take(path, given.clone()) {
+                    unknown(given, "metrics.open-telemetry.", report);
+                }
+            } else if lower.starts_with("tracer.") {
+                tracer(&key["tracer.".len()..], given, &mut tracers, report);
+            } else if GLOBAL.iter().any(|name| same(name, key)) {
+                global(given, &mut config, report);
+            } else if owned(key) && !matches!(given.node.kind, Kind::Null) {
+                let known = GLOBAL.iter().copied().chain([
+                    "server.telemetry.exporter",
+                    "server.telemetry.applicationExporter",
+                    "telemetry.exporters",
+                ]);
+                report.unknown_key(&given.node.origin, key, known);
+            }
+        }
+        let variable = |name: &str| self.environment.get(name).cloned();
+        let mut sink = |draft: &Draft, id: &str, role, dialect, report: &mut Report| {
+            let reader = Reader {
+                draft,
+                report,
+                variable: &variable,
+                origins: BTreeMap::new(),
+            };
+            config.sinks.extend(reader.sink(id, role, dialect));
+        };
+        roles.sort_by_key(|(role, _)| *role == Role::Application);
+        // An exporter that nobody uses yet must still make sense.
+        let used = |name: &str| {
+            roles.iter().any(|(_, given)| matches!(&given.node.kind, Kind::Scalar(used) if used.eq_ignore_ascii_case(name)))
+        };
+        for (name, draft) in exporters.iter().filter(|(name, _)| !used(name)) {
+            let reader = Reader {
+                draft,
+                report,
+                variable: &variable,
+                origins: BTreeMap::new(),
+            };
+            let _ = reader.sink(name, Role::Server, Dialect::Exporter);
+        }
+        for (role, given) in roles {
+            let Kind::Scalar(name) = &given.node.kind else {
+                continue;
+            };
+            let found = exporters
+                .iter()
+                .find(|(other, _)| other.eq_ignore_ascii_case(name));
+            match found {
+                _ if name.is_empty() => {}
+                Some((name, draft)) => {
+                    let id = match role {
+                        Role::Server => name.clone(),
+                        Role::Application => format!("{name}/application"),
+                    };
+                    sink(draft, &id, role, Dialect::Exporter, report);
+                }
+                None => {
+                    let names: Vec<&str> = exporters.keys().map(String::as_str).collect();
+                    let allowed = if names.is_empty() {
+                        "a name under `telemetry.exporters`".to_owned()
+                    } else {
+                        names.join("|")
+                    };
+                    report.bad_value(Severity::Error, &given.node.origin, &given.key, name, &allowed);
+                }
+            }
+        }
+        for (id, draft) in &tracers {
+            sink(
+                draft,
+                &format!("tracer.{id}"),
+                Role::Server,
+                Dialect::Tracer,
+                report,
+            );
+        }
+        if let Some(draft) = &metrics {
+            sink(
+                draft,
+                "metrics.open-telemetry",
+                Role::Server,
+                Dialect::Metrics,
+                report,
+            );
+        }
+        config
+    }
+}
+
+/// All keys, lower case for comparing, with the value of the highest layer.
+#[derive(Default)]
+struct Layers {
+    entries: BTreeMap<String, Given>,
+}
+
+impl Layers {
+    fn put(&mut self, entry: Entry, base: Option<PathBuf>) {
+        let lower = entry.key.to_ascii_lowercase();
+        self.entries.insert(
+            lower,
+            Given {
+                key: entry.key,
+                node: entry.node,
+                base,
+            },
+        );
+    }
+}
+
+/// Whether a key belongs to this crate; all others are the embedding server's.
+fn owned(key: &str) -> bool {
+    let lower = key.to_ascii_lowercase();
+    [
+        "telemetry",
+        "server.telemetry",
+        "tracer",
+        "metrics.open-telemetry",
+    ]
+    .iter()
+    .any(|prefix| {
+        lower == *prefix
+            || lower
+                .strip_prefix(prefix)
+                .is_some_and(|rest| rest.starts_with('.'))
+    })
+}
+
+fn same(a: &str, b: &str) -> bool {
+    let plain = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
+    plain(a) == plain(b)
+}
+
+fn sink_prefix(key: &str) -> Option<String> {
+    let parts: Vec<&str> = key.split('.').collect();
+    match parts.as_slice() {
+        ["tracer", id, _, ..] => Some(format!("tracer.{id}")),
+        [t, e, name, _, ..] if t.eq_ignore_ascii_case("telemetry") && e.eq_ignore_ascii_case("exporters") => {
+            Some(format!("telemetry.exporters.{name}"))
+        }
+        _ => None,
+    }
+}
+
+/// `<name>.<setting>`, `<name>.exporter.type` or `<name>.exporter.collector.<setting>`.
+fn exporter(rest: &str, given: &Given, exporters: &mut BTreeMap<String, Draft>, report: &mut Report) {
+    let (name, path) = rest.split_once('.').unwrap_or((rest, ""));
+    let draft = exporters.entry(name.to_owned()).or_default();
+    if path.is_empty() {
+        return;
+    }
+    let lower = path.to_ascii_lowercase();
+    let path = if lower == "exporter.type" {
+        "type"
+    } else if lower.starts_with("exporter.collector.") {
+        &path["exporter.collector.".len()..]
+    } else {
+        path
+    };
+    let known = path != "type" || lower == "exporter.type";
+    if !known || !draft.take(path, given.clone()) {
+        unknown(given, &format!("telemetry.exporters.{name}."), report);
+    }
+}
+
+fn tracer(rest: &str, given: &Given, tracers: &mut BTreeMap<String, Draft>, report: &mut Report) {
+    let (id, path) = rest.split_once('.').unwrap_or((rest, ""));
+    let draft = tracers.entry(id.to_owned()).or_default();
+    if path.is_empty() || !draft.take(path, given.clone()) {
+        unknown(given, &format!("tracer.{id}."), report);
+    }
+}
+
+fn unknown(given: &Given, prefix: &str, report: &mut Report) {
+    let path = given.key.get(prefix.len()..).unwrap_or(&given.key);
+    let extra = [
+        "serviceName",
+        "metricsReaderInterval",
+        "exporter.type",
+        "exporter.collector.endpoint",
+    ];
+    let names = extra
+        .iter()
+        .copied()
+        .chain(SETTINGS.iter().map(|setting| setting.name));
+    let names: Vec<String> = names.map(|name| format!("{prefix}{name}")).collect();
+    let tails: Vec<&str> = names.iter().map(|name| &name[prefix.len()..]).collect();
+    let guess = super::diagnostic::nearest(path, tails.iter().copied());
+    let help = guess.map_or_else(
+        || {
+            format!(
+                "the settings are {}",
+                SETTINGS
+                    .iter()
+                    .map(|setting| setting.name)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
+        },
+        |word| format!("did you mean `{prefix}{word}`?"),
+    );
+    debug_assert!(canonical(path).is_none());
+    report.error(
+        &given.node.origin,
+        &given.key,
+        format!("`{}` is not a known setting", given.key),
+        Some(help),
+    );
+}
+
+fn global(given: &Given, config: &mut Config, report: &mut Report) {
+    let Kind::Scalar(text) = &given.node.kind else {
+        return;
+    };
+    let mut bad = |allowed: &str| {
+        report.bad_value(Severity::Error, &given.node.origin, &given.key, text, allowed);
+    };
+    let recorder: &mut Recorder = &mut config.recorder;
+    if same(&given.key, GLOBAL[0]) {
+        config.spool_path = Some(
+            given
+                .base
+                .as_ref()
+                .map_or_else(|| text.into(), |base| base.join(text)),
+        );
+    } else if same(&given.key, GLOBAL[1]) {
+        config.service_name.clone_from(text);
+    } else if same(&given.key, GLOBAL[2]) {
+        match text.parse() {
+            Ok(items) if items > 0 => recorder.items = items,
+            Ok(_) | Err(_) => bad("a whole number above 0"),
+        }
+    } else {
+        let target = if same(&given.key, GLOBAL[3]) {
+            &mut recorder.linger
+        } else {
+            &mut recorder.block
+        };
+        match value::duration(text) {
+            Some(duration) => *target = duration,
+            None => bad("a duration such as `4ms`"),
+        }
+    }
+}

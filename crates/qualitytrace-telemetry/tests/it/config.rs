@@ -1,0 +1,405 @@
+//! Configuration texts and what is understood of them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use qualitytrace_telemetry::config::{
+    Compression, Config, Defaults, Diagnostic, File, Level, Role, Sampler, Severity, Signal, Sources,
+    Transport,
+};
+
+const QUALITYTRACE: &str = include_str!("../../../../examples/telemetry/quality-trace-config.yaml");
+const TRACETEST: &str = include_str!("../../../../examples/telemetry/tracetest-config.yaml");
+const METRICS: &str = include_str!("../../../../examples/telemetry/metrics.toml");
+const GRPC: &str = include_str!("../../../../examples/telemetry/tracer-grpc.toml");
+const HTTP: &str = include_str!("../../../../examples/telemetry/tracer-http.toml");
+const ALL: &str = include_str!("../../../../examples/telemetry/all.toml");
+
+fn read(
+    files: &[(&str, &str)],
+    environment: &[(&str, &str)],
+    flags: &[(&str, &str)],
+) -> (Config, Vec<Diagnostic>) {
+    let own = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
+    };
+    Sources {
+        files: own(files)
+            .into_iter()
+            .map(|(path, text)| File { path, text })
+            .collect(),
+        environment: own(environment).into_iter().collect::<BTreeMap<_, _>>(),
+        flags: own(flags),
+        defaults: Defaults {
+            service_name: "test".to_owned(),
+            ..Defaults::default()
+        },
+    }
+    .read()
+}
+
+/// Reads one file that must be without errors.
+fn good(path: &str, text: &str) -> Config {
+    let (config, diagnostics) = read(&[(path, text)], &[], &[]);
+    assert!(
+        diagnostics.iter().all(|d| d.severity < Severity::Error),
+        "{diagnostics:#?}"
+    );
+    config
+}
+
+/// All that is said about a file, one line each.
+fn said(path: &str, text: &str) -> String {
+    let (_, diagnostics) = read(&[(path, text)], &[], &[]);
+    diagnostics
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn the_yaml_of_both_products_is_read_word_for_word() {
+    for (text, name) in [(QUALITYTRACE, "quality-trace"), (TRACETEST, "tracetest")] {
+        let config = good("config.yaml", text);
+        let [server, application] = config.sinks.as_slice() else {
+            panic!("{config:#?}")
+        };
+        assert_eq!((server.id.as_str(), server.role), ("collector", Role::Server));
+        assert_eq!(
+            (application.id.as_str(), application.role),
+            ("collector/application", Role::Application)
+        );
+        for sink in &config.sinks {
+            assert_eq!(sink.service_name.as_deref(), Some(name));
+            assert_eq!(sink.transport, Transport::Grpc);
+            assert_eq!(sink.endpoints[&Signal::Traces], "http://otel-collector:4317");
+            assert_eq!(sink.sampler, Sampler::parent_based(Sampler::AlwaysOn));
+        }
+        assert!(server.endpoints.contains_key(&Signal::Metrics));
+        assert!(!application.endpoints.contains_key(&Signal::Metrics));
+    }
+}
+
+#[test]
+fn the_two_exporters_are_independent() {
+    let text = "
+telemetry:
+  exporters:
+    self: {serviceName: a, sampling: 5, metricsReaderInterval: 3s, exporter: {type: collector, collector: {endpoint: 'a:1'}}}
+    app: {servicename: b, sampling: 100, exporter: {type: collector, collector: {endpoint: 'b:2'}}}
+server: {telemetry: {exporter: self, applicationExporter: app}}";
+    let config = good("c.yaml", text);
+    assert_eq!(config.sinks[0].service_name.as_deref(), Some("a"));
+    assert_eq!(
+        config.sinks[0].sampler,
+        Sampler::parent_based(Sampler::Ratio(0.05))
+    );
+    assert_eq!(config.sinks[0].interval, Duration::from_secs(3));
+    assert_eq!(config.sinks[1].service_name.as_deref(), Some("b"));
+    assert_eq!(config.sinks[1].endpoints[&Signal::Traces], "http://b:2");
+}
+
+#[test]
+fn the_toml_of_the_metrics_document_is_read_word_for_word() {
+    let config = good("m.toml", METRICS);
+    let sink = &config.sinks[0];
+    assert_eq!(
+        sink.endpoints[&Signal::Metrics],
+        "https://otel-collector.example.com"
+    );
+    assert_eq!(
+        (sink.transport, sink.interval),
+        (Transport::Grpc, Duration::from_secs(30))
+    );
+    assert_eq!(
+        said("m.toml", METRICS),
+        "m.toml:3:12: note: the path `/v1/metrics` of `metrics.open-telemetry.endpoint` is ignored: gRPC has none"
+    );
+}
+
+#[test]
+fn the_toml_of_the_tracer_document_is_read_word_for_word() {
+    let config = good("t.toml", GRPC);
+    assert_eq!(config.sinks[0].id, "tracer.otel");
+    assert_eq!(config.sinks[0].endpoints[&Signal::Traces], "https://127.0.0.1");
+    assert_eq!(config.sinks[0].level, Level::Info);
+    assert!(!config.sinks[0].lossy);
+    assert_eq!(config.sinks[0].delivery.throttle, Duration::from_secs(1));
+
+    let config = good("t.toml", HTTP);
+    let sink = &config.sinks[0];
+    assert_eq!(
+        sink.endpoints[&Signal::Traces],
+        "https://tracing.mydomain.test/v1/otel"
+    );
+    assert_eq!(sink.endpoints.len(), 1, "logs are off unless asked for");
+    assert_eq!(
+        (sink.headers[0].name.as_str(), sink.headers[0].value.as_str()),
+        ("authorization", "<place_auth_here>")
+    );
+    assert_eq!(sink.level, Level::Debug);
+}
+
+#[test]
+fn enable_stands_beside_enable_log_exporter() {
+    let toml = "[tracer.a]\ntype = \"otel\"\ntransport = \"grpc\"\nenable = true\nenable.log-exporter = true\nenable.span-exporter = false\n";
+    let yaml = "tracer:\n  a:\n    type: otel\n    transport: grpc\n    enable: true\n    enable.log-exporter: true\n    enable.span-exporter: false\n";
+    let flat = "tracer.a.type: otel\ntracer.a.transport: grpc\ntracer.a.enable: true\ntracer.a.enable.log-exporter: true\ntracer.a.enable.span-exporter: false\n";
+    for (path, text) in [("a.toml", toml), ("a.yaml", yaml), ("a.yaml", flat)] {
+        let config = good(path, text);
+        let signals: Vec<Signal> = config.sinks[0].endpoints.keys().copied().collect();
+        assert_eq!(signals, [Signal::Logs], "{text}");
+    }
+    assert!(good("a.toml", "tracer.a.type = \"otel\"\ntracer.a.transport = \"http\"\ntracer.a.endpoint = \"h:1\"\ntracer.a.enable = false\n").sinks.is_empty());
+}
+
+#[test]
+fn all_dialects_are_active_together() {
+    let environment = [
+        ("OTEL_TOKEN", "secret-token"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://env:4318"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
+    ];
+    let (config, diagnostics) = read(&[("c.yaml", QUALITYTRACE), ("all.toml", ALL)], &environment, &[]);
+    assert!(
+        diagnostics.iter().all(|d| d.severity < Severity::Error),
+        "{diagnostics:#?}"
+    );
+    let ids: Vec<&str> = config.sinks.iter().map(|sink| sink.id.as_str()).collect();
+    let expected = [
+        "collector",
+        "collector/application",
+        "tracer.main",
+        "tracer.vendor",
+        "metrics.open-telemetry",
+        "otel.traces",
+        "otel.metrics",
+        "otel.logs",
+    ];
+    assert_eq!(ids, expected);
+    let by = |id: &str| config.sinks.iter().find(|sink| sink.id == id).unwrap();
+    assert_eq!(
+        by("metrics.open-telemetry").headers[0].value,
+        "Bearer secret-token"
+    );
+    assert_eq!(
+        by("tracer.vendor").endpoints[&Signal::Logs],
+        "https://logs.example.com/v1/logs"
+    );
+    assert_eq!(by("tracer.vendor").limits.spool_bytes, 256 << 20);
+    assert_eq!(
+        by("otel.logs").endpoints[&Signal::Logs],
+        "http://env:4318/v1/logs"
+    );
+    assert_eq!(by("otel.traces").headers[0].value, "a b");
+    assert_eq!(by("otel.traces").compression, Compression::Zstd);
+    let rendered = config.render();
+    assert!(!rendered.contains("secret-token"), "{rendered}");
+    assert!(rendered.contains("authorization: ***"), "{rendered}");
+    assert!(rendered.contains("all.toml:5:12"), "{rendered}");
+    assert!(rendered.contains("$OTEL_EXPORTER_OTLP_ENDPOINT"), "{rendered}");
+}
+
+#[test]
+fn a_flag_beats_a_variable_and_a_variable_beats_a_file() {
+    let key = "telemetry.exporters.collector.sampling";
+    let of = |environment: &[(&str, &str)], flags: &[(&str, &str)]| {
+        let (config, diagnostics) = read(&[("c.yaml", QUALITYTRACE)], environment, flags);
+        assert!(diagnostics.is_empty(), "{diagnostics:?}");
+        let sink = config
+            .sinks
+            .into_iter()
+            .find(|sink| sink.id == "collector")
+            .unwrap();
+        (sink.sampler, sink.origins["sampling"].to_string())
+    };
+    let half = Sampler::parent_based(Sampler::Ratio(0.5));
+    let tenth = Sampler::parent_based(Sampler::Ratio(0.1));
+    let variable = ("TRACETEST_TELEMETRY_EXPORTERS_COLLECTOR_SAMPLING", "50");
+    assert_eq!(of(&[], &[]).1, "c.yaml:9:17");
+    assert_eq!(of(&[variable], &[]), (half, format!("${}", variable.0)));
+    assert_eq!(of(&[variable], &[(key, "10")]), (tenth, format!("--{key}")));
+    assert_eq!(
+        of(&[(variable.0, "")], &[]).1,
+        "c.yaml:9:17",
+        "an empty variable is unset"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    let check = |path: &str, text: &str, expected: &str| assert_eq!(said(path, text), expected);
+    check(
+        "t.toml",
+        "[tracer.a]\ntype = \"otel\"\ntransport = \"gprc\"\n",
+        "t.toml:3:13: error: `tracer.a.transport` cannot be `gprc`: expected grpc|http; did you mean `grpc`?",
+    );
+    check(
+        "t.toml",
+        "[tracer.a]\ntype = \"otel\"\ntransport = \"grpc\"\nendpiont = \"x:1\"\n",
+        "t.toml:4:12: error: `tracer.a.endpiont` is not a known setting; did you mean `tracer.a.endpoint`?",
+    );
+    check(
+        "t.toml",
+        "[tracer.a]\ntype = \"otel\"\ntransport = \"grpc\"\nthrottle = \"soon\"\n",
+        "t.toml:4:12: error: `tracer.a.throttle` cannot be `soon`: expected a duration such as `1s` or `1m30s`",
+    );
+    check(
+        "c.yaml",
+        "telemetry:\n  exporters:\n    collector:\n      exporter: {type: collector, collector: {endpoint: 'a:1'}}\nserver:\n  telemetry:\n    exporter: colector\n",
+        "c.yaml:7:15: error: `server.telemetry.exporter` cannot be `colector`: expected collector; did you mean `collector`?",
+    );
+    check(
+        "c.yaml",
+        "telemetry:\n  exporters:\n    c:\n      smapling: 3\n      exporter: {type: collector, collector: {endpoint: 'a:1'}}\n",
+        "c.yaml:4:17: error: `telemetry.exporters.c.smapling` is not a known setting; did you mean `telemetry.exporters.c.sampling`?",
+    );
+    check(
+        "t.toml",
+        "[tracer.a]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"https://x/v1/otel\"\nenable.log-exporter = true\n",
+        "t.toml:4:12: error: `tracer.a.endpoint` has a path of its own, so logs cannot go there too; set `endpoint.logs` of `tracer.a`",
+    );
+    check(
+        "t.toml",
+        "[tracer.a]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"h:1\"\nheaders = [\"no colon\"]\n",
+        "t.toml:5:12: error: an entry of `tracer.a.headers` is not a header; write it as `Name: value`",
+    );
+    check(
+        "t.toml",
+        "[tracer.a]\ntype = \"otel\"\ntransport = \"grpc\"\nlossy = 1\nlossy = true\n",
+        "t.toml:5:9: error: `tracer.a.lossy` is given twice",
+    );
+    check(
+        "t.toml",
+        "[tracer.a]\nlevel = \"info\"\n",
+        "t.toml:2:9: error: `tracer.a` has no `type`; set it to `open-telemetry`",
+    );
+    assert!(
+        said("c.yaml", "a: [1, 2").contains("c.yaml:1:"),
+        "{}",
+        said("c.yaml", "a: [1, 2")
+    );
+    assert!(
+        said("c.toml", "a = = 1").contains("this is not TOML"),
+        "{}",
+        said("c.toml", "a = = 1")
+    );
+}
+
+#[test]
+fn keys_of_the_rest_of_the_server_are_left_alone() {
+    assert_eq!(
+        said(
+            "c.yaml",
+            "postgres:\n  host: h\nserver:\n  httpPort: 1\npoolingConfig: {a: 1}\n"
+        ),
+        ""
+    );
+}
+
+#[test]
+fn standard_variables_follow_the_specification() {
+    let of = |pairs: &[(&str, &str)]| read(&[], pairs, &[]);
+    assert!(of(&[]).0.sinks.is_empty(), "nothing is sent unless asked for");
+    assert!(of(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).0.sinks.is_empty());
+    assert!(!of(&[("OTEL_SDK_DISABLED", "TRUE")]).0.enabled);
+    let (config, _) = of(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/base/"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t:1/own"),
+        ("OTEL_LOGS_EXPORTER", "none"),
+        ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
+        ("OTEL_TRACES_SAMPLER_ARG", "0.5"),
+        ("OTEL_SERVICE_NAME", "mine"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a=b%2Cc,service.name=other"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "ca.pem"),
+    ]);
+    assert_eq!(config.service_name, "mine");
+    assert_eq!(config.resource, [("a".to_owned(), "b,c".to_owned())]);
+    assert_eq!(config.sinks.len(), 2);
+    assert_eq!(config.sinks[0].endpoints[&Signal::Traces], "http://t:1/own");
+    assert_eq!(
+        config.sinks[0].sampler,
+        Sampler::parent_based(Sampler::Ratio(0.5))
+    );
+    assert_eq!(config.sinks[0].delivery.timeout, Duration::from_millis(2500));
+    assert_eq!(
+        config.sinks[0].tls.ca.as_deref().unwrap().to_str(),
+        Some("ca.pem")
+    );
+    assert_eq!(
+        config.sinks[1].endpoints[&Signal::Metrics],
+        "http://c:4318/base/v1/metrics"
+    );
+    let (config, diagnostics) = of(&[
+        ("OTEL_TRACES_EXPORTER", "otlp"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grcp"),
+    ]);
+    assert_eq!(
+        config.sinks[0].endpoints[&Signal::Traces],
+        "http://localhost:4318/v1/traces"
+    );
+    assert_eq!(
+        diagnostics[0].to_string(),
+        "$OTEL_EXPORTER_OTLP_PROTOCOL: warning: `OTEL_EXPORTER_OTLP_PROTOCOL` cannot be `grcp`: expected grpc|http/protobuf; did you mean `grpc`?"
+    );
+}
+
+#[test]
+fn the_declarative_file_is_read() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/telemetry/otel-config.yaml"
+    );
+    let (config, diagnostics) = read(
+        &[],
+        &[
+            ("OTEL_CONFIG_FILE", path),
+            ("OTEL_TOKEN", "t"),
+            ("OTEL_SERVICE_NAME", "ignored"),
+        ],
+        &[],
+    );
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert_eq!(config.service_name, "quality-trace");
+    let ids: Vec<&str> = config.sinks.iter().map(|sink| sink.id.as_str()).collect();
+    assert_eq!(
+        ids,
+        [
+            "declarative.traces.0",
+            "declarative.logs.0",
+            "declarative.metrics.0"
+        ]
+    );
+    assert_eq!(
+        config.sinks[0].sampler,
+        Sampler::parent_based(Sampler::Ratio(0.25))
+    );
+    assert_eq!(config.sinks[0].headers[0].value, "t");
+    assert_eq!(config.sinks[0].compression, Compression::Gzip);
+    assert_eq!(config.sinks[2].interval, Duration::from_secs(30));
+    assert_eq!(config.sinks[2].transport, Transport::Grpc);
+    let folder = tempfile::tempdir().unwrap();
+    let check = |text: &str, expected: &str| {
+        let path = folder.path().join("o.yaml");
+        std::fs::write(&path, text).unwrap();
+        let (_, diagnostics) = read(&[], &[("OTEL_CONFIG_FILE", path.to_str().unwrap())], &[]);
+        let said: Vec<String> = diagnostics
+            .iter()
+            .map(|d| d.to_string().replace(path.to_str().unwrap(), "o.yaml"))
+            .collect();
+        assert_eq!(said.join("\n"), expected);
+    };
+    check(
+        "file_format: '3.0'\n",
+        "o.yaml:1:14: error: `file_format` cannot be `3.0`: expected 1.0|1.1; did you mean `1.0`?",
+    );
+    check(
+        "file_format: '1.1'\ntracer_provder: {}\n",
+        "o.yaml:2:1: error: `tracer_provder` is not a known setting; did you mean `tracer_provider`?",
+    );
+}

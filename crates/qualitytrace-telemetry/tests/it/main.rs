@@ -1,0 +1,3 @@
+//! How the crate behaves towards files, collectors and disks.
+
+mod config;
