@@ -1,0 +1,310 @@
+//! One task per sink: takes parts from the queue, sends them, and settles them by the answer.
+
+pub(crate) mod circuit;
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::{
+    config::{Sink, Sync},
+    item,
+    ledger::Loss,
+    queue::{Due, Part, Queue},
+    transport::{Answer, Transport},
+};
+use circuit::{Circuit, CircuitState, Policy};
+
+/// What a delivery should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Send batches as they close.
+    Run,
+    /// Send everything; end when nothing is left or at this moment.
+    Flush(Instant),
+    /// Take nothing new; end when the requests on their way have their answers.
+    Stop,
+}
+
+/// What the status shows of a delivery.
+#[derive(Debug, Clone, Serialize)]
+pub struct Health {
+    /// Whether the receiver is believed to be reachable.
+    pub circuit: CircuitState,
+    /// Failures in a row.
+    pub failures: u32,
+    /// The last failure, refusal or warning.
+    pub last_problem: Option<String>,
+    /// When the last request was acknowledged, in milliseconds since 1970.
+    pub last_success_ms: Option<u64>,
+    /// Milliseconds until the next attempt, while the sink pauses.
+    pub next_attempt_ms: Option<u64>,
+    /// Requests sent, acknowledged or not.
+    pub requests: u64,
+    /// Requests that must be repeated.
+    pub failed_requests: u64,
+    /// Time that acknowledged requests took, in all, in microseconds.
+    pub request_micros: u64,
+}
+
+pub(crate) struct HealthCell(Mutex<(Health, Option<Instant>)>);
+
+impl HealthCell {
+    pub(crate) fn new() -> Self {
+        let health = Health {
+            circuit: CircuitState::Closed,
+            failures: 0,
+            last_problem: None,
+            last_success_ms: None,
+            next_attempt_ms: None,
+            requests: 0,
+            failed_requests: 0,
+            request_micros: 0,
+        };
+        Self(Mutex::new((health, None)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Health, Option<Instant>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn read(&self) -> Health {
+        let (mut health, until) = self.lock().clone();
+        let left = until.and_then(|until| until.checked_duration_since(Instant::now()));
+        health.next_attempt_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        health
+    }
+}
+
+pub(crate) struct Delivery {
+    pub(crate) sink: Sink,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) resource: Bytes,
+    pub(crate) health: Arc<HealthCell>,
+    pub(crate) mode: watch::Receiver<Mode>,
+}
+
+/// How often a failing sink says so in the log.
+const LOG_EVERY: Duration = Duration::from_secs(60);
+
+impl Delivery {
+    pub(crate) async fn run(mut self) {
+        let queue = self.queue.clone();
+        // Reading the spool of an earlier process may take a second; others need not wait for it.
+        let _ = tokio::task::spawn_blocking(move || queue.recover()).await;
+        let policy = Policy {
+            initial: self.sink.delivery.retry_initial,
+            max: self.sink.delivery.retry_max,
+            threshold: self.sink.delivery.retry_circuit,
+        };
+        let mut transport = Transport::new(&self.sink).map(Arc::new);
+        let mut circuit = Circuit::new();
+        let mut requests = FuturesUnordered::new();
+        let mut logged: Option<Instant> = None;
+        let mut housekeeping = Instant::now();
+        let mut tried_at_end = false;
+        loop {
+            let mode = *self.mode.borrow_and_update();
+            let now = Instant::now();
+            if now >= housekeeping {
+                self.queue.expire(SystemTime::now());
+                if self.sink.limits.spool_sync == Sync::Interval && self.queue.has_spool() {
+                    let queue = self.queue.clone();
+                    let _ = tokio::task::spawn_blocking(move || queue.sync()).await;
+                }
+                housekeeping = now + Duration::from_secs(1).min(self.sink.limits.spool_age / 4);
+            }
+            let due = Due {
+                items: self.sink.delivery.batch_items,
+                bytes: self.sink.delivery.batch_bytes,
+                throttle: self.sink.delivery.throttle,
+                flush: matches!(mode, Mode::Flush(_)),
+            };
+            let mut slots = circuit.slots(policy, self.sink.delivery.in_flight, now);
+            match mode {
+                Mode::Run => {}
+                Mode::Stop => slots = 0,
+                // The end does not wait for a pause to pass: one attempt is made at once.
+                Mode::Flush(_) if !tried_at_end => {
+                    tried_at_end = true;
+                    slots = slots.max(1);
+                }
+                Mode::Flush(_) => {}
+            }
+            while requests.len() < slots {
+                let Some(part) = self.queue.next(due, now) else {
+                    break;
+                };
+                if transport.is_err() {
+                    transport = Transport::new(&self.sink).map(Arc::new);
+                }
+                self.queue.ledger.of(part.signal).sent(part.count());
+                requests.push(send(transport.clone(), self.resource.clone(), part));
+            }
+            let ended = match mode {
+                Mode::Run => false,
+                Mode::Stop => requests.is_empty(),
+                Mode::Flush(deadline) => {
+                    let down = circuit.failures() > 0 && self.queue.survives();
+                    (requests.is_empty() && (self.queue.is_empty() || down)) || now >= deadline
+                }
+            };
+            if ended {
+                break;
+            }
+            let mut wake = housekeeping;
+            if requests.len() < self.sink.delivery.in_flight {
+                let due_at = self.queue.due_at(due);
+                let open_at = circuit.wait_until();
+                if let Some(at) = due_at {
+                    wake = wake.min(open_at.map_or(at, |open| open.max(at)));
+                }
+            }
+            if let Mode::Flush(deadline) = mode {
+                wake = wake.min(deadline);
+            }
+            tokio::select! {
+                Some((part, answer, took)) = requests.next(), if !requests.is_empty() => {
+                    self.settle(part, answer, took, &mut circuit, policy, &mut logged);
+                }
+                () = self.queue.wake.notified() => {}
+                () = tokio::time::sleep_until(wake.into()) => {}
+                changed = self.mode.changed() => if changed.is_err() { break },
+            }
+        }
+        // Requests that never got an answer: the items are still ours.
+        for request in std::mem::take(&mut requests) {
+            let (part, count) = request.into_part();
+            if let Some(part) = part {
+                self.queue.ledger.of(part.signal).returned(count);
+                self.queue.put_back(part);
+            }
+        }
+    }
+
+    fn settle(
+        &self,
+        part: Part,
+        answer: Answer,
+        took: Duration,
+        circuit: &mut Circuit,
+        policy: Policy,
+        logged: &mut Option<Instant>,
+    ) {
+        let now = Instant::now();
+        let counters = self.queue.ledger.of(part.signal);
+        let count = part.count();
+        let mut cell = self.health.lock();
+        cell.0.requests += 1;
+        let problem = match answer {
+            Answer::Accepted { rejected, message } => {
+                counters.accepted(count, rejected);
+                part.settle();
+                circuit.success();
+                cell.0.last_success_ms = Some(crate::clock::now() / 1_000_000);
+                cell.0.request_micros += u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                (rejected > 0 || !message.is_empty())
+                    .then(|| format!("{rejected} of {count} items were rejected: {message}"))
+            }
+            Answer::Retry { after, reason } => {
+                counters.returned(count);
+                self.queue.put_back(part);
+                circuit.failure(policy, now, after, dice());
+                cell.0.failed_requests += 1;
+                Some(reason)
+            }
+            Answer::Refused { reason } => {
+                counters.returned(count);
+                counters.dropped_from_queue(Loss::NonRetryable, count);
+                part.settle();
+                circuit.success();
+                Some(reason)
+            }
+            Answer::TooLarge { reason } => {
+                counters.returned(count);
+                circuit.success();
+                if part.items.len() > 1 {
+                    let (first, second) = part.split();
+                    self.queue.put_back(second);
+                    self.queue.put_back(first);
+                    None
+                } else {
+                    counters.dropped_from_queue(Loss::TooLarge, count);
+                    part.settle();
+                    Some(reason)
+                }
+            }
+        };
+        cell.0.circuit = circuit.state(policy, now);
+        cell.0.failures = circuit.failures();
+        cell.1 = circuit.wait_until();
+        let Some(problem) = problem else { return };
+        cell.0.last_problem = Some(problem.clone());
+        drop(cell);
+        if logged.is_none_or(|at| now.duration_since(at) >= LOG_EVERY) {
+            *logged = Some(now);
+            tracing::warn!(sink = %self.sink.id, %problem, "telemetry sink has a problem");
+        }
+    }
+}
+
+/// A random number in 0..1; good enough to spread retries.
+fn dice() -> f64 {
+    use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
+    let bytes = RandomIdGenerator::default().new_span_id().to_bytes();
+    f64::from(u16::from_le_bytes([bytes[0], bytes[1]])) / 65_536.0
+}
+
+/// A request on its way, which gives its part back when it is cut short.
+struct Sending {
+    part: Option<Part>,
+    future: std::pin::Pin<Box<dyn Future<Output = Answer> + Send>>,
+    started: Instant,
+}
+
+impl Sending {
+    fn into_part(self) -> (Option<Part>, u64) {
+        let count = self.part.as_ref().map_or(0, Part::count);
+        (self.part, count)
+    }
+}
+
+impl Future for Sending {
+    type Output = (Part, Answer, Duration);
+
+    fn poll(
+        self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        let this = self.get_mut();
+        match this.future.as_mut().poll(cx) {
+            std::task::Poll::Ready(answer) => match this.part.take() {
+                Some(part) => std::task::Poll::Ready((part, answer, this.started.elapsed())),
+                None => std::task::Poll::Pending,
+            },
+            std::task::Poll::Pending => std::task::Poll::Pending,
+        }
+    }
+}
+
+fn send(transport: Result<Arc<Transport>, String>, resource: Bytes, part: Part) -> Sending {
+    let signal = part.signal;
+    let request = item::request(part.resource.as_ref().unwrap_or(&resource), &part.items);
+    let future = Box::pin(async move {
+        match transport {
+            Ok(transport) => transport.send(signal, request).await,
+            Err(reason) => Answer::Retry { after: None, reason },
+        }
+    });
+    Sending {
+        part: Some(part),
+        future,
+        started: Instant::now(),
+    }
+}

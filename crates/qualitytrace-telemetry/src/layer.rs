@@ -1,0 +1,419 @@
+//! From `tracing` to records: spans when they close, events at once.
+//!
+//! Nothing here can wait or fail. Special fields: `otel.name`, `otel.kind`, `otel.status_code`,
+//! `otel.status_message`; every other field becomes an attribute.
+
+mod fields;
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use opentelemetry::trace::{SpanId, SpanKind, TraceId};
+use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
+use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher::WeakDispatch, span};
+use tracing_subscriber::{
+    Layer, Registry,
+    layer::{Context, Filter},
+    registry::LookupSpan,
+};
+
+use crate::{
+    clock,
+    config::{Level, Role, Signal},
+    context,
+    recorder::Intake,
+    sinks::{Current, Set},
+    span::{self as record, Log, MAX_EVENTS, Parents, Record, Span, Status, Value},
+};
+use fields::Fields;
+
+/// What the layer, the tracers and the face of the crate share.
+pub(crate) struct Shared {
+    pub(crate) intake: Intake,
+    pub(crate) sinks: Arc<Current>,
+    span_level: AtomicU8,
+    log_level: AtomicU8,
+    closed: AtomicBool,
+    open: [Mutex<HashSet<u64>>; 16],
+    dispatch: OnceLock<WeakDispatch>,
+    pub(crate) started: AtomicU64,
+    pub(crate) live: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(intake: Intake, sinks: Arc<Current>) -> Self {
+        Self {
+            intake,
+            sinks,
+            span_level: AtomicU8::new(Level::Disable as u8),
+            log_level: AtomicU8::new(Level::Disable as u8),
+            closed: AtomicBool::new(false),
+            open: Default::default(),
+            dispatch: OnceLock::new(),
+            started: AtomicU64::new(0),
+            live: AtomicU64::new(0),
+        }
+    }
+
+    /// The sinks changed: so may what is worth recording.
+    pub(crate) fn refresh(&self, set: &Set) {
+        self.span_level.store(set.level(Signal::Traces) as u8, Relaxed);
+        self.log_level.store(set.level(Signal::Logs) as u8, Relaxed);
+        tracing::callsite::rebuild_interest_cache();
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Relaxed);
+    }
+
+    fn wants(&self, metadata: &Metadata<'_>) -> bool {
+        let level = level(*metadata.level()) as u8;
+        let spans = self.span_level.load(Relaxed);
+        let least = if metadata.is_span() {
+            spans
+        } else {
+            spans.min(self.log_level.load(Relaxed))
+        };
+        level >= least && !context::suppressed() && !self.closed.load(Relaxed)
+    }
+
+    fn shard(&self, id: u64) -> std::sync::MutexGuard<'_, HashSet<u64>> {
+        // Neighbouring ids differ in their low bits.
+        let index = usize::try_from(id % 16).unwrap_or(0);
+        self.open[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the spans that are still open, marked as such.
+    pub(crate) fn end_open_spans(&self) {
+        let Some(dispatch) = self.dispatch.get().and_then(WeakDispatch::upgrade) else {
+            return;
+        };
+        let Some(registry) = dispatch.downcast_ref::<Registry>() else {
+            return;
+        };
+        for shard in &self.open {
+            let mut ids: Vec<u64> = shard
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .drain()
+                .collect();
+            ids.sort_unstable();
+            for id in ids {
+                let Some(span) = registry.span(&span::Id::from_u64(id)) else {
+                    continue;
+                };
+                let taken = span.extensions_mut().get_mut::<State>().and_then(State::take);
+                if let Some(mut span) = taken {
+                    span.attributes
+                        .push(("span.open_at_shutdown".into(), Value::Bool(true)));
+                    self.intake.push(Record::Span(span));
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn level(level: tracing::Level) -> Level {
+    match level {
+        tracing::Level::TRACE => Level::Trace,
+        tracing::Level::DEBUG => Level::Debug,
+        tracing::Level::INFO => Level::Info,
+        tracing::Level::WARN => Level::Warn,
+        tracing::Level::ERROR => Level::Error,
+    }
+}
+
+/// What we keep about an open span.
+pub(crate) struct State {
+    pub(crate) trace_id: TraceId,
+    pub(crate) span_id: SpanId,
+    pub(crate) sampled: bool,
+    pub(crate) remote: Option<bool>,
+    pub(crate) trace_state: Option<Arc<str>>,
+    pub(crate) baggage: Option<Arc<str>>,
+    level: Level,
+    parents: Parents,
+    start: u64,
+    clock: Instant,
+    /// Whoever made it decides again when it learns of a caller.
+    shared: Option<Arc<Shared>>,
+    adopted: bool,
+    /// `None` when no sink takes it.
+    span: Option<Box<Span>>,
+}
+
+impl State {
+    /// Who the parents of a child are.
+    fn for_child(&self) -> Parents {
+        let mut parents = self.parents;
+        for parent in parents.iter_mut().take(self.level as usize + 1) {
+            *parent = self.span_id;
+        }
+        parents
+    }
+
+    /// Attaches a span that has just begun to a caller in another process.
+    pub(crate) fn adopt(&mut self, caller: &crate::propagation::Context) {
+        self.trace_id = caller.trace_id;
+        self.parents = [caller.span_id; 5];
+        self.adopted = true;
+        self.remote = Some(caller.sampled);
+        self.trace_state.clone_from(&caller.trace_state);
+        self.baggage.clone_from(&caller.baggage);
+        if let Some(shared) = &self.shared {
+            self.sampled = shared
+                .sinks
+                .with(|set| set.samples(Role::Server, self.trace_id, self.remote));
+        }
+    }
+
+    /// The finished span.
+    fn take(&mut self) -> Option<Box<Span>> {
+        let mut span = self.span.take()?;
+        span.end = self.start + u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(0);
+        span.trace_id = self.trace_id;
+        span.parents = self.parents;
+        span.remote = self.remote;
+        span.remote_parent = self.adopted;
+        span.trace_state.clone_from(&self.trace_state);
+        Some(span)
+    }
+}
+
+/// The layer; made by [`Telemetry::layer`](crate::Telemetry::layer).
+pub(crate) struct TelemetryLayer(pub(crate) Arc<Shared>);
+
+/// Lets through what a sink may want, without keeping it from other layers.
+pub(crate) struct Gate(pub(crate) Arc<Shared>);
+
+impl<S> Filter<S> for Gate {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        self.0.wants(metadata)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> tracing::subscriber::Interest {
+        let least = self
+            .0
+            .span_level
+            .load(Relaxed)
+            .min(self.0.log_level.load(Relaxed));
+        if level(*metadata.level()) as u8 >= least {
+            // Not `always`: the thread may be one of ours.
+            tracing::subscriber::Interest::sometimes()
+        } else {
+            tracing::subscriber::Interest::never()
+        }
+    }
+}
+
+impl<S> Layer<S> for TelemetryLayer
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    fn on_register_dispatch(&self, dispatch: &Dispatch) {
+        let _ = self.0.dispatch.set(dispatch.downgrade());
+    }
+
+    fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, ctx: Context<'_, S>) {
+        let Some(span) = ctx.span(id) else { return };
+        let parent = match attributes.parent() {
+            Some(parent) => ctx.span(parent),
+            None if attributes.is_contextual() => ctx.lookup_current(),
+            None => None,
+        };
+        let metadata = attributes.metadata();
+        let level = level(*metadata.level());
+        let ids = RandomIdGenerator::default();
+        let span_id = ids.new_span_id();
+        let start = clock::now();
+        let clock = Instant::now();
+        let inherited = parent.as_ref().and_then(|parent| {
+            let extensions = parent.extensions();
+            let state = extensions.get::<State>()?;
+            Some(State {
+                trace_id: state.trace_id,
+                span_id,
+                sampled: state.sampled,
+                remote: state.remote,
+                trace_state: state.trace_state.clone(),
+                baggage: state.baggage.clone(),
+                level,
+                parents: state.for_child(),
+                start,
+                clock,
+                shared: None,
+                adopted: false,
+                span: None,
+            })
+        });
+        let mut state = inherited.unwrap_or_else(|| {
+            let trace_id = ids.new_trace_id();
+            State {
+                trace_id,
+                span_id,
+                sampled: self.0.sinks.with(|set| set.samples(Role::Server, trace_id, None)),
+                remote: None,
+                trace_state: None,
+                baggage: None,
+                level,
+                parents: [SpanId::INVALID; 5],
+                start,
+                clock,
+                shared: Some(self.0.clone()),
+                adopted: false,
+                span: None,
+            }
+        });
+        // A root may still learn of its caller, who may want it sampled.
+        if state.sampled || parent.is_none() {
+            let mut record = Box::new(Span {
+                role: Role::Server,
+                level,
+                trace_id: state.trace_id,
+                span_id,
+                parents: state.parents,
+                remote: None,
+                remote_parent: false,
+                trace_state: None,
+                name: metadata.name().into(),
+                kind: SpanKind::Internal,
+                start,
+                end: 0,
+                attributes: Vec::with_capacity(metadata.fields().len() + 2),
+                dropped_attributes: 0,
+                events: Vec::new(),
+                dropped_events: 0,
+                status: Status::Unset,
+                status_message: String::new(),
+            });
+            attributes.record(&mut fields::OfSpan(&mut record));
+            state.span = Some(record);
+        }
+        self.0.started.fetch_add(1, Relaxed);
+        self.0.live.fetch_add(1, Relaxed);
+        self.0.shard(id.into_u64()).insert(id.into_u64());
+        span.extensions_mut().replace(state);
+    }
+
+    fn on_record(&self, id: &span::Id, values: &span::Record<'_>, ctx: Context<'_, S>) {
+        let Some(span) = ctx.span(id) else { return };
+        let mut extensions = span.extensions_mut();
+        if let Some(record) = extensions
+            .get_mut::<State>()
+            .and_then(|state| state.span.as_mut())
+        {
+            values.record(&mut fields::OfSpan(record));
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+        let metadata = event.metadata();
+        let level = level(*metadata.level());
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let time = clock::now();
+        let span = match event.parent() {
+            Some(parent) => ctx.span(parent),
+            None if event.is_contextual() => ctx.lookup_current(),
+            None => None,
+        };
+        let log = level as u8 >= self.0.log_level.load(Relaxed);
+        let mut place = None;
+        if let Some(span) = span {
+            let mut extensions = span.extensions_mut();
+            if let Some(state) = extensions.get_mut::<State>() {
+                place = Some((state.trace_id, state.span_id, state.sampled));
+                if let Some(record) = &mut state.span {
+                    attach(record, &fields, level, time, metadata.name());
+                }
+            }
+        }
+        if log {
+            self.0.intake.push(Record::Log(Box::new(Log {
+                level,
+                time,
+                name: metadata.name().into(),
+                target: metadata.target().into(),
+                body: fields.message,
+                attributes: fields.attributes,
+                context: place,
+            })));
+        }
+    }
+
+    fn on_close(&self, id: span::Id, ctx: Context<'_, S>) {
+        let Some(span) = ctx.span(&id) else { return };
+        let state = span.extensions_mut().remove::<State>();
+        self.0.shard(id.into_u64()).remove(&id.into_u64());
+        let Some(mut state) = state else { return };
+        self.0.live.fetch_sub(1, Relaxed);
+        let ended_early = state.span.is_none() && state.sampled;
+        match state.take() {
+            Some(span) if state.sampled => self.0.intake.push(Record::Span(span)),
+            // It was sent when the server shut down.
+            _ if ended_early => {}
+            Some(_) | None => self.0.intake.unsampled(),
+        }
+    }
+}
+
+/// Adds an event to its span; an error also sets the span's status.
+fn attach(span: &mut Span, fields: &Fields, level: Level, time: u64, name: &'static str) {
+    let exception = fields
+        .attributes
+        .iter()
+        .any(|(key, _)| key.starts_with("exception."));
+    if level == Level::Error && span.status == Status::Unset {
+        span.status = Status::Error;
+        span.status_message = fields.message.clone().unwrap_or_default();
+    }
+    if span.events.len() >= MAX_EVENTS {
+        span.dropped_events += 1;
+        return;
+    }
+    let name = match (&fields.message, exception) {
+        (_, true) => "exception".into(),
+        (Some(message), false) => message.clone().into(),
+        (None, false) => name.into(),
+    };
+    let attributes = fields.attributes.clone();
+    span.events.push(record::Event {
+        level,
+        time,
+        name,
+        attributes,
+    });
+}
+
+/// Makes panics visible: each becomes an error event of its span, and a log record. The hook that
+/// was there before still runs.
+pub fn record_panics() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !context::suppressed() {
+            let payload = info.payload();
+            let text = payload.downcast_ref::<&str>().copied().map(str::to_owned);
+            let message = text
+                .or_else(|| payload.downcast_ref::<String>().cloned())
+                .unwrap_or_default();
+            let place = info.location().map(ToString::to_string).unwrap_or_default();
+            let trace = std::backtrace::Backtrace::force_capture().to_string();
+            tracing::event!(
+                target: "panic",
+                tracing::Level::ERROR,
+                exception.message = message.as_str(),
+                exception.kind = "panic",
+                exception.stacktrace = trace.as_str(),
+                code.location = place.as_str(),
+                "panic: {message}"
+            );
+        }
+        before(info);
+    }));
+}

@@ -1,0 +1,133 @@
+//! Metrics: aggregated by the OpenTelemetry SDK, collected when we say so.
+
+mod own;
+pub(crate) mod prometheus;
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use opentelemetry::{
+    KeyValue,
+    metrics::{Meter, MeterProvider as _},
+};
+use opentelemetry_proto::tonic::{
+    collector::metrics::v1::ExportMetricsServiceRequest,
+    metrics::v1::{Metric, metric::Data},
+};
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    metrics::{
+        InstrumentKind, ManualReader, Pipeline, SdkMeterProvider, Temporality, data::ResourceMetrics,
+        reader::MetricReader,
+    },
+};
+use prost::Message as _;
+
+use crate::{clock, config::Signal, context, item::Item, span::Value};
+
+pub(crate) use own::{observe, runtime};
+
+/// Aggregation and reading of all instruments of the process.
+pub(crate) struct Metrics {
+    provider: SdkMeterProvider,
+    reader: Reader,
+}
+
+impl Metrics {
+    pub(crate) fn new(resource: &[(String, Value)]) -> Self {
+        let attributes = resource.iter().map(|(key, value)| match value {
+            Value::Bool(value) => KeyValue::new(key.clone(), *value),
+            Value::Int(value) => KeyValue::new(key.clone(), *value),
+            Value::Float(value) => KeyValue::new(key.clone(), *value),
+            Value::Text(value) => KeyValue::new(key.clone(), value.clone()),
+        });
+        let reader = Reader(Arc::new(ManualReader::builder().build()));
+        let provider = SdkMeterProvider::builder()
+            .with_resource(Resource::builder_empty().with_attributes(attributes).build())
+            .with_reader(reader.clone())
+            .build();
+        Self { provider, reader }
+    }
+
+    pub(crate) fn meter(&self, name: &'static str) -> Meter {
+        self.provider.meter(name)
+    }
+
+    /// The state of all instruments now. Callbacks run here; what they do is not recorded.
+    pub(crate) fn collect(&self) -> ExportMetricsServiceRequest {
+        context::without_telemetry(|| {
+            let mut metrics = ResourceMetrics::default();
+            match self.reader.collect(&mut metrics) {
+                Ok(()) => ExportMetricsServiceRequest::from(&metrics),
+                Err(_) => ExportMetricsServiceRequest::default(),
+            }
+        })
+    }
+
+    /// The state of all instruments as items.
+    pub(crate) fn items(&self) -> Vec<Item> {
+        let time = clock::now();
+        let mut items = Vec::new();
+        for resource in self.collect().resource_metrics {
+            for scope in resource.scope_metrics {
+                let name: Bytes = scope.scope.unwrap_or_default().encode_to_vec().into();
+                for metric in scope.metrics {
+                    let count = u32::try_from(points(&metric)).unwrap_or(u32::MAX);
+                    if count > 0 {
+                        let body = metric.encode_to_vec().into();
+                        items.push(Item {
+                            signal: Signal::Metrics,
+                            count,
+                            time,
+                            scope: name.clone(),
+                            body,
+                        });
+                    }
+                }
+            }
+        }
+        items
+    }
+}
+
+/// Data points in a metric: what the ledger counts.
+fn points(metric: &Metric) -> usize {
+    match &metric.data {
+        Some(Data::Gauge(data)) => data.data_points.len(),
+        Some(Data::Sum(data)) => data.data_points.len(),
+        Some(Data::Histogram(data)) => data.data_points.len(),
+        Some(Data::ExponentialHistogram(data)) => data.data_points.len(),
+        Some(Data::Summary(data)) => data.data_points.len(),
+        None => 0,
+    }
+}
+
+/// A reader that several may ask.
+#[derive(Debug, Clone)]
+struct Reader(Arc<ManualReader>);
+
+impl MetricReader for Reader {
+    fn register_pipeline(&self, pipeline: Weak<Pipeline>) {
+        self.0.register_pipeline(pipeline);
+    }
+
+    fn collect(&self, metrics: &mut ResourceMetrics) -> OTelSdkResult {
+        self.0.collect(metrics)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn temporality(&self, kind: InstrumentKind) -> Temporality {
+        self.0.temporality(kind)
+    }
+}

@@ -1,0 +1,127 @@
+//! One span, one data point and one log record, to see what a receiver says.
+
+use std::time::Instant;
+
+use opentelemetry::trace::SpanKind;
+use opentelemetry_proto::tonic::metrics::v1::{
+    Gauge, Metric, NumberDataPoint, metric::Data, number_data_point::Value as Number,
+};
+use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
+use prost::Message as _;
+
+use crate::{
+    clock,
+    config::{Level, Signal},
+    encode::{self, View},
+    item::{self, Item},
+    sinks::Handle,
+    span::{Log, Span, Status, Value},
+    status::Probe,
+    transport::{Answer, Transport},
+};
+
+const NAME: &str = "telemetry test";
+
+pub(crate) async fn send(handle: &Handle) -> Vec<Probe> {
+    let transport = Transport::new(&handle.sink);
+    let mut probes = Vec::new();
+    for (signal, endpoint) in &handle.sink.endpoints {
+        let request = item::request(&handle.resource, &[probe(*signal, handle)]);
+        let started = Instant::now();
+        let answer = match &transport {
+            Ok(transport) => transport.send(*signal, request).await,
+            Err(reason) => Answer::Retry {
+                after: None,
+                reason: reason.clone(),
+            },
+        };
+        let (ok, answer) = match answer {
+            Answer::Accepted { rejected: 0, message } if message.is_empty() => (true, "accepted".to_owned()),
+            Answer::Accepted { rejected: 0, message } => {
+                (true, format!("accepted with a warning: {message}"))
+            }
+            Answer::Accepted { message, .. } => (false, format!("rejected: {message}")),
+            Answer::Retry { reason, .. } => (false, format!("not now: {reason}")),
+            Answer::Refused { reason } | Answer::TooLarge { reason } => (false, format!("refused: {reason}")),
+        };
+        let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        probes.push(Probe {
+            sink: handle.sink.id.clone(),
+            signal: *signal,
+            endpoint: endpoint.clone(),
+            ok,
+            answer,
+            millis,
+        });
+    }
+    probes
+}
+
+fn probe(signal: Signal, handle: &Handle) -> Item {
+    let scope = encode::scope(env!("CARGO_PKG_NAME"), Some(env!("CARGO_PKG_VERSION")));
+    let view = View {
+        level: Level::Trace,
+        redact: Vec::new(),
+    };
+    let ids = RandomIdGenerator::default();
+    let time = clock::now();
+    let attributes = vec![("telemetry.test".into(), Value::Bool(true))];
+    match signal {
+        Signal::Traces => {
+            let span = Span {
+                role: handle.sink.role,
+                level: Level::Error,
+                trace_id: ids.new_trace_id(),
+                span_id: ids.new_span_id(),
+                parents: [opentelemetry::trace::SpanId::INVALID; 5],
+                remote: None,
+                remote_parent: false,
+                trace_state: None,
+                name: NAME.into(),
+                kind: SpanKind::Internal,
+                start: time,
+                end: clock::now(),
+                attributes,
+                dropped_attributes: 0,
+                events: Vec::new(),
+                dropped_events: 0,
+                status: Status::Ok,
+                status_message: String::new(),
+            };
+            encode::span(&span, &view, &scope)
+        }
+        Signal::Logs => {
+            let log = Log {
+                level: Level::Info,
+                time,
+                name: NAME.into(),
+                target: env!("CARGO_PKG_NAME").into(),
+                body: Some(NAME.to_owned()),
+                attributes,
+                context: None,
+            };
+            encode::log(&log, &view, &scope)
+        }
+        Signal::Metrics => {
+            let point = NumberDataPoint {
+                time_unix_nano: time,
+                value: Some(Number::AsInt(1)),
+                ..NumberDataPoint::default()
+            };
+            let metric = Metric {
+                name: "telemetry.test".to_owned(),
+                data: Some(Data::Gauge(Gauge {
+                    data_points: vec![point],
+                })),
+                ..Metric::default()
+            };
+            Item {
+                signal,
+                count: 1,
+                time,
+                scope,
+                body: metric.encode_to_vec().into(),
+            }
+        }
+    }
+}

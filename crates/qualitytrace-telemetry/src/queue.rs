@@ -1,0 +1,473 @@
+//! What waits for delivery to one sink: the spool first, the memory where there is none.
+//!
+//! `offer` is called by the recorder and by the metric reader, `next` by the delivery. Neither
+//! waits for the other longer than one read or write of the spool.
+
+use std::{
+    collections::VecDeque,
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use crate::{
+    config::{Limits, Signal, Sync},
+    item::Item,
+    ledger::{Ledger, Loss},
+    spool::{Position, Refusal, Spool, SpoolStatus},
+};
+
+/// Items of one signal that travel in one request.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) signal: Signal,
+    pub(crate) items: Vec<Item>,
+    /// The resource that they were recorded under; `None` is the sink's own.
+    pub(crate) resource: Option<Bytes>,
+    ticket: Option<Arc<Ticket>>,
+}
+
+/// A stretch of the spool that is acknowledged when all its parts are settled.
+struct Ticket {
+    spool: Arc<Spool>,
+    start: Position,
+    open: AtomicUsize,
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Ticket").field(&self.start).finish()
+    }
+}
+
+impl Part {
+    /// How many items of the ledger it holds.
+    pub(crate) fn count(&self) -> u64 {
+        self.items.iter().map(|item| u64::from(item.count)).sum()
+    }
+
+    /// Nothing is left to do about it.
+    pub(crate) fn settle(self) {
+        if let Some(ticket) = &self.ticket
+            && ticket.open.fetch_sub(1, Relaxed) == 1
+        {
+            ticket.spool.acknowledge(ticket.start);
+        }
+    }
+
+    /// Two halves.
+    pub(crate) fn split(mut self) -> (Self, Self) {
+        if let Some(ticket) = &self.ticket {
+            ticket.open.fetch_add(1, Relaxed);
+        }
+        let items = self.items.split_off(self.items.len() / 2);
+        let other = Self {
+            signal: self.signal,
+            items,
+            resource: self.resource.clone(),
+            ticket: self.ticket.clone(),
+        };
+        (self, other)
+    }
+}
+
+/// When a batch closes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Due {
+    pub(crate) items: usize,
+    pub(crate) bytes: usize,
+    pub(crate) throttle: Duration,
+    /// Do not wait for company.
+    pub(crate) flush: bool,
+}
+
+pub(crate) struct Queue {
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) wake: Notify,
+    state: Mutex<State>,
+    spool: Option<Arc<Spool>>,
+    /// Why there is no spool although there should be one.
+    spool_problem: Option<String>,
+    /// The delivery sleeps and wants to hear when this many items wait.
+    threshold: AtomicU64,
+}
+
+struct State {
+    memory: VecDeque<Item>,
+    memory_bytes: usize,
+    ready: VecDeque<Part>,
+    limits: Limits,
+    lossy: bool,
+    recovered: bool,
+    /// Items and bytes that were offered and not taken.
+    waiting_items: u64,
+    waiting_bytes: u64,
+    oldest: Option<Instant>,
+}
+
+/// What the status shows of a queue.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Depth {
+    pub(crate) memory_items: usize,
+    pub(crate) memory_bytes: usize,
+}
+
+impl Queue {
+    pub(crate) fn open(id: &str, root: Option<&Path>, limits: &Limits, lossy: bool) -> Self {
+        let wanted = !lossy && limits.spool;
+        let (spool, spool_problem) = match root.filter(|_| wanted) {
+            None => (None, None),
+            Some(root) => match Spool::open(root, id, limits.spool_bytes) {
+                Ok(spool) => (Some(Arc::new(spool)), None),
+                Err(error) => (
+                    None,
+                    Some(format!(
+                        "the spool in `{}` cannot be opened: {error}",
+                        root.display()
+                    )),
+                ),
+            },
+        };
+        let state = State {
+            memory: VecDeque::new(),
+            memory_bytes: 0,
+            ready: VecDeque::new(),
+            limits: limits.clone(),
+            lossy,
+            recovered: spool.is_none(),
+            waiting_items: 0,
+            waiting_bytes: 0,
+            oldest: None,
+        };
+        Self {
+            ledger: Arc::default(),
+            wake: Notify::new(),
+            state: Mutex::new(state),
+            spool,
+            spool_problem,
+            threshold: AtomicU64::new(1),
+        }
+    }
+
+    /// The same queue, writing in the ledger of another.
+    pub(crate) fn with_ledger(mut self, ledger: Arc<Ledger>) -> Self {
+        self.ledger = ledger;
+        self
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// New limits; the spool stays where it is.
+    pub(crate) fn set_limits(&self, limits: &Limits, lossy: bool) {
+        let mut state = self.state();
+        state.limits = limits.clone();
+        state.lossy = lossy;
+        if let Some(spool) = &self.spool {
+            spool.set_capacity(limits.spool_bytes);
+        }
+    }
+
+    /// The spool of earlier processes becomes part of the queue. Reads the whole of it.
+    pub(crate) fn recover(&self) {
+        let Some(spool) = &self.spool else { return };
+        if self.state().recovered {
+            return;
+        }
+        let found = spool.recover();
+        for signal in Signal::ALL {
+            self.ledger.of(signal).recovered(found[signal as usize]);
+        }
+        let mut state = self.state();
+        state.recovered = true;
+        state.waiting_items += found.iter().sum::<u64>();
+        state.oldest = Some(Instant::now());
+    }
+
+    /// Takes new items; each is queued or counted as dropped. Never waits for the receiver.
+    pub(crate) fn offer(&self, resource: &Bytes, items: Vec<Item>, max_item: usize) {
+        let mut fit = Vec::with_capacity(items.len());
+        for item in items {
+            let counters = self.ledger.of(item.signal);
+            counters.created(item.count.into());
+            if item.size() > max_item {
+                counters.dropped(Loss::TooLarge, item.count.into());
+            } else {
+                fit.push(item);
+            }
+        }
+        if fit.is_empty() {
+            return;
+        }
+        let (lossy, sync) = {
+            let state = self.state();
+            (state.lossy, state.limits.spool_sync == Sync::Always)
+        };
+        let bytes: usize = fit.iter().map(Item::size).sum();
+        let total = fit.len() as u64;
+        // Counted before the delivery can see them, so that no balance goes below zero.
+        for item in &fit {
+            self.ledger.of(item.signal).queued(item.count.into());
+        }
+        let refusal = match self.spool.as_ref().filter(|_| !lossy) {
+            Some(spool) => spool.append(resource, &fit, sync).err(),
+            None => None,
+        };
+        let spooled = self.spool.is_some() && !lossy && refusal.is_none();
+        let mut state = self.state();
+        let (mut items, mut size) = (total, bytes as u64);
+        if !spooled {
+            for item in fit {
+                let full = state.memory.len() >= state.limits.queue_items
+                    || state.memory_bytes + item.size() > state.limits.queue_bytes;
+                if full {
+                    let loss = if refusal.is_some() {
+                        Loss::SpoolFull
+                    } else {
+                        Loss::QueueFull
+                    };
+                    self.ledger
+                        .of(item.signal)
+                        .dropped_from_queue(loss, item.count.into());
+                    items -= 1;
+                    size -= item.size() as u64;
+                } else {
+                    state.memory_bytes += item.size();
+                    state.memory.push_back(item);
+                }
+            }
+        }
+        if let Some(Refusal::Io(error)) = &refusal {
+            tracing::debug!(%error, "spool refused items; they stay in memory");
+        }
+        state.waiting_items += items;
+        state.waiting_bytes += size;
+        state.oldest.get_or_insert_with(Instant::now);
+        let waiting = state.waiting_items;
+        drop(state);
+        if waiting >= self.threshold.load(Relaxed) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The next part to send, if a batch is due.
+    pub(crate) fn next(&self, due: Due, now: Instant) -> Option<Part> {
+        let mut state = self.state();
+        if let Some(part) = state.ready.pop_front() {
+            return Some(part);
+        }
+        if !state.recovered || state.due_at(due).is_none_or(|at| at > now) {
+            return None;
+        }
+        let (items, resource, ticket) = match self.from_spool(due) {
+            Some((items, resource, ticket)) => (items, Some(resource), Some(ticket)),
+            None => (state.from_memory(due), None, None),
+        };
+        let bytes: usize = items.iter().map(Item::size).sum();
+        state.waiting_items = state.waiting_items.saturating_sub(items.len() as u64);
+        state.waiting_bytes = state.waiting_bytes.saturating_sub(bytes as u64);
+        if items.is_empty() {
+            // Nothing is there, whatever the estimate said.
+            state.waiting_items = 0;
+            state.waiting_bytes = 0;
+        }
+        state.oldest = (state.waiting_items > 0).then_some(now);
+        let mut groups: [Vec<Item>; 3] = Default::default();
+        for item in items {
+            groups[item.signal as usize].push(item);
+        }
+        let open = groups.iter().filter(|group| !group.is_empty()).count();
+        let ticket = ticket.map(|(spool, start)| {
+            Arc::new(Ticket {
+                spool,
+                start,
+                open: AtomicUsize::new(open),
+            })
+        });
+        for (signal, items) in Signal::ALL
+            .into_iter()
+            .zip(groups)
+            .filter(|(_, items)| !items.is_empty())
+        {
+            state.ready.push_back(Part {
+                signal,
+                items,
+                resource: resource.clone(),
+                ticket: ticket.clone(),
+            });
+        }
+        state.ready.pop_front()
+    }
+
+    fn from_spool(&self, due: Due) -> Option<(Vec<Item>, Bytes, (Arc<Spool>, Position))> {
+        let spool = self.spool.as_ref()?;
+        let (taken, damaged) = spool.take(due.items, due.bytes);
+        self.lose(Loss::Damaged, damaged);
+        let taken = taken?;
+        Some((taken.items, taken.resource, (spool.clone(), taken.start)))
+    }
+
+    fn lose(&self, loss: Loss, counts: [u64; 3]) {
+        for signal in Signal::ALL {
+            self.ledger
+                .of(signal)
+                .dropped_from_queue(loss, counts[signal as usize]);
+        }
+    }
+
+    /// A part that must be sent again goes before all others.
+    pub(crate) fn put_back(&self, part: Part) {
+        self.state().ready.push_front(part);
+    }
+
+    /// Gives up what is older than the sink keeps items.
+    pub(crate) fn expire(&self, now: SystemTime) {
+        let mut state = self.state();
+        if !state.recovered {
+            return;
+        }
+        let Some(before) = now.checked_sub(state.limits.spool_age) else {
+            return;
+        };
+        let before = crate::clock::nanos(before);
+        let ready = std::mem::take(&mut state.ready);
+        for mut part in ready {
+            let all = part.count();
+            part.items.retain(|item| item.time >= before);
+            self.ledger
+                .of(part.signal)
+                .dropped_from_queue(Loss::Expired, all - part.count());
+            if part.items.is_empty() {
+                part.settle();
+            } else {
+                state.ready.push_back(part);
+            }
+        }
+        while state.memory.front().is_some_and(|item| item.time < before) {
+            if let Some(item) = state.memory.pop_front() {
+                state.memory_bytes -= item.size();
+                self.ledger
+                    .of(item.signal)
+                    .dropped_from_queue(Loss::Expired, item.count.into());
+            }
+        }
+        if let Some(spool) = &self.spool {
+            let (expired, damaged) = spool.expire(before);
+            self.lose(Loss::Expired, expired);
+            self.lose(Loss::Damaged, damaged);
+        }
+    }
+
+    /// What cannot survive the process is given up; the spool stays.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state();
+        for item in std::mem::take(&mut state.memory) {
+            self.ledger
+                .of(item.signal)
+                .dropped_from_queue(Loss::Shutdown, item.count.into());
+        }
+        state.memory_bytes = 0;
+        for part in std::mem::take(&mut state.ready) {
+            if part.ticket.is_none() {
+                self.ledger
+                    .of(part.signal)
+                    .dropped_from_queue(Loss::Shutdown, part.count());
+            }
+        }
+    }
+
+    /// When the next batch closes by itself.
+    pub(crate) fn due_at(&self, due: Due) -> Option<Instant> {
+        let state = self.state();
+        self.threshold.store(
+            if state.waiting_items == 0 {
+                1
+            } else {
+                due.items as u64
+            },
+            Relaxed,
+        );
+        if state.ready.is_empty() {
+            state.due_at(due)
+        } else {
+            Some(Instant::now())
+        }
+    }
+
+    /// Whether nothing waits that the delivery could send.
+    pub(crate) fn is_empty(&self) -> bool {
+        let state = self.state();
+        state.recovered && state.ready.is_empty() && state.waiting_items == 0
+    }
+
+    /// Whether all that waits also lies on disk.
+    pub(crate) fn survives(&self) -> bool {
+        let state = self.state();
+        self.spool.is_some()
+            && state.memory.is_empty()
+            && state.ready.iter().all(|part| part.ticket.is_some())
+    }
+
+    pub(crate) fn sync(&self) {
+        let undelivered = self.state().waiting_items > 0;
+        if let Some(spool) = self.spool.as_ref().filter(|_| undelivered) {
+            spool.sync();
+        }
+    }
+
+    pub(crate) fn depth(&self) -> Depth {
+        let state = self.state();
+        Depth {
+            memory_items: state.memory.len(),
+            memory_bytes: state.memory_bytes,
+        }
+    }
+
+    pub(crate) fn has_spool(&self) -> bool {
+        self.spool.is_some()
+    }
+
+    pub(crate) fn spool_status(&self) -> Option<SpoolStatus> {
+        match (&self.spool, &self.spool_problem) {
+            (Some(spool), _) => Some(spool.status()),
+            (None, Some(problem)) => Some(SpoolStatus {
+                problem: Some(problem.clone()),
+                ..SpoolStatus::default()
+            }),
+            (None, None) => None,
+        }
+    }
+}
+
+impl State {
+    fn due_at(&self, due: Due) -> Option<Instant> {
+        let oldest = self.oldest.filter(|_| self.waiting_items > 0)?;
+        let full = self.waiting_items >= due.items as u64 || self.waiting_bytes >= due.bytes as u64;
+        Some(if full || due.flush {
+            oldest
+        } else {
+            oldest + due.throttle
+        })
+    }
+
+    fn from_memory(&mut self, due: Due) -> Vec<Item> {
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        while let Some(item) = self.memory.front() {
+            bytes += item.size();
+            if items.len() >= due.items || (bytes > due.bytes && !items.is_empty()) {
+                break;
+            }
+            self.memory_bytes -= item.size();
+            items.extend(self.memory.pop_front());
+        }
+        items
+    }
+}

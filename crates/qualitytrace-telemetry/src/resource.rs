@@ -1,0 +1,114 @@
+//! Who we are: the resource that goes with every request.
+
+use bytes::Bytes;
+use opentelemetry::trace::SpanId;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
+use prost::Message as _;
+
+use crate::{
+    config::{Config, Sink},
+    encode::key_value,
+    span::Value,
+};
+
+/// What does not change while the process lives.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    attributes: Vec<(&'static str, Value)>,
+}
+
+impl Identity {
+    pub(crate) fn detect() -> Self {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let mut attributes = vec![
+            ("service.instance.id", Value::Text(instance())),
+            ("process.pid", Value::Int(i64::from(std::process::id()))),
+            ("process.runtime.name", text("rust")),
+            ("host.arch", text(arch())),
+            ("os.type", text(std::env::consts::OS)),
+            ("telemetry.sdk.name", text("opentelemetry")),
+            ("telemetry.sdk.language", text("rust")),
+            ("telemetry.sdk.version", text("0.33.1")),
+            ("telemetry.distro.name", text(env!("CARGO_PKG_NAME"))),
+            ("telemetry.distro.version", text(env!("CARGO_PKG_VERSION"))),
+        ];
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .ok()
+            .or_else(|| std::env::var("HOSTNAME").ok())
+            .map(|name| name.trim().to_owned())
+            .filter(|name| !name.is_empty());
+        attributes.extend(host.map(|host| ("host.name", Value::Text(host))));
+        let program = std::env::current_exe().ok();
+        if let Some(name) = program
+            .as_ref()
+            .and_then(|path| path.file_name())
+            .and_then(|name| name.to_str())
+        {
+            attributes.push(("process.executable.name", text(name)));
+        }
+        Self { attributes }
+    }
+
+    /// The attributes of a sink: the detected ones, then the configured, which win.
+    pub(crate) fn of(&self, config: &Config, sink: Option<&Sink>) -> Vec<(String, Value)> {
+        let mut all: Vec<(String, Value)> = Vec::new();
+        let mut put = |key: &str, value: Value| {
+            all.retain(|(other, _)| other != key);
+            all.push((key.to_owned(), value));
+        };
+        let name = sink
+            .and_then(|sink| sink.service_name.clone())
+            .unwrap_or_else(|| config.service_name.clone());
+        put("service.name", Value::Text(name));
+        if let Some(version) = &config.service_version {
+            put("service.version", Value::Text(version.clone()));
+        }
+        for (key, value) in &self.attributes {
+            put(key, value.clone());
+        }
+        for (key, value) in &config.resource {
+            put(key, Value::Text(value.clone()));
+        }
+        all
+    }
+
+    pub(crate) fn encode(&self, config: &Config, sink: &Sink) -> Bytes {
+        let attributes = self
+            .of(config, Some(sink))
+            .iter()
+            .map(|(key, value)| key_value(key, value))
+            .collect();
+        Resource {
+            attributes,
+            ..Resource::default()
+        }
+        .encode_to_vec()
+        .into()
+    }
+}
+
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// A random UUID.
+fn instance() -> String {
+    let half = |id: SpanId| u128::from(u64::from_be_bytes(id.to_bytes()));
+    let ids = RandomIdGenerator::default();
+    let random = (half(ids.new_span_id()) << 64) | half(ids.new_span_id());
+    let uuid = (random & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{uuid:032x}");
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
+}

@@ -1,0 +1,144 @@
+//! The sinks of the moment, and what each of them takes.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use opentelemetry::trace::TraceId;
+use tokio::sync::watch;
+
+use crate::{
+    config::{Level, Role, Signal, Sink},
+    delivery::{HealthCell, Mode},
+    encode::View,
+    ledger::Loss,
+    queue::Queue,
+    sampling,
+    span::{Record, Span},
+};
+
+/// One sink at work.
+pub(crate) struct Handle {
+    pub(crate) sink: Sink,
+    pub(crate) view: View,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) resource: Bytes,
+    pub(crate) health: Arc<HealthCell>,
+    pub(crate) mode: watch::Sender<Mode>,
+}
+
+impl Handle {
+    pub(crate) fn carries(&self, signal: Signal) -> bool {
+        self.sink.endpoints.contains_key(&signal)
+    }
+
+    pub(crate) fn offer(&self, items: Vec<crate::item::Item>) {
+        self.queue
+            .offer(&self.resource, items, self.sink.delivery.batch_bytes);
+    }
+}
+
+/// All sinks; replaced as a whole.
+#[derive(Default)]
+pub(crate) struct Set {
+    pub(crate) sinks: Vec<Arc<Handle>>,
+}
+
+/// What a sink does with a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is none of the sink's business.
+    Foreign,
+    /// The sampler or the level says no.
+    SampledOut,
+    /// Send it.
+    Take,
+}
+
+impl Set {
+    /// Whether any sink of this role takes the spans of a trace.
+    pub(crate) fn samples(&self, role: Role, trace: TraceId, remote: Option<bool>) -> bool {
+        self.sinks.iter().any(|handle| {
+            handle.sink.role == role
+                && handle.carries(Signal::Traces)
+                && sampling::takes(&handle.sink.sampler, trace, remote)
+        })
+    }
+
+    /// The least severe level that any sink takes of a signal.
+    pub(crate) fn level(&self, signal: Signal) -> Level {
+        let of = self
+            .sinks
+            .iter()
+            .filter(|handle| handle.sink.role == Role::Server && handle.carries(signal));
+        of.map(|handle| handle.sink.level).min().unwrap_or(Level::Disable)
+    }
+
+    pub(crate) fn lossless(&self) -> bool {
+        self.sinks.iter().any(|handle| !handle.sink.lossy)
+    }
+
+    /// Counts a record that found no room before the recorder.
+    pub(crate) fn lose(&self, record: &Record) {
+        for handle in &self.sinks {
+            let signal = match record {
+                Record::Span(_) => Signal::Traces,
+                Record::Log(_) => Signal::Logs,
+            };
+            let counters = handle.queue.ledger.of(signal);
+            match handle.verdict(record) {
+                Verdict::Foreign => {}
+                Verdict::SampledOut => {
+                    counters.created(1);
+                    counters.sampled_out(1);
+                }
+                Verdict::Take => {
+                    counters.created(1);
+                    counters.dropped(Loss::QueueFull, 1);
+                }
+            }
+        }
+    }
+}
+
+impl Handle {
+    pub(crate) fn verdict(&self, record: &Record) -> Verdict {
+        match record {
+            Record::Span(span) => self.span_verdict(span),
+            Record::Log(_) if self.sink.role != Role::Server || !self.carries(Signal::Logs) => {
+                Verdict::Foreign
+            }
+            Record::Log(log) if log.level < self.sink.level => Verdict::SampledOut,
+            Record::Log(_) => Verdict::Take,
+        }
+    }
+
+    fn span_verdict(&self, span: &Span) -> Verdict {
+        if self.sink.role != span.role || !self.carries(Signal::Traces) {
+            return Verdict::Foreign;
+        }
+        let level = span.role == Role::Application || span.level >= self.sink.level;
+        if level && sampling::takes(&self.sink.sampler, span.trace_id, span.remote) {
+            Verdict::Take
+        } else {
+            Verdict::SampledOut
+        }
+    }
+}
+
+/// The place where the current set lives.
+#[derive(Default)]
+pub(crate) struct Current(RwLock<Arc<Set>>);
+
+impl Current {
+    pub(crate) fn get(&self) -> Arc<Set> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn with<T>(&self, read: impl FnOnce(&Set) -> T) -> T {
+        read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set(&self, set: Arc<Set>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = set;
+    }
+}

@@ -1,0 +1,162 @@
+//! How every sink fares, for the status API and for people.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::Serialize;
+
+use crate::{
+    config::{Role, Signal, Transport},
+    delivery::Health,
+    ledger::Balance,
+    sinks::Handle,
+    spool::SpoolStatus,
+};
+
+/// All sinks at one moment.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// Records that wait for the recorder thread; they are in no sink's balance yet.
+    pub intake: usize,
+    /// The sinks in use.
+    pub sinks: Vec<SinkStatus>,
+    /// Sinks that a reload took away and that still have something to deliver or to say.
+    pub retired: Vec<SinkStatus>,
+}
+
+/// One sink.
+#[derive(Debug, Clone, Serialize)]
+pub struct SinkStatus {
+    /// Its name.
+    pub id: String,
+    /// Who feeds it.
+    pub role: Role,
+    /// How bytes travel.
+    pub transport: Transport,
+    /// Where each signal goes.
+    pub endpoints: BTreeMap<Signal, String>,
+    /// Whether new items are dropped when the memory is full.
+    pub lossy: bool,
+    /// The connection.
+    pub health: Health,
+    /// Items in the memory queue.
+    pub memory_items: usize,
+    /// Bytes in the memory queue.
+    pub memory_bytes: usize,
+    /// The disk queue; `None` when the sink has none.
+    pub spool: Option<SpoolStatus>,
+    /// The ledger of each signal that the sink carries.
+    pub ledger: BTreeMap<Signal, Balance>,
+}
+
+impl SinkStatus {
+    pub(crate) fn of(handle: &Handle) -> Self {
+        let depth = handle.queue.depth();
+        let balance = |signal: &Signal| {
+            let balance = handle.queue.ledger.balance(*signal);
+            (handle.carries(*signal) || balance != Balance::default()).then_some((*signal, balance))
+        };
+        Self {
+            id: handle.sink.id.clone(),
+            role: handle.sink.role,
+            transport: handle.sink.transport,
+            endpoints: handle.sink.endpoints.clone(),
+            lossy: handle.sink.lossy,
+            health: handle.health.read(),
+            memory_items: depth.memory_items,
+            memory_bytes: depth.memory_bytes,
+            spool: handle.queue.spool_status(),
+            ledger: Signal::ALL.iter().filter_map(balance).collect(),
+        }
+    }
+}
+
+impl Status {
+    /// The sink of this name.
+    pub fn sink(&self, id: &str) -> Option<&SinkStatus> {
+        self.sinks.iter().chain(&self.retired).find(|sink| sink.id == id)
+    }
+
+    /// Whether the law of the ledger holds for every sink and signal.
+    pub fn holds(&self) -> bool {
+        self.sinks
+            .iter()
+            .chain(&self.retired)
+            .all(|sink| sink.ledger.values().all(Balance::holds))
+    }
+
+    /// A table for people.
+    pub fn render(&self) -> String {
+        let mut out = String::new();
+        if self.sinks.is_empty() {
+            out.push_str("no sinks\n");
+        }
+        for sink in self.sinks.iter().chain(&self.retired) {
+            let circuit = match sink.health.circuit {
+                crate::CircuitState::Closed => "closed",
+                crate::CircuitState::Open => "open",
+                crate::CircuitState::Probing => "probing",
+            };
+            let _ = writeln!(
+                out,
+                "sink {} (circuit {circuit}, {} requests)",
+                sink.id, sink.health.requests
+            );
+            if let Some(problem) = &sink.health.last_problem {
+                let _ = writeln!(out, "  last problem: {problem}");
+            }
+            if let Some(spool) = &sink.spool {
+                let _ = writeln!(
+                    out,
+                    "  spool: {} of {} bytes in {}",
+                    spool.bytes, spool.capacity, spool.path
+                );
+                if let Some(problem) = &spool.problem {
+                    let _ = writeln!(out, "  spool problem: {problem}");
+                }
+                for damage in &spool.damage {
+                    let _ = writeln!(
+                        out,
+                        "  damaged: {} at byte {}: {}",
+                        damage.file, damage.offset, damage.reason
+                    );
+                }
+            }
+            for (signal, b) in &sink.ledger {
+                let _ = writeln!(
+                    out,
+                    "  {:<8} created {} recovered {} = sampled out {} + exported {} + rejected {} + dropped {} + queued {} + in flight {}",
+                    signal.name(),
+                    b.created,
+                    b.recovered,
+                    b.sampled_out,
+                    b.exported,
+                    b.rejected,
+                    b.dropped.total(),
+                    b.queued,
+                    b.in_flight,
+                );
+                for (loss, n) in b.dropped.by_reason().into_iter().filter(|(_, n)| *n > 0) {
+                    let _ = writeln!(out, "    dropped {}: {n}", loss.name());
+                }
+            }
+        }
+        out
+    }
+}
+
+/// What a receiver answered to a probe of [`Telemetry::test`](crate::Telemetry::test).
+#[derive(Debug, Clone, Serialize)]
+pub struct Probe {
+    /// The sink.
+    pub sink: String,
+    /// The signal that was sent.
+    pub signal: Signal,
+    /// Where it was sent.
+    pub endpoint: String,
+    /// Whether it was taken.
+    pub ok: bool,
+    /// The answer in words.
+    pub answer: String,
+    /// How long it took, in milliseconds.
+    pub millis: u64,
+}

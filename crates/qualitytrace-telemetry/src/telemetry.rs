@@ -1,0 +1,397 @@
+//! The face of the crate: start, watch, reload, stop.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use opentelemetry::metrics::Meter;
+use tokio::{runtime, sync::watch};
+use tracing::Subscriber;
+use tracing_subscriber::{Layer as _, registry::LookupSpan};
+
+use crate::{
+    config::{Config, Signal, Sink},
+    context,
+    delivery::{Delivery, HealthCell, Mode},
+    encode::{self, View},
+    layer::{Gate, Shared, TelemetryLayer},
+    meter::{self, Metrics, prometheus},
+    probe,
+    queue::Queue,
+    recorder::Intake,
+    resource::Identity,
+    sinks::{Current, Handle, Set},
+    status::{Probe, SinkStatus, Status},
+    tracer::ApplicationTracer,
+};
+
+/// How long a sink that a reload takes away may go on delivering.
+const RETIRE: Duration = Duration::from_secs(30);
+
+/// The telemetry of a process. Cloning gives another handle to the same.
+#[derive(Clone)]
+pub struct Telemetry(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    metrics: Arc<Metrics>,
+    identity: Identity,
+    runtime: runtime::Handle,
+    control: Mutex<Control>,
+}
+
+struct Control {
+    config: Config,
+    tasks: Vec<Task>,
+    retired: Vec<Arc<Handle>>,
+    recorder: Option<JoinHandle<()>>,
+    /// Dropping it ends the delivery thread.
+    stop: Option<(tokio::sync::oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+struct Task {
+    handle: Arc<Handle>,
+    delivery: tokio::task::JoinHandle<()>,
+    collector: Option<tokio::task::JoinHandle<()>>,
+    root: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Telemetry")
+    }
+}
+
+impl Telemetry {
+    /// Starts recording and delivering. No connection is made before this returns, so it takes the
+    /// same time whether receivers are up or not. Fails only when the system refuses a thread.
+    pub fn start(config: Config) -> std::io::Result<Self> {
+        let identity = Identity::detect();
+        let sinks = Arc::new(Current::default());
+        let scope = encode::scope(&config.service_name, config.service_version.as_deref());
+        let intake = Intake::new(config.recorder.clone(), sinks.clone(), scope);
+        let shared = Arc::new(Shared::new(intake, sinks));
+        let metrics = Arc::new(Metrics::new(&identity.of(&config, None)));
+        meter::observe(&metrics.meter("qualitytrace.telemetry"), &shared);
+
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .on_thread_start(context::suppress_thread)
+            .max_blocking_threads(8)
+            .build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let delivery = std::thread::Builder::new()
+            .name("telemetry-delivery".to_owned())
+            .spawn(move || {
+                context::suppress_thread();
+                runtime.block_on(async {
+                    let _ = stopped.await;
+                });
+                // A name lookup that hangs must not keep the process.
+                runtime.shutdown_background();
+            })?;
+        let recorder = {
+            let shared = shared.clone();
+            std::thread::Builder::new()
+                .name("telemetry-recorder".to_owned())
+                .spawn(move || shared.intake.run())?
+        };
+        let control = Control {
+            config: Config {
+                sinks: Vec::new(),
+                ..config.clone()
+            },
+            tasks: Vec::new(),
+            retired: Vec::new(),
+            recorder: Some(recorder),
+            stop: Some((stop, delivery)),
+        };
+        let inner = Inner {
+            shared,
+            metrics,
+            identity,
+            runtime: handle,
+            control: Mutex::new(control),
+        };
+        let telemetry = Self(Arc::new(inner));
+        telemetry.reload(config);
+        Ok(telemetry)
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.0.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The layer for a `tracing` subscriber. It keeps nothing from other layers.
+    pub fn layer<S>(&self) -> impl tracing_subscriber::Layer<S> + use<S>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        TelemetryLayer(self.0.shared.clone()).with_filter(Gate(self.0.shared.clone()))
+    }
+
+    /// A meter of the OpenTelemetry API; its instruments reach every sink of metrics and [`Self::prometheus`].
+    pub fn meter(&self, name: &'static str) -> Meter {
+        self.0.metrics.meter(name)
+    }
+
+    /// Makes spans for the sinks of `applicationExporter`.
+    pub fn application_tracer(&self) -> ApplicationTracer {
+        ApplicationTracer(self.0.shared.clone())
+    }
+
+    /// Reports the embedding server's tokio runtime among the metrics.
+    pub fn observe_runtime(&self, handle: &runtime::Handle) {
+        meter::runtime(&self.0.metrics.meter("qualitytrace.telemetry"), handle);
+    }
+
+    /// All metrics as OpenMetrics text; see [`OPENMETRICS`](crate::OPENMETRICS) for its media type.
+    pub fn prometheus(&self) -> String {
+        prometheus::render(&self.0.metrics.collect())
+    }
+
+    /// How every sink fares.
+    pub fn status(&self) -> Status {
+        let retired = self
+            .control()
+            .retired
+            .iter()
+            .map(|handle| SinkStatus::of(handle))
+            .collect();
+        Status {
+            intake: self.0.shared.intake.len(),
+            sinks: self
+                .0
+                .shared
+                .sinks
+                .get()
+                .sinks
+                .iter()
+                .map(|handle| SinkStatus::of(handle))
+                .collect(),
+            retired,
+        }
+    }
+
+    /// Replaces the configuration. Sinks that stay the same are not touched; a changed sink gets a
+    /// new connection over the same queue; a sink that is gone delivers what it has for a while.
+    /// The bounds of the recorder stay as they were at the start.
+    pub fn reload(&self, config: Config) {
+        let mut control = self.control();
+        if control.stop.is_none() {
+            return;
+        }
+        let mut old = std::mem::take(&mut control.tasks);
+        let mut set = Set::default();
+        let sinks: &[Sink] = if config.enabled { &config.sinks } else { &[] };
+        for sink in sinks {
+            let resource = self.0.identity.encode(&config, sink);
+            let before = old
+                .iter()
+                .position(|task| task.handle.sink.id == sink.id)
+                .map(|at| old.swap_remove(at));
+            let task = match before {
+                Some(task)
+                    if task.handle.sink.same_settings(sink)
+                        && task.handle.resource == resource
+                        && task.root == config.spool_path =>
+                {
+                    task
+                }
+                Some(task) => self.replace(task, sink, resource, &config),
+                None => {
+                    let root = config.spool_path.as_deref();
+                    let queue = Arc::new(Queue::open(&sink.id, root, &sink.limits, sink.lossy));
+                    self.spawn(sink, resource, queue, &config)
+                }
+            };
+            set.sinks.push(task.handle.clone());
+            control.tasks.push(task);
+        }
+        // First the new set, so that nothing is offered to a sink that ends.
+        let set = Arc::new(set);
+        self.0.shared.sinks.set(set.clone());
+        self.0.shared.refresh(&set);
+        for task in old {
+            let _ = task.handle.mode.send(Mode::Flush(Instant::now() + RETIRE));
+            if let Some(collector) = task.collector {
+                collector.abort();
+            }
+            control.retired.push(task.handle.clone());
+            self.0.runtime.spawn(async move {
+                let _ = task.delivery.await;
+                task.handle.queue.abandon();
+            });
+        }
+        control.config = config;
+    }
+
+    /// A new delivery over the queue of the old one.
+    fn replace(&self, task: Task, sink: &Sink, resource: bytes::Bytes, config: &Config) -> Task {
+        let wants_spool = !sink.lossy && sink.limits.spool && config.spool_path.is_some();
+        let keeps = task.root == config.spool_path && (task.handle.queue.has_spool() || !wants_spool);
+        if let Some(collector) = &task.collector {
+            collector.abort();
+        }
+        let queue = if keeps {
+            let _ = task.handle.mode.send(Mode::Stop);
+            task.handle.queue.set_limits(&sink.limits, sink.lossy);
+            task.handle.queue.clone()
+        } else {
+            // The old queue empties itself beside the new one; both write in the same ledger.
+            let _ = task.handle.mode.send(Mode::Flush(Instant::now() + RETIRE));
+            let ledger = task.handle.queue.ledger.clone();
+            let root = config.spool_path.as_deref();
+            let queue = Queue::open(&sink.id, root, &sink.limits, sink.lossy).with_ledger(ledger);
+            let handle = task.handle.clone();
+            self.0.runtime.spawn(async move {
+                let _ = task.delivery.await;
+                handle.queue.abandon();
+            });
+            Arc::new(queue)
+        };
+        self.spawn(sink, resource, queue, config)
+    }
+
+    fn spawn(&self, sink: &Sink, resource: bytes::Bytes, queue: Arc<Queue>, config: &Config) -> Task {
+        let health = Arc::new(HealthCell::new());
+        let (mode, receiver) = watch::channel(Mode::Run);
+        let delivery = Delivery {
+            sink: sink.clone(),
+            queue: queue.clone(),
+            resource: resource.clone(),
+            health: health.clone(),
+            mode: receiver,
+        };
+        let view = View {
+            level: sink.level,
+            redact: sink.redact.clone(),
+        };
+        let handle = Arc::new(Handle {
+            sink: sink.clone(),
+            view,
+            queue,
+            resource,
+            health,
+            mode,
+        });
+        let delivery = self.0.runtime.spawn(delivery.run());
+        let collector = handle.carries(Signal::Metrics).then(|| {
+            let (handle, metrics) = (handle.clone(), self.0.metrics.clone());
+            self.0.runtime.spawn(async move {
+                let mut ticks = tokio::time::interval(handle.sink.interval);
+                ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                ticks.tick().await;
+                loop {
+                    ticks.tick().await;
+                    handle.offer(metrics.items());
+                }
+            })
+        });
+        Task {
+            handle,
+            delivery,
+            collector,
+            root: config.spool_path.clone(),
+        }
+    }
+
+    /// Sends one span, one data point and one log record to every sink, past the queues, and says
+    /// what was answered. These probes are in no ledger. Blocks until all answers are in.
+    pub fn test(&self) -> Vec<Probe> {
+        let set = self.0.shared.sinks.get();
+        let (sender, receiver) = mpsc::channel();
+        for handle in &set.sinks {
+            let (handle, sender) = (handle.clone(), sender.clone());
+            self.0.runtime.spawn(async move {
+                for probe in probe::send(&handle).await {
+                    let _ = sender.send(probe);
+                }
+            });
+        }
+        drop(sender);
+        let mut probes: Vec<Probe> = receiver.iter().collect();
+        let place = |probe: &Probe| set.sinks.iter().position(|handle| handle.sink.id == probe.sink);
+        probes.sort_by_key(|probe| (place(probe), probe.signal));
+        probes
+    }
+
+    /// Waits until everything recorded so far is out of the intake and every queue is empty, or
+    /// until the deadline. Says whether it got there.
+    pub fn flush(&self, deadline: Duration) -> bool {
+        let end = Instant::now() + deadline;
+        while Instant::now() < end {
+            let idle = |handle: &Arc<Handle>| {
+                let ledger = &handle.queue.ledger;
+                Signal::ALL.iter().all(|signal| {
+                    let balance = ledger.balance(*signal);
+                    balance.queued == 0 && balance.in_flight == 0
+                })
+            };
+            if self.0.shared.intake.is_idle() && self.0.shared.sinks.get().sinks.iter().all(idle) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    /// Stops recording, sends what is left (spans that are still open included, marked as such) and
+    /// ends. What cannot be sent before the deadline stays in the spools; what has no spool is
+    /// counted as dropped. Blocks at most a little longer than the deadline, and needs no runtime
+    /// of the caller's.
+    pub fn shutdown(&self, deadline: Duration) -> Status {
+        let end = Instant::now() + deadline;
+        let (tasks, recorder, stop) = {
+            let mut control = self.control();
+            (
+                std::mem::take(&mut control.tasks),
+                control.recorder.take(),
+                control.stop.take(),
+            )
+        };
+        let Some((stop, delivery)) = stop else {
+            return self.status();
+        };
+        self.0.shared.close();
+        self.0.shared.end_open_spans();
+        self.0.shared.intake.stop();
+        if let Some(recorder) = recorder {
+            let _ = recorder.join();
+        }
+        let (sender, receiver) = mpsc::channel::<()>();
+        for task in tasks {
+            if let Some(collector) = &task.collector {
+                collector.abort();
+                task.handle.offer(self.0.metrics.items());
+            }
+            let _ = task.handle.mode.send(Mode::Flush(end));
+            let sender = sender.clone();
+            self.0.runtime.spawn(async move {
+                let _ = task.delivery.await;
+                drop(sender);
+            });
+        }
+        drop(sender);
+        let patience = end.saturating_duration_since(Instant::now()) + Duration::from_millis(500);
+        let _ = receiver.recv_timeout(patience);
+        drop(stop);
+        let _ = delivery.join();
+        for handle in &self.0.shared.sinks.get().sinks {
+            handle.queue.abandon();
+        }
+        let status = self.status();
+        context::without_telemetry(|| {
+            for sink in &status.sinks {
+                for (signal, balance) in &sink.ledger {
+                    tracing::info!(sink = %sink.id, signal = signal.name(), ?balance, "telemetry sink ended");
+                }
+            }
+        });
+        status
+    }
+}
