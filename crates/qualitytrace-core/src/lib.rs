@@ -5,6 +5,7 @@
 
 pub mod definition;
 pub mod id;
+pub mod lang;
 pub mod names;
 pub mod time;
 pub mod trace;

@@ -1,0 +1,120 @@
+//! The tree that YAML and JSON have in common, with the place of every part.
+
+use std::ops::Range;
+
+/// One value of a file.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    /// What it is.
+    pub(super) shape: Shape,
+    /// The bytes of the file that it was read from.
+    pub(super) span: Range<usize>,
+}
+
+/// What a value is.
+#[derive(Debug, Clone)]
+pub(super) enum Shape {
+    Null,
+    Scalar(Scalar),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// A text, number or truth value: files do not always say which, so the reader of a field decides.
+#[derive(Debug, Clone)]
+pub(super) struct Scalar {
+    pub(super) text: String,
+    pub(super) style: Style,
+    /// Whether it can only be a text: it is quoted, a block, or tagged as text.
+    pub(super) is_text: bool,
+}
+
+/// How a scalar is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    Single,
+    Double,
+    Block,
+}
+
+/// One key of a mapping with its value.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) key_span: Range<usize>,
+    pub(super) value: Node,
+}
+
+impl Node {
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self.shape, Shape::Null)
+    }
+
+    /// Whether it says nothing: no value, an empty text, or a list or mapping of such.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.shape {
+            Shape::Null => true,
+            Shape::Scalar(scalar) => scalar.text.is_empty(),
+            Shape::List(items) => items.iter().all(Node::is_empty),
+            Shape::Map(entries) => entries.iter().all(|entry| entry.value.is_empty()),
+        }
+    }
+
+    /// The value of a key, if this is a mapping that has it.
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+        match &self.shape {
+            Shape::Map(entries) => entries
+                .iter()
+                .find(|entry| entry.key == key)
+                .map(|entry| &entry.value),
+            Shape::Null | Shape::Scalar(_) | Shape::List(_) => None,
+        }
+    }
+
+    /// What it is, in the user's words.
+    pub(super) fn describe(&self) -> &'static str {
+        match &self.shape {
+            Shape::Null => "nothing",
+            Shape::List(_) => "a list",
+            Shape::Map(_) => "a mapping",
+            Shape::Scalar(scalar) => scalar.describe(),
+        }
+    }
+}
+
+impl Scalar {
+    pub(super) fn describe(&self) -> &'static str {
+        if self.is_text {
+            "a text"
+        } else if self.as_bool().is_some() {
+            "a truth value"
+        } else if self.text.parse::<f64>().is_ok() {
+            "a number"
+        } else {
+            "a text"
+        }
+    }
+
+    pub(super) fn as_bool(&self) -> Option<bool> {
+        match (self.is_text, self.text.as_str()) {
+            (false, "true" | "True" | "TRUE") => Some(true),
+            (false, "false" | "False" | "FALSE") => Some(false),
+            _ => None,
+        }
+    }
+
+    pub(super) fn as_int(&self) -> Option<i64> {
+        if self.is_text {
+            return None;
+        }
+        let digits = self.text.replace('_', "");
+        if let Some(hex) = digits.strip_prefix("0x") {
+            return i64::from_str_radix(hex, 16).ok();
+        }
+        if let Some(octal) = digits.strip_prefix("0o") {
+            return i64::from_str_radix(octal, 8).ok();
+        }
+        digits.parse().ok()
+    }
+}

@@ -1,0 +1,317 @@
+//! Reading fields out of the common tree, and saying all that is wrong with them.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use super::Format;
+use super::node::{Entry, Node, Shape};
+use super::text::{Origin, Text};
+use crate::lang::{Diagnostic, Severity};
+
+/// The file being read and what was found wrong with it so far.
+pub(super) struct Reader<'s> {
+    pub(super) source: &'s str,
+    pub(super) format: Format,
+    diagnostics: RefCell<Vec<Diagnostic>>,
+}
+
+impl<'s> Reader<'s> {
+    pub(super) fn new(source: &'s str, format: Format) -> Self {
+        Self {
+            source,
+            format,
+            diagnostics: RefCell::default(),
+        }
+    }
+
+    /// What was found wrong, in the order of the file.
+    pub(super) fn finish(self) -> Vec<Diagnostic> {
+        let mut diagnostics = self.diagnostics.into_inner();
+        diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
+        diagnostics
+    }
+
+    pub(super) fn error(&self, code: &'static str, span: Range<usize>, message: impl Into<String>) {
+        self.report(code, Severity::Error, span, message.into(), None);
+    }
+
+    pub(super) fn error_with_help(
+        &self,
+        code: &'static str,
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.report(code, Severity::Error, span, message.into(), Some(help.into()));
+    }
+
+    pub(super) fn warning(
+        &self,
+        code: &'static str,
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) {
+        self.report(code, Severity::Warning, span, message.into(), help);
+    }
+
+    fn report(
+        &self,
+        code: &'static str,
+        severity: Severity,
+        span: Range<usize>,
+        message: String,
+        help: Option<String>,
+    ) {
+        self.diagnostics.borrow_mut().push(Diagnostic {
+            code,
+            severity,
+            span,
+            message,
+            label: None,
+            help,
+        });
+    }
+
+    /// The bytes of the letter that stands at `at`, for an error that names only a position.
+    pub(super) fn letter_at(&self, at: usize) -> Range<usize> {
+        let mut start = at.min(self.source.len());
+        while !self.source.is_char_boundary(start) {
+            start -= 1;
+        }
+        let length = self.source[start..].chars().next().map_or(0, char::len_utf8);
+        start..start + length
+    }
+
+    /// A text, as YAML lets users write it: unquoted numbers and truth values are texts too. JSON says what it means.
+    pub(super) fn text(&self, node: &Node, what: &str) -> Option<Text> {
+        match &node.shape {
+            Shape::Scalar(scalar) if scalar.is_text || self.format == Format::Yaml => Some(Text {
+                value: scalar.text.clone(),
+                origin: Some(Origin::trace(
+                    self.source,
+                    node.span.clone(),
+                    &scalar.text,
+                    scalar.style,
+                )),
+            }),
+            Shape::Null => Some(Text {
+                value: String::new(),
+                origin: Some(Origin::unknown(node.span.clone())),
+            }),
+            Shape::Scalar(_) | Shape::List(_) | Shape::Map(_) => {
+                self.mismatch(node, what, "a text");
+                None
+            }
+        }
+    }
+
+    pub(super) fn flag(&self, node: &Node, what: &str) -> Option<bool> {
+        if let Shape::Scalar(scalar) = &node.shape
+            && let Some(flag) = scalar.as_bool()
+        {
+            return Some(flag);
+        }
+        self.mismatch(node, what, "`true` or `false`");
+        None
+    }
+
+    pub(super) fn int(&self, node: &Node, what: &str) -> Option<i64> {
+        if let Shape::Scalar(scalar) = &node.shape
+            && let Some(number) = scalar.as_int()
+        {
+            return Some(number);
+        }
+        self.mismatch(node, what, "a whole number");
+        None
+    }
+
+    pub(super) fn items<'n>(&self, node: &'n Node, what: &str) -> &'n [Node] {
+        if let Shape::List(items) = &node.shape {
+            return items;
+        }
+        self.mismatch(node, what, "a list");
+        &[]
+    }
+
+    /// The fields of a mapping; `None`, with an error, when it is none.
+    pub(super) fn fields<'n>(&self, node: &'n Node, what: &'static str) -> Option<Fields<'n, '_>>
+    where
+        's: 'n,
+    {
+        let entries: &[Entry] = match &node.shape {
+            Shape::Map(entries) => entries,
+            Shape::Null => &[],
+            Shape::Scalar(_) | Shape::List(_) => {
+                self.mismatch(node, what, "a mapping");
+                return None;
+            }
+        };
+        self.duplicates(entries, what);
+        Some(Fields {
+            reader: self,
+            what,
+            entries,
+            known: Vec::new(),
+        })
+    }
+
+    fn duplicates(&self, entries: &[Entry], what: &str) {
+        for (index, entry) in entries.iter().enumerate() {
+            if entries[..index].iter().any(|earlier| earlier.key == entry.key) {
+                self.error_with_help(
+                    "duplicate-key",
+                    entry.key_span.clone(),
+                    format!("`{}` is given twice in {what}", entry.key),
+                    "keep one of the two",
+                );
+            }
+        }
+    }
+
+    fn mismatch(&self, node: &Node, what: &str, wanted: &str) {
+        self.error(
+            "wrong-type",
+            node.span.clone(),
+            format!("{what} takes {wanted}, but this is {}", node.describe()),
+        );
+    }
+}
+
+/// The fields of one mapping: every key is asked for by name, and what nobody asked for is reported.
+pub(super) struct Fields<'n, 'r> {
+    pub(super) reader: &'r Reader<'r>,
+    what: &'static str,
+    entries: &'n [Entry],
+    known: Vec<&'static str>,
+}
+
+impl<'n> Fields<'n, '_> {
+    /// The value of a key; `None` when it is absent or null.
+    pub(super) fn get(&mut self, key: &'static str) -> Option<&'n Node> {
+        self.entry(key)
+            .map(|entry| &entry.value)
+            .filter(|node| !node.is_null())
+    }
+
+    /// A key with its value; `None` when it is absent.
+    pub(super) fn entry(&mut self, key: &'static str) -> Option<&'n Entry> {
+        self.known.push(key);
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// Whether the key is written, whatever its value.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
+    /// Accepts keys that old files carry and that have no meaning any more.
+    pub(super) fn ignore(&mut self, keys: &[&'static str]) {
+        self.known.extend(keys);
+    }
+
+    pub(super) fn text(&mut self, key: &'static str) -> Option<Text> {
+        let node = self.get(key)?;
+        self.reader.text(node, &format!("`{key}`"))
+    }
+
+    pub(super) fn string(&mut self, key: &'static str) -> Option<String> {
+        self.text(key).map(|text| text.value)
+    }
+
+    pub(super) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        let node = self.get(key)?;
+        self.reader.flag(node, &format!("`{key}`"))
+    }
+
+    pub(super) fn int(&mut self, key: &'static str) -> Option<i64> {
+        let node = self.get(key)?;
+        self.reader.int(node, &format!("`{key}`"))
+    }
+
+    pub(super) fn items(&mut self, key: &'static str) -> &'n [Node] {
+        self.get(key)
+            .map(|node| self.reader.items(node, &format!("`{key}`")))
+            .unwrap_or_default()
+    }
+
+    pub(super) fn texts(&mut self, key: &'static str) -> Vec<Text> {
+        let reader = self.reader;
+        let what = format!("an item of `{key}`");
+        self.items(key)
+            .iter()
+            .filter_map(|item| reader.text(item, &what))
+            .collect()
+    }
+
+    /// A mapping from texts to texts, in the order of the file.
+    pub(super) fn pairs(&mut self, key: &'static str) -> Vec<(String, Text)> {
+        let Some(node) = self.get(key) else {
+            return Vec::new();
+        };
+        let reader = self.reader;
+        let Shape::Map(entries) = &node.shape else {
+            reader.mismatch(node, &format!("`{key}`"), "a mapping");
+            return Vec::new();
+        };
+        reader.duplicates(entries, key);
+        entries
+            .iter()
+            .filter_map(|entry| {
+                let value = reader.text(&entry.value, &format!("`{}`", entry.key))?;
+                Some((entry.key.clone(), value))
+            })
+            .collect()
+    }
+
+    /// Reports the keys that nobody asked for.
+    pub(super) fn finish(self) {
+        for entry in self.entries {
+            if self.known.contains(&entry.key.as_str()) {
+                continue;
+            }
+            let help = nearest(&entry.key, &self.known).map(|key| format!("did you mean `{key}`?"));
+            self.reader.warning(
+                "unknown-key",
+                entry.key_span.clone(),
+                format!("`{}` is not a key of {}", entry.key, self.what),
+                help,
+            );
+        }
+    }
+}
+
+/// The known word that a mistyped one most likely stands for.
+pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let limit = (word.chars().count() / 3).max(1);
+    known
+        .iter()
+        .map(|candidate| {
+            (
+                distance(&word.to_lowercase(), &candidate.to_lowercase()),
+                *candidate,
+            )
+        })
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many letters must be added, dropped, replaced or swapped with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}

@@ -1,0 +1,176 @@
+//! Reading a test.
+
+use super::is_map;
+use super::node::Node;
+use super::reader::{Fields, Reader};
+use super::text::Text;
+use super::trigger::{self, Trigger};
+
+/// A trigger, and what must hold for the trace that it causes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Test {
+    /// Names the test; `None` until it is stored, when one is made up.
+    pub id: Option<String>,
+    /// A title for people.
+    pub name: String,
+    /// What it is about.
+    pub description: String,
+    /// What sets the system under test in motion; a test without one can be stored but not run.
+    pub trigger: Option<Trigger>,
+    /// What must hold.
+    pub specs: Vec<Spec>,
+    /// Values for its own specs and for later tests.
+    pub outputs: Vec<Output>,
+    /// Whether to judge the trigger's answer alone, without waiting for a trace.
+    pub skip_trace_collection: bool,
+    /// The polling profile to wait by: an id, or a path for the command line; `None` means the current one.
+    pub polling_profile: Option<Text>,
+}
+
+/// What must hold for the spans that a selector picks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Spec {
+    /// A title for reports.
+    pub name: Option<String>,
+    /// Which spans; an empty text means all of them.
+    pub selector: Text,
+    /// What must hold for each of them.
+    pub assertions: Vec<Text>,
+}
+
+/// A value that a test hands to its own specs and to later tests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Output {
+    /// The variable that it becomes.
+    pub name: Text,
+    /// Which span to read it from.
+    pub selector: Text,
+    /// The expression that gives its value.
+    pub value: Text,
+}
+
+pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
+    let mut fields = reader.fields(node, "a test")?;
+    if !fields.has("name") && !fields.has("trigger") {
+        reader.error_with_help(
+            "empty-test",
+            node.span.clone(),
+            "the test has neither a `name` nor a `trigger`",
+            "give it both",
+        );
+    }
+    let test = Test {
+        id: fields.string("id").filter(|id| !id.is_empty()),
+        name: fields.string("name").unwrap_or_default(),
+        description: fields.string("description").unwrap_or_default(),
+        trigger: fields.get("trigger").and_then(|node| trigger::read(reader, node)),
+        specs: fields
+            .items("specs")
+            .iter()
+            .filter_map(|node| spec(reader, node))
+            .collect(),
+        outputs: fields
+            .items("outputs")
+            .iter()
+            .filter_map(|node| output(reader, node))
+            .collect(),
+        skip_trace_collection: fields.flag("skipTraceCollection").unwrap_or_default(),
+        polling_profile: fields.text("pollingProfile").filter(|text| !text.is_empty()),
+    };
+    // The server sets these; files that were exported with them carry them along.
+    fields.int("version");
+    fields.text("createdAt");
+    fields.ignore(&["summary"]);
+    fields.finish();
+    Some(test)
+}
+
+fn spec(reader: &Reader<'_>, node: &Node) -> Option<Spec> {
+    if let Some(value) = legacy_value(node) {
+        let mut outer = reader.fields(node, "a spec")?;
+        let selector = selector(&mut outer, "Key");
+        outer.ignore(&["Value"]);
+        outer.finish();
+        let mut inner = reader.fields(value, "a spec")?;
+        let spec = Spec {
+            name: inner.string("Name").filter(|name| !name.is_empty()),
+            selector,
+            assertions: inner.texts("Assertions"),
+        };
+        inner.finish();
+        return Some(spec);
+    }
+    let mut fields = reader.fields(node, "a spec")?;
+    let spec = Spec {
+        name: fields.string("name").filter(|name| !name.is_empty()),
+        selector: selector(&mut fields, "selector"),
+        assertions: fields.texts("assertions"),
+    };
+    fields.finish();
+    Some(spec)
+}
+
+fn output(reader: &Reader<'_>, node: &Node) -> Option<Output> {
+    let output = if let Some(value) = legacy_value(node) {
+        let mut outer = reader.fields(node, "an output")?;
+        let name = outer.text("Key").unwrap_or_default();
+        outer.ignore(&["Value"]);
+        outer.finish();
+        let mut inner = reader.fields(value, "an output")?;
+        let output = Output {
+            name,
+            selector: selector(&mut inner, "selector"),
+            value: inner.text("value").unwrap_or_default(),
+        };
+        inner.finish();
+        output
+    } else {
+        let mut fields = reader.fields(node, "an output")?;
+        let output = Output {
+            name: fields.text("name").unwrap_or_default(),
+            selector: selector(&mut fields, "selector"),
+            value: fields.text("value").unwrap_or_default(),
+        };
+        fields.finish();
+        output
+    };
+    for (key, text) in [
+        ("name", &output.name),
+        ("selector", &output.selector),
+        ("value", &output.value),
+    ] {
+        if text.is_empty() {
+            reader.error_with_help(
+                "incomplete-output",
+                node.span.clone(),
+                format!("the output has no `{key}`"),
+                "an output needs a `name`, a `selector` and a `value`",
+            );
+        }
+    }
+    Some(output)
+}
+
+/// The `Value` of the oldest JSON layout, `{Key, Value}`.
+fn legacy_value(node: &Node) -> Option<&Node> {
+    node.get("Key")?;
+    node.get("Value").filter(|value| is_map(value))
+}
+
+/// A selector: a text, or an object that holds it as `query`; answers of the API carry it parsed as well.
+fn selector(fields: &mut Fields<'_, '_>, key: &'static str) -> Text {
+    let reader = fields.reader;
+    let mut query = |key: &'static str| {
+        let node = fields.get(key)?;
+        if !is_map(node) {
+            return reader.text(node, "a selector");
+        }
+        let mut inner = reader.fields(node, "a selector")?;
+        inner.ignore(&["parsedSelector", "structure"]);
+        let text = inner.text("query");
+        inner.finish();
+        text
+    };
+    let parsed = query("selectorParsed");
+    query(key).or(parsed).unwrap_or_default()
+}
