@@ -148,15 +148,15 @@ fn deduplicate(spans: impl IntoIterator<Item = Span>) -> (Vec<Span>, HashMap<Spa
     let mut kept: Vec<Span> = Vec::new();
     let mut by_id = HashMap::new();
     for span in spans {
-        match span.id.and_then(|id| by_id.get(&id).copied()) {
-            Some(at) => kept[at] = span,
-            None => {
-                if let Some(id) = span.id {
-                    by_id.insert(id, kept.len());
-                }
-                kept.push(span);
-            }
+        let known = span.id.and_then(|id| by_id.get(&id).copied());
+        if let Some(at) = known {
+            kept[at] = span;
+            continue;
         }
+        if let Some(id) = span.id {
+            by_id.insert(id, kept.len());
+        }
+        kept.push(span);
     }
     (kept, by_id)
 }

@@ -1,0 +1,370 @@
+//! From what arrives to what is stored: admission, group commit, and the word that a trace has changed.
+//!
+//! Nothing here knows that runs exist. A request is answered only after its chunks are committed, so what was
+//! acknowledged survives the death of the process. While one commit is under way, the next group gathers.
+
+mod budget;
+mod followers;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use qualitytrace_core::id::TraceId;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+pub use budget::{Budget, Lease, NoRoom};
+use followers::Followers;
+
+use crate::clock::{self, Sequence};
+use crate::limits::Limits;
+use crate::otlp::wire::Split;
+use crate::store::{NewChunk, Signal, Store};
+
+/// Requests that may wait for the writer; their bytes are bounded by the budget.
+const WAITING_REQUESTS: usize = 1_024;
+/// Bytes that one commit gathers at the most.
+const COMMIT_BYTES: usize = 16 * 1024 * 1024;
+/// How often old traces are looked for.
+const EVICTION_INTERVAL: Duration = Duration::from_secs(30);
+/// Traces whose span count is remembered, so that most requests need not ask the store.
+const COUNTED_TRACES: usize = 50_000;
+
+/// Takes in what senders deliver.
+#[derive(Debug)]
+pub struct Ingest {
+    limits: Limits,
+    store: Store,
+    budget: Budget,
+    followers: Followers,
+    arrivals: Sequence,
+    writer: mpsc::Sender<Write>,
+    retained: AtomicU64,
+    span_counts: Mutex<HashMap<TraceId, u64>>,
+    counters: Counters,
+}
+
+/// What became of everything that was ever delivered.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Spans that were stored.
+    pub spans_stored: AtomicU64,
+    /// Spans that no retry can help: without trace id, or beyond the limit of their trace.
+    pub spans_rejected: AtomicU64,
+    /// Log records that were stored.
+    pub logs_stored: AtomicU64,
+    /// Log records that name no trace: counted, not kept.
+    pub logs_unbound: AtomicU64,
+    /// Metric data points: counted, not kept.
+    pub metric_points: AtomicU64,
+    /// Requests refused because too much was under way.
+    pub refused_busy: AtomicU64,
+    /// Requests refused because the store holds all it may.
+    pub refused_full: AtomicU64,
+    /// Requests refused because the store failed.
+    pub refused_failed: AtomicU64,
+    /// Requests that were no OTLP, too large, or in an unknown encoding.
+    pub refused_invalid: AtomicU64,
+}
+
+/// What was taken and what was not.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Items that were rejected for good.
+    pub rejected: u64,
+    /// Why; empty when nothing was rejected.
+    pub message: String,
+}
+
+/// Why nothing of a request was taken; the sender may try again later.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Too much is under way.
+    #[error("too many requests are waiting for the store; try again later")]
+    Busy,
+    /// The store holds all it may.
+    #[error(
+        "the store holds its limit of {limit} bytes (limits.retainedBytes); try again later or raise the limit"
+    )]
+    Full {
+        /// The limit.
+        limit: u64,
+    },
+    /// The store failed.
+    #[error("the store cannot take data now: {reason}")]
+    Failed {
+        /// What the store says.
+        reason: String,
+    },
+}
+
+struct Write {
+    chunks: Vec<NewChunk>,
+    done: oneshot::Sender<Result<(), Refused>>,
+}
+
+/// The tasks behind an [`Ingest`]; they end when the ingest is dropped.
+#[derive(Debug)]
+pub struct Tasks {
+    writer: JoinHandle<()>,
+    evictor: JoinHandle<()>,
+}
+
+impl Tasks {
+    /// Waits until everything that was handed over is stored.
+    pub async fn finish(self) {
+        self.evictor.abort();
+        // The writer ends by itself when its last sender is gone; a panic in it was already reported.
+        let _ = self.writer.await;
+    }
+}
+
+impl Ingest {
+    /// Starts taking in.
+    pub async fn start(store: Store, limits: Limits) -> Result<(Arc<Self>, Tasks), crate::store::Error> {
+        let (writer, queue) = mpsc::channel(WAITING_REQUESTS);
+        let ingest = Arc::new(Self {
+            budget: Budget::new(limits.ingest_bytes),
+            followers: Followers::default(),
+            arrivals: Sequence::default(),
+            retained: AtomicU64::new(store.retained_bytes().await?),
+            span_counts: Mutex::default(),
+            counters: Counters::default(),
+            writer,
+            store,
+            limits,
+        });
+        let tasks = Tasks {
+            writer: tokio::spawn(write_all(Arc::downgrade(&ingest), ingest.store.clone(), queue)),
+            evictor: tokio::spawn(evict_old(Arc::downgrade(&ingest))),
+        };
+        Ok((ingest, tasks))
+    }
+
+    /// Room for request bodies: whoever reads one takes a lease for its bytes.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// What became of everything so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Bytes retained in total, as of the last commit.
+    pub fn retained_bytes(&self) -> u64 {
+        self.retained.load(Ordering::Relaxed)
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Wakes whenever chunks of this trace were committed. The number only grows.
+    pub fn follow(&self, trace: TraceId) -> watch::Receiver<u64> {
+        self.followers.follow(trace)
+    }
+
+    /// Stores the spans of a request. `lease` is held until they are committed.
+    pub async fn spans(&self, mut split: Split, lease: Lease) -> Result<Accepted, Refused> {
+        let crowded = self.drop_crowded(&mut split).await?;
+        let without_trace = split.without_trace;
+        let stored = split.items();
+        self.commit(split, Signal::Spans, lease).await?;
+        count(&self.counters.spans_stored, stored);
+        count(&self.counters.spans_rejected, crowded + without_trace);
+        Ok(Accepted {
+            rejected: crowded + without_trace,
+            message: self.rejection(without_trace, crowded),
+        })
+    }
+
+    /// Stores the log records of a request that name a trace and counts the others.
+    pub async fn logs(&self, split: Split, lease: Lease) -> Result<Accepted, Refused> {
+        let (stored, unbound) = (split.items(), split.without_trace);
+        self.commit(split, Signal::Logs, lease).await?;
+        count(&self.counters.logs_stored, stored);
+        count(&self.counters.logs_unbound, unbound);
+        Ok(Accepted::default())
+    }
+
+    /// Counts metric data points.
+    pub fn metrics(&self, points: u64) -> Accepted {
+        count(&self.counters.metric_points, points);
+        Accepted::default()
+    }
+
+    fn rejection(&self, without_trace: u64, crowded: u64) -> String {
+        let mut reasons = Vec::new();
+        if without_trace > 0 {
+            reasons.push(format!("{without_trace} spans have no valid trace id"));
+        }
+        if crowded > 0 {
+            let limit = self.limits.spans_per_trace;
+            reasons.push(format!(
+                "{crowded} spans are beyond the limit of {limit} in one trace (limits.spansPerTrace)"
+            ));
+        }
+        reasons.join("; ")
+    }
+
+    /// Takes out the chunks of traces that are full and counts their spans.
+    ///
+    /// The store is asked only when one request alone could fill half a trace, so after a restart the limit is kept
+    /// within a factor of two.
+    async fn drop_crowded(&self, split: &mut Split) -> Result<u64, Refused> {
+        let limit = self.limits.spans_per_trace;
+        let mut crowded = 0;
+        let mut kept = Vec::with_capacity(split.chunks.len());
+        for chunk in split.chunks.drain(..) {
+            let items = u64::from(chunk.items);
+            let known = lock(&self.span_counts).get(&chunk.trace).copied();
+            let before = match known {
+                Some(known) => known,
+                None if items < limit / 2 => 0,
+                None => self
+                    .store
+                    .span_count(chunk.trace)
+                    .await
+                    .map_err(|error| failed(&error))?,
+            };
+            if before + items > limit {
+                crowded += items;
+            } else {
+                kept.push(chunk);
+            }
+        }
+        split.chunks = kept;
+        Ok(crowded)
+    }
+
+    fn count_spans(&self, chunks: &[NewChunk]) {
+        let mut counts = lock(&self.span_counts);
+        if counts.len() > COUNTED_TRACES {
+            counts.clear();
+        }
+        for chunk in chunks.iter().filter(|chunk| chunk.signal == Signal::Spans) {
+            *counts.entry(chunk.trace).or_default() += u64::from(chunk.items);
+        }
+    }
+
+    async fn commit(&self, split: Split, signal: Signal, lease: Lease) -> Result<(), Refused> {
+        if split.chunks.is_empty() {
+            return Ok(());
+        }
+        if self.retained_bytes() >= self.limits.retained_bytes {
+            return Err(Refused::Full {
+                limit: self.limits.retained_bytes,
+            });
+        }
+        let chunks = split.chunks.into_iter().map(|chunk| NewChunk {
+            trace: chunk.trace,
+            signal,
+            arrived: self.arrivals.next(),
+            items: chunk.items,
+            data: chunk.data,
+        });
+        let (done, answer) = oneshot::channel();
+        let write = Write {
+            chunks: chunks.collect(),
+            done,
+        };
+        self.writer.try_send(write).map_err(|_| Refused::Busy)?;
+        let outcome = answer.await.unwrap_or_else(|_| {
+            Err(Refused::Failed {
+                reason: "the server is stopping".into(),
+            })
+        });
+        drop(lease);
+        outcome
+    }
+
+    fn committed(&self, chunks: &[NewChunk], retained: u64) {
+        self.retained.store(retained, Ordering::Relaxed);
+        self.count_spans(chunks);
+        self.followers.wake(chunks.iter().map(|chunk| chunk.trace));
+    }
+}
+
+/// Commits what is handed over, as much at a time as has gathered.
+async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver<Write>) {
+    while let Some(first) = queue.recv().await {
+        let mut chunks = first.chunks;
+        let mut waiting = vec![first.done];
+        let mut bytes: usize = chunks.iter().map(|chunk| chunk.data.len()).sum();
+        while bytes < COMMIT_BYTES {
+            let Ok(next) = queue.try_recv() else { break };
+            bytes += next.chunks.iter().map(|chunk| chunk.data.len()).sum::<usize>();
+            chunks.extend(next.chunks);
+            waiting.push(next.done);
+        }
+        let outcome = store.append_chunks(&chunks).await;
+        if let (Ok(retained), Some(ingest)) = (&outcome, ingest.upgrade()) {
+            ingest.committed(&chunks, *retained);
+        }
+        let outcome = outcome.map(drop).map_err(|error| {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "failed to store what arrived"
+            );
+            failed(&error)
+        });
+        for done in waiting {
+            // A sender that hung up no longer wants to know.
+            let _ = done.send(outcome.clone());
+        }
+    }
+}
+
+/// Removes what is older than the retention time, and more when the store is nearly full.
+async fn evict_old(ingest: Weak<Ingest>) {
+    let mut ticks = tokio::time::interval(EVICTION_INTERVAL);
+    loop {
+        ticks.tick().await;
+        let Some(ingest) = ingest.upgrade() else { return };
+        loop {
+            let limits = &ingest.limits;
+            let nearly_full = ingest.retained_bytes() > limits.retained_bytes / 10 * 9;
+            let age = if nearly_full {
+                limits.evictable_after.min(limits.retention)
+            } else {
+                limits.retention
+            };
+            match ingest.store.evict(clock::now() - age).await {
+                Ok((retained, more)) => {
+                    ingest.retained.store(retained, Ordering::Relaxed);
+                    if !more {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to remove old traces"
+                    );
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn failed(error: &crate::store::Error) -> Refused {
+    let cause = std::error::Error::source(error)
+        .map(|cause| format!(": {cause}"))
+        .unwrap_or_default();
+    Refused::Failed {
+        reason: format!("{error}{cause}"),
+    }
+}
+
+fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

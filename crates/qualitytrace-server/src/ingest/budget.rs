@@ -1,0 +1,73 @@
+//! Room in memory for what is under way.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Permits are counted in these units, because a semaphore counts in 32 bits.
+const UNIT: u64 = 1024;
+
+/// A number of bytes that all requests under way share.
+#[derive(Debug, Clone)]
+pub struct Budget(Arc<Semaphore>);
+
+/// Bytes taken from the budget; given back when dropped.
+#[derive(Debug)]
+pub struct Lease {
+    permits: OwnedSemaphorePermit,
+    /// What was asked for so far, which the permits cover.
+    bytes: u64,
+}
+
+/// The budget is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoRoom;
+
+impl Budget {
+    /// A budget of this many bytes.
+    pub fn new(bytes: u64) -> Self {
+        Self(Arc::new(Semaphore::new(
+            usize::try_from(bytes / UNIT).unwrap_or(Semaphore::MAX_PERMITS),
+        )))
+    }
+
+    /// A lease for nothing yet.
+    pub fn lease(&self) -> Result<Lease, NoRoom> {
+        let permits = Arc::clone(&self.0)
+            .try_acquire_many_owned(0)
+            .map_err(|_| NoRoom)?;
+        Ok(Lease { permits, bytes: 0 })
+    }
+}
+
+impl Lease {
+    /// Takes more bytes from the same budget.
+    pub fn grow(&mut self, bytes: u64) -> Result<(), NoRoom> {
+        let wanted = (self.bytes + bytes).div_ceil(UNIT);
+        let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
+        if missing > 0 {
+            let missing = u32::try_from(missing).map_err(|_| NoRoom)?;
+            let semaphore = Arc::clone(self.permits.semaphore());
+            let more = semaphore.try_acquire_many_owned(missing).map_err(|_| NoRoom)?;
+            self.permits.merge(more);
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_leased_comes_back_when_the_lease_ends() {
+        let budget = Budget::new(10 * UNIT);
+        let mut first = budget.lease().unwrap();
+        first.grow(6 * UNIT).unwrap();
+        let mut second = budget.lease().unwrap();
+        assert_eq!(second.grow(5 * UNIT), Err(NoRoom));
+        drop(first);
+        assert_eq!(second.grow(5 * UNIT), Ok(()));
+    }
+}

@@ -1,0 +1,47 @@
+//! Every limit of the server, with its name and its default.
+
+use std::time::Duration;
+
+const MIB: u64 = 1024 * 1024;
+
+/// What the server takes on, and when it refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// `limits.bodyBytes`: the largest request body, as sent.
+    pub body_bytes: u64,
+    /// `limits.decompressedBytes`: the largest request body, after decompression.
+    pub decompressed_bytes: u64,
+    /// `limits.ingestBytes`: decompressed bytes that may wait for the store at one time.
+    pub ingest_bytes: u64,
+    /// `limits.spansPerTrace`: spans kept of one trace; further ones are rejected and counted.
+    pub spans_per_trace: u64,
+    /// `limits.retainedBytes`: bytes of traces and logs kept in total.
+    pub retained_bytes: u64,
+    /// `limits.retention`: how long a trace is kept that belongs to no run.
+    pub retention: Duration,
+    /// `limits.evictableAfter`: the age from which such a trace may go early, to make room.
+    pub evictable_after: Duration,
+    /// `limits.retryAfter`: when a refused sender is asked to come back.
+    pub retry_after: Duration,
+    /// `runs.concurrency`: runs under way at one time; further ones wait for their turn.
+    pub concurrent_runs: usize,
+    /// `limits.replyBytes`: how much of a trigger's answer is kept.
+    pub reply_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 64 * MIB,
+            decompressed_bytes: 64 * MIB,
+            ingest_bytes: 96 * MIB,
+            spans_per_trace: 200_000,
+            retained_bytes: 16 * 1024 * MIB,
+            retention: Duration::from_hours(24),
+            evictable_after: Duration::from_mins(10),
+            retry_after: Duration::from_secs(1),
+            concurrent_runs: 64,
+            reply_bytes: 16 * MIB,
+        }
+    }
+}

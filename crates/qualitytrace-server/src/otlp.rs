@@ -1,0 +1,14 @@
+//! OTLP: what senders say, as bytes on the wire and as spans.
+//!
+//! Requests are checked and split here and handed to [`crate::ingest`]; nothing here knows that runs exist.
+
+pub mod convert;
+mod grpc;
+mod http;
+mod intake;
+mod schema;
+mod status;
+pub mod wire;
+
+pub use grpc::{services as grpc_services, unknown_method};
+pub use http::routes as http_routes;

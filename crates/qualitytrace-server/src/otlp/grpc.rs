@@ -1,0 +1,200 @@
+//! OTLP over gRPC: three unary methods.
+//!
+//! A unary call is one length-prefixed message each way and a status in the trailers. It is spoken here without a
+//! gRPC framework because the message must stay bytes: bounded by the budget before it is read and decompressed, and
+//! never decoded into structs.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::post;
+use base64::Engine;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use http_body_util::{BodyExt, Full};
+use prost::Message;
+
+use super::intake::{self, Encoding, Format, Refusal, Signal};
+use super::status::{Code, Status, response_message};
+use crate::ingest::{Accepted, Ingest, Refused};
+
+const GRPC: &str = "application/grpc";
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+
+/// Length of the header before each message: one byte of flags, four of length.
+const FRAME_HEADER: usize = 5;
+
+/// The three collector services.
+pub fn services(ingest: Arc<Ingest>) -> Router {
+    Router::new()
+        .route(
+            "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            post(traces),
+        )
+        .route(
+            "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+            post(metrics),
+        )
+        .route(
+            "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+            post(logs),
+        )
+        .with_state(ingest)
+}
+
+/// Answers a call to a method that is not there. `None` when the request is no gRPC call.
+pub fn unknown_method(headers: &HeaderMap, path: &str) -> Option<Response> {
+    is_grpc(headers).then(|| failure(Code::Unimplemented, &format!("unknown method {path}"), None))
+}
+
+async fn traces(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
+    export(&ingest, Signal::Traces, request).await
+}
+
+async fn metrics(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
+    export(&ingest, Signal::Metrics, request).await
+}
+
+async fn logs(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
+    export(&ingest, Signal::Logs, request).await
+}
+
+async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    if !is_grpc(&parts.headers) {
+        let mut response = Response::new(Body::from(
+            "this endpoint speaks gRPC; OTLP over HTTP is at /v1/traces\n",
+        ));
+        *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return response;
+    }
+    let named = parts
+        .headers
+        .get(&GRPC_ENCODING)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let Some(encoding) = Encoding::named(named) else {
+        let message = format!(
+            "grpc-encoding `{named}` is not supported: use one of {}",
+            Encoding::KNOWN
+        );
+        return failure(Code::Unimplemented, &message, None);
+    };
+    let outcome = intake::take(ingest, signal, Format::Protobuf, body, |body| {
+        unframe(body, encoding)
+    })
+    .await;
+    match outcome {
+        Ok(accepted) => success(&accepted),
+        Err(refusal) => {
+            let (code, retry) = match &refusal {
+                Refusal::TooLarge { .. } | Refusal::Malformed(_) | Refusal::Incomplete => {
+                    (Code::InvalidArgument, None)
+                }
+                Refusal::Later(Refused::Busy | Refused::Full { .. }) => {
+                    (Code::ResourceExhausted, Some(ingest.limits().retry_after))
+                }
+                Refusal::Later(Refused::Failed { .. }) => {
+                    (Code::Unavailable, Some(ingest.limits().retry_after))
+                }
+            };
+            failure(code, &refusal.to_string(), retry)
+        }
+    }
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
+}
+
+/// The one message of a unary call.
+fn unframe(mut body: Bytes, encoding: Encoding) -> Result<(Encoding, Bytes), Refusal> {
+    if body.len() < FRAME_HEADER {
+        return Err(Refusal::Malformed("the call carries no message".to_owned()));
+    }
+    let encoding = match body.get_u8() {
+        0 => Encoding::Identity,
+        1 => encoding,
+        flags => {
+            return Err(Refusal::Malformed(format!(
+                "the message has unknown flags {flags}"
+            )));
+        }
+    };
+    let length = body.get_u32() as usize;
+    if body.len() != length {
+        let carried = body.len();
+        return Err(Refusal::Malformed(format!(
+            "the message announces {length} bytes and has {carried}"
+        )));
+    }
+    Ok((encoding, body))
+}
+
+fn success(accepted: &Accepted) -> Response {
+    let message = response_message(accepted);
+    let mut frame = BytesMut::with_capacity(FRAME_HEADER + message.len());
+    frame.put_u8(0);
+    frame.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    frame.put_slice(&message);
+    let mut trailers = HeaderMap::new();
+    trailers.insert(GRPC_STATUS, HeaderValue::from(0));
+    let body = Full::new(frame.freeze()).with_trailers(async move { Some(Ok(trailers)) });
+    grpc_response(Body::new(body))
+}
+
+/// A status without a message travels in the headers.
+fn failure(code: Code, message: &str, retry_after: Option<std::time::Duration>) -> Response {
+    let mut response = grpc_response(Body::empty());
+    let headers = response.headers_mut();
+    headers.insert(GRPC_STATUS, HeaderValue::from(code as i32));
+    if let Ok(message) = HeaderValue::from_str(&percent_encoded(message)) {
+        headers.insert(GRPC_MESSAGE, message);
+    }
+    if let Some(delay) = retry_after {
+        let details = Status::new(code, message).retry_after(delay).encode_to_vec();
+        if let Ok(details) =
+            HeaderValue::from_str(&base64::engine::general_purpose::STANDARD_NO_PAD.encode(details))
+        {
+            headers.insert(GRPC_DETAILS, details);
+        }
+    }
+    response
+}
+
+fn grpc_response(body: Body) -> Response {
+    let mut response = Response::new(body);
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
+    response.headers_mut().insert(
+        GRPC_ACCEPT_ENCODING,
+        HeaderValue::from_static("identity,gzip,zstd"),
+    );
+    response
+}
+
+/// gRPC's own rule: printable ASCII stands for itself, all else and `%` is written as `%XX`.
+fn percent_encoded(message: &str) -> String {
+    let mut encoded = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        if (b' '..=b'~').contains(&byte) && byte != b'%' {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}

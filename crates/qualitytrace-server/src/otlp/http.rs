@@ -1,0 +1,152 @@
+//! OTLP over HTTP: `/v1/traces`, `/v1/metrics`, `/v1/logs`, in protobuf or JSON.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use prost::Message;
+use tower_http::cors::{Any, CorsLayer};
+
+use super::intake::{self, Encoding, Format, Refusal, Signal};
+use super::status::{Code, Status, response_message};
+use crate::ingest::{Accepted, Ingest, Refused};
+
+const PROTOBUF: &str = "application/x-protobuf";
+const JSON: &str = "application/json";
+
+/// The three endpoints, open to browsers of any origin.
+pub fn routes(ingest: Arc<Ingest>) -> Router {
+    let cors = CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([http::Method::POST])
+        .allow_headers(Any);
+    Router::new()
+        .route("/v1/traces", post(traces))
+        .route("/v1/metrics", post(metrics))
+        .route("/v1/logs", post(logs))
+        .layer(cors)
+        .with_state(ingest)
+}
+
+async fn traces(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
+    export(&ingest, Signal::Traces, request).await
+}
+
+async fn metrics(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
+    export(&ingest, Signal::Metrics, request).await
+}
+
+async fn logs(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
+    export(&ingest, Signal::Logs, request).await
+}
+
+async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let sent = text(&parts.headers, &CONTENT_TYPE);
+    let Some(format) = format(sent) else {
+        let message = format!("content type `{sent}` is not supported: send {PROTOBUF} or {JSON}");
+        let answer_format = format(text(&parts.headers, &ACCEPT)).unwrap_or(Format::Json);
+        return refuse(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            answer_format,
+            Code::InvalidArgument,
+            &message,
+        );
+    };
+    let Some(encoding) = Encoding::named(text(&parts.headers, &CONTENT_ENCODING)) else {
+        let message = format!(
+            "content encoding `{}` is not supported: use one of {}",
+            text(&parts.headers, &CONTENT_ENCODING),
+            Encoding::KNOWN
+        );
+        return refuse(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format,
+            Code::InvalidArgument,
+            &message,
+        );
+    };
+    match intake::take(ingest, signal, format, body, |body| Ok((encoding, body))).await {
+        Ok(accepted) => accept(format, signal, &accepted),
+        Err(refusal) => refused(format, &refusal, ingest.limits().retry_after.as_secs().max(1)),
+    }
+}
+
+fn accept(format: Format, signal: Signal, accepted: &Accepted) -> Response {
+    let body = match format {
+        Format::Protobuf => response_message(accepted),
+        Format::Json => json_response(signal, accepted).into(),
+    };
+    answer(StatusCode::OK, format, body.into())
+}
+
+fn json_response(signal: Signal, accepted: &Accepted) -> String {
+    if accepted.rejected == 0 && accepted.message.is_empty() {
+        return "{}".to_owned();
+    }
+    let rejected = match signal {
+        Signal::Traces => "rejectedSpans",
+        Signal::Metrics => "rejectedDataPoints",
+        Signal::Logs => "rejectedLogRecords",
+    };
+    // OTLP writes 64-bit numbers as text.
+    serde_json::json!({ "partialSuccess": { rejected: accepted.rejected.to_string(), "errorMessage": accepted.message } })
+        .to_string()
+}
+
+fn refused(format: Format, refusal: &Refusal, retry_after: u64) -> Response {
+    let message = refusal.to_string();
+    let (status, code) = match refusal {
+        Refusal::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidArgument),
+        Refusal::Malformed(_) | Refusal::Incomplete => (StatusCode::BAD_REQUEST, Code::InvalidArgument),
+        Refusal::Later(Refused::Busy | Refused::Full { .. }) => {
+            (StatusCode::TOO_MANY_REQUESTS, Code::ResourceExhausted)
+        }
+        Refusal::Later(Refused::Failed { .. }) => (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable),
+    };
+    let mut response = refuse(status, format, code, &message);
+    if matches!(refusal, Refusal::Later(_)) {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(retry_after));
+    }
+    response
+}
+
+fn refuse(status: StatusCode, format: Format, code: Code, message: &str) -> Response {
+    let body = match format {
+        Format::Protobuf => Status::new(code, message).encode_to_vec(),
+        Format::Json => serde_json::json!({ "code": code as i32, "message": message })
+            .to_string()
+            .into(),
+    };
+    answer(status, format, body.into())
+}
+
+fn answer(status: StatusCode, format: Format, body: Body) -> Response {
+    let content_type = match format {
+        Format::Protobuf => PROTOBUF,
+        Format::Json => JSON,
+    };
+    (status, [(CONTENT_TYPE, content_type)], body).into_response()
+}
+
+fn format(content_type: &str) -> Option<Format> {
+    match content_type.split(';').next().unwrap_or_default().trim() {
+        PROTOBUF | "application/protobuf" => Some(Format::Protobuf),
+        JSON => Some(Format::Json),
+        _ => None,
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}

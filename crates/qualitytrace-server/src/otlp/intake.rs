@@ -1,0 +1,268 @@
+//! The way of every request, whatever its protocol: read within the budget, decompress, decode, hand to the ingest.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use prost::Message;
+
+use super::wire;
+use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused};
+
+/// Larger messages are decompressed and split on a thread of their own, so that others are not held up.
+const INLINE_BYTES: usize = 2 * 1024 * 1024;
+
+/// What a request delivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    Traces,
+    Metrics,
+    Logs,
+}
+
+/// How a body is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Protobuf,
+    Json,
+}
+
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Identity,
+    Gzip,
+    Zstd,
+}
+
+impl Encoding {
+    pub(super) const KNOWN: &str = "identity, gzip, zstd";
+
+    /// The encoding of this name; no name means none.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name.trim() {
+            "" | "identity" | "none" => Some(Self::Identity),
+            "gzip" | "x-gzip" => Some(Self::Gzip),
+            "zstd" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// Why a request was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("the body is larger than the limit of {limit} bytes ({name})")]
+    TooLarge { limit: u64, name: &'static str },
+    #[error("{0}")]
+    Malformed(String),
+    #[error("the body ended before it was complete")]
+    Incomplete,
+    #[error(transparent)]
+    Later(#[from] Refused),
+}
+
+impl From<NoRoom> for Refusal {
+    fn from(NoRoom: NoRoom) -> Self {
+        Self::Later(Refused::Busy)
+    }
+}
+
+/// Takes a request that is still on the wire. `unframe` finds the message in the body: all of it, or what follows a
+/// frame header.
+pub(super) async fn take(
+    ingest: &Arc<Ingest>,
+    signal: Signal,
+    format: Format,
+    body: Body,
+    unframe: impl FnOnce(Bytes) -> Result<(Encoding, Bytes), Refusal>,
+) -> Result<Accepted, Refusal> {
+    let outcome = process(ingest, signal, format, body, unframe).await;
+    if let Err(refusal) = &outcome {
+        let counters = ingest.counters();
+        let counter = match refusal {
+            Refusal::Later(Refused::Busy) => &counters.refused_busy,
+            Refusal::Later(Refused::Full { .. }) => &counters.refused_full,
+            Refusal::Later(Refused::Failed { .. }) => &counters.refused_failed,
+            Refusal::TooLarge { .. } | Refusal::Malformed(_) | Refusal::Incomplete => {
+                &counters.refused_invalid
+            }
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+    outcome
+}
+
+async fn process(
+    ingest: &Arc<Ingest>,
+    signal: Signal,
+    format: Format,
+    body: Body,
+    unframe: impl FnOnce(Bytes) -> Result<(Encoding, Bytes), Refusal>,
+) -> Result<Accepted, Refusal> {
+    let mut lease = ingest.budget().lease()?;
+    let body = read(body, &mut lease, ingest.limits().body_bytes).await?;
+    let (encoding, message) = unframe(body)?;
+    let limit = ingest.limits().decompressed_bytes;
+    let small = message.len() <= INLINE_BYTES;
+    let work = move || -> Result<(Decoded, Lease), Refusal> {
+        let message = decompress(encoding, message, &mut lease, limit)?;
+        // The chunks are a copy of the message while both are alive.
+        lease.grow(message.len() as u64)?;
+        Ok((decode(signal, format, &message)?, lease))
+    };
+    let (decoded, lease) = if small {
+        work()?
+    } else {
+        tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|_| Refused::Failed {
+                reason: "the server is stopping".into(),
+            })??
+    };
+    Ok(match decoded {
+        Decoded::Spans(split) => ingest.spans(split, lease).await?,
+        Decoded::Logs(split) => ingest.logs(split, lease).await?,
+        Decoded::Points(points) => ingest.metrics(points),
+    })
+}
+
+async fn read(mut body: Body, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
+    let too_large = Refusal::TooLarge {
+        limit,
+        name: "limits.bodyBytes",
+    };
+    let announced = hyper::body::Body::size_hint(&body).lower();
+    if announced > limit {
+        return Err(too_large);
+    }
+    lease.grow(announced)?;
+    let mut leased = announced;
+    let mut whole = BytesMut::with_capacity(usize::try_from(announced).unwrap_or(0));
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Refusal::Incomplete)?.into_data() else {
+            continue;
+        };
+        let size = (whole.len() + data.len()) as u64;
+        if size > limit {
+            return Err(too_large);
+        }
+        lease.grow(size.saturating_sub(leased))?;
+        leased = leased.max(size);
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.freeze())
+}
+
+fn decompress(encoding: Encoding, message: Bytes, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
+    match encoding {
+        Encoding::Identity if message.len() as u64 > limit => Err(too_large_inside(limit)),
+        Encoding::Identity => Ok(message),
+        // A gzip body may be several members, one after the other.
+        Encoding::Gzip => inflate(
+            flate2::read::MultiGzDecoder::new(&message[..]),
+            message.len(),
+            lease,
+            limit,
+        ),
+        Encoding::Zstd => {
+            let decoder = zstd::stream::read::Decoder::with_buffer(&message[..])
+                .map_err(|error| Refusal::Malformed(format!("the body is not valid zstd: {error}")))?;
+            inflate(decoder, message.len(), lease, limit)
+        }
+    }
+}
+
+fn too_large_inside(limit: u64) -> Refusal {
+    Refusal::TooLarge {
+        limit,
+        name: "limits.decompressedBytes",
+    }
+}
+
+fn inflate(mut decoder: impl Read, packed: usize, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
+    /// Decompressed bytes between two looks at the limits.
+    const STEP: u64 = 256 * 1024;
+    let mut whole = Vec::with_capacity(packed.saturating_mul(4).min(1024 * 1024));
+    loop {
+        lease.grow(STEP)?;
+        let read = decoder
+            .by_ref()
+            .take(STEP)
+            .read_to_end(&mut whole)
+            .map_err(|error| Refusal::Malformed(format!("the body cannot be decompressed: {error}")))?;
+        if whole.len() as u64 > limit {
+            return Err(too_large_inside(limit));
+        }
+        if (read as u64) < STEP {
+            return Ok(whole.into());
+        }
+    }
+}
+
+enum Decoded {
+    Spans(wire::Split),
+    Logs(wire::Split),
+    Points(u64),
+}
+
+fn decode(signal: Signal, format: Format, message: &Bytes) -> Result<Decoded, Refusal> {
+    let malformed =
+        |error: wire::Malformed| Refusal::Malformed(format!("the body is not a valid OTLP request: {error}"));
+    match signal {
+        Signal::Traces => {
+            let message = protobuf::<ExportTraceServiceRequest>(format, message)?;
+            wire::split_traces(&message)
+                .map(Decoded::Spans)
+                .map_err(malformed)
+        }
+        Signal::Logs => {
+            let message = protobuf::<ExportLogsServiceRequest>(format, message)?;
+            wire::split_logs(&message).map(Decoded::Logs).map_err(malformed)
+        }
+        Signal::Metrics => {
+            let message = protobuf::<ExportMetricsServiceRequest>(format, message)?;
+            let request = ExportMetricsServiceRequest::decode(message).map_err(|error| {
+                Refusal::Malformed(format!("the body is not a valid OTLP request: {error}"))
+            })?;
+            Ok(Decoded::Points(points(&request)))
+        }
+    }
+}
+
+/// The message in protobuf, whatever it came in.
+fn protobuf<T: Message + serde::de::DeserializeOwned>(
+    format: Format,
+    message: &Bytes,
+) -> Result<Bytes, Refusal> {
+    match format {
+        Format::Protobuf => Ok(message.clone()),
+        Format::Json => serde_json::from_slice::<T>(message)
+            .map(|request| request.encode_to_vec().into())
+            .map_err(|error| Refusal::Malformed(format!("the body is not valid OTLP JSON: {error}"))),
+    }
+}
+
+fn points(request: &ExportMetricsServiceRequest) -> u64 {
+    let metrics = request
+        .resource_metrics
+        .iter()
+        .flat_map(|resource| &resource.scope_metrics)
+        .flat_map(|scope| &scope.metrics);
+    let points = metrics.map(|metric| match &metric.data {
+        None => 0,
+        Some(Data::Gauge(data)) => data.data_points.len(),
+        Some(Data::Sum(data)) => data.data_points.len(),
+        Some(Data::Histogram(data)) => data.data_points.len(),
+        Some(Data::ExponentialHistogram(data)) => data.data_points.len(),
+        Some(Data::Summary(data)) => data.data_points.len(),
+    });
+    points.sum::<usize>() as u64
+}

@@ -1,0 +1,142 @@
+//! The parts put together: store, ingest, sockets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::ingest::{self, Ingest};
+use crate::store::{self, Store};
+use crate::{listen, otlp};
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    addresses: Addresses,
+    store: Store,
+    ingest_tasks: ingest::Tasks,
+    listeners: Vec<JoinHandle<()>>,
+    stop: watch::Sender<bool>,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// REST, OTLP over HTTP and gRPC.
+    pub http: SocketAddr,
+    /// OTLP over gRPC, when it has a port of its own.
+    pub otlp_grpc: Option<SocketAddr>,
+    /// OTLP over HTTP, when it has a port of its own.
+    pub otlp_http: Option<SocketAddr>,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A port is taken.
+    #[error(transparent)]
+    Listen(#[from] listen::Error),
+    /// The database is not usable.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+impl Server {
+    /// Starts everything. When this returns, every port answers.
+    pub async fn start(config: Config) -> Result<Self, Error> {
+        let sockets = Sockets::bind(&config).await?;
+        let addresses = sockets.addresses();
+        let store = Store::open(&config.database_url).await?;
+        let (ingest, ingest_tasks) = Ingest::start(store.clone(), config.limits).await?;
+        let otlp = otlp::http_routes(Arc::clone(&ingest)).merge(otlp::grpc_services(ingest));
+        let main = otlp.clone().fallback(not_found);
+        let (stop, stopped) = watch::channel(false);
+        let listeners = sockets.serve(&main, &otlp.fallback(not_found), &stopped);
+        Ok(Self {
+            addresses,
+            store,
+            ingest_tasks,
+            listeners,
+            stop,
+        })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Stops in good order: no new requests, those under way end, everything taken in is stored.
+    pub async fn shutdown(self) {
+        // Nobody listening any more is what we want.
+        let _ = self.stop.send(true);
+        for listener in self.listeners {
+            let _ = listener.await;
+        }
+        self.ingest_tasks.finish().await;
+        self.store.close().await;
+    }
+}
+
+struct Sockets {
+    http: TcpListener,
+    otlp_grpc: Option<TcpListener>,
+    otlp_http: Option<TcpListener>,
+}
+
+impl Sockets {
+    async fn bind(config: &Config) -> Result<Self, listen::Error> {
+        let http = listen::bind("the server", config.http, "--server.httpPort PORT").await?;
+        let otlp_grpc = match config.otlp_grpc {
+            Some(address) => {
+                Some(listen::bind("OTLP over gRPC", address, "--otlp-grpc-addr ADDR|off").await?)
+            }
+            None => None,
+        };
+        let otlp_http = match config.otlp_http {
+            Some(address) => {
+                Some(listen::bind("OTLP over HTTP", address, "--otlp-http-addr ADDR|off").await?)
+            }
+            None => None,
+        };
+        Ok(Self {
+            http,
+            otlp_grpc,
+            otlp_http,
+        })
+    }
+
+    fn addresses(&self) -> Addresses {
+        let local = |listener: &TcpListener| listener.local_addr().ok();
+        Addresses {
+            http: local(&self.http).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
+            otlp_grpc: self.otlp_grpc.as_ref().and_then(local),
+            otlp_http: self.otlp_http.as_ref().and_then(local),
+        }
+    }
+
+    fn serve(self, main: &Router, otlp: &Router, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+        let serve = |listener, router: &Router| {
+            tokio::spawn(listen::serve(listener, router.clone(), stopped.clone()))
+        };
+        let extra = [self.otlp_grpc, self.otlp_http]
+            .into_iter()
+            .flatten()
+            .map(|listener| serve(listener, otlp));
+        std::iter::once(serve(self.http, main)).chain(extra).collect()
+    }
+}
+
+async fn not_found(request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    otlp::unknown_method(request.headers(), &path).unwrap_or_else(|| {
+        let body = axum::Json(serde_json::json!({ "code": 404, "error": format!("no such route: {path}") }));
+        (http::StatusCode::NOT_FOUND, body).into_response()
+    })
+}

@@ -1,0 +1,219 @@
+//! What stays: traces, tests, runs and their events, in SQLite or PostgreSQL.
+//!
+//! One SQL text serves `sqlite::memory:`, `sqlite://FILE` and `postgres://...`. Every write is one statement or one
+//! transaction that begins with a write, so SQLite never has to upgrade a read lock.
+
+mod chunks;
+mod definitions;
+mod runs;
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::{AnyPool, Executor};
+
+pub use chunks::{NewChunk, Signal, StoredChunk};
+pub use definitions::StoredTest;
+pub use runs::{NewRun, StoredEvent, StoredRun};
+
+/// Connections for readers of a SQLite file.
+const SQLITE_READERS: u32 = 4;
+/// Connections to PostgreSQL.
+const POSTGRES_CONNECTIONS: u32 = 16;
+/// How long a statement waits for a connection before it fails.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The store. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    read: AnyPool,
+    /// SQLite has one writer at a time: giving it one connection makes writers queue instead of fail.
+    write: AnyPool,
+}
+
+/// Why the store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The URL names no database that we know.
+    #[error(
+        "`{url}` is not a database URL: use sqlite::memory:, sqlite://FILE or postgres://USER:PASSWORD@HOST/NAME"
+    )]
+    Url {
+        /// The URL as given, without its password.
+        url: String,
+    },
+    /// The database does not answer, or answers with a refusal.
+    #[error("failed to open the database {url}")]
+    Open {
+        /// The URL without its password.
+        url: String,
+        /// What the driver says.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The tables could not be brought up to date.
+    #[error("failed to migrate the database {url}")]
+    Migrate {
+        /// The URL without its password.
+        url: String,
+        /// What the migrator says.
+        #[source]
+        source: sqlx::migrate::MigrateError,
+    },
+    /// A statement failed.
+    #[error("failed to {operation}")]
+    Query {
+        /// What was to be done.
+        operation: &'static str,
+        /// What the driver says.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A stored document cannot be read: it was written by another version, or changed by hand.
+    #[error("failed to read a stored {what}")]
+    Document {
+        /// The kind of document.
+        what: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl Store {
+    /// Opens the database and brings its tables up to date.
+    pub async fn open(url: &str) -> Result<Self, Error> {
+        sqlx::any::install_default_drivers();
+        let shown = without_password(url);
+        let open = |source| Error::Open {
+            url: shown.clone(),
+            source,
+        };
+        let backend = Backend::of(url).ok_or_else(|| Error::Url { url: shown.clone() })?;
+        let store = match backend {
+            Backend::Memory => {
+                let pool = pool(1).connect(url).await.map_err(open)?;
+                Self {
+                    read: pool.clone(),
+                    write: pool,
+                }
+            }
+            Backend::File => {
+                let options = AnyConnectOptions::from_str(&creating(url)).map_err(open)?;
+                let write = sqlite_pool(1).connect_with(options.clone()).await.map_err(open)?;
+                let read = sqlite_pool(SQLITE_READERS).connect_lazy_with(options);
+                Self { read, write }
+            }
+            Backend::Postgres => {
+                let pool = pool(POSTGRES_CONNECTIONS).connect(url).await.map_err(open)?;
+                Self {
+                    read: pool.clone(),
+                    write: pool,
+                }
+            }
+        };
+        sqlx::migrate!()
+            .run(&store.write)
+            .await
+            .map_err(|source| Error::Migrate { url: shown, source })?;
+        Ok(store)
+    }
+
+    /// Waits until running statements end, then closes every connection.
+    pub async fn close(&self) {
+        self.read.close().await;
+        self.write.close().await;
+    }
+}
+
+enum Backend {
+    Memory,
+    File,
+    Postgres,
+}
+
+impl Backend {
+    fn of(url: &str) -> Option<Self> {
+        match url.split_once(':')? {
+            ("sqlite", ":memory:") => Some(Self::Memory),
+            ("sqlite", rest) if !rest.trim_start_matches('/').is_empty() => Some(Self::File),
+            ("postgres" | "postgresql", _) => Some(Self::Postgres),
+            _ => None,
+        }
+    }
+}
+
+fn pool(connections: u32) -> AnyPoolOptions {
+    // A memory database lives as long as its connection: it must never be recycled.
+    AnyPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .idle_timeout(None)
+        .max_lifetime(None)
+}
+
+fn sqlite_pool(connections: u32) -> AnyPoolOptions {
+    pool(connections).after_connect(|connection, _| {
+        Box::pin(async move {
+            // A commit survives the death of the process; only a power cut can undo the last ones.
+            connection
+                .execute(
+                    "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000; \
+                     PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;",
+                )
+                .await?;
+            Ok(())
+        })
+    })
+}
+
+/// The URL with the option that creates the file when it is not there.
+fn creating(url: &str) -> String {
+    if url.contains("mode=") {
+        return url.to_owned();
+    }
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}mode=rwc")
+}
+
+/// The URL as it may be shown: `postgres://user:secret@host` loses its secret.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let Some((login, place)) = rest.rsplit_once('@') else {
+        return url.to_owned();
+    };
+    let user = login.split(':').next().unwrap_or_default();
+    format!("{scheme}://{user}@{place}")
+}
+
+/// Names the operation that a statement was part of.
+fn failed(operation: &'static str) -> impl Fn(sqlx::Error) -> Error {
+    move |source| Error::Query { operation, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shown_url_has_no_password() {
+        assert_eq!(
+            without_password("postgres://me:p@ss@db:5432/x"),
+            "postgres://me@db:5432/x"
+        );
+        assert_eq!(without_password("sqlite://a.db"), "sqlite://a.db");
+    }
+
+    #[tokio::test]
+    async fn an_unknown_url_is_refused_with_the_known_forms() {
+        let error = Store::open("mysql://root:x@h/db").await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`mysql://root@h/db` is not a database URL: use sqlite::memory:, sqlite://FILE or \
+             postgres://USER:PASSWORD@HOST/NAME"
+        );
+    }
+}

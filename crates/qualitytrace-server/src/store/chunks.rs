@@ -1,0 +1,200 @@
+//! What arrived, by trace.
+
+use bytes::Bytes;
+use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
+use sqlx::{AssertSqlSafe, Row};
+
+use super::{Error, Store, failed};
+
+/// Rows that one statement inserts at the most. Powers of two keep the number of distinct statements small.
+const MAX_ROWS: usize = 64;
+/// Rows that one round of eviction removes, so that it never holds the writer for long.
+const EVICTION_ROWS: i64 = 5_000;
+
+/// What a chunk holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Spans.
+    Spans,
+    /// Log records.
+    Logs,
+}
+
+impl Signal {
+    const fn code(self) -> i64 {
+        match self {
+            Self::Spans => 0,
+            Self::Logs => 1,
+        }
+    }
+}
+
+/// The part of a request that belongs to one trace, on its way into the store.
+#[derive(Debug, Clone)]
+pub struct NewChunk {
+    /// The trace.
+    pub trace: TraceId,
+    /// What it holds.
+    pub signal: Signal,
+    /// When it arrived; no two chunks of a trace may have the same time.
+    pub arrived: Timestamp,
+    /// How many spans or records it holds.
+    pub items: u32,
+    /// The encoded export request.
+    pub data: Bytes,
+}
+
+/// A chunk as it was stored.
+#[derive(Debug, Clone)]
+pub struct StoredChunk {
+    /// When it arrived.
+    pub arrived: Timestamp,
+    /// The encoded export request.
+    pub data: Bytes,
+}
+
+impl Store {
+    /// Stores chunks, all or none of them, and answers with the bytes retained in total.
+    pub async fn append_chunks(&self, chunks: &[NewChunk]) -> Result<u64, Error> {
+        let failed = failed("store what arrived");
+        let packed: Vec<Vec<u8>> = chunks
+            .iter()
+            .map(|chunk| lz4_flex::compress_prepend_size(&chunk.data))
+            .collect();
+        let added: usize = packed.iter().map(Vec::len).sum();
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let retained: i64 = sqlx::query_scalar(
+            "UPDATE totals SET value = value + $1 WHERE name = 'retained_bytes' RETURNING value",
+        )
+        .bind(signed(added as u64))
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        let mut rest = chunks.iter().zip(packed);
+        let mut left = chunks.len();
+        while left > 0 {
+            let rows = MAX_ROWS.min(1 << left.ilog2());
+            let mut insert = sqlx::query(AssertSqlSafe(insert_rows(rows)));
+            for (chunk, data) in rest.by_ref().take(rows) {
+                insert = insert
+                    .bind(chunk.trace.to_bytes().to_vec())
+                    .bind(chunk.signal.code())
+                    .bind(signed(chunk.arrived.as_nanos()))
+                    .bind(i64::from(chunk.items))
+                    .bind(signed(data.len() as u64))
+                    .bind(data);
+            }
+            insert.execute(&mut *transaction).await.map_err(&failed)?;
+            left -= rows;
+        }
+        transaction.commit().await.map_err(&failed)?;
+        Ok(unsigned(retained))
+    }
+
+    /// The chunks of a trace that arrived after `after`, in order of arrival.
+    pub async fn chunks(
+        &self,
+        trace: TraceId,
+        signal: Signal,
+        after: Timestamp,
+    ) -> Result<Vec<StoredChunk>, Error> {
+        let failed = failed("load a trace");
+        let rows = sqlx::query(
+            "SELECT arrived, data FROM chunks WHERE trace_id = $1 AND signal = $2 AND arrived > $3 ORDER BY arrived",
+        )
+        .bind(trace.to_bytes().to_vec())
+        .bind(signal.code())
+        .bind(signed(after.as_nanos()))
+        .fetch_all(&self.read)
+        .await
+        .map_err(&failed)?;
+        rows.into_iter()
+            .map(|row| {
+                let packed: Vec<u8> = row.try_get("data").map_err(&failed)?;
+                let data = lz4_flex::decompress_size_prepended(&packed)
+                    .map_err(|damage| failed(sqlx::Error::Decode(Box::new(damage))))?;
+                let arrived: i64 = row.try_get("arrived").map_err(&failed)?;
+                Ok(StoredChunk {
+                    arrived: Timestamp::from_nanos(unsigned(arrived)),
+                    data: data.into(),
+                })
+            })
+            .collect()
+    }
+
+    /// Spans stored of a trace.
+    pub async fn span_count(&self, trace: TraceId) -> Result<u64, Error> {
+        let count: i64 = sqlx::query_scalar(
+            "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT) FROM chunks WHERE trace_id = $1 AND signal = 0",
+        )
+        .bind(trace.to_bytes().to_vec())
+        .fetch_one(&self.read)
+        .await
+        .map_err(failed("count the spans of a trace"))?;
+        Ok(unsigned(count))
+    }
+
+    /// Bytes retained in total.
+    pub async fn retained_bytes(&self) -> Result<u64, Error> {
+        let bytes: i64 = sqlx::query_scalar("SELECT value FROM totals WHERE name = 'retained_bytes'")
+            .fetch_one(&self.read)
+            .await
+            .map_err(failed("read what is retained"))?;
+        Ok(unsigned(bytes))
+    }
+
+    /// Removes some of the oldest chunks that arrived before `before` and belong to no run.
+    ///
+    /// Answers with the bytes still retained and whether there may be more to remove.
+    pub async fn evict(&self, before: Timestamp) -> Result<(u64, bool), Error> {
+        let failed = failed("remove old traces");
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let gone: Vec<i64> = sqlx::query_scalar(
+            "DELETE FROM chunks WHERE arrived IN (
+                 SELECT arrived FROM chunks
+                 WHERE arrived < $1 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = chunks.trace_id)
+                 ORDER BY arrived LIMIT $2
+             ) AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = chunks.trace_id)
+             RETURNING size",
+        )
+        .bind(signed(before.as_nanos()))
+        .bind(EVICTION_ROWS)
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        let retained: i64 = sqlx::query_scalar(
+            "UPDATE totals SET value = value - $1 WHERE name = 'retained_bytes' RETURNING value",
+        )
+        .bind(gone.iter().sum::<i64>())
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok((unsigned(retained), !gone.is_empty()))
+    }
+}
+
+fn insert_rows(rows: usize) -> String {
+    const COLUMNS: usize = 6;
+    let row = |row: usize| {
+        let numbers: Vec<String> = (1..=COLUMNS)
+            .map(|column| format!("${}", row * COLUMNS + column))
+            .collect();
+        format!("({})", numbers.join(", "))
+    };
+    let rows: Vec<String> = (0..rows).map(row).collect();
+    format!(
+        "INSERT INTO chunks (trace_id, signal, arrived, items, size, data) VALUES {}",
+        rows.join(", ")
+    )
+}
+
+/// Databases have no unsigned numbers; ours stay far below the limit.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(super) fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

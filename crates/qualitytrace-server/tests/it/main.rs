@@ -1,0 +1,12 @@
+//! The server from outside: real sockets, real databases.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and says what it skips"
+)]
+
+mod databases;
+mod malformed;
+mod otlp;
+mod requests;
+mod store;
