@@ -10,3 +10,4 @@ pub mod names;
 pub mod time;
 pub mod trace;
 pub mod value;
+pub mod wait;

@@ -1,0 +1,331 @@
+//! When is a trace complete?
+//!
+//! Too early gives wrong verdicts, too late gives slow ones. Other tools wait for silence; this module waits for what
+//! the trace still *owes*. It decides from facts that come in as arguments, the time included, and knows neither where
+//! spans come from nor who sleeps until the answer changes.
+//!
+//! | debt | why it is owed | paid by | when it stays unpaid |
+//! |---|---|---|---|
+//! | root | the trigger was answered, so someone served it | a span below the trigger | `timeout`, then there is no trace |
+//! | parent | a span names a parent that is not here | that span | two settle windows, then *inconclusive* |
+//! | answer | a call to another service has no child | a child elsewhere, or a span that links to it | one settle window, then judged as it stands |
+//! | shape | earlier complete runs had this kind of span | a span of that kind | one settle window, then judged as it stands |
+//! | spec | a spec cannot be decided yet | spans that it selects | one settle window, then judged as it stands |
+//! | first | the test has no complete run yet | - | one settle window |
+//!
+//! Nothing owed: ready one `quiet` window after the last new span. Windows run from the last new span; copies of spans
+//! that are here prolong nothing, because a pulled source delivers the whole trace again with every look.
+//!
+//! Why it works: exporters send spans in the order in which they *end*, and a service's entry span ends after its
+//! synchronous children; when it is here, they are here. What can be missing is another service's part, announced by
+//! an unanswered call, or work after the answer, announced by history.
+//!
+//! Where the rules go beyond that table, a measurement or a counter-example asked for it:
+//! - Only runs that passed teach history. An error's short cut, learned as the usual shape, would let the next run end
+//!   before its asynchronous tail.
+//! - A shorter settle window needs 20 complete runs besides 20 flushes of each service, and covers the silences of
+//!   those runs. The delivery lag alone does not bound work that goes on after the answer: derived from it alone, the
+//!   window cut off tails of up to 2 s behind exporters that flush every 50 ms.
+//! - A child inside the calling service (a name look-up, a handshake) does not answer a call.
+//! - Kinds of spans are counted, so that one of three messages handled is not taken for all three. Fewer than usual
+//!   are excused when the reason is here too: fewer parents, or a service that is known to deliver in order and has
+//!   delivered the parent. So a cache hit, or a loop that ran twice instead of three times, costs no settle window.
+//! - Spans whose parents are missing make "no span below the trigger" a question of parents, not of the time-out.
+
+mod call;
+mod debt;
+pub mod history;
+pub mod lags;
+mod progress;
+mod shape;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use debt::{Debt, Owed};
+pub use history::History;
+pub use lags::Lags;
+pub use progress::{Begin, Progress};
+
+use crate::time::Timestamp;
+
+/// Debts that an ended wait names; the rest is counted.
+pub const MAX_NAMED_DEBTS: usize = 100;
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Silence that ends the wait when nothing is owed.
+    pub quiet: Duration,
+    /// Silence that ends the wait although something is owed.
+    pub settle: Duration,
+    /// The longest wait after the trigger was answered.
+    pub timeout: Duration,
+}
+
+impl Policy {
+    /// A little more than the five seconds for which exporters hold spans back unless told otherwise.
+    pub const DEFAULT: Self = Self {
+        quiet: Duration::from_millis(150),
+        settle: Duration::from_secs(6),
+        timeout: Duration::from_mins(1),
+    };
+
+    /// For systems that were started with exporters that hold spans back for a tenth of a second at most.
+    pub const PROMPT: Self = Self {
+        settle: Duration::from_millis(800),
+        ..Self::DEFAULT
+    };
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What the specs say about the spans that are here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// The specs that cannot be decided yet, by name.
+    pub undecided: Vec<String>,
+    /// Whether no span that may still come can change the verdict.
+    pub is_final: bool,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wait {
+    /// Judge: the trace is complete, or as complete as it is going to be.
+    Ready(Ended),
+    /// Ask again at this time, or when a span arrives.
+    Until(Timestamp, Owed),
+    /// Stop waiting for a trace that is known to lack something.
+    GaveUp(Ended),
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// What ended it.
+    pub reason: Reason,
+    /// What was still owed, up to [`MAX_NAMED_DEBTS`].
+    pub debts: Vec<Debt>,
+    /// How many more debts there were.
+    pub unnamed_debts: usize,
+    /// Whether no further span could have changed the verdict.
+    pub is_final: bool,
+    /// The quiet window that was in force.
+    pub quiet: Duration,
+    /// The settle window that was in force.
+    pub settle: Duration,
+    /// The silence between the last new span, or the trigger's answer, and the end of the wait.
+    pub silence: Duration,
+}
+
+/// What ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Nothing was owed, and a quiet window passed.
+    Complete,
+    /// Something was owed, but nothing came for a settle window.
+    Settled,
+    /// No further span can change the verdict.
+    Decided,
+    /// Parents are missing, and nothing came for two settle windows.
+    Orphaned,
+    /// The time was up.
+    TimedOut,
+    /// The time was up, and no span had come.
+    NoTrace,
+}
+
+/// What an ended wait means for the verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// The trace is judged as it stands.
+    Judge,
+    /// The part that is missing could change the verdict.
+    Inconclusive,
+    /// There is nothing to judge.
+    NoTrace,
+}
+
+impl Ended {
+    /// What it means for the verdict.
+    pub fn meaning(&self) -> Meaning {
+        let could_change = self.debts.iter().any(|debt| match debt {
+            Debt::Parent { .. } => true,
+            Debt::Root { .. }
+            | Debt::Answer { .. }
+            | Debt::Shape { .. }
+            | Debt::Spec { .. }
+            | Debt::Quiet => self.reason == Reason::TimedOut,
+            Debt::Caller { .. } | Debt::First => false,
+        });
+        match self.reason {
+            _ if self.is_final => Meaning::Judge,
+            Reason::NoTrace => Meaning::NoTrace,
+            _ if could_change => Meaning::Inconclusive,
+            Reason::Complete | Reason::Settled | Reason::Decided | Reason::Orphaned | Reason::TimedOut => {
+                Meaning::Judge
+            }
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Complete => "the trace owes nothing more",
+            Self::Settled => "nothing more came for a settle window",
+            Self::Decided => "no further span can change the verdict",
+            Self::Orphaned => "parents are missing and nothing more came for two settle windows",
+            Self::TimedOut => "the time is up",
+            Self::NoTrace => "the time is up and no span has come",
+        })
+    }
+}
+
+/// Decides whether the wait for a trace is over.
+///
+/// `specs` is asked only when its answer can end the wait, so it may judge the whole trace. Arrivals up to `now` must
+/// have been told to `run`. For a source that is pulled, `now` is the time of the last look: silence that nobody
+/// listened to is none.
+pub fn wait(
+    policy: &Policy,
+    run: &Progress,
+    lags: &Lags,
+    specs: impl FnOnce() -> Standing,
+    now: Timestamp,
+) -> Wait {
+    let Some(answered_at) = run.answered_at() else {
+        let owed = Owed {
+            root: true,
+            ..Owed::default()
+        };
+        return Wait::Until(now + policy.timeout, owed);
+    };
+    let windows = Windows::new(policy, run, lags, answered_at);
+    let owed = Owed {
+        root: !run.has_root(),
+        parents: run.missing_parents(),
+        answers: run.unanswered(),
+        shape: run.owes_shape(lags),
+        specs: 0,
+        first: run.history().runs() == 0,
+    };
+    let first_question = windows.first_question(run, &owed);
+    if now < first_question {
+        return Wait::Until(first_question, owed);
+    }
+    let standing = specs();
+    let owed = Owed {
+        specs: standing.undecided.len(),
+        ..owed
+    };
+    let end = windows.end(run, &owed, standing.is_final);
+    if now < end {
+        return Wait::Until(end, owed);
+    }
+    windows.ended(run, lags, &owed, standing, now)
+}
+
+/// The times at which a wait can end, as things stand.
+struct Windows {
+    quiet: Duration,
+    settle: Duration,
+    last: Timestamp,
+    deadline: Timestamp,
+}
+
+impl Windows {
+    fn new(policy: &Policy, run: &Progress, lags: &Lags, answered_at: Timestamp) -> Self {
+        Self {
+            quiet: run.history().quiet(policy),
+            settle: run.history().settle(policy, lags),
+            last: run
+                .last_arrival()
+                .map_or(answered_at, |last| last.max(answered_at)),
+            deadline: answered_at + policy.timeout,
+        }
+    }
+
+    /// Before this time nothing that the specs say can end the wait.
+    fn first_question(&self, run: &Progress, owed: &Owed) -> Timestamp {
+        let debts_of_spans = Owed {
+            specs: 0,
+            first: false,
+            // A verdict that is final needs no trace, but its report is better with one.
+            root: false,
+            ..*owed
+        };
+        let settle = if owed.root {
+            self.last + self.settle
+        } else {
+            self.last
+        };
+        self.end(run, &debts_of_spans, false)
+            .max(settle.min(self.deadline))
+    }
+
+    fn end(&self, run: &Progress, owed: &Owed, is_final: bool) -> Timestamp {
+        let unknown_caller = run.silent_caller().is_some() && !run.history().caller_is_silent();
+        let silence = if owed.parents > 0 || (unknown_caller && !is_final) {
+            self.settle * 2
+        } else if owed.root && !is_final {
+            return self.deadline;
+        } else if owed.root || owed.answers > 0 || owed.shape || (!is_final && (owed.specs > 0 || owed.first))
+        {
+            self.settle
+        } else {
+            self.quiet
+        };
+        (self.last + silence.max(self.quiet)).min(self.deadline)
+    }
+
+    fn ended(&self, run: &Progress, lags: &Lags, owed: &Owed, standing: Standing, now: Timestamp) -> Wait {
+        let Standing { undecided, is_final } = standing;
+        let still_arriving = now < self.last + self.quiet;
+        let specs = undecided.into_iter().map(|name| Debt::Spec { name });
+        let mut debts = run
+            .debts(lags)
+            .chain(specs)
+            .chain(owed.first.then_some(Debt::First))
+            .chain(still_arriving.then_some(Debt::Quiet));
+        let named: Vec<Debt> = debts.by_ref().take(MAX_NAMED_DEBTS).collect();
+        let unnamed_debts = debts.count();
+        let unhurried = Self {
+            deadline: Timestamp::from_nanos(u64::MAX),
+            ..*self
+        };
+        let reason = if now < unhurried.end(run, owed, is_final) {
+            if run.spans() == 0 {
+                Reason::NoTrace
+            } else {
+                Reason::TimedOut
+            }
+        } else if owed.parents > 0 {
+            Reason::Orphaned
+        } else if now < unhurried.end(run, owed, false) {
+            Reason::Decided
+        } else if named.is_empty() {
+            Reason::Complete
+        } else {
+            Reason::Settled
+        };
+        let ended = Ended {
+            reason,
+            debts: named,
+            unnamed_debts,
+            is_final,
+            quiet: self.quiet,
+            settle: self.settle,
+            silence: now.since(self.last),
+        };
+        match reason {
+            Reason::Complete | Reason::Settled | Reason::Decided => Wait::Ready(ended),
+            Reason::Orphaned | Reason::TimedOut | Reason::NoTrace => Wait::GaveUp(ended),
+        }
+    }
+}

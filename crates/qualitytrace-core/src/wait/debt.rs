@@ -1,0 +1,182 @@
+//! What a trace still owes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::id::SpanId;
+use crate::trace::SpanKind;
+
+/// One thing that is still to come, or that never came. Its `Display` is the sentence for the report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Debt {
+    /// The trigger was answered, so someone served it, yet no span stands below the trigger.
+    Root {
+        /// The trigger's span, when there is one.
+        trigger: Option<SpanId>,
+    },
+    /// A span names a parent that is not here: it exists, or it was dropped.
+    Parent {
+        /// The parent that is missing.
+        id: SpanId,
+        /// A span that names it.
+        child: Arc<str>,
+        /// That span's service.
+        service: Arc<str>,
+    },
+    /// Someone outside made the request that the trace begins with, and sends no span for it.
+    Caller {
+        /// The span that the caller named as its own.
+        id: SpanId,
+    },
+    /// A call to another service has neither a child nor a span that links to it.
+    Answer {
+        /// The call.
+        id: Option<SpanId>,
+        /// Its name.
+        name: Arc<str>,
+        /// The service that made it.
+        service: Arc<str>,
+        /// Whom it called, when it says so.
+        peer: Option<Arc<str>>,
+    },
+    /// Earlier runs had more spans of this kind.
+    Shape {
+        /// The service that sends it.
+        service: Arc<str>,
+        /// Its side of a call.
+        kind: SpanKind,
+        /// Its name, with `#` where numbers and ids stand.
+        name: Arc<str>,
+        /// The name of its parent; `None` right below the trigger.
+        below: Option<Arc<str>>,
+        /// How many are here.
+        here: u32,
+        /// How many there were in earlier runs.
+        usual: u32,
+    },
+    /// A spec cannot be decided with the spans that are here.
+    Spec {
+        /// The spec.
+        name: String,
+    },
+    /// The test has no complete run yet that says what to expect.
+    First,
+    /// Spans arrived a moment ago.
+    Quiet,
+}
+
+impl fmt::Display for Debt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root { trigger: Some(id) } => write!(
+                f,
+                "no span below the trigger span {id} has arrived: check that the system under test exports to this \
+                 server and takes over the trace context of the request"
+            ),
+            Self::Root { trigger: None } => f.write_str(
+                "no span of this trace has arrived: check that the system under test exports to this server",
+            ),
+            Self::Parent { id, child, service } => write!(
+                f,
+                "the parent {id} of span `{child}` ({}) has not arrived",
+                service_name(service)
+            ),
+            Self::Caller { id } => write!(f, "the caller's own span {id} has not arrived"),
+            Self::Answer {
+                id,
+                name,
+                service,
+                peer,
+            } => {
+                write!(f, "the call `{name}` ({}", service_name(service))?;
+                if let Some(id) = id {
+                    write!(f, ", span {id}")?;
+                }
+                f.write_str(")")?;
+                if let Some(peer) = peer {
+                    write!(f, " to {peer}")?;
+                }
+                f.write_str(" has no answering span")
+            }
+            Self::Shape {
+                service,
+                kind,
+                name,
+                below,
+                here,
+                usual,
+            } => {
+                write!(
+                    f,
+                    "the {} span `{name}` ({})",
+                    kind.as_str(),
+                    service_name(service)
+                )?;
+                match below {
+                    Some(below) => write!(f, " below `{below}`")?,
+                    None => f.write_str(" below the trigger")?,
+                }
+                match here {
+                    0 => f.write_str(" of earlier runs has not arrived"),
+                    here => write!(f, " has arrived {here} times, and {usual} times in earlier runs"),
+                }
+            }
+            Self::Spec { name } => write!(f, "spec `{name}` cannot be decided with the spans that are here"),
+            Self::First => f.write_str("this test has no complete run yet that says which spans to expect"),
+            Self::Quiet => f.write_str("spans are still arriving"),
+        }
+    }
+}
+
+fn service_name(service: &str) -> &str {
+    if service.is_empty() {
+        "unnamed service"
+    } else {
+        service
+    }
+}
+
+/// How much is owed, by kind of debt: cheap to count, so that every wake-up can show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Owed {
+    /// No span stands below the trigger.
+    pub root: bool,
+    /// Parents that are not here.
+    pub parents: usize,
+    /// Calls without an answer.
+    pub answers: usize,
+    /// Whether earlier runs had kinds of spans that are not here.
+    pub shape: bool,
+    /// Specs that are not decided.
+    pub specs: usize,
+    /// The test has no history.
+    pub first: bool,
+}
+
+impl fmt::Display for Owed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<String> = [
+            self.root.then(|| "a first span".to_owned()),
+            counted(self.parents, "parent"),
+            counted(self.answers, "answer"),
+            self.shape.then(|| "spans known from earlier runs".to_owned()),
+            counted(self.specs, "undecided spec"),
+            self.first.then(|| "a first look at this test".to_owned()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if parts.is_empty() {
+            return f.write_str("a moment of silence");
+        }
+        f.write_str(&parts.join(", "))
+    }
+}
+
+fn counted(count: usize, noun: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(format!("1 {noun}")),
+        more => Some(format!("{more} {noun}s")),
+    }
+}

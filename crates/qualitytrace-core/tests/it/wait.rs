@@ -1,0 +1,6 @@
+//! When waiting for a trace ends.
+
+mod random;
+mod simulation;
+mod spans;
+mod system;
