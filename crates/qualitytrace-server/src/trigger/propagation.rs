@@ -1,0 +1,65 @@
+//! How the system under test learns which trace it is part of, in every dialect that instrumentation reads.
+
+use qualitytrace_core::id::{SpanId, TraceId};
+
+/// The place in the trace that a trigger's answerer continues from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context {
+    /// The trace.
+    pub trace: TraceId,
+    /// The trigger's own span, the parent of the first span of the system under test.
+    pub span: SpanId,
+    /// W3C baggage, already encoded; empty for none.
+    pub baggage: String,
+}
+
+impl Context {
+    /// Header names and values. They come after the user's own and override them.
+    pub fn headers(&self) -> Vec<(&'static str, String)> {
+        let (trace, span) = (self.trace.to_string(), self.span.to_string());
+        let mut headers = vec![
+            ("traceparent", format!("00-{trace}-{span}-01")),
+            ("tracestate", "tracetest=true".to_owned()),
+            ("b3", format!("{trace}-{span}-1")),
+            ("uber-trace-id", format!("{trace}:{span}:0:1")),
+            ("ot-tracer-traceid", trace[16..].to_owned()),
+            ("ot-tracer-spanid", span.clone()),
+            ("ot-tracer-sampled", "true".to_owned()),
+            ("x-amzn-trace-id", format!("Root=1-{}-{};Parent={span};Sampled=1", &trace[..8], &trace[8..])),
+        ];
+        if !self.baggage.is_empty() {
+            headers.push(("baggage", self.baggage.clone()));
+        }
+        headers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dialect_names_the_same_trace_and_span() {
+        let context = Context {
+            trace: "5b8efff798038103d269b633813fc60c".parse().unwrap(),
+            span: "eee19b7ec3c1b174".parse().unwrap(),
+            baggage: "user=7".to_owned(),
+        };
+        let headers: Vec<String> =
+            context.headers().into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(
+            headers,
+            [
+                "traceparent: 00-5b8efff798038103d269b633813fc60c-eee19b7ec3c1b174-01",
+                "tracestate: tracetest=true",
+                "b3: 5b8efff798038103d269b633813fc60c-eee19b7ec3c1b174-1",
+                "uber-trace-id: 5b8efff798038103d269b633813fc60c:eee19b7ec3c1b174:0:1",
+                "ot-tracer-traceid: d269b633813fc60c",
+                "ot-tracer-spanid: eee19b7ec3c1b174",
+                "ot-tracer-sampled: true",
+                "x-amzn-trace-id: Root=1-5b8efff7-98038103d269b633813fc60c;Parent=eee19b7ec3c1b174;Sampled=1",
+                "baggage: user=7",
+            ]
+        );
+    }
+}
