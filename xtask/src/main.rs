@@ -1,3 +1,53 @@
-//! Developer tasks.
+//! Developer tasks: `cargo xtask COMMAND`.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a developer tool talks to the terminal and to nobody else"
+)]
 
-fn main() {}
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+mod peers;
+mod process;
+mod rules;
+mod steps;
+mod suite;
+mod workspace;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  test [--no-peers]      everything: house rules, formatting, lints, tests with real PostgreSQL and real peers
+  rules                  the house rules alone: arrows between modules, names, sizes, stray paths
+  peers [NAME...]        install real peers (otelcol, postgres) and print where they are
+  conformance [DIR]      run the case files of a folder against the language
+  help                   this text";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(args: &[String]) -> Result<()> {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["test"] => suite::run(suite::Peers::Required),
+        ["test", "--no-peers"] => suite::run(suite::Peers::Skipped),
+        ["rules"] => rules::report(),
+        ["peers", names @ ..] => peers::install(names),
+        ["conformance", rest @ ..] => workspace::example("qualitytrace-server", "conformance", rest),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => bail!("`{}` is not a task of this project\n\n{USAGE}", other.join(" ")),
+    }
+}

@@ -1,0 +1,55 @@
+//! Real peers: the programs that ours meets in the field, installed once per user and reused by every clone.
+//!
+//! The cache is `$QUALITYTRACE_PEERS`, else `qualitytrace/peers` in the user's cache folder.
+
+use std::{
+    env,
+    fs::{self, File},
+    path::PathBuf,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+pub(crate) mod otelcol;
+pub(crate) mod postgres;
+
+/// The names that `cargo xtask peers` takes.
+const NAMES: [&str; 2] = ["otelcol", "postgres"];
+
+/// Installs the named peers (all of them when none is named) and prints where each one is.
+pub(crate) fn install(names: &[&str]) -> Result<()> {
+    let names = if names.is_empty() { &NAMES } else { names };
+    for name in names {
+        let place = match *name {
+            "otelcol" => otelcol::install()?,
+            "postgres" => postgres::install()?,
+            other => bail!(
+                "`{other}` is not a peer of this project; there are: {}",
+                NAMES.join(", ")
+            ),
+        };
+        println!("{name} {}", place.display());
+    }
+    Ok(())
+}
+
+/// The folder that holds installed peers.
+fn cache() -> Result<PathBuf> {
+    let chosen = env::var_os("QUALITYTRACE_PEERS").map(PathBuf::from);
+    let dir = chosen
+        .or_else(|| env::var_os("XDG_CACHE_HOME").map(|dir| PathBuf::from(dir).join("qualitytrace/peers")))
+        .or_else(|| env::home_dir().map(|home| home.join(".cache/qualitytrace/peers")))
+        .context("no home folder to keep peers in: set QUALITYTRACE_PEERS to a folder")?;
+    fs::create_dir_all(&dir).with_context(|| format!("failed to make the folder {}", dir.display()))?;
+    dir.canonicalize()
+        .with_context(|| format!("failed to resolve {}", dir.display()))
+}
+
+/// Holds the installation of one peer; a second clone that wants the same peer waits for the first.
+fn lock(name: &str) -> Result<File> {
+    let path = cache()?.join(format!("{name}.lock"));
+    let file = File::create(&path).with_context(|| format!("failed to create {}", path.display()))?;
+    file.lock()
+        .with_context(|| format!("failed to lock {}", path.display()))?;
+    Ok(file)
+}

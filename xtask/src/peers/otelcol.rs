@@ -1,0 +1,133 @@
+//! The OpenTelemetry Collector, built from its modules by its own builder.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+
+use super::{cache, lock};
+use crate::process;
+
+const VERSION: &str = "v0.158.0";
+/// The version that goes with it for the modules that have reached 1.0.
+const STABLE: &str = "v1.64.0";
+/// Counts changes of `PARTS`, so that an older build is not taken for this one.
+const RECIPE: u32 = 1;
+
+const CORE: &str = "go.opentelemetry.io/collector";
+const CONTRIB: &str = "github.com/open-telemetry/opentelemetry-collector-contrib";
+
+/// What the Collector is made of: section, repository, module, version.
+const PARTS: [(&str, &str, &str, &str); 15] = [
+    ("receivers", CORE, "receiver/otlpreceiver", VERSION),
+    ("receivers", CONTRIB, "receiver/zipkinreceiver", VERSION),
+    ("processors", CORE, "processor/batchprocessor", VERSION),
+    ("processors", CORE, "processor/memorylimiterprocessor", VERSION),
+    ("exporters", CORE, "exporter/debugexporter", VERSION),
+    ("exporters", CORE, "exporter/nopexporter", VERSION),
+    ("exporters", CORE, "exporter/otlpexporter", VERSION),
+    ("exporters", CORE, "exporter/otlphttpexporter", VERSION),
+    ("exporters", CONTRIB, "exporter/fileexporter", VERSION),
+    ("exporters", CONTRIB, "exporter/zipkinexporter", VERSION),
+    ("extensions", CONTRIB, "extension/storage/filestorage", VERSION),
+    ("extensions", CONTRIB, "extension/healthcheckextension", VERSION),
+    ("providers", CORE, "confmap/provider/envprovider", STABLE),
+    ("providers", CORE, "confmap/provider/fileprovider", STABLE),
+    ("providers", CORE, "confmap/provider/yamlprovider", STABLE),
+];
+
+/// Builds the Collector unless it is there already.
+pub(crate) fn install() -> Result<PathBuf> {
+    let dir = cache()?.join(format!("otelcol-{VERSION}-{RECIPE}"));
+    let binary = dir.join("otelcol");
+    if binary.is_file() {
+        return Ok(binary);
+    }
+    let _lock = lock("otelcol")?;
+    if binary.is_file() {
+        return Ok(binary);
+    }
+    process::require(
+        "go",
+        "install Go 1.25 or newer, or leave the peers out with --no-peers",
+    )?;
+    println!(
+        "    building the OpenTelemetry Collector {VERSION} in {} (some minutes, once)",
+        dir.display()
+    );
+    let source = dir.join("source");
+    fs::create_dir_all(&source).with_context(|| format!("failed to make the folder {}", source.display()))?;
+    build(&dir, &source).context("failed to build the OpenTelemetry Collector")?;
+    // The name appears last, so that a build cut short is not taken for a whole one.
+    fs::rename(dir.join("otelcol.new"), &binary)
+        .with_context(|| format!("failed to move the Collector to {}", binary.display()))?;
+    Ok(binary)
+}
+
+fn build(dir: &Path, source: &Path) -> Result<()> {
+    let builder = format!("{CORE}/cmd/builder@{VERSION}");
+    process::run(go(dir).arg("install").arg(builder).env("GOBIN", dir))?;
+    let recipe = dir.join("builder.yaml");
+    fs::write(&recipe, builder_yaml(source)).context("failed to write the recipe")?;
+    // The builder's own way to a go.mod (`go mod tidy`) would fetch what only tests of the modules need.
+    let mut generate = Command::new(dir.join("builder"));
+    generate
+        .arg("--config")
+        .arg(&recipe)
+        .args(["--skip-get-modules", "--skip-compilation"]);
+    process::run(&mut generate)?;
+    fs::write(source.join("go.mod"), go_mod()).context("failed to write go.mod")?;
+    let flags = [
+        "build",
+        "-mod=mod",
+        "-trimpath",
+        "-ldflags=-s -w",
+        "-o",
+        "../otelcol.new",
+        ".",
+    ];
+    process::run(go(source).args(flags))
+}
+
+fn go(dir: &Path) -> Command {
+    let mut go = Command::new("go");
+    go.current_dir(dir);
+    let fixed = [
+        ("GOFLAGS", "-buildvcs=false"),
+        ("GOWORK", "off"),
+        ("GOTOOLCHAIN", "local"),
+        ("CGO_ENABLED", "0"),
+    ];
+    go.envs(fixed);
+    go
+}
+
+fn builder_yaml(source: &Path) -> String {
+    let version = VERSION.trim_start_matches('v');
+    let mut text = format!(
+        "dist: {{ name: otelcol, output_path: {:?}, version: \"{version}\" }}\n",
+        source.display().to_string()
+    );
+    let mut section = "";
+    for (of, repository, module, version) in PARTS {
+        if of != section {
+            let _ = writeln!(text, "{of}:");
+            section = of;
+        }
+        let _ = writeln!(text, "  - gomod: {repository}/{module} {version}");
+    }
+    text
+}
+
+fn go_mod() -> String {
+    let mut text = format!("module otelcol\n\ngo 1.25\n\nrequire (\n\t{CORE}/otelcol {VERSION}\n");
+    for (_, repository, module, version) in PARTS {
+        let _ = writeln!(text, "\t{repository}/{module} {version}");
+    }
+    text.push_str(")\n");
+    text
+}

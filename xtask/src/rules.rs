@@ -1,0 +1,66 @@
+//! The rules of the house, as far as a program can check them.
+//!
+//! Each rule is a pure function from the files of the project to what is wrong with them.
+
+use anyhow::{Result, bail};
+
+mod arrows;
+mod dependencies;
+mod files;
+mod tree;
+
+use tree::Tree;
+
+/// One broken rule.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Broken {
+    /// The file, with its line where there is one.
+    place: String,
+    /// What is wrong there and what to do instead.
+    what: String,
+}
+
+impl Broken {
+    fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self {
+            place: place.into(),
+            what: what.into(),
+        }
+    }
+}
+
+/// Prints every broken rule; any is an error.
+pub(crate) fn report() -> Result<()> {
+    let broken = broken()?;
+    for Broken { place, what } in &broken {
+        println!("{place}: {what}");
+    }
+    match broken.len() {
+        0 => Ok(()),
+        1 => bail!("a rule of the house is broken"),
+        n => bail!("rules of the house are broken in {n} places"),
+    }
+}
+
+fn broken() -> Result<Vec<Broken>> {
+    let tree = Tree::read()?;
+    let packages = arrows::packages()?;
+    let mut broken = arrows::between_crates(&packages);
+    broken.extend(arrows::between_modules(&tree));
+    broken.extend(dependencies::unexplained(&tree));
+    broken.extend(files::too_long(&tree));
+    broken.extend(files::badly_named(&tree));
+    broken.extend(files::undeclared_tests(&tree));
+    broken.extend(files::bound_to_one_machine(&tree));
+    broken.sort();
+    Ok(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_project_keeps_its_own_rules() {
+        let broken = super::broken().expect("the project's files can be read");
+        assert!(broken.is_empty(), "{broken:#?}");
+    }
+}

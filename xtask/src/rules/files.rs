@@ -1,0 +1,184 @@
+//! What files are called, how long they are and what they may mention.
+
+use super::{
+    Broken,
+    tree::{Source, Tree},
+};
+
+/// A source file longer than this is two.
+const MAX_LINES: usize = 600;
+
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: [&str; 11] = [
+    "common", "helper", "helpers", "manager", "misc", "mod", "service", "services", "test", "util", "utils",
+];
+
+/// Beginnings of paths that exist on one machine only.
+const MACHINE_PATHS: [&str; 4] = ["/work/", "/root/", "/home/", "/Users/"];
+
+/// Hosts that serve packages: which mirror a build uses is the builder's business.
+const REGISTRIES: [&str; 7] = [
+    "index.crates.io",
+    "static.crates.io",
+    "proxy.golang.org",
+    "registry.npmjs.org",
+    "deb.debian.org",
+    "files.pythonhosted.org",
+    "repo1.maven.org",
+];
+
+/// Files in which machine paths and registries are not a mistake: this list, and what a tool wrote.
+const FREE_TO_MENTION: [&str; 2] = ["xtask/src/rules/files.rs", "Cargo.lock"];
+
+/// Source files that have grown too long.
+pub(super) fn too_long(tree: &Tree) -> Vec<Broken> {
+    let long = tree
+        .files
+        .iter()
+        .filter(|file| file.is_rust())
+        .filter_map(|file| {
+            let lines = file.text.lines().count();
+            (lines > MAX_LINES).then(|| {
+                Broken::new(
+                    &file.path,
+                    format!("has {lines} lines; split it below {MAX_LINES}, by what its parts decide"),
+                )
+            })
+        });
+    long.collect()
+}
+
+/// Modules whose name says nothing, and `mod.rs` files.
+pub(super) fn badly_named(tree: &Tree) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is_rust()) {
+        let without_ending = file.path.trim_end_matches(".rs");
+        for name in without_ending
+            .split('/')
+            .filter(|name| EMPTY_NAMES.contains(name))
+        {
+            let what = format!("`{name}` does not say what is inside: name the thing it decides or holds");
+            broken.push(Broken::new(&file.path, what));
+        }
+    }
+    broken
+}
+
+/// Integration tests that no compiler sees: files of `tests/it/` that `main.rs` does not declare, and stray programs.
+pub(super) fn undeclared_tests(tree: &Tree) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is_rust()) {
+        let Some((package, rest)) = file.path.split_once("/tests/") else {
+            continue;
+        };
+        match rest.split('/').collect::<Vec<_>>().as_slice() {
+            ["it", "main.rs"] => {}
+            ["it", name] => {
+                let declared = tree
+                    .get(&format!("{package}/tests/it/main.rs"))
+                    .is_some_and(|main| declares(main, name));
+                if !declared {
+                    broken.push(Broken::new(
+                        &file.path,
+                        "is never run: declare it in the main.rs beside it",
+                    ));
+                }
+            }
+            [_] => broken.push(Broken::new(
+                &file.path,
+                "makes a test program of its own: move it into tests/it/",
+            )),
+            _ => {}
+        }
+    }
+    broken
+}
+
+fn declares(main: &Source, file: &str) -> bool {
+    let declaration = format!("mod {};", file.trim_end_matches(".rs"));
+    main.code().any(|(_, line)| line.trim() == declaration)
+}
+
+/// Paths of one machine, and hosts that packages come from.
+pub(super) fn bound_to_one_machine(tree: &Tree) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    let files = tree
+        .files
+        .iter()
+        .filter(|file| !FREE_TO_MENTION.contains(&file.path.as_str()));
+    for file in files {
+        for (index, line) in file.text.lines().enumerate() {
+            let path = MACHINE_PATHS.iter().find(|path| starts_a_path(line, path));
+            let host = REGISTRIES.iter().find(|host| line.contains(**host));
+            for found in path.into_iter().chain(host) {
+                let place = format!("{}:{}", file.path, index + 1);
+                broken.push(Broken::new(
+                    place,
+                    format!("`{found}` holds on one machine only: leave it out"),
+                ));
+            }
+        }
+    }
+    broken
+}
+
+/// Whether an absolute path in this line begins so; `https://host/work/` does not.
+fn starts_a_path(line: &str, path: &str) -> bool {
+    let inside = |c: char| c.is_alphanumeric() || "._-}~/".contains(c);
+    line.match_indices(path)
+        .any(|(at, _)| !line[..at].ends_with(inside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rule: fn(&Tree) -> Vec<Broken>, files: &[(&str, &str)], expected: &[&str]) {
+        let places: Vec<_> = rule(&Tree::of(files))
+            .into_iter()
+            .map(|broken| broken.place)
+            .collect();
+        assert_eq!(places, expected);
+    }
+
+    #[test]
+    fn a_long_source_file_is_found() {
+        let long = "x\n".repeat(MAX_LINES + 1);
+        let files = [
+            ("src/a.rs", long.as_str()),
+            ("src/b.rs", "x\n"),
+            ("data.txt", long.as_str()),
+        ];
+        check(too_long, &files, &["src/a.rs"]);
+    }
+
+    #[test]
+    fn an_empty_name_is_found() {
+        check(
+            badly_named,
+            &[
+                ("src/utils.rs", ""),
+                ("src/common/wait.rs", ""),
+                ("src/wait.rs", ""),
+            ],
+            &["src/utils.rs", "src/common/wait.rs"],
+        );
+    }
+
+    #[test]
+    fn an_undeclared_test_is_found() {
+        let files = [
+            ("c/tests/it/main.rs", "mod a;\n// mod b;\n"),
+            ("c/tests/it/a.rs", ""),
+            ("c/tests/it/b.rs", ""),
+            ("c/tests/stray.rs", ""),
+        ];
+        check(undeclared_tests, &files, &["c/tests/it/b.rs", "c/tests/stray.rs"]);
+    }
+
+    #[test]
+    fn a_machine_path_is_found_and_an_address_is_not() {
+        let text = "see https://example.com/work/x\nread /work/x\n";
+        check(bound_to_one_machine, &[("a.md", text)], &["a.md:2"]);
+    }
+}

@@ -1,0 +1,182 @@
+//! `cargo xtask test`: every check that this project has, in the order of what they cost.
+
+use std::{
+    collections::BTreeSet,
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{
+    peers::{otelcol, postgres},
+    process, rules,
+    steps::Steps,
+    workspace::cargo,
+};
+
+/// Whether tests meet real peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peers {
+    /// They do; a test that does not find its peer fails.
+    Required,
+    /// They do not; tests that need one return at once.
+    Skipped,
+}
+
+/// The addresses that tests read from their environment.
+struct Environment {
+    otelcol: PathBuf,
+    postgres: postgres::Postgres,
+}
+
+/// Runs every check; the first failing step ends the run.
+pub(crate) fn run(peers: Peers) -> Result<()> {
+    let mut steps = Steps::new();
+    let mut count = Count::default();
+    let result = checks(peers, &mut steps, &mut count);
+    println!("\n{}", steps.summary());
+    if peers == Peers::Skipped {
+        println!("left out by --no-peers: every test against PostgreSQL and the OpenTelemetry Collector");
+    }
+    println!(
+        "{} passed, {} failed",
+        count.passed,
+        count.failed.max(u64::from(result.is_err()))
+    );
+    result
+}
+
+fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
+    steps.step("tools", tools)?;
+    steps.step("house rules", rules::report)?;
+    steps.step("formatting", || {
+        process::run(&mut cargo(["fmt", "--all", "--check"]))
+    })?;
+    steps.step("lints", || {
+        process::run(&mut cargo([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]))
+    })?;
+    let environment = match peers {
+        Peers::Required => Some(Environment {
+            otelcol: steps.step("OpenTelemetry Collector", otelcol::install)?,
+            postgres: steps.step("PostgreSQL", postgres::start)?,
+        }),
+        Peers::Skipped => None,
+    };
+    steps.step("tests and documentation examples", || {
+        cargo_test(environment.as_ref(), count)
+    })
+}
+
+/// Asks for what the build needs before an hour is lost to an odd message.
+fn tools() -> Result<()> {
+    process::require("cc", "install a C compiler (the package `gcc` or `clang`)")?;
+    for component in ["fmt", "clippy"] {
+        process::output(cargo([component, "--version"]).stdin(Stdio::null()))
+            .with_context(|| format!("cargo {component} is missing: rustup component add rustfmt clippy"))?;
+    }
+    Ok(())
+}
+
+fn cargo_test(environment: Option<&Environment>, count: &mut Count) -> Result<()> {
+    let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
+    tell(&mut command, environment);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("failed to start cargo test")?;
+    let stdout = child.stdout.take().context("cargo test has no output to read")?;
+    for line in BufReader::new(stdout).lines() {
+        let line = line.context("failed to read what cargo test says")?;
+        println!("{line}");
+        count.take(&line);
+    }
+    let status = child.wait().context("failed to wait for cargo test")?;
+    if !count.failures.is_empty() {
+        let names: Vec<_> = count.failures.iter().map(String::as_str).collect();
+        bail!("{} tests failed: {}", count.failed, names.join(", "));
+    }
+    process::succeeded(&command, status)
+}
+
+fn tell(command: &mut Command, environment: Option<&Environment>) {
+    match environment {
+        Some(environment) => {
+            command.env("QUALITYTRACE_REQUIRE_PEERS", "1");
+            command.env("QUALITYTRACE_TEST_OTELCOL", &environment.otelcol);
+            command.env("QUALITYTRACE_TEST_POSTGRES", &environment.postgres.url);
+        }
+        None => {
+            for name in ["REQUIRE_PEERS", "TEST_OTELCOL", "TEST_POSTGRES"] {
+                command.env_remove(format!("QUALITYTRACE_{name}"));
+            }
+        }
+    }
+}
+
+/// What the test programs said, added up.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Count {
+    passed: u64,
+    failed: u64,
+    failures: BTreeSet<String>,
+}
+
+impl Count {
+    /// Reads one line of `cargo test`.
+    fn take(&mut self, line: &str) {
+        if let Some(result) = line.strip_prefix("test result: ") {
+            let number = |unit: &str| -> u64 {
+                let words = result
+                    .split([' ', ';', '.'])
+                    .filter(|word| !word.is_empty())
+                    .collect::<Vec<_>>();
+                words
+                    .windows(2)
+                    .find(|pair| pair[1] == unit)
+                    .and_then(|pair| pair[0].parse().ok())
+                    .unwrap_or(0)
+            };
+            self.passed += number("passed");
+            self.failed += number("failed");
+        } else if let Some(name) = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.strip_suffix(" ... FAILED"))
+        {
+            self.failures.insert(name.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_results_of_all_programs_are_added_up() {
+        let said = "\
+test lang::a ... ok
+test lang::b ... FAILED
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.00s
+test result: ok. 40 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.20s";
+        let mut count = Count::default();
+        said.lines().for_each(|line| count.take(line));
+        let failures = BTreeSet::from(["lang::b".to_owned()]);
+        assert_eq!(
+            count,
+            Count {
+                passed: 41,
+                failed: 1,
+                failures
+            }
+        );
+    }
+}

@@ -1,0 +1,29 @@
+//! Where things are in this workspace, and how its own programs are run.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Result;
+
+use crate::process;
+
+/// The folder of the workspace's `Cargo.toml`.
+pub(crate) fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_path_buf()
+}
+
+/// The cargo that started us, in the workspace's folder.
+pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Runs an example program of one of our crates.
+pub(crate) fn example(package: &str, name: &str, args: &[&str]) -> Result<()> {
+    process::run(cargo(["run", "--quiet", "--package", package, "--example", name, "--"]).args(args))
+}
