@@ -54,7 +54,9 @@ fn apt() -> Command {
 
 fn find() -> Option<PathBuf> {
     let chosen = env::var_os("QUALITYTRACE_POSTGRES_BIN").map(PathBuf::from);
-    let on_path = process::find("initdb").and_then(|file| file.parent().map(Path::to_path_buf));
+    // A link on the PATH may stand alone; the programs it belongs with are where it points.
+    let linked = process::find("initdb").and_then(|file| file.canonicalize().ok());
+    let on_path = linked.and_then(|file| file.parent().map(Path::to_path_buf));
     let mut versions: Vec<_> = fs::read_dir(DEBIAN)
         .into_iter()
         .flatten()
@@ -67,7 +69,11 @@ fn find() -> Option<PathBuf> {
     });
     let packaged = versions.into_iter().rev().map(|version| version.join("bin"));
     let mut places = chosen.into_iter().chain(on_path).chain(packaged);
-    places.find(|bin| bin.join("initdb").is_file() && bin.join("postgres").is_file())
+    places.find(|bin| {
+        ["initdb", "postgres", "pg_ctl", "pg_isready"]
+            .iter()
+            .all(|name| bin.join(name).is_file())
+    })
 }
 
 /// A running server. Dropping it stops the server and removes its data.
