@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+mod bench;
 mod peers;
 mod process;
 mod rules;
@@ -22,6 +23,7 @@ cargo xtask COMMAND
   test [--no-peers]      everything: house rules, formatting, lints, tests with real PostgreSQL and real peers
   rules                  the house rules alone: arrows between modules, names, sizes, stray paths
   peers [NAME...]        install real peers (otelcol, postgres) and print where they are
+  bench NAME             measure ours beside a real Collector: ingest, overload, startup, judge
   conformance [DIR]      run the case files of a folder against the language
   help                   this text";
 
@@ -43,6 +45,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         ["test", "--no-peers"] => suite::run(suite::Peers::Skipped),
         ["rules"] => rules::report(),
         ["peers", names @ ..] => peers::install(names),
+        ["bench", rest @ ..] => bench::run(rest),
         ["conformance", rest @ ..] => workspace::example("qualitytrace-server", "conformance", rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -1,0 +1,76 @@
+//! `cargo xtask bench NAME`: ours beside a real OpenTelemetry Collector, in one run on one machine.
+//!
+//! The system under test has one core and the load generator another; a figure without its neighbour means little.
+
+use anyhow::{Context as _, Result, bail};
+
+mod ingest;
+mod lines;
+mod overload;
+mod record;
+mod startup;
+mod subject;
+
+pub(crate) const USAGE: &str = "\
+cargo xtask bench NAME [--rounds N] [--seconds S] [--write-docs]
+
+  ingest      spans/s acknowledged over gRPC, gRPC with gzip, and HTTP; processor, memory, refused spans
+  overload    three times the rate it can take: what is refused, what memory does, what still gets through
+  startup     time until ready, memory when idle, size of the binary
+  judge       time to judge large traces
+
+Results go to the terminal and to target/bench/NAME.json; --write-docs puts them into docs/performance.md.";
+
+/// How a benchmark is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Times each figure is taken; the median is told.
+    rounds: u32,
+    /// Seconds measured each time, after a warm-up.
+    seconds: u32,
+    write_docs: bool,
+}
+
+/// Runs the benchmark that the arguments name.
+pub(crate) fn run(args: &[&str]) -> Result<()> {
+    let [name, rest @ ..] = args else {
+        println!("{USAGE}");
+        return Ok(());
+    };
+    let options = Options::parse(rest)?;
+    let record = match *name {
+        "ingest" => ingest::run(options)?,
+        "overload" => overload::run(options)?,
+        "startup" => startup::run(options)?,
+        "judge" => lines::run("judge", "qualitytrace-core")?,
+        other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),
+    };
+    record.publish(options.write_docs)
+}
+
+impl Options {
+    fn parse(args: &[&str]) -> Result<Self> {
+        let mut options = Self {
+            rounds: 3,
+            seconds: 5,
+            write_docs: false,
+        };
+        let mut args = args.iter();
+        while let Some(name) = args.next() {
+            let mut number = || -> Result<u32> {
+                let text = args.next().with_context(|| format!("`{name}` needs a number"))?;
+                text.parse()
+                    .ok()
+                    .filter(|n| *n > 0)
+                    .with_context(|| format!("`{name} {text}` is not a number above 0"))
+            };
+            match *name {
+                "--rounds" => options.rounds = number()?,
+                "--seconds" => options.seconds = number()?,
+                "--write-docs" => options.write_docs = true,
+                other => bail!("`{other}` is not an option of a benchmark\n\n{USAGE}"),
+            }
+        }
+        Ok(options)
+    }
+}
