@@ -56,7 +56,7 @@ pub(super) fn run(options: Options) -> Result<Record> {
         "binary MiB",
     ];
     let notes = vec![format!(
-        "{} starts each, on one core. Ready: both OTLP ports accept connections and, for ours, `/readyz` answers 200. \
+        "{} starts each, on one core. Ready: both OTLP ports accept connections and, for ours, `/readyz` answers. \
          Idle: {} s after the start.",
         options.rounds * STARTS,
         IDLE.as_secs()

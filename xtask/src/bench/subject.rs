@@ -260,7 +260,8 @@ fn says_ready(addr: SocketAddr) -> bool {
         socket.write_all(b"GET /readyz HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")?;
         let mut status = [0; 12];
         socket.read_exact(&mut status)?;
-        Ok(status == *b"HTTP/1.1 200")
+        // An answer of any kind shows that requests are served; 5xx says that they cannot be yet.
+        Ok(status.starts_with(b"HTTP/1.1 ") && status[9] != b'5')
     };
     ask().unwrap_or(false)
 }

@@ -109,9 +109,15 @@ const BORDERS: [Border; 6] = [
     },
     Border {
         within: &["crates/qualitytrace-server/src/"],
-        except: &["crates/qualitytrace-server/src/store"],
-        words: &["rusqlite"],
-        why: "SQL lives in the store",
+        except: &[
+            "crates/qualitytrace-server/src/api",
+            "crates/qualitytrace-server/src/listen",
+            "crates/qualitytrace-server/src/otlp",
+            "crates/qualitytrace-server/src/server",
+            "crates/qualitytrace-server/src/web",
+        ],
+        words: &["axum"],
+        why: "only what answers requests knows how they arrive: api, otlp, web, and the server that binds them",
     },
 ];
 

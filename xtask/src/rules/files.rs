@@ -9,8 +9,8 @@ use super::{
 const MAX_LINES: usize = 600;
 
 /// Names that say nothing about what is inside.
-const EMPTY_NAMES: [&str; 11] = [
-    "common", "helper", "helpers", "manager", "misc", "mod", "service", "services", "test", "util", "utils",
+const EMPTY_NAMES: [&str; 10] = [
+    "common", "helper", "helpers", "manager", "misc", "mod", "service", "services", "util", "utils",
 ];
 
 /// Beginnings of paths that exist on one machine only.
