@@ -1,0 +1,3 @@
+//! `qualitytrace demo`: a shop with real traces, a test suite for it, and bugs to be caught.
+
+mod shop;
