@@ -14,7 +14,7 @@ use opentelemetry_otlp::{SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::{BaggagePropagator, TraceContextPropagator};
 use opentelemetry_sdk::trace::{
-    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider,
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, SpanLimits,
 };
 
 /// How long a finished span waits for company before it is sent. The SDK's default of 5 s is made for production.
@@ -46,9 +46,10 @@ impl Telemetry {
                     .build(),
             )
             .build();
-        // The sampler and the resource are spelled out, so that OTEL_* variables of the person's shell change nothing.
+        // Limits, sampler and resource are spelled out, so that OTEL_* variables of the person's shell change nothing.
         let provider = SdkTracerProvider::builder()
             .with_span_processor(batches)
+            .with_span_limits(SpanLimits::default())
             .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)))
             .with_resource(
                 Resource::builder_empty()

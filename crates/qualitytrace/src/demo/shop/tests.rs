@@ -14,6 +14,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use tokio::sync::watch;
+use tonic::codec::CompressionEncoding;
 use tonic_prost::ProstCodec;
 
 use super::*;
@@ -52,7 +53,10 @@ async fn receive(State(spans): State<Arc<Spans>>, request: Request) -> Response 
         )))
     });
     let codec = ProstCodec::<ExportTraceServiceResponse, ExportTraceServiceRequest>::default();
+    // A person's shell may set OTEL_EXPORTER_OTLP_COMPRESSION.
     tonic::server::Grpc::new(codec)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Zstd)
         .unary(keep, request)
         .await
         .map(axum::body::Body::new)
