@@ -16,6 +16,7 @@ mod http;
 mod instrument;
 mod payment;
 mod queue;
+mod reflection;
 #[cfg(test)]
 mod tests;
 mod worker;

@@ -23,8 +23,10 @@ use tonic_prost::ProstCodec;
 
 use super::http::{Headers, HeadersMut, Problem};
 use super::instrument::{Active, Telemetry};
+use super::reflection;
 
-const SERVICE: &str = "shop.Catalogue";
+/// The full name of the service.
+pub(super) const SERVICE: &str = "shop.Catalogue";
 const LIST_PRODUCTS: &str = "/shop.Catalogue/ListProducts";
 const GET_PRODUCT: &str = "/shop.Catalogue/GetProduct";
 
@@ -72,6 +74,7 @@ pub(super) fn router(telemetry: Arc<Telemetry>) -> Router {
         .route(GET_PRODUCT, post(get_product))
         .fallback(unknown_method)
         .with_state(telemetry)
+        .merge(reflection::router())
 }
 
 async fn list_products(State(telemetry): State<Arc<Telemetry>>, request: Request) -> Response {
