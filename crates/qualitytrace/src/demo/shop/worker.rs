@@ -15,6 +15,7 @@ use axum::{Extension, Json, Router};
 use opentelemetry::trace::{SpanKind, TraceContextExt};
 use opentelemetry::{Context, KeyValue};
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 
 use super::Stop;
 use super::bug::Bug;
@@ -27,6 +28,8 @@ use super::queue::{Consumer, Message};
 pub(super) const QUEUE: &str = "orders";
 /// What queue spans say about the system behind them.
 pub(super) const SYSTEM: &str = "shopmq";
+/// How many orders are packed at a time; the others wait in the queue.
+const HANDS: usize = 16;
 /// How long it takes to pack a parcel.
 const PACKING_TIME: Duration = Duration::from_millis(150);
 
@@ -83,20 +86,27 @@ impl Worker {
             .with_state(Arc::clone(self))
     }
 
-    /// Works on messages until told to stop; a message that was begun is finished.
+    /// Works on messages until told to stop; those that were begun are finished.
     pub(super) async fn consume(self: Arc<Self>, broker: SocketAddr, mut stop: Stop) -> anyhow::Result<()> {
         let mut consumer = Consumer::attach(broker, QUEUE).await?;
+        let mut hands = JoinSet::new();
         loop {
             tokio::select! {
                 biased;
-                () = stop.wait() => return Ok(()),
-                ready = consumer.ready() => ready?,
+                () = stop.wait() => break,
+                Some(ended) = hands.join_next() => ended.context("the worker panicked over an order")?,
+                ready = consumer.ready(), if hands.len() < HANDS => {
+                    ready?;
+                    let Some(message) = consumer.next().await? else { break };
+                    let worker = Arc::clone(&self);
+                    hands.spawn(async move { worker.process(&message).await });
+                }
             }
-            let Some(message) = consumer.next().await? else {
-                return Ok(());
-            };
-            self.process(&message).await;
         }
+        while let Some(ended) = hands.join_next().await {
+            ended.context("the worker panicked over an order")?;
+        }
+        Ok(())
     }
 
     /// One message: a span in the sender's trace, which also links to the sending span, as the conventions ask.
