@@ -7,6 +7,7 @@ pub mod definition;
 pub mod id;
 pub mod lang;
 pub mod names;
+pub mod run;
 pub mod time;
 pub mod trace;
 pub mod value;

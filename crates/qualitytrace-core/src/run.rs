@@ -1,9 +1,12 @@
-//! A run: an append-only list of events, and what follows from it.
+//! A run: how far it has come, what its trigger brought, and the span that stands for the trigger.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use crate::id::{SpanId, TraceId};
+use crate::names;
 use crate::time::Timestamp;
+use crate::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind};
+use crate::value::Value;
 
 /// How far a run has come. The words are the ones that clients watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,4 +94,89 @@ impl State {
             | Self::Failed => true,
         }
     }
+}
+
+/// What came back from a trigger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// An HTTP answer.
+    Http {
+        /// `200`.
+        status: u16,
+        /// `200 OK`.
+        reason: String,
+        /// Headers in order, one entry a value.
+        headers: Vec<(String, String)>,
+        /// The body as text.
+        body: String,
+        /// Whether the body was longer than what is kept.
+        truncated: bool,
+    },
+    /// Nothing was sent: the trace exists already.
+    TraceId {
+        /// The trace, as the test gave it.
+        id: String,
+    },
+}
+
+/// The trigger's own span: the root that the run puts above everything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TriggerSpan {
+    /// Names it; the system under test saw it as the caller.
+    pub id: SpanId,
+    /// The trace.
+    pub trace: TraceId,
+    /// When the trigger was sent.
+    pub start: Timestamp,
+    /// When the answer was there.
+    pub end: Timestamp,
+}
+
+impl TriggerSpan {
+    /// The span as the language sees it, with what the answer says.
+    pub fn to_span(self, reply: &Reply) -> Span {
+        let mut attributes = Attributes::default();
+        attributes.set("service.name", names::TRIGGER_SERVICE);
+        if let Reply::Http {
+            status,
+            headers,
+            body,
+            ..
+        } = reply
+        {
+            attributes.set(names::RESPONSE_STATUS, status.to_string());
+            attributes.set(names::RESPONSE_BODY, body.as_str());
+            attributes.set(names::RESPONSE_HEADERS, headers_json(headers));
+        }
+        let resource = Resource {
+            attributes: [("service.name", Value::from(names::TRIGGER_SERVICE))]
+                .into_iter()
+                .collect(),
+            ..Resource::default()
+        };
+        Span {
+            id: Some(self.id),
+            parent: None,
+            name: names::TRIGGER_SPAN.into(),
+            kind: SpanKind::Unspecified,
+            start: self.start,
+            end: Some(self.end),
+            status: None,
+            attributes,
+            events: Vec::new(),
+            links: Vec::new(),
+            resource: Arc::new(resource),
+            scope: Arc::new(Scope::default()),
+            trace_state: "".into(),
+            flags: 0,
+            dropped: Dropped::default(),
+        }
+    }
+}
+
+fn headers_json(headers: &[(String, String)]) -> String {
+    let pairs = headers
+        .iter()
+        .map(|(key, value)| serde_json::json!({ "key": key, "value": value }));
+    serde_json::Value::Array(pairs.collect()).to_string()
 }

@@ -18,13 +18,14 @@ CREATE TABLE totals (
 );
 INSERT INTO totals (name, value) VALUES ('retained_bytes', 0);
 
--- Every version of every test, as read and as written.
+-- Every version of every test, as the user wrote it.
 CREATE TABLE tests (
     id         TEXT   NOT NULL,
     version    BIGINT NOT NULL,
     created    BIGINT NOT NULL, -- of version 1
     name       TEXT   NOT NULL,
-    definition TEXT   NOT NULL, -- wire form, JSON
+    format     TEXT   NOT NULL, -- yaml or json
+    definition TEXT   NOT NULL,
     PRIMARY KEY (id, version)
 );
 

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use qualitytrace_core::wait;
+
 use crate::limits::Limits;
 
 /// The port of the API, the page, and everything else.
@@ -22,6 +24,8 @@ pub struct Config {
     pub otlp_http: Option<SocketAddr>,
     /// `sqlite::memory:`, `sqlite://FILE` or `postgres://...`.
     pub database_url: String,
+    /// How long to wait for a trace.
+    pub wait: wait::Policy,
     /// How much to take.
     pub limits: Limits,
 }

@@ -4,7 +4,6 @@
 //! acknowledged survives the death of the process. While one commit is under way, the next group gathers.
 
 mod budget;
-mod followers;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,9 +15,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 pub use budget::{Budget, Lease, NoRoom};
-use followers::Followers;
 
 use crate::clock::{self, Sequence};
+use crate::follow::Followers;
 use crate::limits::Limits;
 use crate::otlp::wire::Split;
 use crate::store::{NewChunk, Signal, Store};
@@ -38,7 +37,7 @@ pub struct Ingest {
     limits: Limits,
     store: Store,
     budget: Budget,
-    followers: Followers,
+    followers: Followers<TraceId>,
     arrivals: Sequence,
     writer: mpsc::Sender<Write>,
     retained: AtomicU64,
@@ -285,7 +284,7 @@ impl Ingest {
     fn committed(&self, chunks: &[NewChunk], retained: u64) {
         self.retained.store(retained, Ordering::Relaxed);
         self.count_spans(chunks);
-        self.followers.wake(chunks.iter().map(|chunk| chunk.trace));
+        self.followers.wake(chunks.iter().map(|chunk| &chunk.trace));
     }
 }
 

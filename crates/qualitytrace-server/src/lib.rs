@@ -1,11 +1,16 @@
 //! How traces arrive, runs happen and results stay.
 
+mod api;
 pub mod clock;
 pub mod config;
+mod follow;
 pub mod ingest;
 pub mod limits;
 pub mod listen;
 pub mod otlp;
+pub mod runner;
 pub mod server;
 pub mod source;
 pub mod store;
+pub mod trigger;
+pub mod wire;

@@ -10,8 +10,11 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::api::{self, App};
 use crate::config::Config;
 use crate::ingest::{self, Ingest};
+use crate::runner::{self, Runner};
+use crate::source::Source;
 use crate::store::{self, Store};
 use crate::{listen, otlp};
 
@@ -20,6 +23,7 @@ use crate::{listen, otlp};
 pub struct Server {
     addresses: Addresses,
     store: Store,
+    runner: Arc<Runner>,
     ingest_tasks: ingest::Tasks,
     listeners: Vec<JoinHandle<()>>,
     stop: watch::Sender<bool>,
@@ -45,22 +49,48 @@ pub enum Error {
     /// The database is not usable.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// The runs of an earlier life could not be put in order.
+    #[error(transparent)]
+    Runner(#[from] runner::Error),
 }
 
 impl Server {
     /// Starts everything. When this returns, every port answers.
     pub async fn start(config: Config) -> Result<Self, Error> {
+        // Fails only when the program has chosen a provider already, which then serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let sockets = Sockets::bind(&config).await?;
         let addresses = sockets.addresses();
         let store = Store::open(&config.database_url).await?;
-        let (ingest, ingest_tasks) = Ingest::start(store.clone(), config.limits).await?;
-        let otlp = otlp::http_routes(Arc::clone(&ingest)).merge(otlp::grpc_services(ingest));
-        let main = otlp.clone().fallback(not_found);
+        let (ingest, ingest_tasks) = Ingest::start(store.clone(), config.limits.clone()).await?;
+        let source = Source::new(store.clone(), Arc::clone(&ingest));
+        let runner = Arc::new(Runner::new(
+            store.clone(),
+            source.clone(),
+            config.wait,
+            &config.limits,
+        ));
+        let interrupted = runner.mark_interrupted().await?;
+        if interrupted > 0 {
+            tracing::warn!(
+                runs = interrupted,
+                "marked runs that were under way when the server last went away"
+            );
+        }
+        let otlp = otlp::http_routes(Arc::clone(&ingest)).merge(otlp::grpc_services(Arc::clone(&ingest)));
+        let app = App {
+            store: store.clone(),
+            ingest,
+            source,
+            runner: Arc::clone(&runner),
+        };
+        let main = otlp.clone().merge(api::routes(app)).fallback(not_found);
         let (stop, stopped) = watch::channel(false);
         let listeners = sockets.serve(&main, &otlp.fallback(not_found), &stopped);
         Ok(Self {
             addresses,
             store,
+            runner,
             ingest_tasks,
             listeners,
             stop,
@@ -79,6 +109,8 @@ impl Server {
         for listener in self.listeners {
             let _ = listener.await;
         }
+        self.runner.shutdown().await;
+        drop(self.runner);
         self.ingest_tasks.finish().await;
         self.store.close().await;
     }

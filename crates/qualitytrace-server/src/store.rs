@@ -14,7 +14,7 @@ use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{AnyPool, Executor};
 
 pub use chunks::{NewChunk, Signal, StoredChunk};
-pub use definitions::StoredTest;
+pub use definitions::{NewTest, StoredTest};
 pub use runs::{NewRun, StoredEvent, StoredRun};
 
 /// Connections for readers of a SQLite file.

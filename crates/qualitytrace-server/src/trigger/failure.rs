@@ -68,30 +68,48 @@ impl fmt::Display for Failure {
 
 impl Failure {
     pub(super) fn invalid(message: String) -> Self {
-        Self { reason: Reason::Invalid, message, targets_localhost: false }
+        Self {
+            reason: Reason::Invalid,
+            message,
+            targets_localhost: false,
+        }
     }
 
     pub(super) fn unsupported(kind: &str) -> Self {
         let message = format!("this server cannot send a trigger of type `{kind}` yet");
-        Self { reason: Reason::Unsupported, message, targets_localhost: false }
+        Self {
+            reason: Reason::Unsupported,
+            message,
+            targets_localhost: false,
+        }
     }
 
     /// What an HTTP client says about a request to `url`.
     pub(super) fn of_request(error: &reqwest::Error, url: &reqwest::Url) -> Self {
         let reason = classify(error);
         let host = url.host_str().unwrap_or_default();
-        let place = url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let place = url
+            .port_or_known_default()
+            .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let targets_localhost = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
         let message = match reason {
             Reason::Dns => format!("the host `{host}` is unknown; check the name in the trigger's url"),
-            Reason::Refused => format!("nothing listens on {place}; start the system under test or correct the trigger's url"),
+            Reason::Refused => format!(
+                "nothing listens on {place}; start the system under test or correct the trigger's url"
+            ),
             Reason::Unreachable => format!("{place} cannot be reached: {}", root_cause(error)),
             Reason::Tls => format!("the TLS handshake with {place} failed: {}", root_cause(error)),
             Reason::Timeout => format!("{place} did not answer in time"),
             Reason::Cut => format!("{place} closed the connection before the answer was complete"),
-            Reason::Invalid | Reason::Unsupported => format!("the request to {place} is not valid: {}", root_cause(error)),
+            Reason::Invalid | Reason::Unsupported => {
+                format!("the request to {place} is not valid: {}", root_cause(error))
+            }
         };
-        Self { reason, message, targets_localhost }
+        Self {
+            reason,
+            message,
+            targets_localhost,
+        }
     }
 }
 
@@ -119,9 +137,13 @@ fn classify(error: &reqwest::Error) -> Reason {
 }
 
 fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause| cause.source())
+    std::iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| {
+        (**cause).source()
+    })
 }
 
 fn root_cause(error: &reqwest::Error) -> String {
-    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
+    causes(error)
+        .last()
+        .map_or_else(|| error.to_string(), ToString::to_string)
 }

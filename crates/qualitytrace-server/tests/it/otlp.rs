@@ -16,6 +16,7 @@ use prost::Message;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Trace;
+use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::Config;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
@@ -106,6 +107,7 @@ async fn start(database: &Database, limits: Limits) -> Server {
         otlp_grpc: Some(any),
         otlp_http: Some(any),
         database_url: database.url.clone(),
+        wait: Policy::default(),
         limits,
     };
     Server::start(config).await.unwrap()
@@ -295,7 +297,7 @@ async fn what_cannot_be_read_is_refused_in_words() {
     .await;
     check(
         &[(CONTENT_TYPE, JSON), (CONTENT_ENCODING, "gzip")],
-        gzip(&[b' '; 50_000]),
+        gzip(&vec![b' '; 50_000]),
         (413, r#"{"code":3,"message":"the body is larger than the limit of 20000 bytes (limits.decompressedBytes)"}"#),
     )
     .await;
@@ -491,6 +493,7 @@ async fn a_port_in_use_is_named_with_the_way_out() {
         otlp_grpc: None,
         otlp_http: None,
         database_url: "sqlite::memory:".to_owned(),
+        wait: Policy::default(),
         limits: Limits::default(),
     };
     assert_eq!(

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_server::store::{NewChunk, NewRun, Signal, StoredEvent};
+use qualitytrace_server::store::{NewChunk, NewRun, NewTest, Signal, StoredEvent};
 
 use crate::databases::{Database, on_every_database};
 
@@ -123,7 +123,15 @@ async fn a_test_gets_a_version_for_each_change(database: &Database) {
     let store = database.open().await;
     let put = async |definition: &str, at| {
         let (test, new) = store
-            .put_test("t", "T", definition, Timestamp::from_nanos(at))
+            .put_test(
+                NewTest {
+                    id: "t",
+                    name: "T",
+                    format: "json",
+                    definition,
+                },
+                Timestamp::from_nanos(at),
+            )
             .await
             .unwrap();
         (test.version, test.created.as_nanos(), new)

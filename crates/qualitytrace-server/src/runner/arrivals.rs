@@ -1,0 +1,99 @@
+//! The spans of one run as they arrive, until the wait is over.
+
+use std::sync::Arc;
+
+use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::{Span, Trace};
+use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Standing, Wait, wait};
+use tokio::sync::watch;
+
+use super::Error;
+use super::log::Log;
+use super::memory::Memory;
+use crate::clock;
+use crate::source::Source;
+use crate::trigger::Context;
+use crate::wire::What;
+
+/// What has arrived of a run's trace.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    pub(super) progress: Progress,
+    source: Source,
+    trace: TraceId,
+    changes: watch::Receiver<u64>,
+    last_read: Timestamp,
+    spans: Vec<Span>,
+}
+
+impl Arrivals {
+    /// Follows the trace. This must begin before the trigger is sent, so that no span is missed.
+    pub(super) fn follow(source: Source, context: &Context, history: Arc<History>) -> Self {
+        Self {
+            progress: Progress::new(Begin::Triggered(context.span), history),
+            changes: source.follow(context.trace),
+            source,
+            trace: context.trace,
+            last_read: Timestamp::default(),
+            spans: Vec::new(),
+        }
+    }
+
+    /// Waits until the trace is complete, or will not become so.
+    pub(super) async fn wait(
+        &mut self,
+        policy: &Policy,
+        memory: &Memory,
+        log: &mut Log,
+        standing: impl Fn(&Trace) -> Standing,
+        root: &Span,
+    ) -> Result<Ended, Error> {
+        loop {
+            self.changes.mark_unchanged();
+            let new = self.read(memory).await?;
+            if new > 0 {
+                log.append(What::Arrived {
+                    new,
+                    spans: self.progress.spans(),
+                })
+                .await?;
+            }
+            let now = clock::now();
+            let next = wait(
+                policy,
+                &self.progress,
+                &memory.lags(),
+                || standing(&self.trace(root)),
+                now,
+            );
+            match next {
+                Wait::Ready(ended) | Wait::GaveUp(ended) => return Ok(ended),
+                Wait::Until(then, _) => tokio::select! {
+                    () = tokio::time::sleep(then.since(now)) => {}
+                    // The ingest outlives every run.
+                    _ = self.changes.changed() => {}
+                },
+            }
+        }
+    }
+
+    /// The tree of what is here, below the trigger.
+    pub(super) fn trace(&self, root: &Span) -> Trace {
+        Trace::assemble(self.trace, self.spans.iter().cloned()).with_trigger(root.clone())
+    }
+
+    /// Takes in what arrived since the last look and says how many spans are new.
+    async fn read(&mut self, memory: &Memory) -> Result<usize, Error> {
+        let mut new = 0;
+        for arrival in self.source.arrivals(self.trace, self.last_read).await? {
+            self.last_read = arrival.at;
+            for span in arrival.spans {
+                memory.arrived(&span, arrival.at);
+                new += usize::from(self.progress.arrived(&span, arrival.at));
+                self.spans.push(span);
+            }
+        }
+        Ok(new)
+    }
+}

@@ -1,0 +1,77 @@
+//! The events of one run, written as they happen.
+
+use std::sync::Arc;
+
+use qualitytrace_core::run::State;
+
+use super::{Error, RunId};
+use crate::clock;
+use crate::follow::Followers;
+use crate::store::{Store, StoredEvent};
+use crate::wire::What;
+
+/// Writes the events of a run and changes its state.
+#[derive(Debug)]
+pub(super) struct Log {
+    store: Store,
+    followers: Arc<Followers<RunId>>,
+    run: RunId,
+    seq: u64,
+}
+
+impl Log {
+    pub(super) fn new(store: Store, followers: Arc<Followers<RunId>>, run: RunId, seq: u64) -> Self {
+        Self {
+            store,
+            followers,
+            run,
+            seq,
+        }
+    }
+
+    /// Writes down what happened and wakes whoever follows the run.
+    pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
+        self.seq += 1;
+        let event = StoredEvent {
+            seq: self.seq,
+            at: clock::now(),
+            body: body(&what),
+        };
+        self.store
+            .append_event(&self.run.test, self.run.number, &event)
+            .await?;
+        self.followers.wake(std::iter::once(&self.run));
+        Ok(())
+    }
+
+    /// Moves the run from one state to the next. `false` when it was not in `from` any more.
+    pub(super) async fn change_state(&self, from: State, to: State) -> Result<bool, Error> {
+        Ok(self
+            .store
+            .change_state(&self.run.test, self.run.number, from.as_str(), to.as_str())
+            .await?)
+    }
+
+    /// Writes the last event and then the final state, so that whoever sees the state finds the event.
+    pub(super) async fn end(&mut self, from: State, to: State, what: What) -> Result<(), Error> {
+        self.append(what).await?;
+        self.change_state(from, to).await?;
+        self.followers.wake(std::iter::once(&self.run));
+        Ok(())
+    }
+
+    /// Ends the run because our own side failed.
+    pub(super) async fn fail(&mut self, message: String) -> Result<(), Error> {
+        self.append(What::Broken { message }).await?;
+        for state in State::ALL.into_iter().filter(|state| !state.is_final()) {
+            self.change_state(state, State::Failed).await?;
+        }
+        self.followers.wake(std::iter::once(&self.run));
+        Ok(())
+    }
+}
+
+fn body(what: &What) -> String {
+    // Plain data with text keys cannot fail to serialise.
+    serde_json::to_string(what).unwrap_or_default()
+}

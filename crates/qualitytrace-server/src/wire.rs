@@ -1,0 +1,11 @@
+//! What crosses a border as JSON: into the store, out of the API, and back into the command line.
+//!
+//! The core promises no wire shape; these types do. Renaming a field here changes a protocol.
+
+pub mod event;
+pub mod trace;
+pub mod verdict;
+
+pub use event::{Event, What};
+pub use trace::{Span, Trace};
+pub use verdict::{Outcome, Verdict};

@@ -1,0 +1,255 @@
+//! The events of a run. A run is the list of them; everything shown of it is a fold of that list.
+
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::{run, wait};
+use serde::{Deserialize, Serialize};
+
+use super::verdict::{Outcome, Verdict};
+use crate::trigger;
+
+/// Something that happened to a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Counts from 1 within the run.
+    pub seq: u64,
+    /// Nanoseconds since the epoch.
+    pub at: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+impl Event {
+    /// When it happened.
+    pub fn at(&self) -> Timestamp {
+        Timestamp::from_nanos(self.at)
+    }
+}
+
+/// What can happen to a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum What {
+    /// It was asked for.
+    Created,
+    /// Variables are being put into the trigger.
+    Resolving,
+    /// The trigger is complete.
+    Resolved,
+    /// The trigger's texts cannot be resolved.
+    NotResolved {
+        /// Why.
+        message: String,
+    },
+    /// The trigger is on its way.
+    Triggering {
+        /// The trigger's own span.
+        span_id: String,
+    },
+    /// The trigger was answered.
+    Triggered {
+        /// The answer.
+        reply: Reply,
+    },
+    /// The trigger got no answer.
+    TriggerFailed {
+        /// One word.
+        reason: String,
+        /// A sentence.
+        message: String,
+        /// Whether no connection came about.
+        connection: bool,
+        /// Whether the address means the server's own machine.
+        targets_localhost: bool,
+    },
+    /// The wait for the trace begins.
+    Waiting {
+        /// Milliseconds of silence that end it when nothing is owed.
+        quiet: u64,
+        /// Milliseconds of silence that end it although something is owed.
+        settle: u64,
+        /// Milliseconds after which it ends in any case.
+        timeout: u64,
+    },
+    /// Spans arrived.
+    Arrived {
+        /// How many of them are new.
+        new: usize,
+        /// How many there are now.
+        spans: usize,
+    },
+    /// The wait is over.
+    WaitEnded {
+        /// A sentence.
+        reason: String,
+        /// Whether the trace is taken as complete.
+        complete: bool,
+        /// How many spans there are.
+        spans: usize,
+        /// When the last of them arrived, in nanoseconds since the epoch.
+        last_arrival: Option<u64>,
+        /// What was still owed, a sentence each.
+        debts: Vec<String>,
+        /// The settle window that was in force, in milliseconds.
+        settle: u64,
+    },
+    /// No trace came.
+    NoTrace {
+        /// What to look at.
+        message: String,
+    },
+    /// The specs are being judged.
+    Judging,
+    /// The specs were judged.
+    Judged {
+        /// The result.
+        verdict: Verdict,
+    },
+    /// Spans came after the verdict, and the trace was judged again.
+    Late {
+        /// How many.
+        spans: usize,
+        /// The verdict before.
+        before: Outcome,
+        /// The verdict with them.
+        verdict: Verdict,
+    },
+    /// The user ended it.
+    Stopped,
+    /// The server went away while it was under way.
+    Interrupted,
+    /// Our own side failed.
+    Broken {
+        /// What the server says.
+        message: String,
+    },
+}
+
+/// What came back from a trigger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum Reply {
+    /// An HTTP answer.
+    Http {
+        /// `200`.
+        status_code: u16,
+        /// `200 OK`.
+        status: String,
+        /// Headers in order.
+        headers: Vec<Header>,
+        /// The body as text.
+        body: String,
+        /// Whether the body was longer than what is kept.
+        #[serde(default)]
+        truncated: bool,
+    },
+    /// Nothing was sent.
+    TraceId {
+        /// The trace, as the test gave it.
+        id: String,
+    },
+}
+
+/// A header of a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// Its name.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl From<&run::Reply> for Reply {
+    fn from(reply: &run::Reply) -> Self {
+        match reply {
+            run::Reply::Http {
+                status,
+                reason,
+                headers,
+                body,
+                truncated,
+            } => Self::Http {
+                status_code: *status,
+                status: reason.clone(),
+                headers: headers
+                    .iter()
+                    .map(|(key, value)| Header {
+                        key: key.clone(),
+                        value: value.clone(),
+                    })
+                    .collect(),
+                body: body.clone(),
+                truncated: *truncated,
+            },
+            run::Reply::TraceId { id } => Self::TraceId { id: id.clone() },
+        }
+    }
+}
+
+impl From<Reply> for run::Reply {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Http {
+                status_code,
+                status,
+                headers,
+                body,
+                truncated,
+            } => Self::Http {
+                status: status_code,
+                reason: status,
+                headers: headers
+                    .into_iter()
+                    .map(|header| (header.key, header.value))
+                    .collect(),
+                body,
+                truncated,
+            },
+            Reply::TraceId { id } => Self::TraceId { id },
+        }
+    }
+}
+
+impl From<&trigger::Failure> for What {
+    fn from(failure: &trigger::Failure) -> Self {
+        Self::TriggerFailed {
+            reason: failure.reason.as_str().to_owned(),
+            message: failure.message.clone(),
+            connection: failure.reason.is_connection(),
+            targets_localhost: failure.targets_localhost,
+        }
+    }
+}
+
+impl What {
+    /// The wait that begins under this policy.
+    pub fn waiting(policy: &wait::Policy) -> Self {
+        Self::Waiting {
+            quiet: millis(policy.quiet),
+            settle: millis(policy.settle),
+            timeout: millis(policy.timeout),
+        }
+    }
+
+    /// The wait that ended like this.
+    pub fn wait_ended(ended: &wait::Ended, progress: &wait::Progress) -> Self {
+        let unnamed = (ended.unnamed_debts > 0).then(|| format!("and {} more", ended.unnamed_debts));
+        Self::WaitEnded {
+            reason: ended.reason.to_string(),
+            complete: ended.meaning() == wait::Meaning::Judge,
+            spans: progress.spans(),
+            last_arrival: progress.last_arrival().map(Timestamp::as_nanos),
+            debts: ended
+                .debts
+                .iter()
+                .map(ToString::to_string)
+                .chain(unnamed)
+                .collect(),
+            settle: millis(ended.settle),
+        }
+    }
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,100 @@
+//! A trace: its spans in the order of the tree, each with its depth, so that a picture needs no further thought.
+
+use qualitytrace_core::trace;
+use qualitytrace_core::value::Value;
+use serde::{Deserialize, Serialize};
+
+/// A trace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trace {
+    /// Names it.
+    pub trace_id: String,
+    /// Parents before children, siblings by start time.
+    pub spans: Vec<Span>,
+}
+
+/// A span.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Span {
+    /// Names it; empty when it was sent without one.
+    pub id: String,
+    /// The parent that it names; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub parent_id: String,
+    /// How far below its root it stands.
+    pub depth: usize,
+    /// What was done.
+    pub name: String,
+    /// Who did it.
+    pub service: String,
+    /// The side of a call.
+    pub kind: String,
+    /// `unset`, `ok` or `error`.
+    pub status: String,
+    /// Nanoseconds since the epoch.
+    pub start: u64,
+    /// Nanoseconds since the epoch; the start again while it is running.
+    pub end: u64,
+    /// Its own attributes, with their types.
+    pub attributes: serde_json::Map<String, serde_json::Value>,
+}
+
+impl From<&trace::Trace> for Trace {
+    fn from(trace: &trace::Trace) -> Self {
+        let spans = trace
+            .spans()
+            .iter()
+            .enumerate()
+            .map(|(at, span)| shown(span, trace.depth(at)));
+        Self {
+            trace_id: trace.id().to_string(),
+            spans: spans.collect(),
+        }
+    }
+}
+
+fn shown(span: &trace::Span, depth: usize) -> Span {
+    let status = match span.status.as_ref().map(|status| status.code).unwrap_or_default() {
+        trace::StatusCode::Unset => "unset",
+        trace::StatusCode::Ok => "ok",
+        trace::StatusCode::Error => "error",
+    };
+    Span {
+        id: span.id.map(|id| id.to_string()).unwrap_or_default(),
+        parent_id: span.parent.map(|id| id.to_string()).unwrap_or_default(),
+        depth,
+        name: span.name.to_string(),
+        service: span.service().to_owned(),
+        kind: span.kind.as_str().to_owned(),
+        status: status.to_owned(),
+        start: span.start.as_nanos(),
+        end: span.end.unwrap_or(span.start).as_nanos(),
+        attributes: span
+            .attributes
+            .iter()
+            .map(|(name, value)| (name.to_owned(), json(value)))
+            .collect(),
+    }
+}
+
+fn json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Null => serde_json::Value::Null,
+        Value::Bool(truth) => (*truth).into(),
+        Value::Int(number) | Value::Duration(number) => (*number).into(),
+        Value::Float(number) => (*number).into(),
+        Value::String(text) => (**text).into(),
+        Value::Bytes(bytes) => bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+            .into(),
+        Value::List(items) => items.iter().map(json).collect(),
+        Value::Object(pairs) => pairs
+            .iter()
+            .map(|(name, value)| (name.to_string(), json(value)))
+            .collect(),
+    }
+}

@@ -1,0 +1,107 @@
+//! The result of judging a test, in full: every spec, every assertion, every span.
+
+use serde::{Deserialize, Serialize};
+
+/// What became of a test, a spec or an assertion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// Everything held.
+    Passed,
+    /// Something did not hold.
+    Failed,
+    /// What is missing could change the result.
+    Inconclusive,
+}
+
+/// The result of judging a test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// Of the test.
+    pub outcome: Outcome,
+    /// Why it is inconclusive; empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// In the order of the definition.
+    pub specs: Vec<Spec>,
+    /// In the order of the definition.
+    pub outputs: Vec<Output>,
+}
+
+/// The result of one spec.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spec {
+    /// Its title; empty when it has none.
+    pub name: String,
+    /// Its selector, as written.
+    pub selector: String,
+    /// Of the spec.
+    pub outcome: Outcome,
+    /// How many spans the selector picks.
+    pub selected: usize,
+    /// What is wrong with the spec as a whole: its selector is invalid, or picks nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Spans that nearly match a selector that picks nothing, nearest first, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<String>,
+    /// In the order of the definition.
+    pub assertions: Vec<Assertion>,
+}
+
+/// The result of one assertion.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Assertion {
+    /// As written.
+    pub assertion: String,
+    /// Of the assertion.
+    pub outcome: Outcome,
+    /// One a span, or one for all of them.
+    pub results: Vec<SpanResult>,
+}
+
+/// The result of one assertion on one span.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SpanResult {
+    /// The span; `None` when the assertion is about the selection as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span_id: Option<String>,
+    /// The span's name; empty without a span.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub span: String,
+    /// The span's service; empty without a span.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub service: String,
+    /// Whether it held.
+    pub passed: bool,
+    /// The left side, as it was.
+    pub observed: String,
+    /// The right side, as it was.
+    pub expected: String,
+    /// What went wrong: `no match` for a comparison that does not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The attribute that was read instead of the one named, because it was renamed between convention versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+}
+
+/// The value of an output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Output {
+    /// The variable that it becomes.
+    pub name: String,
+    /// Its value; empty when it has none.
+    pub value: String,
+    /// The span that it was read from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span_id: Option<String>,
+    /// Why it has no value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
