@@ -4,23 +4,34 @@
 //! and a list of all that is wrong with it, each with its place in the file. Nothing is dropped in silence: a key that
 //! means nothing is a warning.
 
+pub mod analyzer;
 mod json;
 mod node;
 mod reader;
+pub mod settings;
+pub mod source;
+mod suite;
 mod test;
 mod text;
 pub mod trigger;
+mod variables;
 mod yaml;
 
 use std::ops::Range;
 
+pub use analyzer::Analyzer;
+pub use settings::{Config, Demo, PollingProfile, TestRunner};
+pub use source::DataStore;
+pub use suite::TestSuite;
 pub use test::{Output, Spec, Test};
 pub use text::{Origin, Text};
 pub use trigger::Trigger;
+pub use variables::{Variable, VariableSet};
 
+use crate::lang::diagnostic::nearest;
 use crate::lang::{Diagnostic, Severity};
 use node::{Node, Shape};
-use reader::{Reader, nearest};
+use reader::Reader;
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,17 +70,60 @@ pub struct Document {
 }
 
 /// One thing that users define.
-#[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "resources are few, and most of them are tests"
+)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     /// A trigger and what must hold for the trace that it causes.
     Test(Test),
+    /// Tests that run one after the other.
+    TestSuite(TestSuite),
+    /// Named values that tests can refer to.
+    VariableSet(VariableSet),
+    /// Where traces come from.
+    DataStore(DataStore),
+    /// How long to wait for a trace.
+    PollingProfile(PollingProfile),
+    /// What the analyzer looks at.
+    Analyzer(Analyzer),
+    /// What a run must pass.
+    TestRunner(TestRunner),
+    /// Settings of the server.
+    Config(Config),
+    /// Where a demo system stands.
+    Demo(Demo),
 }
 
 impl Resource {
     /// What kind of thing it is.
-    pub fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> Kind {
         match self {
             Self::Test(_) => Kind::Test,
+            Self::TestSuite(_) => Kind::TestSuite,
+            Self::VariableSet(_) => Kind::VariableSet,
+            Self::DataStore(_) => Kind::DataStore,
+            Self::PollingProfile(_) => Kind::PollingProfile,
+            Self::Analyzer(_) => Kind::Analyzer,
+            Self::TestRunner(_) => Kind::TestRunner,
+            Self::Config(_) => Kind::Config,
+            Self::Demo(_) => Kind::Demo,
+        }
+    }
+
+    /// Its id as the file has it; `None` when the file has none, and for what a server has one of.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Test(test) => test.id.as_deref(),
+            Self::TestSuite(suite) => suite.id.as_deref(),
+            Self::VariableSet(set) => set.id.as_deref(),
+            Self::Demo(demo) => demo.id.as_deref(),
+            Self::DataStore(_)
+            | Self::PollingProfile(_)
+            | Self::Analyzer(_)
+            | Self::TestRunner(_)
+            | Self::Config(_) => None,
         }
     }
 }
@@ -79,19 +133,79 @@ impl Resource {
 pub enum Kind {
     /// A trigger and what must hold for the trace that it causes.
     Test,
+    /// Tests that run one after the other.
+    TestSuite,
+    /// Named values that tests can refer to.
+    VariableSet,
+    /// Where traces come from.
+    DataStore,
+    /// How long to wait for a trace.
+    PollingProfile,
+    /// What the analyzer looks at.
+    Analyzer,
+    /// What a run must pass.
+    TestRunner,
+    /// Settings of the server.
+    Config,
+    /// Where a demo system stands.
+    Demo,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 1] = [Self::Test];
+    pub const ALL: [Self; 9] = [
+        Self::Test,
+        Self::TestSuite,
+        Self::VariableSet,
+        Self::DataStore,
+        Self::PollingProfile,
+        Self::Analyzer,
+        Self::TestRunner,
+        Self::Config,
+        Self::Demo,
+    ];
 
     /// The word that files and the API use as `type`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Test => "Test",
+            Self::TestSuite => "TestSuite",
+            Self::VariableSet => "VariableSet",
+            Self::DataStore => "DataStore",
+            Self::PollingProfile => "PollingProfile",
+            Self::Analyzer => "Analyzer",
+            Self::TestRunner => "TestRunner",
+            Self::Config => "Config",
+            Self::Demo => "Demo",
+        }
+    }
+
+    /// The kind that a `type` names, old names included.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "Transaction" => Some(Self::TestSuite),
+            "Linter" => Some(Self::Analyzer),
+            _ => Self::ALL.into_iter().find(|kind| kind.as_str() == name),
+        }
+    }
+
+    /// Whether a server has exactly one of it, under the id `current`.
+    pub const fn is_singleton(self) -> bool {
+        match self {
+            Self::Test | Self::TestSuite | Self::VariableSet | Self::Demo => false,
+            Self::DataStore | Self::PollingProfile | Self::Analyzer | Self::TestRunner | Self::Config => true,
         }
     }
 }
+
+/// Types that belong to the original's hosted service.
+const HOSTED: [&str; 5] = [
+    "Environment",
+    "EnvironmentToken",
+    "Invite",
+    "Monitor",
+    "Organization",
+];
 
 /// Reads every resource of a file.
 pub fn read(source: &str, format: Format) -> Reading {
@@ -140,54 +254,70 @@ fn resource(reader: &Reader<'_>, node: &Node, expected: Option<Kind>) -> Option<
     let spec = fields.get("spec");
     let kind = match (expected, kind_text) {
         (Some(kind), _) => kind,
-        (None, Some(text)) => kind_named(reader, &text)?,
+        (None, Some(text)) => kind_named(reader, &text, spec)?,
         (None, None) => {
             let message = "the definition has no `type`";
             if fields.has("trigger") {
-                reader.error_with_help(
-                    "no-type",
-                    node.span.start..node.span.start,
-                    message,
-                    "write `type: Test` and put the rest under `spec:`",
+                reader.report(
+                    Diagnostic::error("no-type", node.span.start..node.span.start, message)
+                        .helped("write `type: Test` and put the rest under `spec:`"),
                 );
             } else {
                 let help = format!("name one of {}", kinds());
-                reader.error_with_help("no-type", node.span.start..node.span.start, message, help);
+                reader.report(
+                    Diagnostic::error("no-type", node.span.start..node.span.start, message).helped(help),
+                );
             }
             return None;
         }
     };
     fields.finish();
     let Some(spec) = spec else {
-        reader.error_with_help(
-            "no-spec",
-            node.span.clone(),
-            format!("the {} has no `spec`", kind.as_str()),
-            "put its fields under `spec:`",
+        reader.report(
+            Diagnostic::error(
+                "no-spec",
+                node.span.clone(),
+                format!("the {} has no `spec`", kind.as_str()),
+            )
+            .helped("put its fields under `spec:`"),
         );
         return None;
     };
     match kind {
         Kind::Test => test::read(reader, spec).map(Resource::Test),
+        Kind::TestSuite => suite::read(reader, spec).map(Resource::TestSuite),
+        Kind::VariableSet => variables::read(reader, spec).map(Resource::VariableSet),
+        Kind::DataStore => source::read(reader, spec).map(Resource::DataStore),
+        Kind::PollingProfile => settings::polling_profile(reader, spec).map(Resource::PollingProfile),
+        Kind::Analyzer => analyzer::read(reader, spec).map(Resource::Analyzer),
+        Kind::TestRunner => settings::test_runner(reader, spec).map(Resource::TestRunner),
+        Kind::Config => settings::config(reader, spec).map(Resource::Config),
+        Kind::Demo => settings::demo(reader, spec).map(Resource::Demo),
     }
 }
 
-fn kind_named(reader: &Reader<'_>, text: &Text) -> Option<Kind> {
-    let found = Kind::ALL.into_iter().find(|kind| kind.as_str() == text.value);
-    if found.is_none() {
-        let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
-        let help = match nearest(&text.value, &names) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => format!("name one of {}", kinds()),
-        };
-        reader.error_with_help(
-            "unknown-type",
-            text.place(0..text.value.len()),
-            format!("`{}` is not a type of definition", text.value),
-            help,
-        );
+fn kind_named(reader: &Reader<'_>, text: &Text, spec: Option<&Node>) -> Option<Kind> {
+    let name = text.value.as_str();
+    // Before there were hosted environments, a variable set was called an environment.
+    if name == "Environment" && spec.is_some_and(|spec| spec.get("values").is_some()) {
+        return Some(Kind::VariableSet);
     }
-    found
+    if let Some(kind) = Kind::named(name) {
+        return Some(kind);
+    }
+    let span = text.place(0..name.len());
+    if HOSTED.contains(&name) {
+        let message = format!("`{name}` belongs to the hosted service of Tracetest and has no meaning here");
+        reader.report(Diagnostic::error("hosted-type", span, message).helped("remove this document"));
+        return None;
+    }
+    let message = format!("`{name}` is not a type of definition");
+    let help = match nearest(name, Kind::ALL.map(Kind::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("name one of {}", kinds()),
+    };
+    reader.report(Diagnostic::error("unknown-type", span, message).helped(help));
+    None
 }
 
 fn kinds() -> String {
@@ -212,8 +342,9 @@ mod tests {
         let tests = reading
             .documents
             .into_iter()
-            .map(|document| match document.resource {
-                Resource::Test(test) => test,
+            .filter_map(|document| match document.resource {
+                Resource::Test(test) => Some(test),
+                _ => None,
             });
         (tests.collect(), reading.diagnostics)
     }
@@ -249,6 +380,16 @@ mod tests {
             ("|\n          attr:a\n            = b\n", "  = b", "  = b"),
             ("|-\n          attr:a\n          = b", "a\n=", "a\n          ="),
             (">\n          attr:a\n          = b\n", "= b", "= b"),
+            (
+                ">\n\n          attr:a\n          = b\n",
+                "a = b",
+                "a\n          = b",
+            ),
+            (
+                ">\n\n          attr:a\n          = b\n",
+                "a = b",
+                "a\n          = b",
+            ),
             ("\"attr:a \\\n          = b\"", "= b", "= b"),
         ] {
             assert_eq!(placed(&file(assertion), part), expected, "{assertion}");

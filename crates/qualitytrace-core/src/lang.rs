@@ -1,5 +1,5 @@
 //! The language of selectors, expressions and assertions.
 
-mod diagnostic;
+pub mod diagnostic;
 
 pub use diagnostic::{Diagnostic, Severity};

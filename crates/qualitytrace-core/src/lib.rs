@@ -3,6 +3,7 @@
 //! Everything here is a decision: facts come in as arguments (the time included), a value comes out.
 //! Nothing here does IO, reads a clock or is `async`, so nothing here can hang or depend on the machine.
 
+pub mod analyzer;
 pub mod definition;
 pub mod id;
 pub mod lang;

@@ -4,6 +4,7 @@
 //! whatever their order; nothing that arrived is lost, and whatever was odd about it is noted.
 
 mod span;
+pub mod special;
 mod tree;
 
 pub use span::{Attributes, Dropped, Event, Link, Resource, Scope, Span, SpanKind, Status, StatusCode};

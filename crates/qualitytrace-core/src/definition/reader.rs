@@ -6,7 +6,8 @@ use std::ops::Range;
 use super::Format;
 use super::node::{Entry, Node, Shape};
 use super::text::{Origin, Text};
-use crate::lang::{Diagnostic, Severity};
+use crate::lang::Diagnostic;
+use crate::lang::diagnostic::nearest;
 
 /// The file being read and what was found wrong with it so far.
 pub(super) struct Reader<'s> {
@@ -32,45 +33,11 @@ impl<'s> Reader<'s> {
     }
 
     pub(super) fn error(&self, code: &'static str, span: Range<usize>, message: impl Into<String>) {
-        self.report(code, Severity::Error, span, message.into(), None);
+        self.report(Diagnostic::error(code, span, message));
     }
 
-    pub(super) fn error_with_help(
-        &self,
-        code: &'static str,
-        span: Range<usize>,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) {
-        self.report(code, Severity::Error, span, message.into(), Some(help.into()));
-    }
-
-    pub(super) fn warning(
-        &self,
-        code: &'static str,
-        span: Range<usize>,
-        message: impl Into<String>,
-        help: Option<String>,
-    ) {
-        self.report(code, Severity::Warning, span, message.into(), help);
-    }
-
-    fn report(
-        &self,
-        code: &'static str,
-        severity: Severity,
-        span: Range<usize>,
-        message: String,
-        help: Option<String>,
-    ) {
-        self.diagnostics.borrow_mut().push(Diagnostic {
-            code,
-            severity,
-            span,
-            message,
-            label: None,
-            help,
-        });
+    pub(super) fn report(&self, diagnostic: Diagnostic) {
+        self.diagnostics.borrow_mut().push(diagnostic);
     }
 
     /// The bytes of the letter that stands at `at`, for an error that names only a position.
@@ -159,11 +126,10 @@ impl<'s> Reader<'s> {
     fn duplicates(&self, entries: &[Entry], what: &str) {
         for (index, entry) in entries.iter().enumerate() {
             if entries[..index].iter().any(|earlier| earlier.key == entry.key) {
-                self.error_with_help(
-                    "duplicate-key",
-                    entry.key_span.clone(),
-                    format!("`{}` is given twice in {what}", entry.key),
-                    "keep one of the two",
+                let message = format!("`{}` is given twice in {what}", entry.key);
+                self.report(
+                    Diagnostic::error("duplicate-key", entry.key_span.clone(), message)
+                        .helped("keep one of the two"),
                 );
             }
         }
@@ -270,48 +236,12 @@ impl<'n> Fields<'n, '_> {
             if self.known.contains(&entry.key.as_str()) {
                 continue;
             }
-            let help = nearest(&entry.key, &self.known).map(|key| format!("did you mean `{key}`?"));
-            self.reader.warning(
-                "unknown-key",
-                entry.key_span.clone(),
-                format!("`{}` is not a key of {}", entry.key, self.what),
-                help,
-            );
-        }
-    }
-}
-
-/// The known word that a mistyped one most likely stands for.
-pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let limit = (word.chars().count() / 3).max(1);
-    known
-        .iter()
-        .map(|candidate| {
-            (
-                distance(&word.to_lowercase(), &candidate.to_lowercase()),
-                *candidate,
-            )
-        })
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// How many letters must be added, dropped, replaced or swapped with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
+            let message = format!("`{}` is not a key of {}", entry.key, self.what);
+            let mut diagnostic = Diagnostic::warning("unknown-key", entry.key_span.clone(), message);
+            if let Some(key) = nearest(&entry.key, self.known.iter().copied()) {
+                diagnostic = diagnostic.helped(format!("did you mean `{key}`?"));
             }
-            row.push(best);
+            self.reader.report(diagnostic);
         }
-        rows.push(row);
     }
-    rows[a.len()][b.len()]
 }

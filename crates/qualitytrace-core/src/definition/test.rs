@@ -5,6 +5,7 @@ use super::node::Node;
 use super::reader::{Fields, Reader};
 use super::text::Text;
 use super::trigger::{self, Trigger};
+use crate::lang::Diagnostic;
 
 /// A trigger, and what must hold for the trace that it causes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -52,11 +53,13 @@ pub struct Output {
 pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
     let mut fields = reader.fields(node, "a test")?;
     if !fields.has("name") && !fields.has("trigger") {
-        reader.error_with_help(
-            "empty-test",
-            node.span.clone(),
-            "the test has neither a `name` nor a `trigger`",
-            "give it both",
+        reader.report(
+            Diagnostic::error(
+                "empty-test",
+                node.span.clone(),
+                "the test has neither a `name` nor a `trigger`",
+            )
+            .helped("give it both"),
         );
     }
     let test = Test {
@@ -140,11 +143,13 @@ fn output(reader: &Reader<'_>, node: &Node) -> Option<Output> {
         ("value", &output.value),
     ] {
         if text.is_empty() {
-            reader.error_with_help(
-                "incomplete-output",
-                node.span.clone(),
-                format!("the output has no `{key}`"),
-                "an output needs a `name`, a `selector` and a `value`",
+            reader.report(
+                Diagnostic::error(
+                    "incomplete-output",
+                    node.span.clone(),
+                    format!("the output has no `{key}`"),
+                )
+                .helped("an output needs a `name`, a `selector` and a `value`"),
             );
         }
     }

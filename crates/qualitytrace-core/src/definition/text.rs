@@ -82,7 +82,6 @@ impl Piece {
 impl Origin {
     /// Finds out how `value` was written at `span` of `source`.
     pub(super) fn trace(source: &str, span: Range<usize>, value: &str, style: Style) -> Self {
-        // The bytes of a block scalar may begin with its indicator or with its first letter.
         let column = source
             .get(..span.start)
             .map_or(0, |before| span.start - before.rfind('\n').map_or(0, |at| at + 1));
@@ -132,10 +131,11 @@ fn align(written: &str, value: &str, style: Style, column: usize) -> Option<Vec<
     let (mut at, end, indent) = match style {
         Style::Plain => (0, bytes.len(), 0),
         Style::Single | Style::Double => (1, bytes.len().checked_sub(1)?, 0),
-        Style::Block => block_start(written, column),
+        // A block scalar begins with its first letter, so that letter's column is its indentation.
+        Style::Block => (0, bytes.len(), column),
     };
     let mut pieces: Vec<Piece> = Vec::new();
-    let mut line_start = style == Style::Block && at > 0;
+    let mut line_start = false;
     for (index, letter) in value.char_indices() {
         let text = index..index + letter.len_utf8();
         if line_start && letter != '\n' {
@@ -145,6 +145,10 @@ fn align(written: &str, value: &str, style: Style, column: usize) -> Option<Vec<
             if at >= end {
                 // The line break that a block ends with may lie outside the scalar's bytes.
                 break (letter == '\n' || letter == ' ').then_some(end..end)?;
+            }
+            if style == Style::Block && letter == '\n' && at == 0 {
+                // Blank lines before the first letter lie outside.
+                break 0..0;
             }
             if let Some(file) = matched(written, at, letter, style) {
                 break file;
@@ -159,7 +163,7 @@ fn align(written: &str, value: &str, style: Style, column: usize) -> Option<Vec<
             at += 1;
         };
         at = file.end.max(at);
-        line_start = style == Style::Block && bytes.get(file.start) == Some(&b'\n');
+        line_start = style == Style::Block && !file.is_empty() && bytes.get(file.start) == Some(&b'\n');
         push(&mut pieces, Piece { text, file });
     }
     Some(pieces)
@@ -203,19 +207,6 @@ fn escape(bytes: &[u8]) -> Option<usize> {
         }
         _ => Some(2),
     }
-}
-
-/// Where the content of a block scalar begins, where it ends, and how deep it is indented.
-fn block_start(written: &str, column: usize) -> (usize, usize, usize) {
-    if !written.starts_with(['|', '>']) {
-        return (0, written.len(), column);
-    }
-    let start = written.find('\n').map_or(written.len(), |at| at + 1);
-    let indent = written[start..]
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .map_or(0, |line| line.len() - line.trim_start_matches(' ').len());
-    (start, written.len(), indent)
 }
 
 fn skip_indent(bytes: &[u8], at: usize, indent: usize) -> usize {

@@ -204,7 +204,7 @@ fn scalar(text: String, style: ScalarStyle, tagged: bool, span: Range<usize>) ->
         ScalarStyle::SingleQuoted => Style::Single,
         ScalarStyle::DoubleQuoted => Style::Double,
         ScalarStyle::Literal | ScalarStyle::Folded => Style::Block,
-        _ => Style::Plain,
+        ScalarStyle::Plain => Style::Plain,
     };
     let is_text = tagged || style != Style::Plain;
     let shape = match (is_text, text.as_str()) {

@@ -1,29 +1,173 @@
-//! What is wrong with a user's text, and where.
+//! What is wrong with a text of the user's, and how it is shown.
+//!
+//! A diagnostic points into the text by bytes. Whoever knows the file that the text stands in moves the span there
+//! with [`Diagnostic::shifted`].
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-/// One thing that is wrong, or odd, about a text of the user's.
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+/// One thing that is wrong with a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Names the kind of trouble; it never changes.
+    /// Names the kind of mistake; stays the same from version to version.
     pub code: &'static str,
-    /// Whether the text can be used all the same.
+    /// How bad it is.
     pub severity: Severity,
-    /// The bytes of the text that it is about.
+    /// The bytes at fault; empty when something is missing there.
     pub span: Range<usize>,
-    /// One sentence.
+    /// One sentence that says what is wrong.
     pub message: String,
-    /// A few words for the place that the span points at.
-    pub label: Option<String>,
-    /// What to do about it.
+    /// A few words to stand beside the carets; empty when the message says it all.
+    pub label: String,
+    /// What to do about it, when that can be guessed.
     pub help: Option<String>,
 }
 
-/// Whether a text can be used all the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// How bad a diagnostic is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It can; something about it is odd.
+    /// The text has a meaning, but maybe not the one that was meant.
     Warning,
-    /// It cannot.
+    /// The text has no meaning.
     Error,
+}
+
+impl Diagnostic {
+    /// An error at `span`.
+    pub fn error(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            severity: Severity::Error,
+            span,
+            message: message.into(),
+            label: String::new(),
+            help: None,
+        }
+    }
+
+    /// A warning at `span`.
+    pub fn warning(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(code, span, message)
+        }
+    }
+
+    /// The same with words beside the carets.
+    #[must_use]
+    pub fn labelled(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn helped(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The same, `bytes` further into the text around it.
+    #[must_use]
+    pub fn shifted(mut self, bytes: usize) -> Self {
+        self.span = self.span.start + bytes..self.span.end + bytes;
+        self
+    }
+
+    /// Whether the text has no meaning because of this.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// The diagnostics as people read them: source line, carets, label, help; like rustc's.
+///
+/// `source_name` is what stands after the arrow: a file name, or what the text is.
+pub fn render(source_name: &str, text: &str, diagnostics: &[Diagnostic], colour: bool) -> String {
+    let renderer = if colour {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
+    let groups: Vec<Vec<Group<'_>>> = diagnostics
+        .iter()
+        .map(|diagnostic| vec![group(source_name, text, diagnostic)])
+        .collect();
+    groups
+        .iter()
+        .map(|report| renderer.render(report))
+        .collect::<Vec<_>>()
+        .join("\n\n")
+}
+
+fn group<'a>(source_name: &'a str, text: &'a str, diagnostic: &'a Diagnostic) -> Group<'a> {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    // An empty text has no line to show; a blank one gives the caret a place to stand.
+    let (source, span): (Cow<'_, str>, _) = if text.is_empty() {
+        (" ".into(), 0..0)
+    } else {
+        (text.into(), on_characters(text, &diagnostic.span))
+    };
+    let mut annotation = AnnotationKind::Primary.span(span);
+    if !diagnostic.label.is_empty() {
+        annotation = annotation.label(&*diagnostic.label);
+    }
+    let mut group = level
+        .primary_title(&*diagnostic.message)
+        .id(diagnostic.code)
+        .element(Snippet::source(source).path(source_name).annotation(annotation));
+    if let Some(help) = &diagnostic.help {
+        group = group.element(Level::HELP.message(&**help));
+    }
+    group
+}
+
+/// The span, widened so that it begins and ends between characters of the text.
+fn on_characters(text: &str, span: &Range<usize>) -> Range<usize> {
+    let start = text.floor_char_boundary(span.start.min(text.len()));
+    let end = text.ceil_char_boundary(span.end.clamp(start, text.len()));
+    start..end
+}
+
+/// The known name that `wrong` was probably meant to be: the nearest one, if it is near.
+pub(crate) fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let allowed = (wrong.chars().count() / 3).max(1);
+    known
+        .into_iter()
+        .map(|name| (distance(wrong, name), name))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// How many letters must be changed, added, removed or swapped with their neighbour; case is free.
+pub(crate) fn distance(left: &str, right: &str) -> usize {
+    let fold = |text: &str| {
+        text.chars()
+            .flat_map(char::to_lowercase)
+            .take(64)
+            .collect::<Vec<_>>()
+    };
+    let (left, right) = (fold(left), fold(right));
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in right.iter().enumerate() {
+            let mut cost = (above[j] + usize::from(a != b))
+                .min(above[j + 1] + 1)
+                .min(row[j] + 1);
+            if i > 0 && j > 0 && *a == right[j - 1] && left[i - 1] == *b {
+                cost = cost.min(before[j - 1] + 1);
+            }
+            row.push(cost);
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above[right.len()]
 }

@@ -43,9 +43,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// The time it took; zero while it is still running or when it ends before it begins.
+    /// The time it took; zero while it is still running, when it was sent without a start, or when it ends before it
+    /// begins.
     pub fn duration(&self) -> Duration {
-        self.end.map_or(Duration::ZERO, |end| end.since(self.start))
+        match self.end {
+            Some(end) if self.start != Timestamp::default() => end.since(self.start),
+            Some(_) | None => Duration::ZERO,
+        }
     }
 
     /// `service.name` of the process that sent it; empty when that process did not say.

@@ -7,7 +7,9 @@ use super::{
     Trigger,
 };
 use crate::definition::node::Node;
-use crate::definition::reader::{Fields, Reader, nearest};
+use crate::definition::reader::{Fields, Reader};
+use crate::lang::Diagnostic;
+use crate::lang::diagnostic::nearest;
 
 /// The triggers that have details of their own.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,7 +90,7 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Tr
     for (block, key, node) in &blocks {
         if block.kind() != kind && !node.is_empty() {
             let message = format!("`{key}` is not used by a trigger of type `{kind}`");
-            reader.warning("unused-block", node.span.clone(), message, None);
+            reader.report(Diagnostic::warning("unused-block", node.span.clone(), message));
         }
     }
     if let Some(tool) = Integration::ALL.into_iter().find(|tool| tool.as_str() == kind) {
@@ -101,11 +103,13 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Tr
     };
     let Some((_, _, details)) = blocks.iter().find(|(of, _, _)| *of == block) else {
         let key = block.keys()[0];
-        reader.error_with_help(
-            "no-trigger-block",
-            node.span.clone(),
-            format!("the trigger is of type `{kind}` but has no `{key}`"),
-            format!("put its details under `{key}:`"),
+        reader.report(
+            Diagnostic::error(
+                "no-trigger-block",
+                node.span.clone(),
+                format!("the trigger is of type `{kind}` but has no `{key}`"),
+            )
+            .helped(format!("put its details under `{key}:`")),
         );
         return None;
     };
@@ -116,11 +120,13 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Tr
 fn inferred(reader: &Reader<'_>, blocks: &[(Block, &str, &Node)]) -> Option<&'static str> {
     let (block, key, node) = blocks.iter().find(|(_, _, node)| !node.is_empty())?;
     let kind = block.kind();
-    reader.warning(
-        "no-trigger-type",
-        node.span.clone(),
-        format!("the trigger has no `type`; it is taken as `{kind}` because of `{key}`"),
-        Some(format!("write `type: {kind}`")),
+    reader.report(
+        Diagnostic::warning(
+            "no-trigger-type",
+            node.span.clone(),
+            format!("the trigger has no `type`; it is taken as `{kind}` because of `{key}`"),
+        )
+        .helped(format!("write `type: {kind}`")),
     );
     Some(kind)
 }
@@ -128,15 +134,17 @@ fn inferred(reader: &Reader<'_>, blocks: &[(Block, &str, &Node)]) -> Option<&'st
 fn unknown(reader: &Reader<'_>, span: Range<usize>, kind: &str) {
     let mut known: Vec<&str> = Block::ALL.iter().map(|block| block.kind()).collect();
     known.extend(Integration::ALL.iter().map(|tool| tool.as_str()));
-    let help = match nearest(kind, &known) {
+    let help = match nearest(kind, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("use one of {}", known.join(", ")),
     };
-    reader.error_with_help(
-        "unknown-trigger",
-        span,
-        format!("`{kind}` is not a type of trigger"),
-        help,
+    reader.report(
+        Diagnostic::error(
+            "unknown-trigger",
+            span,
+            format!("`{kind}` is not a type of trigger"),
+        )
+        .helped(help),
     );
 }
 
@@ -151,11 +159,13 @@ fn http(reader: &Reader<'_>, block: &Node) -> Option<Http> {
         ssl_verification: fields.flag("sslVerification").unwrap_or_default(),
     };
     if let Some(entry) = fields.entry("authentication") {
-        reader.warning(
-            "unused-key",
-            entry.key_span.clone(),
-            "`authentication` has no effect on an HTTP trigger",
-            Some("write `auth:`".to_owned()),
+        reader.report(
+            Diagnostic::warning(
+                "unused-key",
+                entry.key_span.clone(),
+                "`authentication` has no effect on an HTTP trigger",
+            )
+            .helped("write `auth:`"),
         );
     }
     fields.finish();
@@ -287,11 +297,13 @@ fn auth(fields: &mut Fields<'_, '_>) -> Option<Auth> {
     fields.finish();
     let Some(kind) = kind else {
         if let Some(block) = blocks.into_iter().flatten().find(|block| !block.is_empty()) {
-            reader.warning(
-                "no-auth-type",
-                block.span.clone(),
-                "`auth` has no `type`, so these credentials are not sent",
-                Some("write `type: basic`, `type: bearer` or `type: apiKey`".to_owned()),
+            reader.report(
+                Diagnostic::warning(
+                    "no-auth-type",
+                    block.span.clone(),
+                    "`auth` has no `type`, so these credentials are not sent",
+                )
+                .helped("write `type: basic`, `type: bearer` or `type: apiKey`"),
             );
         }
         return None;
@@ -320,16 +332,14 @@ fn auth(fields: &mut Fields<'_, '_>) -> Option<Auth> {
             None
         }
         (other, _, _, _) => {
-            let help = match nearest(other, &["basic", "bearer", "apiKey"]) {
+            let help = match nearest(other, ["basic", "bearer", "apiKey"]) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "use `basic`, `bearer` or `apiKey`".to_owned(),
             };
             let span = kind.place(0..other.len());
-            reader.error_with_help(
-                "unknown-auth",
-                span,
-                format!("`{other}` is not a type of `auth`"),
-                help,
+            reader.report(
+                Diagnostic::error("unknown-auth", span, format!("`{other}` is not a type of `auth`"))
+                    .helped(help),
             );
             None
         }

@@ -1,0 +1,228 @@
+//! The plugins and rules that there are, with the words that reports use for them.
+
+/// What a failed rule means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Level {
+    /// The plugin fails and loses score.
+    Error,
+    /// It is reported, nothing more.
+    Warning,
+    /// The rule is not looked at.
+    Disabled,
+}
+
+impl Level {
+    /// The word that files use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Disabled => "disabled",
+        }
+    }
+
+    /// The level of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Error, Self::Warning, Self::Disabled]
+            .into_iter()
+            .find(|level| level.as_str() == name)
+    }
+}
+
+/// A group of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PluginId {
+    /// The semantic conventions of OpenTelemetry.
+    Standards,
+    /// What goes wrong in many systems.
+    Common,
+    /// What should not be in telemetry, or on the wire.
+    Security,
+}
+
+impl PluginId {
+    /// Every plugin.
+    pub const ALL: [Self; 3] = [Self::Standards, Self::Common, Self::Security];
+
+    /// The word that files use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Standards => "standards",
+            Self::Common => "common",
+            Self::Security => "security",
+        }
+    }
+
+    /// The plugin of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|plugin| plugin.as_str() == name)
+    }
+
+    /// A title for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Standards => "OTel Semantic Conventions",
+            Self::Common => "Common Problems",
+            Self::Security => "Security",
+        }
+    }
+
+    /// What it is about.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Standards => {
+                "Holds names and attributes of spans against OpenTelemetry's semantic conventions."
+            }
+            Self::Common => "Finds what makes many systems hard to run and to trace.",
+            Self::Security => "Finds secrets in telemetry and calls that travel unprotected.",
+        }
+    }
+
+    /// Its rules.
+    pub const fn rules(self) -> &'static [RuleId] {
+        match self {
+            Self::Standards => &[
+                RuleId::SpanNaming,
+                RuleId::RequiredAttributes,
+                RuleId::AttributeNaming,
+                RuleId::NoEmptyAttributes,
+            ],
+            Self::Common => &[RuleId::PreferDns],
+            Self::Security => &[RuleId::SecureHttpsProtocol, RuleId::NoApiKeyLeak],
+        }
+    }
+}
+
+/// One rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RuleId {
+    /// Spans are named as their type demands.
+    SpanNaming,
+    /// Spans carry what their type demands.
+    RequiredAttributes,
+    /// Attributes are named `namespace.name`.
+    AttributeNaming,
+    /// Attributes say something.
+    NoEmptyAttributes,
+    /// Hosts are called by name.
+    PreferDns,
+    /// HTTP calls are encrypted.
+    SecureHttpsProtocol,
+    /// No credentials are recorded.
+    NoApiKeyLeak,
+}
+
+/// A rule's words and weight.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The word that files use.
+    pub id: &'static str,
+    /// A title for people.
+    pub title: &'static str,
+    /// What it asks for.
+    pub description: &'static str,
+    /// What a failure is called.
+    pub fault: &'static str,
+    /// What to do about a failure.
+    pub tips: &'static [&'static str],
+    /// Where to read on.
+    pub link: &'static str,
+    /// Its share of the plugin's score, unless the configuration says otherwise.
+    pub weight: u32,
+}
+
+const CONVENTIONS: &str = "https://opentelemetry.io/docs/specs/semconv/";
+
+impl RuleId {
+    /// The rule's row of the table.
+    pub const fn entry(self) -> Entry {
+        match self {
+            Self::SpanNaming => Entry {
+                id: "span-naming",
+                title: "Span Naming",
+                description: "A span's name follows from what the span does.",
+                fault: "These spans have another name than their attributes ask for:",
+                tips: &[
+                    "Name the span from a few low-cardinality attributes: the method and the route, the operation and the table.",
+                ],
+                link: "https://opentelemetry.io/docs/specs/semconv/general/trace/",
+                weight: 25,
+            },
+            Self::RequiredAttributes => Entry {
+                id: "required-attributes",
+                title: "Required Attributes",
+                description: "A span carries the attributes that its type asks for.",
+                fault: "These spans lack attributes that their type asks for:",
+                tips: &[
+                    "Use an instrumentation library, which sets them, or set them where the span begins.",
+                ],
+                link: CONVENTIONS,
+                weight: 25,
+            },
+            Self::AttributeNaming => Entry {
+                id: "attribute-naming",
+                title: "Attribute Naming",
+                description: "An attribute's name is lower-case and has a namespace.",
+                fault: "These attributes are named against the convention:",
+                tips: &[
+                    "Put a namespace before the name, with a dot between them, and write both in lower case.",
+                    "Do not use the name of a namespace as the name of an attribute.",
+                ],
+                link: "https://opentelemetry.io/docs/specs/semconv/general/naming/",
+                weight: 25,
+            },
+            Self::NoEmptyAttributes => Entry {
+                id: "no-empty-attributes",
+                title: "No Empty Attributes",
+                description: "An attribute has a value.",
+                fault: "These attributes are empty:",
+                tips: &["Leave out an attribute that has nothing to say."],
+                link: "https://opentelemetry.io/docs/specs/otel/common/",
+                weight: 25,
+            },
+            Self::PreferDns => Entry {
+                id: "prefer-dns",
+                title: "Prefer DNS",
+                description: "Services call each other by name, not by address.",
+                fault: "These attributes hold an IP address:",
+                tips: &[
+                    "Call the other service by a name that DNS knows: an address changes when the service moves.",
+                ],
+                link: "https://opentelemetry.io/docs/specs/semconv/general/attributes/",
+                weight: 100,
+            },
+            Self::SecureHttpsProtocol => Entry {
+                id: "secure-https-protocol",
+                title: "Secure HTTPS Protocol",
+                description: "HTTP calls are encrypted.",
+                fault: "These spans show plain HTTP:",
+                tips: &["Serve and call over https, also inside your own network."],
+                link: "https://opentelemetry.io/docs/specs/semconv/http/http-spans/",
+                weight: 30,
+            },
+            Self::NoApiKeyLeak => Entry {
+                id: "no-api-key-leak",
+                title: "No API Key Leak",
+                description: "Telemetry holds no credentials.",
+                fault: "These attributes hold credentials:",
+                tips: &["Do not record the headers that carry credentials, or remove them in the collector."],
+                link: "https://opentelemetry.io/docs/security/handling-sensitive-data/",
+                weight: 70,
+            },
+        }
+    }
+
+    /// The word that files use.
+    pub const fn as_str(self) -> &'static str {
+        self.entry().id
+    }
+
+    /// The rule of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        PluginId::ALL
+            .iter()
+            .flat_map(|plugin| plugin.rules())
+            .copied()
+            .find(|rule| rule.as_str() == name)
+    }
+}

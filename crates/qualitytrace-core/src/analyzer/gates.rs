@@ -1,0 +1,36 @@
+//! What a run must pass.
+
+use super::Report;
+use crate::definition::settings::Gate;
+
+/// Which gates a run failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gates {
+    /// The gates that the run must pass.
+    pub required: Vec<Gate>,
+    /// Every gate that it failed, required or not.
+    pub failed: Vec<Gate>,
+    /// Whether it passed all that it must.
+    pub passed: bool,
+}
+
+/// Holds a run against its gates. A run that was not analysed has nothing to fail there.
+pub fn gates(required: &[Gate], analysis: Option<&Report>, specs_passed: bool) -> Gates {
+    let mut failed = Vec::new();
+    if let Some(analysis) = analysis {
+        if !analysis.passed {
+            failed.push(Gate::AnalyzerRules);
+        }
+        if analysis.score < analysis.minimum_score {
+            failed.push(Gate::AnalyzerScore);
+        }
+    }
+    if !specs_passed {
+        failed.push(Gate::TestSpecs);
+    }
+    Gates {
+        required: required.to_vec(),
+        passed: !failed.iter().any(|gate| required.contains(gate)),
+        failed,
+    }
+}

@@ -1,0 +1,220 @@
+//! Reading the analyzer's configuration.
+
+use super::node::Node;
+use super::reader::{Fields, Reader};
+use crate::analyzer::{Level, PluginId, RuleId};
+use crate::lang::Diagnostic;
+use crate::lang::diagnostic::nearest;
+
+/// What the analyzer looks at. A server has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Analyzer {
+    /// A title for people.
+    pub name: String,
+    /// Whether traces are analysed at all.
+    pub enabled: bool,
+    /// The score that the gate `analyzer-score` asks for, 0 to 100.
+    pub minimum_score: u32,
+    /// What is looked at.
+    pub plugins: Vec<Plugin>,
+}
+
+/// A group of rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plugin {
+    /// Which one.
+    pub id: PluginId,
+    /// Whether it is used.
+    pub enabled: bool,
+    /// Its title as the file has it; empty when the file does not say.
+    pub name: String,
+    /// Its description as the file has it; empty when the file does not say.
+    pub description: String,
+    /// Its rules.
+    pub rules: Vec<Rule>,
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Which one.
+    pub id: RuleId,
+    /// Its share of the plugin's score.
+    pub weight: u32,
+    /// What a failure means.
+    pub level: Level,
+    /// Its title as the file has it; empty when the file does not say.
+    pub name: String,
+    /// Its description as the file has it; empty when the file does not say.
+    pub description: String,
+    /// What a failure is called, as the file has it; empty when the file does not say.
+    pub error_description: String,
+    /// Advice as the file has it.
+    pub tips: Vec<String>,
+}
+
+pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Analyzer> {
+    let mut fields = reader.fields(node, "an analyzer")?;
+    fields.text("id");
+    let analyzer = Analyzer {
+        name: fields.string("name").unwrap_or_default(),
+        enabled: fields.flag("enabled").unwrap_or_default(),
+        minimum_score: whole(&mut fields, "minimumScore", 100),
+        plugins: fields
+            .items("plugins")
+            .iter()
+            .filter_map(|node| plugin(reader, node))
+            .collect(),
+    };
+    fields.finish();
+    if analyzer.name.is_empty() {
+        reader.error("no-name", node.span.clone(), "linter name cannot be empty");
+    }
+    for (index, plugin) in analyzer.plugins.iter().enumerate() {
+        if analyzer.plugins[..index]
+            .iter()
+            .any(|earlier| earlier.id == plugin.id)
+        {
+            let message = format!("plugin {} is listed twice", plugin.id.as_str());
+            reader.error("duplicate-plugin", node.span.clone(), message);
+        }
+    }
+    Some(analyzer)
+}
+
+/// A whole number from 0 to `most`; 0 when it is absent.
+fn whole(fields: &mut Fields<'_, '_>, key: &'static str, most: u32) -> u32 {
+    let reader = fields.reader;
+    let Some(node) = fields.get(key) else { return 0 };
+    let Some(number) = reader.int(node, &format!("`{key}`")) else {
+        return 0;
+    };
+    match u32::try_from(number) {
+        Ok(number) if number <= most => number,
+        Ok(_) | Err(_) => {
+            let message = format!("`{key}` is a number from 0 to {most}, not {number}");
+            reader.error("wrong-value", node.span.clone(), message);
+            0
+        }
+    }
+}
+
+fn plugin(reader: &Reader<'_>, node: &Node) -> Option<Plugin> {
+    let mut fields = reader.fields(node, "a plugin")?;
+    let id = fields.text("id").unwrap_or_default();
+    let enabled = fields.flag("enabled").unwrap_or_default();
+    let name = fields.string("name").unwrap_or_default();
+    let description = fields.string("description").unwrap_or_default();
+    let nodes = fields.items("rules");
+    fields.finish();
+    let Some(plugin) = PluginId::named(&id.value) else {
+        let names = PluginId::ALL.map(PluginId::as_str);
+        let message = format!(
+            "plugin {} not supported, supported plugins are {}",
+            id.value,
+            names.join(" | ")
+        );
+        let span = if id.is_empty() {
+            node.span.clone()
+        } else {
+            id.place(0..id.value.len())
+        };
+        reader.report(with_guess(
+            Diagnostic::error("unknown-plugin", span, message),
+            &id.value,
+            &names,
+        ));
+        return None;
+    };
+    let rules: Vec<Rule> = nodes
+        .iter()
+        .filter_map(|node| rule(reader, node, plugin))
+        .collect();
+    if nodes.len() != plugin.rules().len() {
+        let names: Vec<&str> = plugin.rules().iter().map(|rule| rule.as_str()).collect();
+        let message = format!(
+            "plugin {} requires {} rules, but {} provided, supported rules for plugin are {}",
+            plugin.as_str(),
+            names.len(),
+            nodes.len(),
+            names.join(" | ")
+        );
+        reader.error("wrong-rules", node.span.clone(), message);
+    } else if let Some(missing) = plugin
+        .rules()
+        .iter()
+        .find(|known| rules.iter().all(|rule| rule.id != **known))
+        && rules.len() == nodes.len()
+    {
+        let message = format!(
+            "plugin {} does not list its rule {}",
+            plugin.as_str(),
+            missing.as_str()
+        );
+        reader.error("wrong-rules", node.span.clone(), message);
+    }
+    Some(Plugin {
+        id: plugin,
+        enabled,
+        name,
+        description,
+        rules,
+    })
+}
+
+fn rule(reader: &Reader<'_>, node: &Node, plugin: PluginId) -> Option<Rule> {
+    let mut fields = reader.fields(node, "a rule")?;
+    let id = fields.text("id").unwrap_or_default();
+    let level = fields.text("errorLevel").unwrap_or_default();
+    let rule = plugin
+        .rules()
+        .iter()
+        .copied()
+        .find(|rule| rule.as_str() == id.value);
+    let read = Rule {
+        id: rule.unwrap_or(RuleId::SpanNaming),
+        weight: whole(&mut fields, "weight", 1_000_000),
+        level: match level.value.as_str() {
+            "" => Level::Error,
+            word => Level::named(word).unwrap_or_else(|| {
+                let message = format!("`{word}` is not a level");
+                let diagnostic = Diagnostic::error("unknown-level", level.place(0..word.len()), message);
+                reader.report(diagnostic.helped("use `error`, `warning` or `disabled`"));
+                Level::Error
+            }),
+        },
+        name: fields.string("name").unwrap_or_default(),
+        description: fields.string("description").unwrap_or_default(),
+        error_description: fields.string("errorDescription").unwrap_or_default(),
+        tips: fields.texts("tips").into_iter().map(|tip| tip.value).collect(),
+    };
+    fields.finish();
+    if rule.is_none() {
+        let names: Vec<&str> = plugin.rules().iter().map(|rule| rule.as_str()).collect();
+        let message = format!(
+            "rule {} not found for plugin {}, supported rules for plugin are {}",
+            id.value,
+            plugin.as_str(),
+            names.join(" | ")
+        );
+        let span = if id.is_empty() {
+            node.span.clone()
+        } else {
+            id.place(0..id.value.len())
+        };
+        reader.report(with_guess(
+            Diagnostic::error("unknown-rule", span, message),
+            &id.value,
+            &names,
+        ));
+        return None;
+    }
+    Some(read)
+}
+
+fn with_guess(diagnostic: Diagnostic, word: &str, known: &[&str]) -> Diagnostic {
+    match nearest(word, known.iter().copied()) {
+        Some(near) => diagnostic.helped(format!("did you mean `{near}`?")),
+        None => diagnostic,
+    }
+}

@@ -1,0 +1,368 @@
+//! Reading the settings that a server has one of: polling profile, test runner, config; and demos.
+
+use std::time::Duration;
+
+use super::node::Node;
+use super::reader::{Fields, Reader};
+use super::text::Text;
+use crate::lang::Diagnostic;
+use crate::lang::diagnostic::nearest;
+
+/// How long to wait for a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PollingProfile {
+    /// A title for people.
+    pub name: String,
+    /// How to wait.
+    pub strategy: Strategy,
+    /// How often to ask a trace data store.
+    pub retry_delay: Duration,
+    /// When to give up.
+    pub timeout: Duration,
+    /// How often to ask again while a selector matches nothing.
+    pub selector_match_retries: u32,
+    /// How long nothing must arrive before a trace that owes nothing counts as complete; `None` means the default.
+    pub quiet: Option<Duration>,
+    /// How long to wait for what a trace seems to owe; `None` means the default.
+    pub settle: Option<Duration>,
+    /// Whether a `periodic` block was given.
+    pub is_periodic_given: bool,
+}
+
+impl Default for PollingProfile {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            strategy: Strategy::Periodic,
+            retry_delay: Duration::from_secs(5),
+            timeout: Duration::from_mins(1),
+            selector_match_retries: 3,
+            quiet: None,
+            settle: None,
+            is_periodic_given: true,
+        }
+    }
+}
+
+/// How to wait for a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Strategy {
+    /// Until it is complete or the time is up.
+    #[default]
+    Periodic,
+    /// Not at all.
+    NoPolling,
+}
+
+impl Strategy {
+    /// The word that files use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Periodic => "periodic",
+            Self::NoPolling => "no-polling",
+        }
+    }
+}
+
+/// What a run must pass to count as passed, unless it says otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestRunner {
+    /// A title for people.
+    pub name: String,
+    /// The gates.
+    pub required_gates: Vec<Gate>,
+}
+
+impl Default for TestRunner {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            required_gates: vec![Gate::TestSpecs],
+        }
+    }
+}
+
+/// Something that a run can be required to pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Gate {
+    /// The analyzer's score reaches the minimum.
+    AnalyzerScore,
+    /// No rule of the analyzer at level `error` failed.
+    AnalyzerRules,
+    /// All specs passed.
+    TestSpecs,
+}
+
+impl Gate {
+    /// Every gate.
+    pub const ALL: [Self; 3] = [Self::AnalyzerScore, Self::AnalyzerRules, Self::TestSpecs];
+
+    /// The word that files use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AnalyzerScore => "analyzer-score",
+            Self::AnalyzerRules => "analyzer-rules",
+            Self::TestSpecs => "test-specs",
+        }
+    }
+
+    /// The gate of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|gate| gate.as_str() == name)
+    }
+}
+
+/// Settings of the server that have no better place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Kept for old clients; this product reports nothing to anyone.
+    pub analytics_enabled: bool,
+}
+
+/// Where a demo system stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Demo {
+    /// Names the demo; `None` until it is stored, when one is made up.
+    pub id: Option<String>,
+    /// A title for people.
+    pub name: String,
+    /// Which demo: `pokeshop` or `otelstore`.
+    pub kind: String,
+    /// Whether it is offered.
+    pub enabled: bool,
+    /// Addresses of the Pokeshop.
+    pub pokeshop: Option<Pokeshop>,
+    /// Addresses of the OpenTelemetry store.
+    pub opentelemetry_store: Option<OpentelemetryStore>,
+}
+
+/// Addresses of the Pokeshop demo.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pokeshop {
+    /// Its HTTP API.
+    pub http_endpoint: String,
+    /// Its gRPC API.
+    pub grpc_endpoint: String,
+    /// Its message broker.
+    pub kafka_broker: String,
+}
+
+/// Addresses of the OpenTelemetry store demo.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OpentelemetryStore {
+    /// Its pages.
+    pub frontend_endpoint: String,
+    /// Its product catalogue.
+    pub product_catalog_endpoint: String,
+    /// Its cart.
+    pub cart_endpoint: String,
+    /// Its checkout.
+    pub checkout_endpoint: String,
+}
+
+pub(super) fn polling_profile(reader: &Reader<'_>, node: &Node) -> Option<PollingProfile> {
+    let mut fields = reader.fields(node, "a polling profile")?;
+    let defaults = PollingProfile::default();
+    let mut profile = PollingProfile {
+        name: fields.string("name").unwrap_or_default(),
+        strategy: strategy(&mut fields),
+        is_periodic_given: false,
+        selector_match_retries: 0,
+        ..defaults
+    };
+    fields.text("id");
+    fields.flag("default");
+    if let Some(mut periodic) = fields
+        .get("periodic")
+        .and_then(|node| reader.fields(node, "`periodic`"))
+    {
+        profile.is_periodic_given = true;
+        profile.retry_delay = duration(&mut periodic, "retryDelay").unwrap_or(profile.retry_delay);
+        profile.timeout = duration(&mut periodic, "timeout").unwrap_or(profile.timeout);
+        profile.quiet = duration(&mut periodic, "quiet");
+        profile.settle = duration(&mut periodic, "settle");
+        if let Some(retries) = periodic.get("selectorMatchRetries") {
+            let count = reader.int(retries, "`selectorMatchRetries`");
+            profile.selector_match_retries = count
+                .and_then(|count| u32::try_from(count).ok())
+                .unwrap_or_else(|| {
+                    if count.is_some() {
+                        let message = "`selectorMatchRetries` cannot be negative";
+                        reader.error("wrong-value", retries.span.clone(), message);
+                    }
+                    0
+                });
+        }
+        periodic.finish();
+    }
+    fields.finish();
+    Some(profile)
+}
+
+fn strategy(fields: &mut Fields<'_, '_>) -> Strategy {
+    let reader = fields.reader;
+    let Some(text) = fields.text("strategy") else {
+        return Strategy::Periodic;
+    };
+    match text.value.as_str() {
+        "" | "periodic" => Strategy::Periodic,
+        "no-polling" => Strategy::NoPolling,
+        other => {
+            let message = format!("`{other}` is not a strategy");
+            let diagnostic = Diagnostic::error("unknown-strategy", text.place(0..other.len()), message);
+            reader.report(diagnostic.helped("use `periodic` or `no-polling`"));
+            Strategy::Periodic
+        }
+    }
+}
+
+fn duration(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Duration> {
+    let reader = fields.reader;
+    let text = fields.text(key).filter(|text| !text.is_empty())?;
+    let parsed = parse_duration(&text.value);
+    if parsed.is_none() {
+        let message = format!("`{key}` takes a duration, not `{}`", text.value);
+        let diagnostic = Diagnostic::error("wrong-duration", text.place(0..text.value.len()), message);
+        reader.report(diagnostic.helped("write a number and a unit, like `500ms`, `5s` or `1m30s`"));
+    }
+    parsed
+}
+
+/// A duration as Go programs write it: numbers with units, one after the other.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut nanos = 0_f64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest
+            .find(|letter: char| letter.is_ascii_digit() || letter == '.')
+            .unwrap_or(rest.len());
+        let unit = match &rest[..letters] {
+            "ns" => 1.0,
+            "us" | "µs" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            _ => return None,
+        };
+        nanos += number * unit;
+        rest = &rest[letters..];
+    }
+    let seconds = nanos / 1e9;
+    (!text.is_empty())
+        .then(|| Duration::try_from_secs_f64(seconds).ok())
+        .flatten()
+}
+
+/// A duration as Go programs print it: `1m0s`, `1.5s`, `500ms`.
+pub fn format_duration(duration: Duration) -> String {
+    let nanos = duration.as_nanos();
+    if nanos == 0 {
+        return "0s".to_owned();
+    }
+    if nanos < 1_000 {
+        return format!("{nanos}ns");
+    }
+    if nanos < 1_000_000 {
+        return format!("{}µs", decimal(nanos, 1_000));
+    }
+    if nanos < 1_000_000_000 {
+        return format!("{}ms", decimal(nanos, 1_000_000));
+    }
+    let (hours, rest) = (duration.as_secs() / 3600, nanos % 3_600_000_000_000);
+    let (minutes, rest) = (rest / 60_000_000_000, rest % 60_000_000_000);
+    let seconds = decimal(rest, 1_000_000_000);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, minutes) => format!("{minutes}m{seconds}s"),
+        (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+/// `nanos / unit` with as many decimals as it needs.
+fn decimal(nanos: u128, unit: u128) -> String {
+    let (whole, fraction) = (nanos / unit, nanos % unit);
+    if fraction == 0 {
+        return whole.to_string();
+    }
+    let width = unit.ilog10() as usize;
+    let digits = format!("{fraction:0width$}");
+    format!("{whole}.{}", digits.trim_end_matches('0'))
+}
+
+pub(super) fn test_runner(reader: &Reader<'_>, node: &Node) -> Option<TestRunner> {
+    let mut fields = reader.fields(node, "a test runner")?;
+    fields.text("id");
+    let name = fields.string("name").unwrap_or_default();
+    let required_gates = fields
+        .texts("requiredGates")
+        .iter()
+        .filter_map(|text| gate(reader, text))
+        .collect();
+    fields.finish();
+    Some(TestRunner { name, required_gates })
+}
+
+fn gate(reader: &Reader<'_>, text: &Text) -> Option<Gate> {
+    let found = Gate::named(&text.value);
+    if found.is_none() {
+        let names = Gate::ALL.map(Gate::as_str);
+        let help = match nearest(&text.value, names) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("use {}", names.join(", ")),
+        };
+        let message = format!("`{}` is not a gate", text.value);
+        let span = text.place(0..text.value.len());
+        reader.report(Diagnostic::error("unknown-gate", span, message).helped(help));
+    }
+    found
+}
+
+pub(super) fn config(reader: &Reader<'_>, node: &Node) -> Option<Config> {
+    let mut fields = reader.fields(node, "a config")?;
+    fields.text("id");
+    fields.text("name");
+    let analytics_enabled = fields.flag("analyticsEnabled").unwrap_or_default();
+    fields.finish();
+    Some(Config { analytics_enabled })
+}
+
+pub(super) fn demo(reader: &Reader<'_>, node: &Node) -> Option<Demo> {
+    let mut fields = reader.fields(node, "a demo")?;
+    let demo = Demo {
+        id: fields.string("id").filter(|id| !id.is_empty()),
+        name: fields.string("name").unwrap_or_default(),
+        kind: fields.string("type").unwrap_or_default(),
+        enabled: fields.flag("enabled").unwrap_or_default(),
+        pokeshop: fields.get("pokeshop").and_then(|node| {
+            let mut fields = reader.fields(node, "`pokeshop`")?;
+            let pokeshop = Pokeshop {
+                http_endpoint: fields.string("httpEndpoint").unwrap_or_default(),
+                grpc_endpoint: fields.string("grpcEndpoint").unwrap_or_default(),
+                kafka_broker: fields.string("kafkaBroker").unwrap_or_default(),
+            };
+            fields.finish();
+            Some(pokeshop)
+        }),
+        opentelemetry_store: fields.get("opentelemetryStore").and_then(|node| {
+            let mut fields = reader.fields(node, "`opentelemetryStore`")?;
+            let store = OpentelemetryStore {
+                frontend_endpoint: fields.string("frontendEndpoint").unwrap_or_default(),
+                product_catalog_endpoint: fields.string("productCatalogEndpoint").unwrap_or_default(),
+                cart_endpoint: fields.string("cartEndpoint").unwrap_or_default(),
+                checkout_endpoint: fields.string("checkoutEndpoint").unwrap_or_default(),
+            };
+            fields.finish();
+            Some(store)
+        }),
+    };
+    fields.finish();
+    Some(demo)
+}

@@ -1,0 +1,72 @@
+//! Reading a variable set.
+
+use super::node::Node;
+use super::reader::Reader;
+use super::text::Text;
+
+/// Named values that tests can refer to as `${var:NAME}`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VariableSet {
+    /// Names the set; `None` until it is stored, when one is made up.
+    pub id: Option<String>,
+    /// A title for people.
+    pub name: String,
+    /// What it is about.
+    pub description: String,
+    /// The variables in order.
+    pub values: Vec<Variable>,
+}
+
+/// One named value.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Variable {
+    /// Its name.
+    pub key: String,
+    /// Its value.
+    pub value: Text,
+    /// Whether the value must not be shown: `type: secret`.
+    pub is_secret: bool,
+}
+
+pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<VariableSet> {
+    let mut fields = reader.fields(node, "a variable set")?;
+    let set = VariableSet {
+        id: fields.string("id").filter(|id| !id.is_empty()),
+        name: fields.string("name").unwrap_or_default(),
+        description: fields.string("description").unwrap_or_default(),
+        values: fields
+            .items("values")
+            .iter()
+            .filter_map(|node| variable(reader, node))
+            .collect(),
+    };
+    fields.text("createdAt");
+    fields.finish();
+    if set.name.is_empty() {
+        reader.error("no-name", node.span.clone(), "variable set name cannot be empty");
+    }
+    Some(set)
+}
+
+fn variable(reader: &Reader<'_>, node: &Node) -> Option<Variable> {
+    let mut fields = reader.fields(node, "a variable")?;
+    let kind = fields.text("type").unwrap_or_default();
+    let variable = Variable {
+        key: fields.string("key").unwrap_or_default(),
+        value: fields.text("value").unwrap_or_default(),
+        is_secret: kind.value == "secret",
+    };
+    fields.finish();
+    if variable.key.is_empty() {
+        reader.error(
+            "no-key",
+            node.span.clone(),
+            "variable set value key cannot be empty",
+        );
+    }
+    if !matches!(kind.value.as_str(), "" | "raw" | "secret") {
+        let message = format!("a variable is `raw` or `secret`, not `{}`", kind.value);
+        reader.error("unknown-variable-type", kind.place(0..kind.value.len()), message);
+    }
+    Some(variable)
+}
