@@ -15,6 +15,7 @@ mod test;
 mod text;
 pub mod trigger;
 mod variables;
+mod write;
 mod yaml;
 
 use std::ops::Range;
@@ -27,6 +28,7 @@ pub use test::{Output, Spec, Test};
 pub use text::{Origin, Text};
 pub use trigger::Trigger;
 pub use variables::{Variable, VariableSet};
+pub use write::{Stored, spec as to_spec_json, to_json, to_json_stored, to_yaml};
 
 use crate::lang::diagnostic::nearest;
 use crate::lang::{Diagnostic, Severity};
@@ -426,7 +428,7 @@ mod tests {
             ("g", "f"),
         ] {
             let aliases = vec![format!("*{before}"); 10].join(", ");
-            source.push_str(&format!("{name}: &{name} [{aliases}]\n"));
+            source = format!("{source}{name}: &{name} [{aliases}]\n");
         }
         let (_, diagnostics) = tests(&source);
         assert_eq!(diagnostics[0].code, "too-large");

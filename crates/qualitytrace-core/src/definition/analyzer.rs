@@ -49,8 +49,47 @@ pub struct Rule {
     pub description: String,
     /// What a failure is called, as the file has it; empty when the file does not say.
     pub error_description: String,
-    /// Advice as the file has it.
-    pub tips: Vec<String>,
+    /// Advice as the file has it; `None` when the file does not say.
+    pub tips: Option<Vec<String>>,
+}
+
+impl Default for Analyzer {
+    /// Everything is looked at, with the catalogue's words and weights.
+    fn default() -> Self {
+        Self {
+            name: "analyzer".to_owned(),
+            enabled: true,
+            minimum_score: 0,
+            plugins: PluginId::ALL.map(Plugin::from).to_vec(),
+        }
+    }
+}
+
+impl From<PluginId> for Plugin {
+    fn from(id: PluginId) -> Self {
+        Self {
+            id,
+            enabled: true,
+            name: id.title().to_owned(),
+            description: id.description().to_owned(),
+            rules: id.rules().iter().copied().map(Rule::from).collect(),
+        }
+    }
+}
+
+impl From<RuleId> for Rule {
+    fn from(id: RuleId) -> Self {
+        let entry = id.entry();
+        Self {
+            id,
+            weight: entry.weight,
+            level: Level::Error,
+            name: entry.title.to_owned(),
+            description: entry.description.to_owned(),
+            error_description: entry.fault.to_owned(),
+            tips: Some(entry.tips.iter().map(|tip| (*tip).to_owned()).collect()),
+        }
+    }
 }
 
 pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Analyzer> {
@@ -186,7 +225,10 @@ fn rule(reader: &Reader<'_>, node: &Node, plugin: PluginId) -> Option<Rule> {
         name: fields.string("name").unwrap_or_default(),
         description: fields.string("description").unwrap_or_default(),
         error_description: fields.string("errorDescription").unwrap_or_default(),
-        tips: fields.texts("tips").into_iter().map(|tip| tip.value).collect(),
+        tips: fields
+            .get("tips")
+            .is_some()
+            .then(|| fields.texts("tips").into_iter().map(|tip| tip.value).collect()),
     };
     fields.finish();
     if rule.is_none() {

@@ -16,15 +16,15 @@ pub struct PollingProfile {
     /// How to wait.
     pub strategy: Strategy,
     /// How often to ask a trace data store.
-    pub retry_delay: Duration,
+    pub retry_delay: Period,
     /// When to give up.
-    pub timeout: Duration,
+    pub timeout: Period,
     /// How often to ask again while a selector matches nothing.
     pub selector_match_retries: u32,
     /// How long nothing must arrive before a trace that owes nothing counts as complete; `None` means the default.
-    pub quiet: Option<Duration>,
+    pub quiet: Option<Period>,
     /// How long to wait for what a trace seems to owe; `None` means the default.
-    pub settle: Option<Duration>,
+    pub settle: Option<Period>,
     /// Whether a `periodic` block was given.
     pub is_periodic_given: bool,
 }
@@ -34,12 +34,30 @@ impl Default for PollingProfile {
         Self {
             name: "default".to_owned(),
             strategy: Strategy::Periodic,
-            retry_delay: Duration::from_secs(5),
-            timeout: Duration::from_mins(1),
+            retry_delay: Period::new("5s", Duration::from_secs(5)),
+            timeout: Period::new("1m", Duration::from_mins(1)),
             selector_match_retries: 3,
             quiet: None,
             settle: None,
             is_periodic_given: true,
+        }
+    }
+}
+
+/// A length of time, and how the user wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Period {
+    /// How long.
+    pub duration: Duration,
+    /// As written, like `1m30s`.
+    pub text: String,
+}
+
+impl Period {
+    fn new(text: &str, duration: Duration) -> Self {
+        Self {
+            duration,
+            text: text.to_owned(),
         }
     }
 }
@@ -177,10 +195,10 @@ pub(super) fn polling_profile(reader: &Reader<'_>, node: &Node) -> Option<Pollin
         .and_then(|node| reader.fields(node, "`periodic`"))
     {
         profile.is_periodic_given = true;
-        profile.retry_delay = duration(&mut periodic, "retryDelay").unwrap_or(profile.retry_delay);
-        profile.timeout = duration(&mut periodic, "timeout").unwrap_or(profile.timeout);
-        profile.quiet = duration(&mut periodic, "quiet");
-        profile.settle = duration(&mut periodic, "settle");
+        profile.retry_delay = period(&mut periodic, "retryDelay").unwrap_or(profile.retry_delay);
+        profile.timeout = period(&mut periodic, "timeout").unwrap_or(profile.timeout);
+        profile.quiet = period(&mut periodic, "quiet");
+        profile.settle = period(&mut periodic, "settle");
         if let Some(retries) = periodic.get("selectorMatchRetries") {
             let count = reader.int(retries, "`selectorMatchRetries`");
             profile.selector_match_retries = count
@@ -216,7 +234,7 @@ fn strategy(fields: &mut Fields<'_, '_>) -> Strategy {
     }
 }
 
-fn duration(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Duration> {
+fn period(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Period> {
     let reader = fields.reader;
     let text = fields.text(key).filter(|text| !text.is_empty())?;
     let parsed = parse_duration(&text.value);
@@ -225,7 +243,7 @@ fn duration(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Duration> 
         let diagnostic = Diagnostic::error("wrong-duration", text.place(0..text.value.len()), message);
         reader.report(diagnostic.helped("write a number and a unit, like `500ms`, `5s` or `1m30s`"));
     }
-    parsed
+    parsed.map(|duration| Period::new(&text.value, duration))
 }
 
 /// A duration as Go programs write it: numbers with units, one after the other.
@@ -259,42 +277,6 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (!text.is_empty())
         .then(|| Duration::try_from_secs_f64(seconds).ok())
         .flatten()
-}
-
-/// A duration as Go programs print it: `1m0s`, `1.5s`, `500ms`.
-pub fn format_duration(duration: Duration) -> String {
-    let nanos = duration.as_nanos();
-    if nanos == 0 {
-        return "0s".to_owned();
-    }
-    if nanos < 1_000 {
-        return format!("{nanos}ns");
-    }
-    if nanos < 1_000_000 {
-        return format!("{}µs", decimal(nanos, 1_000));
-    }
-    if nanos < 1_000_000_000 {
-        return format!("{}ms", decimal(nanos, 1_000_000));
-    }
-    let (hours, rest) = (duration.as_secs() / 3600, nanos % 3_600_000_000_000);
-    let (minutes, rest) = (rest / 60_000_000_000, rest % 60_000_000_000);
-    let seconds = decimal(rest, 1_000_000_000);
-    match (hours, minutes) {
-        (0, 0) => format!("{seconds}s"),
-        (0, minutes) => format!("{minutes}m{seconds}s"),
-        (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
-    }
-}
-
-/// `nanos / unit` with as many decimals as it needs.
-fn decimal(nanos: u128, unit: u128) -> String {
-    let (whole, fraction) = (nanos / unit, nanos % unit);
-    if fraction == 0 {
-        return whole.to_string();
-    }
-    let width = unit.ilog10() as usize;
-    let digits = format!("{fraction:0width$}");
-    format!("{whole}.{}", digits.trim_end_matches('0'))
 }
 
 pub(super) fn test_runner(reader: &Reader<'_>, node: &Node) -> Option<TestRunner> {
