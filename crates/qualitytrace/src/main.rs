@@ -1,6 +1,26 @@
 //! Trace-based testing in one binary.
 
+mod cli;
+mod client;
 #[cfg_attr(not(test), expect(dead_code, reason = "the demo command will start the shop"))]
 mod demo;
+mod report;
 
-fn main() {}
+use std::process::ExitCode;
+
+use anstream::eprintln;
+use clap::Parser;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match cli::run(cli::Arguments::parse()).await {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            #[expect(clippy::print_stderr, reason = "this is where a failed command says so")]
+            {
+                eprintln!("{}: {error:#}", report::style::error("error"));
+            }
+            cli::Exit::Error.into()
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The commands, their options, and what their exit codes mean.
+
+mod check;
+mod files;
+mod run;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Trace-based testing in one binary: triggers a request, collects the trace that it causes, judges it.
+#[derive(Debug, Parser)]
+#[command(name = "qualitytrace", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 all passed, 1 could not do it, 2 a test did not pass.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server: REST API on 11633, OTLP on 4317 (gRPC) and 4318 (HTTP)
+    Serve(serve::Options),
+    /// Run tests and report
+    Run(run::Options),
+    /// Check definition files without running anything
+    Check(check::Options),
+    /// Print the version
+    Version,
+}
+
+/// What an exit code means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything passed.
+    Passed,
+    /// It could not be done.
+    Error,
+    /// A test did not pass.
+    NotPassed,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Passed => Self::SUCCESS,
+            Exit::Error => Self::from(1),
+            Exit::NotPassed => Self::from(2),
+        }
+    }
+}
+
+/// Does what was asked.
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
+    match arguments.command {
+        Command::Serve(options) => serve::serve(options).await,
+        Command::Run(options) => run::run(options).await,
+        Command::Check(options) => check::check(&options),
+        Command::Version => {
+            crate::report::out(concat!("qualitytrace ", env!("CARGO_PKG_VERSION"), "\n"));
+            Ok(Exit::Passed)
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `qualitytrace check`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Exit;
+use super::files::{self, File};
+use crate::report;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Files, or folders to search
+    #[arg(required = true, value_name = "FILE|DIR")]
+    paths: Vec<PathBuf>,
+    /// Take warnings for errors
+    #[arg(long)]
+    strict: bool,
+}
+
+/// Reads every file and says what is wrong with it.
+pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
+    let mut bad = 0;
+    let paths = files::find(&options.paths)?;
+    for path in &paths {
+        let file = File::read(path)?;
+        report::out(&file.complaints());
+        let usable = file.reading.is_usable(options.strict);
+        bad += usize::from(!usable);
+        let mark = if usable { report::style::good("✔") } else { report::style::bad("✘") };
+        report::out(&format!("{mark} {}\n", path.display()));
+    }
+    match bad {
+        0 => Ok(Exit::Passed),
+        _ => {
+            report::out(&format!("\n{bad} of {} files cannot be used\n", paths.len()));
+            Ok(Exit::Error)
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Definition files: finding them, reading them, and saying what is wrong with them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use qualitytrace_core::definition::{self, Format, Reading};
+use qualitytrace_core::lang::{self, Diagnostic, Severity};
+
+use crate::report;
+
+/// A definition file that was read.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) path: PathBuf,
+    pub(crate) source: String,
+    pub(crate) format: Format,
+    pub(crate) reading: Reading,
+}
+
+impl File {
+    /// Reads one file. What is wrong with its text is not an error but part of what was read.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let source = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        Ok(Self::parse(path, source))
+    }
+
+    /// Takes a text for the content of a file.
+    pub(crate) fn parse(path: &Path, source: String) -> Self {
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let format = if is_json { Format::Json } else { Format::Yaml };
+        let reading = definition::read(&source, format);
+        Self { path: path.to_owned(), source, format, reading }
+    }
+
+    /// All that is wrong or odd about it, as shown to people; empty when nothing is.
+    pub(crate) fn complaints(&self) -> String {
+        let diagnostics: &[Diagnostic] = &self.reading.diagnostics;
+        if diagnostics.is_empty() {
+            return String::new();
+        }
+        lang::render(&self.path.display().to_string(), &self.source, diagnostics, report::style::coloured())
+    }
+
+    /// Whether it can be used.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.reading.diagnostics.iter().all(|found| found.severity != Severity::Error)
+    }
+}
+
+/// Every definition file that the arguments name; folders are searched for `.yaml`, `.yml` and `.json`.
+pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let before = found.len();
+            search(path, &mut found)?;
+            if found.len() == before {
+                bail!("{} holds no .yaml, .yml or .json file", path.display());
+            }
+        } else if path.exists() {
+            found.push(path.clone());
+        } else {
+            bail!("there is no file {}", path.display());
+        }
+    }
+    Ok(found)
+}
+
+fn search(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()?;
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            search(&path, found)?;
+        } else if path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known)) {
+            found.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! The API as the command line uses it.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures_util::{Stream, StreamExt};
+use qualitytrace_core::definition::Format;
+use qualitytrace_server::wire;
+use reqwest::header::CONTENT_TYPE;
+use serde::Deserialize;
+use serde_json::json;
+
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A server to talk to.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: String,
+}
+
+/// A run that was started.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StartedRun {
+    #[serde(rename = "id")]
+    pub(crate) number: u64,
+    pub(crate) trace_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Stored {
+    spec: StoredSpec,
+}
+
+#[derive(Debug, Deserialize)]
+struct StoredSpec {
+    id: String,
+}
+
+impl Client {
+    /// A client of the server at this address.
+    pub(crate) fn new(base: &str) -> anyhow::Result<Self> {
+        let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().build()?;
+        let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
+        Ok(Self { http, base: base.trim_end_matches('/').to_owned() })
+    }
+
+    /// The server's address.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Stores a test and answers with its id.
+    pub(crate) async fn put_test(&self, source: &str, format: Format) -> anyhow::Result<String> {
+        let content_type = match format {
+            Format::Yaml => "text/yaml",
+            Format::Json => "application/json",
+        };
+        let request = self.http.put(self.url("/api/tests")).header(CONTENT_TYPE, content_type).body(source.to_owned());
+        let stored: Stored = self.ask(request).await?.json().await.context("the server's answer is not a test")?;
+        Ok(stored.spec.id)
+    }
+
+    /// Starts a run.
+    pub(crate) async fn start(&self, test: &str, variables: &[(String, String)]) -> anyhow::Result<StartedRun> {
+        let variables: Vec<_> = variables.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
+        let request = self.http.post(self.url(&format!("/api/tests/{}/run", escaped(test)))).json(&json!({ "variables": variables }));
+        self.ask(request).await?.json().await.context("the server's answer is not a run")
+    }
+
+    /// The events of a run, from the first to the last, as they happen.
+    pub(crate) async fn events(
+        &self,
+        test: &str,
+        run: u64,
+    ) -> anyhow::Result<impl Stream<Item = anyhow::Result<wire::Event>> + use<>> {
+        let path = format!("/api/tests/{}/run/{run}/events/stream", escaped(test));
+        let response = self.ask(self.http.get(self.url(&path))).await?;
+        let lines = Lines { bytes: response.bytes_stream().boxed(), rest: Vec::new() };
+        Ok(futures_util::stream::unfold(lines, |mut lines| async move {
+            let line = lines.next_data().await?;
+            let event = line.and_then(|line| serde_json::from_str(&line).context("the server sent an unknown event"));
+            Some((event, lines))
+        }))
+    }
+
+    /// A trace; `None` when nothing of it is there.
+    pub(crate) async fn trace(&self, id: &str) -> anyhow::Result<Option<wire::Trace>> {
+        let response = self.send(self.http.get(self.url(&format!("/api/traces/{id}")))).await?;
+        if response.status() == reqwest::StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        Ok(Some(response.error_for_status()?.json().await?))
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
+        request.send().await.with_context(|| {
+            format!("the server at {} does not answer; start it with `qualitytrace serve` or leave out --server", self.base)
+        })
+    }
+
+    async fn ask(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
+        let response = self.send(request).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.text().await.unwrap_or_default();
+        let message = serde_json::from_str::<serde_json::Value>(&body)
+            .ok()
+            .and_then(|body| Some(body.get("error")?.as_str()?.to_owned()))
+            .unwrap_or(body);
+        bail!("the server answers {status}: {message}")
+    }
+}
+
+/// The `data:` lines of a server-sent event stream.
+struct Lines {
+    bytes: futures_util::stream::BoxStream<'static, reqwest::Result<axum::body::Bytes>>,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// The next data line; `None` at the end.
+    async fn next_data(&mut self) -> Option<anyhow::Result<String>> {
+        loop {
+            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                if let Some(data) = String::from_utf8_lossy(&line).strip_prefix("data:") {
+                    return Some(Ok(data.trim().to_owned()));
+                }
+            }
+            match self.bytes.next().await? {
+                Ok(part) => self.rest.extend_from_slice(&part),
+                Err(error) => return Some(Err(error).context("the server broke off the stream of events")),
+            }
+        }
+    }
+}
+
+/// An id as part of a path.
+fn escaped(id: &str) -> String {
+    id.bytes()
+        .map(|byte| match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}

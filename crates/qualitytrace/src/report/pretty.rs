@@ -1,0 +1,188 @@
+//! The report for people at a terminal.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
+use qualitytrace_server::wire::{Outcome, Verdict};
+
+use super::{Ending, TestReport, style, waterfall};
+
+/// Failing spans shown of one assertion; the rest is counted.
+const SHOWN_SPANS: usize = 5;
+/// Width of the column with names.
+const NAME_WIDTH: usize = 48;
+
+/// One test: its line, its specs, and for what did not pass the facts.
+pub(crate) fn test(report: &TestReport) -> String {
+    let mut text = String::new();
+    let phases = &report.phases;
+    let name = match &report.suite {
+        Some(suite) => format!("{suite} › {}", report.name),
+        None => report.name.clone(),
+    };
+    line(&mut text, 0, &format!(
+        "{} {}  {}  {}",
+        mark(report.outcome()),
+        style::strong(padded(&name, NAME_WIDTH)),
+        style::strong(format!("{:>8}", duration(phases.total))),
+        style::faint(format!(
+            "trigger {} · wait {} · judge {}",
+            duration(phases.trigger),
+            duration(phases.wait),
+            duration(phases.judge)
+        )),
+    ));
+    match &report.ending {
+        Ending::Broken(why) => line(&mut text, 1, &style::bad(why)),
+        Ending::Judged(verdict) => judged(&mut text, report, verdict),
+    }
+    text
+}
+
+fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
+    for spec in &verdict.specs {
+        self::spec(text, spec);
+    }
+    for output in &verdict.outputs {
+        self::output(text, output);
+    }
+    if verdict.outcome == Outcome::Inconclusive {
+        line(text, 1, &style::unsure("the trace is not complete, so the verdict could still change:"));
+        for missing in &verdict.missing {
+            line(text, 2, missing);
+        }
+    }
+    if verdict.outcome != Outcome::Passed {
+        for debt in report.debts.iter().filter(|debt| !verdict.missing.contains(debt)) {
+            line(text, 1, &style::faint(format!("missing: {debt}")));
+        }
+        if let Some(trace) = &report.trace {
+            text.push('\n');
+            for row in waterfall::draw(trace, verdict) {
+                line(text, 1, &row);
+            }
+        }
+        line(text, 1, &style::faint(format!("trace {}, run {} of test {}", report.trace_id, report.run, report.id)));
+        text.push('\n');
+    }
+}
+
+fn spec(text: &mut String, spec: &Spec) {
+    let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
+    let title = if title.is_empty() { "all spans" } else { title };
+    let spans = match spec.selected {
+        1 => "1 span".to_owned(),
+        count => format!("{count} spans"),
+    };
+    let longest = spec.longest.map(|nanos| format!(" ≤ {}", duration(Duration::from_nanos(nanos)))).unwrap_or_default();
+    line(text, 1, &format!("{} {}  {}", mark(spec.outcome), padded(title, NAME_WIDTH - 2), style::faint(format!("{spans}{longest}"))));
+    if spec.outcome == Outcome::Passed {
+        return;
+    }
+    if !spec.name.is_empty() && !spec.selector.is_empty() {
+        line(text, 2, &style::faint(&spec.selector));
+    }
+    if let Some(problem) = &spec.problem {
+        line(text, 2, &style::bad(problem));
+    }
+    for hint in &spec.nearest {
+        line(text, 3, &style::unsure(hint));
+    }
+    for assertion in spec.assertions.iter().filter(|assertion| assertion.outcome != Outcome::Passed) {
+        self::assertion(text, assertion);
+    }
+}
+
+fn assertion(text: &mut String, assertion: &Assertion) {
+    line(text, 2, &format!("{} {}", mark(assertion.outcome), assertion.assertion));
+    let failing: Vec<&SpanResult> = assertion.results.iter().filter(|result| !result.passed).collect();
+    for result in failing.iter().take(SHOWN_SPANS) {
+        line(text, 3, &span_result(result));
+    }
+    if failing.len() > SHOWN_SPANS {
+        line(text, 3, &style::faint(format!("and {} more spans", failing.len() - SHOWN_SPANS)));
+    }
+}
+
+fn span_result(result: &SpanResult) -> String {
+    let place = match (result.span.is_empty(), result.service.is_empty()) {
+        (true, _) => "the selection".to_owned(),
+        (false, true) => format!("`{}`", result.span),
+        (false, false) => format!("`{}` ({})", result.span, result.service),
+    };
+    let alias = result.alias.as_ref().map(|name| format!(" (read from {name})")).unwrap_or_default();
+    match result.error.as_deref() {
+        None | Some("no match") => {
+            format!("{place}: got {}{alias}, expected {}", style::bad(&result.observed), style::good(&result.expected))
+        }
+        Some(error) => format!("{place}: {}", style::bad(error)),
+    }
+}
+
+fn output(text: &mut String, output: &Output) {
+    let value = match &output.error {
+        Some(error) => style::bad(error),
+        None => style::faint(&output.value),
+    };
+    line(text, 1, &format!("{} {} = {value}", style::faint("→"), output.name));
+}
+
+/// The last lines: how many of what, and how long.
+pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
+    let count = |outcome| reports.iter().filter(|report| report.outcome() == outcome).count();
+    let (passed, failed, unsure) = (count(Outcome::Passed), count(Outcome::Failed), count(Outcome::Inconclusive));
+    let specs = reports.iter().map(|report| match &report.ending {
+        Ending::Judged(verdict) => verdict.specs.len(),
+        Ending::Broken(_) => 0,
+    });
+    let mut parts = vec![style::good(format!("{passed} passed"))];
+    if failed > 0 {
+        parts.push(style::bad(format!("{failed} failed")));
+    }
+    if unsure > 0 {
+        parts.push(style::unsure(format!("{unsure} inconclusive")));
+    }
+    let slowest = reports.iter().filter_map(|report| report.phases.after_last_span).max();
+    let slowest = slowest.map(|time| format!("; verdicts at most {} after the last span", duration(time))).unwrap_or_default();
+    format!(
+        "\n{} tests with {} specs: {} in {}{}\n",
+        reports.len(),
+        specs.sum::<usize>(),
+        parts.join(", "),
+        duration(took),
+        style::faint(slowest),
+    )
+}
+
+fn mark(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Passed => style::good("✔"),
+        Outcome::Failed => style::bad("✘"),
+        Outcome::Inconclusive => style::unsure("?"),
+    }
+}
+
+/// A time as people read it: three digits at the most.
+pub(crate) fn duration(time: Duration) -> String {
+    let micros = time.as_micros();
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..1_000_000 => format!("{} ms", micros / 1_000),
+        1_000_000..60_000_000 => format!("{}.{:02} s", micros / 1_000_000, micros % 1_000_000 / 10_000),
+        _ => format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60),
+    }
+}
+
+/// The text, padded or cut to a width in characters.
+fn padded(text: &str, width: usize) -> String {
+    if text.chars().count() > width {
+        return text.chars().take(width - 1).chain(['…']).collect();
+    }
+    format!("{text:width$}")
+}
+
+fn line(text: &mut String, indent: usize, content: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{}{content}", "  ".repeat(indent));
+}
