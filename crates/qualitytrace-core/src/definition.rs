@@ -5,6 +5,7 @@
 //! means nothing is a warning.
 
 pub mod analyzer;
+mod check;
 mod json;
 mod node;
 mod reader;
@@ -21,6 +22,7 @@ mod yaml;
 use std::ops::Range;
 
 pub use analyzer::Analyzer;
+pub use check::check;
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;
 pub use suite::TestSuite;
@@ -111,6 +113,14 @@ impl Resource {
             Self::TestRunner(_) => Kind::TestRunner,
             Self::Config(_) => Kind::Config,
             Self::Demo(_) => Kind::Demo,
+        }
+    }
+
+    /// The test, if it is one.
+    pub fn into_test(self) -> Option<Test> {
+        match self {
+            Self::Test(test) => Some(test),
+            _ => None,
         }
     }
 

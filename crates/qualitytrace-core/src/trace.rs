@@ -5,6 +5,7 @@
 
 mod span;
 pub mod special;
+pub mod stored;
 mod tree;
 
 pub use span::{Attributes, Dropped, Event, Link, Resource, Scope, Span, SpanKind, Status, StatusCode};

@@ -6,6 +6,7 @@ pub mod convert;
 mod grpc;
 mod http;
 mod intake;
+pub mod json;
 mod schema;
 mod status;
 pub mod wire;

@@ -11,7 +11,7 @@ mod resolving;
 
 use std::sync::Arc;
 
-use qualitytrace_core::definition::{self, Format, Resource, Test};
+use qualitytrace_core::definition::{self, Format, Test};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::{State, TriggerSpan};
 use qualitytrace_core::wait::{self, Ended, Meaning};
@@ -301,9 +301,7 @@ fn read(stored: &StoredTest) -> Result<Test, Error> {
     reading
         .documents
         .into_iter()
-        .find_map(|document| match document.resource {
-            Resource::Test(test) => Some(test),
-        })
+        .find_map(|document| document.resource.into_test())
         .ok_or_else(|| Error::Definition {
             test: stored.id.clone(),
         })

@@ -191,7 +191,7 @@ fn events(events: &[Event]) -> String {
     out
 }
 
-fn timestamp(nanos: u64) -> String {
+pub(super) fn timestamp(nanos: u64) -> String {
     // An event without a time has always been shown with Go's zero time.
     let time = i64::try_from(nanos).ok().filter(|nanos| *nanos > 0);
     match time.map(|nanos| jiff::Timestamp::from_nanosecond(nanos.into())) {

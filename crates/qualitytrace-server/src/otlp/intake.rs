@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message;
 
-use super::wire;
+use super::{json, wire};
 use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused};
 
 /// Larger messages are decompressed and split on a thread of their own, so that others are not held up.
@@ -244,7 +244,7 @@ fn protobuf<T: Message + serde::de::DeserializeOwned>(
 ) -> Result<Bytes, Refusal> {
     match format {
         Format::Protobuf => Ok(message.clone()),
-        Format::Json => serde_json::from_slice::<T>(message)
+        Format::Json => json::decode::<T>(message)
             .map(|request| request.encode_to_vec().into())
             .map_err(|error| Refusal::Malformed(format!("the body is not valid OTLP JSON: {error}"))),
     }

@@ -1,0 +1,188 @@
+//! Traces as the original stores and exports them: a tree of spans whose attributes are texts.
+//!
+//! What was stored by it can be read; what is read by it can be written. Times are milliseconds there, so writing
+//! loses what is finer.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::span::{Attributes, Dropped, Resource, Scope, Span, SpanKind};
+use super::{Trace, special};
+use crate::id::{ParseIdError, SpanId, TraceId};
+use crate::time::Timestamp;
+
+/// How deep spans may be nested.
+const MAX_DEPTH: usize = 512;
+
+/// Why a stored trace cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The trace's id is none.
+    #[error("the stored trace has no valid id")]
+    TraceId(#[source] ParseIdError),
+    /// A span's id is none.
+    #[error("span `{name}` of the stored trace has no valid id")]
+    SpanId {
+        /// The span's name.
+        name: String,
+        /// Why.
+        #[source]
+        source: ParseIdError,
+    },
+    /// A time is neither a number nor RFC 3339.
+    #[error("`{text}` in span `{name}` of the stored trace is not a time")]
+    Time {
+        /// The span's name.
+        name: String,
+        /// What stands there.
+        text: String,
+    },
+    /// Spans are nested too deeply.
+    #[error("the stored trace is nested more than {MAX_DEPTH} levels deep")]
+    Depth,
+}
+
+/// Reads `{ID, RootSpan: {ID, Name, Kind, StartTime, EndTime, Attributes, Children}}`.
+pub fn read(stored: &Value) -> Result<Trace, Error> {
+    let id: TraceId = text(&stored["ID"]).parse().map_err(Error::TraceId)?;
+    let mut reading = Reading::default();
+    if stored["RootSpan"].is_object() {
+        reading.span(&stored["RootSpan"], None, 0)?;
+    }
+    Ok(Trace::assemble(id, reading.spans))
+}
+
+#[derive(Default)]
+struct Reading {
+    spans: Vec<Span>,
+    known: HashSet<SpanId>,
+}
+
+impl Reading {
+    fn span(&mut self, stored: &Value, parent: Option<SpanId>, depth: usize) -> Result<(), Error> {
+        if depth > MAX_DEPTH {
+            return Err(Error::Depth);
+        }
+        let name = text(&stored["Name"]);
+        let id: SpanId = text(&stored["ID"]).parse().map_err(|source| Error::SpanId {
+            name: name.to_owned(),
+            source,
+        })?;
+        let time = |key: &str| {
+            parse_time(&stored[key]).ok_or_else(|| Error::Time {
+                name: name.to_owned(),
+                text: stored[key].to_string(),
+            })
+        };
+        let end = time("EndTime")?;
+        self.spans.push(Span {
+            // The place in the tree tells two spans of one id apart; the second one goes without.
+            id: self.known.insert(id).then_some(id),
+            parent,
+            name: name.into(),
+            kind: kind(text(&stored["Kind"])),
+            start: time("StartTime")?,
+            end: (end != Timestamp::default()).then_some(end),
+            status: None,
+            attributes: attributes(&stored["Attributes"]),
+            events: Vec::new(),
+            links: Vec::new(),
+            resource: Arc::new(Resource::default()),
+            scope: Arc::new(Scope::default()),
+            trace_state: "".into(),
+            flags: 0,
+            dropped: Dropped::default(),
+        });
+        let children = stored["Children"].as_array().into_iter().flatten();
+        for child in children {
+            self.span(child, Some(id), depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn kind(word: &str) -> SpanKind {
+    let kinds = [
+        SpanKind::Internal,
+        SpanKind::Server,
+        SpanKind::Client,
+        SpanKind::Producer,
+        SpanKind::Consumer,
+    ];
+    kinds
+        .into_iter()
+        .find(|kind| kind.as_str() == word)
+        .unwrap_or_default()
+}
+
+fn attributes(stored: &Value) -> Attributes {
+    let pairs = stored.as_object().into_iter().flatten();
+    pairs
+        .map(|(name, value)| (name.as_str(), text(value).into()))
+        .collect()
+}
+
+/// A time by the number of its digits (seconds, milliseconds, nanoseconds), or in RFC 3339.
+fn parse_time(value: &Value) -> Option<Timestamp> {
+    let text = match value {
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Null => return Some(Timestamp::default()),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+    };
+    if let Ok(number) = text.parse::<u64>() {
+        let unit = match text.len() {
+            ..=10 => 1_000_000_000,
+            11..=13 => 1_000_000,
+            _ => 1,
+        };
+        return number.checked_mul(unit).map(Timestamp::from_nanos);
+    }
+    let time: jiff::Timestamp = text.parse().ok()?;
+    u64::try_from(time.as_nanosecond())
+        .ok()
+        .map(Timestamp::from_nanos)
+}
+
+/// A time in RFC 3339.
+pub fn time(time: Timestamp) -> String {
+    special::timestamp(time.as_nanos())
+}
+
+/// The trace in the form that [`read`] reads. Several roots are put under the first.
+pub fn write(trace: &Trace) -> Value {
+    let mut roots = trace.roots();
+    let root = roots.next().map(|root| {
+        let mut top = write_span(trace, root);
+        if let Some(children) = top["Children"].as_array_mut() {
+            children.extend(roots.map(|other| write_span(trace, other)));
+        }
+        top
+    });
+    json!({ "ID": trace.id().to_string(), "RootSpan": root })
+}
+
+fn write_span(trace: &Trace, at: usize) -> Value {
+    let span = trace.span(at);
+    let attributes: Map<String, Value> = span
+        .attributes
+        .iter()
+        .map(|(name, value)| (name.to_owned(), special::text(value).into()))
+        .collect();
+    let children: Vec<Value> = trace.children(at).map(|child| write_span(trace, child)).collect();
+    json!({
+        "ID": span.id.map(|id| id.to_string()),
+        "Name": &*span.name,
+        "Kind": span.kind.as_str(),
+        "StartTime": span.start.as_millis().to_string(),
+        "EndTime": span.end.unwrap_or_default().as_millis().to_string(),
+        "Attributes": attributes,
+        "Children": children,
+    })
+}

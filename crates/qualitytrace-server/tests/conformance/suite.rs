@@ -1,0 +1,145 @@
+//! Case files: inputs with the answers of the original, held against this implementation.
+//!
+//! A case says what the original answered (`upstream`), whether that is right (`sane`), and, where it is not, what is
+//! (`sane_expect`). `judged` narrows the comparison to one aspect.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+#[path = "analyzer.rs"]
+mod analyzer;
+#[path = "definitions.rs"]
+mod definitions;
+#[path = "expected.rs"]
+pub(crate) mod expected;
+#[path = "traces.rs"]
+mod traces;
+
+/// The project's own copy of the cases.
+pub(crate) fn own_cases() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
+}
+
+/// How the cases of a folder went.
+#[derive(Debug, Default)]
+pub(crate) struct Summary {
+    /// One entry a file, by name.
+    pub(crate) files: BTreeMap<String, Counts>,
+}
+
+/// How the cases of a file went.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// As expected.
+    pub(crate) passed: usize,
+    /// The id of each case that went otherwise, with what was expected and what came.
+    pub(crate) failed: Vec<(String, String)>,
+    /// Cases of a kind that nothing here can check, by kind.
+    pub(crate) not_yet: BTreeMap<String, usize>,
+}
+
+impl Summary {
+    /// Whether no case failed.
+    pub(crate) fn is_good(&self) -> bool {
+        self.files.values().all(|counts| counts.failed.is_empty())
+    }
+
+    /// The counts per file and each failure, as text.
+    pub(crate) fn render(&self) -> String {
+        let mut out = String::new();
+        for (file, counts) in &self.files {
+            for (id, trouble) in &counts.failed {
+                let _ = writeln!(out, "{file}: {id} failed\n{}\n", indented(trouble));
+            }
+        }
+        let _ = writeln!(
+            out,
+            "{:24} {:>7} {:>7} {:>8}",
+            "file", "passed", "failed", "not yet"
+        );
+        let (mut passed, mut failed, mut not_yet) = (0, 0, 0);
+        for (file, counts) in &self.files {
+            let waiting: usize = counts.not_yet.values().sum();
+            let kinds: Vec<String> = counts
+                .not_yet
+                .iter()
+                .map(|(kind, count)| format!("{kind} {count}"))
+                .collect();
+            let _ = writeln!(
+                out,
+                "{file:24} {:>7} {:>7} {waiting:>8}  {}",
+                counts.passed,
+                counts.failed.len(),
+                kinds.join(", ")
+            );
+            passed += counts.passed;
+            failed += counts.failed.len();
+            not_yet += waiting;
+        }
+        let _ = writeln!(out, "{:24} {passed:>7} {failed:>7} {not_yet:>8}", "all");
+        out
+    }
+}
+
+fn indented(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
+}
+
+/// Runs every case file of a folder.
+pub(crate) fn run(folder: &Path) -> Result<Summary, String> {
+    let mut summary = Summary::default();
+    let entries =
+        std::fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    for entry in entries {
+        let path = entry
+            .map_err(|error| format!("cannot read {}: {error}", folder.display()))?
+            .path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            summary.files.insert(name, run_file(&path)?);
+        }
+    }
+    if summary.files.is_empty() {
+        return Err(format!("{} holds no case files (*.json)", folder.display()));
+    }
+    Ok(summary)
+}
+
+fn run_file(path: &Path) -> Result<Counts, String> {
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let cases: Vec<Value> = serde_json::from_str(&text)
+        .map_err(|error| format!("{} is not a list of cases: {error}", path.display()))?;
+    let mut counts = Counts::default();
+    for case in &cases {
+        let kind = case["input"]["kind"].as_str().unwrap_or_default();
+        match check(kind, case) {
+            None => *counts.not_yet.entry(kind.to_owned()).or_default() += 1,
+            Some(Ok(())) => counts.passed += 1,
+            Some(Err(trouble)) => {
+                let id = case["id"].as_str().unwrap_or("(no id)").to_owned();
+                counts.failed.push((id, trouble));
+            }
+        }
+    }
+    Ok(counts)
+}
+
+/// Checks one case; `None` when nothing here knows its kind.
+fn check(kind: &str, case: &Value) -> Option<Result<(), String>> {
+    let check = match kind {
+        "yaml" | "json" => definitions::check,
+        "rule" | "plugin_score" | "run_gates" | "config_validate" => analyzer::check,
+        "otlp_poll" | "otlp_server" | "augment_root" | "stored_json" => traces::check,
+        _ => return None,
+    };
+    Some(check(case))
+}

@@ -1,0 +1,196 @@
+//! Kinds `otlp_poll`, `otlp_server`, `augment_root` and `stored_json`: what becomes of spans.
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use qualitytrace_core::id::TraceId;
+use qualitytrace_core::names;
+use qualitytrace_core::run::{Reply, TriggerSpan};
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::{Span, Trace, special, stored};
+use qualitytrace_server::otlp::{convert, json};
+use serde_json::{Map, Value, json};
+
+use super::expected::{compare, expected, is_error};
+
+/// When the original looked at spans that were still running.
+const NOW: Timestamp = Timestamp::from_nanos(1_700_000_100_000_000_000);
+/// What the original puts above several roots.
+const TEMPORARY_ROOT: &str = "Temporary Tracetest root span";
+/// Ids that the original makes up.
+const FREE: [&str; 3] = ["root_id", "root_name", "trace_id"];
+
+/// Checks one case.
+pub(crate) fn check(case: &Value) -> Result<(), String> {
+    let input = &case["input"];
+    let expected = expected(case);
+    let answer = match input["kind"].as_str() {
+        Some("otlp_poll") => spans(input).map(|spans| {
+            let trace = spans.first().and_then(|(trace, _)| *trace);
+            answer(trace, spans.into_iter().map(|(_, span)| span))
+        }),
+        Some("otlp_server") => spans(input).map(traces),
+        Some("augment_root") => Ok(augmented(input)),
+        _ => stored(input),
+    };
+    match answer {
+        Err(_) if is_error(expected) => Ok(()),
+        Err(error) => Err(format!("expected {expected}\nactual   error: {error}")),
+        Ok(answer) if is_error(expected) => Err(format!("expected {expected}\nactual   {answer}")),
+        Ok(answer) => compare(&shape(expected), &answer, &FREE),
+    }
+}
+
+/// The original's full answer has the tree as objects; the abbreviated one as nested lists of names.
+fn shape(expected: &Value) -> Value {
+    let mut expected = expected.clone();
+    if expected["tree"].is_object() {
+        expected["tree"] = names_of(&expected["tree"]);
+    }
+    if let Some(traces) = expected["traces"].as_array() {
+        expected["traces"] = json!(traces.len());
+    }
+    expected
+}
+
+fn names_of(node: &Value) -> Value {
+    let mut names = vec![node["name"].clone()];
+    names.extend(node["children"].as_array().into_iter().flatten().map(names_of));
+    Value::Array(names)
+}
+
+fn spans(input: &Value) -> Result<Vec<(Option<TraceId>, Span)>, String> {
+    let body = input["body"].to_string();
+    let request: ExportTraceServiceRequest =
+        json::decode(body.as_bytes()).map_err(|error| error.to_string())?;
+    Ok(convert::spans(request))
+}
+
+fn traces(spans: Vec<(Option<TraceId>, Span)>) -> Value {
+    let mut ids: Vec<Option<TraceId>> = spans.iter().map(|(trace, _)| *trace).collect();
+    ids.sort();
+    ids.dedup();
+    let mut whole = answer(
+        ids.first().copied().flatten(),
+        spans.into_iter().map(|(_, span)| span),
+    );
+    whole["traces"] = json!(ids.len());
+    whole
+}
+
+fn answer(trace: Option<TraceId>, spans: impl Iterator<Item = Span>) -> Value {
+    let trace = trace.or_else(|| TraceId::from_bytes([1; 16]));
+    let Some(trace) = trace.map(|id| Trace::assemble(id, spans)) else {
+        return Value::Null;
+    };
+    let roots: Vec<usize> = trace.roots().collect();
+    let trigger = roots
+        .iter()
+        .copied()
+        .find(|root| &*trace.span(*root).name == names::TRIGGER_SPAN);
+    let mut count = trace.spans().len();
+    let tree = match (roots.as_slice(), trigger) {
+        ([root], _) => tree(&trace, *root),
+        (roots, Some(trigger)) => {
+            let mut top = tree(&trace, trigger);
+            let others = roots
+                .iter()
+                .filter(|root| **root != trigger)
+                .map(|root| tree(&trace, *root));
+            top.as_array_mut()
+                .into_iter()
+                .for_each(|top| top.extend(others.clone()));
+            top
+        }
+        (roots, None) => {
+            count += 1;
+            let mut top = vec![json!(TEMPORARY_ROOT)];
+            top.extend(roots.iter().map(|root| tree(&trace, *root)));
+            Value::Array(top)
+        }
+    };
+    let spans: Map<String, Value> = trace
+        .spans()
+        .iter()
+        .map(|span| (span.name.to_string(), view(span)))
+        .collect();
+    json!({ "tree": tree, "span_count": count, "spans": spans })
+}
+
+fn tree(trace: &Trace, at: usize) -> Value {
+    let mut names = vec![json!(&*trace.span(at).name)];
+    names.extend(trace.children(at).map(|child| tree(trace, child)));
+    Value::Array(names)
+}
+
+fn view(span: &Span) -> Value {
+    let mut span = span.clone();
+    span.end = span.end.or(Some(NOW));
+    let attributes: Map<String, Value> = special::texts(&span)
+        .into_iter()
+        .map(|(name, text)| (name, text.into()))
+        .collect();
+    json!({ "kind": span.kind.as_str(), "attributes": attributes })
+}
+
+/// The trigger's span with what the answer says.
+fn augmented(input: &Value) -> Value {
+    let nanos = |value: &Value| Timestamp::from_nanos(value.as_u64().unwrap_or_default());
+    let (Some(id), Some(trace)) = (
+        input["span"]["id"].as_str().and_then(|id| id.parse().ok()),
+        TraceId::from_bytes([1; 16]),
+    ) else {
+        return Value::Null;
+    };
+    let span = TriggerSpan {
+        id,
+        trace,
+        start: nanos(&input["span"]["start_unix_nano"]),
+        end: nanos(&input["span"]["end_unix_nano"]),
+    };
+    let span = span.to_span(&reply(&input["result"]));
+    special::texts(&span)
+        .into_iter()
+        .map(|(name, text)| (name, Value::from(text)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn reply(result: &Value) -> Reply {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let http = &result["http"];
+    if !http.is_object() {
+        return Reply::TraceId { id: String::new() };
+    }
+    let headers = http["Headers"].as_array().into_iter().flatten();
+    Reply::Http {
+        status: http["StatusCode"]
+            .as_u64()
+            .and_then(|status| u16::try_from(status).ok())
+            .unwrap_or_default(),
+        reason: text(&http["Status"]),
+        headers: headers
+            .map(|header| (text(&header["Key"]), text(&header["Value"])))
+            .collect(),
+        body: text(&http["Body"]),
+        truncated: false,
+    }
+}
+
+/// A trace as the original stores it.
+fn stored(input: &Value) -> Result<Value, String> {
+    let trace = stored::read(&input["json"]).map_err(|error| error.to_string())?;
+    let root = trace.spans().first().ok_or("no root")?;
+    let parents: Map<String, Value> = (0..trace.spans().len())
+        .filter_map(|at| {
+            let (span, parent) = (trace.span(at).id?, trace.span(trace.parent(at)?).id?);
+            Some((span.to_string(), parent.to_string().into()))
+        })
+        .collect();
+    Ok(json!({
+        "trace_id": trace.id().to_string(),
+        "span_count": trace.spans().len(),
+        "start": stored::time(root.start),
+        "end": root.end.map(stored::time),
+        "parents": parents,
+        "encoded": stored::write(&trace),
+    }))
+}

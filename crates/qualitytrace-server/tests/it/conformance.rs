@@ -1,0 +1,10 @@
+//! The cases that the original answered.
+
+#[path = "../conformance/suite.rs"]
+mod suite;
+
+#[test]
+fn the_projects_own_cases_are_answered_as_expected() {
+    let summary = suite::run(&suite::own_cases()).unwrap();
+    assert!(summary.is_good(), "{}", summary.render());
+}
