@@ -2,4 +2,4 @@
 
 pub mod diagnostic;
 
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::{Diagnostic, Severity, render};

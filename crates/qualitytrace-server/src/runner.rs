@@ -11,7 +11,7 @@ mod resolving;
 
 use std::sync::Arc;
 
-use qualitytrace_core::definition::{self, Format, Test};
+use qualitytrace_core::definition::{self, Format, Resource, Test};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::{State, TriggerSpan};
 use qualitytrace_core::wait::{self, Ended, Meaning};
@@ -298,13 +298,17 @@ fn read(stored: &StoredTest) -> Result<Test, Error> {
         Format::Yaml
     };
     let reading = definition::read_as(&stored.definition, format, definition::Kind::Test);
-    reading
+    match reading
         .documents
         .into_iter()
-        .find_map(|document| document.resource.into_test())
-        .ok_or_else(|| Error::Definition {
+        .next()
+        .map(|document| document.resource)
+    {
+        Some(Resource::Test(test)) => Ok(test),
+        _ => Err(Error::Definition {
             test: stored.id.clone(),
-        })
+        }),
+    }
 }
 
 fn random_trace_id() -> TraceId {

@@ -2,6 +2,7 @@
 
 pub(crate) mod junit;
 pub(crate) mod pretty;
+pub(crate) mod progress;
 pub(crate) mod style;
 pub(crate) mod waterfall;
 
@@ -75,14 +76,20 @@ impl TestReport {
         for event in events {
             marks.note(event);
             match &event.what {
-                What::Judged { verdict } | What::Late { verdict, .. } => ending = Ending::Judged(verdict.clone()),
+                What::Judged { verdict } | What::Late { verdict, .. } => {
+                    ending = Ending::Judged(verdict.clone())
+                }
                 What::WaitEnded { debts: left, .. } => debts.clone_from(left),
                 What::NotResolved { message } | What::NoTrace { message } | What::Broken { message } => {
                     ending = Ending::Broken(message.clone());
                 }
-                What::TriggerFailed { message, .. } => ending = Ending::Broken(format!("the trigger failed: {message}")),
+                What::TriggerFailed { message, .. } => {
+                    ending = Ending::Broken(format!("the trigger failed: {message}"))
+                }
                 What::Stopped => ending = Ending::Broken("the run was stopped".to_owned()),
-                What::Interrupted => ending = Ending::Broken("the server went away during the run".to_owned()),
+                What::Interrupted => {
+                    ending = Ending::Broken("the server went away during the run".to_owned())
+                }
                 What::Created
                 | What::Resolving
                 | What::Resolved
@@ -93,7 +100,17 @@ impl TestReport {
                 | What::Judging => {}
             }
         }
-        Self { name, id, suite: None, run, trace_id, ending, phases: marks.phases(), debts, trace: None }
+        Self {
+            name,
+            id,
+            suite: None,
+            run,
+            trace_id,
+            ending,
+            phases: marks.phases(),
+            debts,
+            trace: None,
+        }
     }
 }
 
@@ -138,7 +155,13 @@ impl Marks {
 
     fn phases(&self) -> Phases {
         // A phase that was never reached took no time.
-        let between = |from: u64, to: u64| if from == 0 { Duration::ZERO } else { Duration::from_nanos(to.saturating_sub(from)) };
+        let between = |from: u64, to: u64| {
+            if from == 0 {
+                Duration::ZERO
+            } else {
+                Duration::from_nanos(to.saturating_sub(from))
+            }
+        };
         Phases {
             trigger: between(self.triggering, self.triggered),
             wait: between(self.triggered, self.wait_ended),

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
-use qualitytrace_core::definition::{self, Format, Kind};
+use qualitytrace_core::definition::{self, Format, Kind, Resource};
 use qualitytrace_core::lang::Severity;
 use serde_json::{Value, json};
 
@@ -31,12 +31,11 @@ pub(super) async fn put(
             wrong.message
         )));
     }
-    let read = reading
-        .documents
-        .into_iter()
-        .find_map(|document| document.resource.into_test());
-    let Some(test) = read else {
+    let Some(document) = reading.documents.into_iter().next() else {
         return Err(Problem::bad_request("cannot parse body: request body is empty"));
+    };
+    let Resource::Test(test) = document.resource else {
+        return Err(Problem::bad_request("cannot parse body: it is not a test"));
     };
     let id = test.id.unwrap_or_else(generated_id);
     let new = NewTest {

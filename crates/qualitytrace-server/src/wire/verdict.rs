@@ -41,6 +41,9 @@ pub struct Spec {
     pub outcome: Outcome,
     /// How many spans the selector picks.
     pub selected: usize,
+    /// The longest of them, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest: Option<u64>,
     /// What is wrong with the spec as a whole: its selector is invalid, or picks nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

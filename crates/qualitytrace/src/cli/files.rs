@@ -20,7 +20,8 @@ pub(crate) struct File {
 impl File {
     /// Reads one file. What is wrong with its text is not an error but part of what was read.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let source = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let source =
+            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
         Ok(Self::parse(path, source))
     }
 
@@ -29,7 +30,12 @@ impl File {
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let format = if is_json { Format::Json } else { Format::Yaml };
         let reading = definition::read(&source, format);
-        Self { path: path.to_owned(), source, format, reading }
+        Self {
+            path: path.to_owned(),
+            source,
+            format,
+            reading,
+        }
     }
 
     /// All that is wrong or odd about it, as shown to people; empty when nothing is.
@@ -38,12 +44,20 @@ impl File {
         if diagnostics.is_empty() {
             return String::new();
         }
-        lang::render(&self.path.display().to_string(), &self.source, diagnostics, report::style::coloured())
+        lang::render(
+            &self.path.display().to_string(),
+            &self.source,
+            diagnostics,
+            report::style::coloured(),
+        )
     }
 
     /// Whether it can be used.
     pub(crate) fn is_usable(&self) -> bool {
-        self.reading.diagnostics.iter().all(|found| found.severity != Severity::Error)
+        self.reading
+            .diagnostics
+            .iter()
+            .all(|found| found.severity != Severity::Error)
     }
 }
 
@@ -66,14 +80,25 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// Reads every definition file that the arguments name.
+pub(crate) fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<File>> {
+    find(paths)?.iter().map(|path| File::read(path)).collect()
+}
+
 fn search(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let entries = std::fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()?;
+    let entries =
+        std::fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>, std::io::Error>>()?;
     paths.sort();
     for path in paths {
         if path.is_dir() {
             search(&path, found)?;
-        } else if path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known)) {
+        } else if path
+            .extension()
+            .is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
+        {
             found.push(path);
         }
     }

@@ -19,7 +19,12 @@ use crate::report;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Address to bind; loopback unless told otherwise
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1", env = "QUALITYTRACE_HOST")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "127.0.0.1",
+        env = "QUALITYTRACE_HOST"
+    )]
     host: IpAddr,
     /// Port of the REST API; it takes OTLP too
     #[arg(long = "server.httpPort", value_name = "PORT", default_value_t = HTTP_PORT, env = "QUALITYTRACE_SERVER_HTTPPORT")]
@@ -27,7 +32,12 @@ pub(crate) struct Options {
     #[command(flatten)]
     otlp: OtlpOptions,
     /// sqlite::memory:, sqlite://FILE or postgres://USER:PASSWORD@HOST/NAME; a SQLite file in the data folder if not given
-    #[arg(long, value_name = "URL", env = "QUALITYTRACE_DATABASE_URL", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "QUALITYTRACE_DATABASE_URL",
+        hide_env_values = true
+    )]
     database_url: Option<String>,
     #[command(flatten)]
     limits: LimitOptions,
@@ -46,11 +56,13 @@ pub(crate) struct OtlpOptions {
 
 impl OtlpOptions {
     pub(crate) fn grpc(&self, host: IpAddr) -> Option<SocketAddr> {
-        self.otlp_grpc_addr.map_or(Some(SocketAddr::new(host, OTLP_GRPC_PORT)), Listen::address)
+        self.otlp_grpc_addr
+            .map_or(Some(SocketAddr::new(host, OTLP_GRPC_PORT)), Listen::address)
     }
 
     pub(crate) fn http(&self, host: IpAddr) -> Option<SocketAddr> {
-        self.otlp_http_addr.map_or(Some(SocketAddr::new(host, OTLP_HTTP_PORT)), Listen::address)
+        self.otlp_http_addr
+            .map_or(Some(SocketAddr::new(host, OTLP_HTTP_PORT)), Listen::address)
     }
 }
 
@@ -77,7 +89,9 @@ impl FromStr for Listen {
         if text == "off" {
             return Ok(Self::Off);
         }
-        text.parse().map(Self::On).map_err(|_| "write HOST:PORT with a numeric host, or `off`".to_owned())
+        text.parse()
+            .map(Self::On)
+            .map_err(|_| "write HOST:PORT with a numeric host, or `off`".to_owned())
     }
 }
 
@@ -134,13 +148,20 @@ fn size(text: &str) -> Result<u64, String> {
         "TiB" | "T" => 1_u64 << 40,
         _ => return Err("write a number with B, KiB, MiB, GiB or TiB, such as 64MiB".to_owned()),
     };
-    let number: u64 = digits.trim().parse().map_err(|_| "write a whole number with a unit, such as 64MiB".to_owned())?;
-    number.checked_mul(factor).ok_or_else(|| "the number is too large".to_owned())
+    let number: u64 = digits
+        .trim()
+        .parse()
+        .map_err(|_| "write a whole number with a unit, such as 64MiB".to_owned())?;
+    number
+        .checked_mul(factor)
+        .ok_or_else(|| "the number is too large".to_owned())
 }
 
 fn duration(text: &str) -> Result<std::time::Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: u64 = digits.parse().map_err(|_| "write a number with ms, s, m, h or d, such as 24h".to_owned())?;
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "write a number with ms, s, m, h or d, such as 24h".to_owned())?;
     let millis = match &text[digits.len()..] {
         "ms" => 1,
         "s" => 1_000,
@@ -149,7 +170,10 @@ fn duration(text: &str) -> Result<std::time::Duration, String> {
         "d" => 86_400_000,
         _ => return Err("write a number with ms, s, m, h or d, such as 24h".to_owned()),
     };
-    number.checked_mul(millis).map(std::time::Duration::from_millis).ok_or_else(|| "the time is too long".to_owned())
+    number
+        .checked_mul(millis)
+        .map(std::time::Duration::from_millis)
+        .ok_or_else(|| "the time is too long".to_owned())
 }
 
 /// Runs the server until it is told to stop.
@@ -177,13 +201,18 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
 
 /// Log lines go to standard error; `RUST_LOG` chooses which.
 pub(crate) fn start_logging(level: &str) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("{level},sqlx=warn")));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("{level},sqlx=warn")));
     // Fails only when a test has set up logging already.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
 }
 
 fn banner(addresses: &Addresses, began: Instant) -> String {
-    let or_off = |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
+    let or_off =
+        |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
     format!(
         "qualitytrace {} is ready in {} ms\n  API and OTLP   http://{}\n  OTLP gRPC      {}\n  OTLP HTTP      {}\n",
         env!("CARGO_PKG_VERSION"),
@@ -197,12 +226,17 @@ fn banner(addresses: &Addresses, began: Instant) -> String {
 /// A SQLite file in the user's data folder.
 fn default_database_url() -> anyhow::Result<String> {
     let folder = data_folder().context("no data folder is known; name a database with --database-url URL")?;
-    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create the data folder {}", folder.display()))?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("failed to create the data folder {}", folder.display()))?;
     Ok(format!("sqlite://{}", folder.join("qualitytrace.db").display()))
 }
 
 fn data_folder() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     set("QUALITYTRACE_DATA_DIR")
         .or_else(|| Some(set("XDG_DATA_HOME")?.join("qualitytrace")))
         .or_else(|| Some(set("HOME")?.join(".local/share/qualitytrace")))

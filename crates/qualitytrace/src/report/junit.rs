@@ -13,13 +13,17 @@ pub(crate) fn document(reports: &[TestReport], took: Duration) -> String {
     let suites: Vec<Suite> = reports.iter().map(Suite::of).collect();
     let sum = |count: fn(&Suite) -> usize| suites.iter().map(count).sum::<usize>();
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    push(&mut xml, 0, &format!(
-        "<testsuites name=\"qualitytrace\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{:.3}\">",
-        sum(|suite| suite.cases.len()),
-        sum(|suite| suite.count(Kind::Failure)),
-        sum(|suite| suite.count(Kind::Error)),
-        took.as_secs_f64(),
-    ));
+    push(
+        &mut xml,
+        0,
+        &format!(
+            "<testsuites name=\"qualitytrace\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{:.3}\">",
+            sum(|suite| suite.cases.len()),
+            sum(|suite| suite.count(Kind::Failure)),
+            sum(|suite| suite.count(Kind::Error)),
+            took.as_secs_f64(),
+        ),
+    );
     for suite in &suites {
         suite.write(&mut xml);
     }
@@ -50,37 +54,64 @@ impl Suite {
         let cases = match &report.ending {
             Ending::Judged(verdict) => cases(verdict),
             Ending::Broken(why) => {
-                vec![Case { class: report.id.clone(), name: "run".to_owned(), problem: Some((Kind::Error, why.clone())) }]
+                vec![Case {
+                    class: report.id.clone(),
+                    name: "run".to_owned(),
+                    problem: Some((Kind::Error, why.clone())),
+                }]
             }
         };
-        Self { name: report.name.clone(), time: report.phases.total, cases }
+        Self {
+            name: report.name.clone(),
+            time: report.phases.total,
+            cases,
+        }
     }
 
     fn count(&self, kind: Kind) -> usize {
-        self.cases.iter().filter(|case| case.problem.as_ref().is_some_and(|(found, _)| *found == kind)).count()
+        self.cases
+            .iter()
+            .filter(|case| case.problem.as_ref().is_some_and(|(found, _)| *found == kind))
+            .count()
     }
 
     fn write(&self, xml: &mut String) {
-        push(xml, 1, &format!(
-            "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{:.3}\">",
-            escaped(&self.name),
-            self.cases.len(),
-            self.count(Kind::Failure),
-            self.count(Kind::Error),
-            self.time.as_secs_f64(),
-        ));
+        push(
+            xml,
+            1,
+            &format!(
+                "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{:.3}\">",
+                escaped(&self.name),
+                self.cases.len(),
+                self.count(Kind::Failure),
+                self.count(Kind::Error),
+                self.time.as_secs_f64(),
+            ),
+        );
         for Case { class, name, problem } in &self.cases {
             let (class, name) = (escaped(class), escaped(name));
             let Some((kind, message)) = problem else {
-                push(xml, 2, &format!("<testcase classname=\"{class}\" name=\"{name}\"></testcase>"));
+                push(
+                    xml,
+                    2,
+                    &format!("<testcase classname=\"{class}\" name=\"{name}\"></testcase>"),
+                );
                 continue;
             };
             let (tag, kind) = match kind {
                 Kind::Failure => ("failure", "assertion"),
                 Kind::Error => ("error", "error"),
             };
-            push(xml, 2, &format!("<testcase classname=\"{class}\" name=\"{name}\">"));
-            push(xml, 3, &format!("<{tag} type=\"{kind}\" message=\"{}\"></{tag}>", escaped(message)));
+            push(
+                xml,
+                2,
+                &format!("<testcase classname=\"{class}\" name=\"{name}\">"),
+            );
+            push(
+                xml,
+                3,
+                &format!("<{tag} type=\"{kind}\" message=\"{}\"></{tag}>", escaped(message)),
+            );
             push(xml, 2, "</testcase>");
         }
         push(xml, 1, "</testsuite>");
@@ -95,7 +126,11 @@ fn cases(verdict: &Verdict) -> Vec<Case> {
         problem: Some((Kind::Error, format!("inconclusive: {missing}"))),
     });
     let specs = verdict.specs.iter().flat_map(|spec| {
-        let class = if spec.name.is_empty() { &spec.selector } else { &spec.name };
+        let class = if spec.name.is_empty() {
+            &spec.selector
+        } else {
+            &spec.name
+        };
         spec.assertions.iter().map(move |assertion| Case {
             class: class.clone(),
             name: assertion.assertion.clone(),
@@ -113,9 +148,21 @@ fn problem(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
     Some(match (failing, &spec.problem) {
         (Some(result), _) if result.error.as_deref().is_none_or(|error| error == "no match") => (
             Kind::Failure,
-            format!("{}: got {}, expected {}", place(&result.span), result.observed, result.expected),
+            format!(
+                "{}: got {}, expected {}",
+                place(&result.span),
+                result.observed,
+                result.expected
+            ),
         ),
-        (Some(result), _) => (Kind::Error, format!("{}: {}", place(&result.span), result.error.as_deref().unwrap_or_default())),
+        (Some(result), _) => (
+            Kind::Error,
+            format!(
+                "{}: {}",
+                place(&result.span),
+                result.error.as_deref().unwrap_or_default()
+            ),
+        ),
         (None, Some(problem)) => (Kind::Failure, problem.clone()),
         (None, None) => (Kind::Failure, "did not hold".to_owned()),
     })
@@ -153,6 +200,9 @@ mod tests {
 
     #[test]
     fn attribute_values_survive_any_text() {
-        assert_eq!(escaped("a<b>\"c\" & \u{0}\nö"), "a&lt;b&gt;&#34;c&#34; &amp; \u{fffd}&#xA;ö");
+        assert_eq!(
+            escaped("a<b>\"c\" & \u{0}\nö"),
+            "a&lt;b&gt;&#34;c&#34; &amp; \u{fffd}&#xA;ö"
+        );
     }
 }

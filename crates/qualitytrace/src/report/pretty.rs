@@ -21,18 +21,22 @@ pub(crate) fn test(report: &TestReport) -> String {
         Some(suite) => format!("{suite} › {}", report.name),
         None => report.name.clone(),
     };
-    line(&mut text, 0, &format!(
-        "{} {}  {}  {}",
-        mark(report.outcome()),
-        style::strong(padded(&name, NAME_WIDTH)),
-        style::strong(format!("{:>8}", duration(phases.total))),
-        style::faint(format!(
-            "trigger {} · wait {} · judge {}",
-            duration(phases.trigger),
-            duration(phases.wait),
-            duration(phases.judge)
-        )),
-    ));
+    line(
+        &mut text,
+        0,
+        &format!(
+            "{} {}  {}  {}",
+            mark(report.outcome()),
+            style::strong(padded(&name, NAME_WIDTH)),
+            style::strong(format!("{:>8}", duration(phases.total))),
+            style::faint(format!(
+                "trigger {} · wait {} · judge {}",
+                duration(phases.trigger),
+                duration(phases.wait),
+                duration(phases.judge)
+            )),
+        ),
+    );
     match &report.ending {
         Ending::Broken(why) => line(&mut text, 1, &style::bad(why)),
         Ending::Judged(verdict) => judged(&mut text, report, verdict),
@@ -48,7 +52,11 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
         self::output(text, output);
     }
     if verdict.outcome == Outcome::Inconclusive {
-        line(text, 1, &style::unsure("the trace is not complete, so the verdict could still change:"));
+        line(
+            text,
+            1,
+            &style::unsure("the trace is not complete, so the verdict could still change:"),
+        );
         for missing in &verdict.missing {
             line(text, 2, missing);
         }
@@ -63,20 +71,43 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
                 line(text, 1, &row);
             }
         }
-        line(text, 1, &style::faint(format!("trace {}, run {} of test {}", report.trace_id, report.run, report.id)));
+        line(
+            text,
+            1,
+            &style::faint(format!(
+                "trace {}, run {} of test {}",
+                report.trace_id, report.run, report.id
+            )),
+        );
         text.push('\n');
     }
 }
 
 fn spec(text: &mut String, spec: &Spec) {
-    let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
+    let title = if spec.name.is_empty() {
+        &spec.selector
+    } else {
+        &spec.name
+    };
     let title = if title.is_empty() { "all spans" } else { title };
     let spans = match spec.selected {
         1 => "1 span".to_owned(),
         count => format!("{count} spans"),
     };
-    let longest = spec.longest.map(|nanos| format!(" ≤ {}", duration(Duration::from_nanos(nanos)))).unwrap_or_default();
-    line(text, 1, &format!("{} {}  {}", mark(spec.outcome), padded(title, NAME_WIDTH - 2), style::faint(format!("{spans}{longest}"))));
+    let longest = spec
+        .longest
+        .map(|nanos| format!(" ≤ {}", duration(Duration::from_nanos(nanos))))
+        .unwrap_or_default();
+    line(
+        text,
+        1,
+        &format!(
+            "{} {}  {}",
+            mark(spec.outcome),
+            padded(title, NAME_WIDTH - 2),
+            style::faint(format!("{spans}{longest}"))
+        ),
+    );
     if spec.outcome == Outcome::Passed {
         return;
     }
@@ -89,19 +120,31 @@ fn spec(text: &mut String, spec: &Spec) {
     for hint in &spec.nearest {
         line(text, 3, &style::unsure(hint));
     }
-    for assertion in spec.assertions.iter().filter(|assertion| assertion.outcome != Outcome::Passed) {
+    for assertion in spec
+        .assertions
+        .iter()
+        .filter(|assertion| assertion.outcome != Outcome::Passed)
+    {
         self::assertion(text, assertion);
     }
 }
 
 fn assertion(text: &mut String, assertion: &Assertion) {
-    line(text, 2, &format!("{} {}", mark(assertion.outcome), assertion.assertion));
+    line(
+        text,
+        2,
+        &format!("{} {}", mark(assertion.outcome), assertion.assertion),
+    );
     let failing: Vec<&SpanResult> = assertion.results.iter().filter(|result| !result.passed).collect();
     for result in failing.iter().take(SHOWN_SPANS) {
         line(text, 3, &span_result(result));
     }
     if failing.len() > SHOWN_SPANS {
-        line(text, 3, &style::faint(format!("and {} more spans", failing.len() - SHOWN_SPANS)));
+        line(
+            text,
+            3,
+            &style::faint(format!("and {} more spans", failing.len() - SHOWN_SPANS)),
+        );
     }
 }
 
@@ -111,10 +154,18 @@ fn span_result(result: &SpanResult) -> String {
         (false, true) => format!("`{}`", result.span),
         (false, false) => format!("`{}` ({})", result.span, result.service),
     };
-    let alias = result.alias.as_ref().map(|name| format!(" (read from {name})")).unwrap_or_default();
+    let alias = result
+        .alias
+        .as_ref()
+        .map(|name| format!(" (read from {name})"))
+        .unwrap_or_default();
     match result.error.as_deref() {
         None | Some("no match") => {
-            format!("{place}: got {}{alias}, expected {}", style::bad(&result.observed), style::good(&result.expected))
+            format!(
+                "{place}: got {}{alias}, expected {}",
+                style::bad(&result.observed),
+                style::good(&result.expected)
+            )
         }
         Some(error) => format!("{place}: {}", style::bad(error)),
     }
@@ -125,13 +176,26 @@ fn output(text: &mut String, output: &Output) {
         Some(error) => style::bad(error),
         None => style::faint(&output.value),
     };
-    line(text, 1, &format!("{} {} = {value}", style::faint("→"), output.name));
+    line(
+        text,
+        1,
+        &format!("{} {} = {value}", style::faint("→"), output.name),
+    );
 }
 
 /// The last lines: how many of what, and how long.
 pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
-    let count = |outcome| reports.iter().filter(|report| report.outcome() == outcome).count();
-    let (passed, failed, unsure) = (count(Outcome::Passed), count(Outcome::Failed), count(Outcome::Inconclusive));
+    let count = |outcome| {
+        reports
+            .iter()
+            .filter(|report| report.outcome() == outcome)
+            .count()
+    };
+    let (passed, failed, unsure) = (
+        count(Outcome::Passed),
+        count(Outcome::Failed),
+        count(Outcome::Inconclusive),
+    );
     let specs = reports.iter().map(|report| match &report.ending {
         Ending::Judged(verdict) => verdict.specs.len(),
         Ending::Broken(_) => 0,
@@ -143,8 +207,13 @@ pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
     if unsure > 0 {
         parts.push(style::unsure(format!("{unsure} inconclusive")));
     }
-    let slowest = reports.iter().filter_map(|report| report.phases.after_last_span).max();
-    let slowest = slowest.map(|time| format!("; verdicts at most {} after the last span", duration(time))).unwrap_or_default();
+    let slowest = reports
+        .iter()
+        .filter_map(|report| report.phases.after_last_span)
+        .max();
+    let slowest = slowest
+        .map(|time| format!("; verdicts at most {} after the last span", duration(time)))
+        .unwrap_or_default();
     format!(
         "\n{} tests with {} specs: {} in {}{}\n",
         reports.len(),

@@ -1,0 +1,79 @@
+//! What is under way, on a line of its own at a terminal; nothing where nobody looks.
+
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+
+use super::{out, style};
+
+/// Shows finished tests as they come, and below them what is still running.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    total: usize,
+    is_live: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    done: usize,
+    running: Vec<String>,
+}
+
+impl Progress {
+    /// Nothing has begun of `total` tests.
+    pub(crate) fn start(total: usize) -> Self {
+        let is_live = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        Self {
+            total,
+            is_live,
+            state: Mutex::default(),
+        }
+    }
+
+    /// A test began.
+    pub(crate) fn began(&self, name: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.running.push(name.to_owned());
+        self.draw(&state);
+    }
+
+    /// A test ended; this is its report.
+    pub(crate) fn ended(&self, name: &str, report: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.done += 1;
+        if let Some(at) = state.running.iter().position(|running| running == name) {
+            state.running.remove(at);
+        }
+        self.clear();
+        out(report);
+        self.draw(&state);
+    }
+
+    fn draw(&self, state: &State) {
+        if !self.is_live || state.running.is_empty() {
+            return;
+        }
+        self.clear();
+        let line: String = format!(
+            "{}/{} done, running: {}",
+            state.done,
+            self.total,
+            state.running.join(", ")
+        )
+        .chars()
+        .take(100)
+        .collect();
+        let mut stderr = anstream::stderr().lock();
+        let _ = write!(stderr, "{}", style::faint(line));
+        let _ = stderr.flush();
+    }
+
+    /// Wipes the line below the reports.
+    fn clear(&self) {
+        if self.is_live {
+            let mut stderr = anstream::stderr().lock();
+            let _ = write!(stderr, "\r\x1b[2K");
+            let _ = stderr.flush();
+        }
+    }
+}
