@@ -57,11 +57,6 @@ impl Client {
         })
     }
 
-    /// The server's address.
-    pub(crate) fn base(&self) -> &str {
-        &self.base
-    }
-
     /// Stores a test and answers with its id.
     pub(crate) async fn put_test(&self, source: &str, format: Format) -> anyhow::Result<String> {
         let content_type = match format {
