@@ -3,6 +3,7 @@
 //! Texts in triggers may hold `${...}` expressions, which are resolved when the test runs.
 
 mod read;
+mod resolve;
 
 pub(super) use read::read;
 

@@ -205,7 +205,8 @@ pub(crate) fn start_logging(level: &str) {
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("{level},sqlx=warn")));
     let colours = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     // Fails only when a test has set up logging already.
-    let _ = tracing_subscriber::fmt().with_ansi(colours)
+    let _ = tracing_subscriber::fmt()
+        .with_ansi(colours)
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .try_init();
