@@ -1,5 +1,44 @@
-//! The language of selectors, expressions and assertions.
+//! The language of tests: selectors, expressions, assertions.
+//!
+//! The stages are separate and total: parsing gives a tree and diagnostics for any text, checking looks at names and
+//! types, selecting and evaluating meet only trees. `docs/language.md` is the reference, and is executed as a test.
 
+pub mod ast;
+
+mod aggregate;
+mod compare;
+mod cursor;
+mod date;
 pub mod diagnostic;
+mod eval;
+mod field;
+mod filters;
+mod functions;
+mod item;
+pub(crate) mod json;
+mod json_path;
+pub(crate) mod number;
+mod parser;
+mod print;
+mod select;
+mod surroundings;
+mod template;
+mod variables;
 
+pub use compare::{Comparison, compare_texts};
 pub use diagnostic::{Diagnostic, Severity, render};
+pub use eval::{Class, Trouble};
+pub use field::{span_type, special_attributes};
+pub use functions::Generator;
+pub use item::Item;
+pub use parser::{Parsed, parse_assertion, parse_expression, parse_selector, parse_template};
+pub use print::{quote, quote_in_selector};
+pub use select::select;
+pub use surroundings::{Surroundings, evaluate, resolve};
+pub use template::{resolve_text, variables_in_assertion, variables_in_expression, variables_used};
+pub use variables::Variables;
+
+pub(crate) use compare::{compare, in_time, no_match_unless, one_of};
+pub(crate) use eval::{Context, Memory, Subject};
+pub(crate) use field::Scene;
+pub(crate) use select::Query;

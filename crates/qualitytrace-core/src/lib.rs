@@ -6,6 +6,7 @@
 pub mod analyzer;
 pub mod definition;
 pub mod id;
+pub mod judge;
 pub mod lang;
 pub mod names;
 pub mod run;

@@ -38,3 +38,98 @@ pub fn span(name: &str) -> &str {
         name
     }
 }
+
+/// Groups of attribute names that mean the same in different versions of the OpenTelemetry semantic conventions.
+const SAME: &[&[&str]] = &[
+    &["http.status_code", "http.response.status_code"],
+    &["http.method", "http.request.method"],
+    &["http.url", "url.full"],
+    &["http.target", "url.path"],
+    &["http.scheme", "url.scheme"],
+    &["http.user_agent", "user_agent.original"],
+    &["http.request_content_length", "http.request.body.size"],
+    &["http.response_content_length", "http.response.body.size"],
+    &["http.client_ip", "client.address"],
+    &["http.flavor", "network.protocol.version", "net.protocol.version"],
+    &["http.resend_count", "http.request.resend_count"],
+    &[
+        "net.peer.name",
+        "server.address",
+        "net.host.name",
+        "http.host",
+        "http.server_name",
+    ],
+    &["net.peer.port", "server.port", "net.host.port"],
+    &["net.peer.ip", "net.sock.peer.addr", "network.peer.address"],
+    &["net.sock.peer.port", "network.peer.port"],
+    &["net.transport", "network.transport"],
+    &["net.protocol.name", "network.protocol.name"],
+    &["net.host.connection.type", "network.connection.type"],
+    &["db.system", "db.system.name"],
+    &["db.name", "db.namespace", "db.redis.database_index"],
+    &["db.statement", "db.query.text"],
+    &["db.operation", "db.operation.name"],
+    &[
+        "db.sql.table",
+        "db.collection.name",
+        "db.mongodb.collection",
+        "db.cassandra.table",
+    ],
+    &["db.cosmosdb.status_code", "db.response.status_code"],
+    &["messaging.destination", "messaging.destination.name"],
+    &["messaging.operation", "messaging.operation.type"],
+    &["messaging.message_id", "messaging.message.id"],
+    &["messaging.conversation_id", "messaging.message.conversation_id"],
+    &[
+        "messaging.consumer_id",
+        "messaging.client_id",
+        "messaging.client.id",
+    ],
+    &["messaging.temp_destination", "messaging.destination.temporary"],
+    &[
+        "messaging.message_payload_size_bytes",
+        "messaging.message.payload_size_bytes",
+        "messaging.message.body.size",
+    ],
+    &["messaging.kafka.message_key", "messaging.kafka.message.key"],
+    &[
+        "messaging.kafka.consumer_group",
+        "messaging.kafka.consumer.group",
+        "messaging.consumer.group.name",
+    ],
+    &[
+        "messaging.kafka.partition",
+        "messaging.kafka.destination.partition",
+        "messaging.destination.partition.id",
+    ],
+    &["messaging.kafka.message.offset", "messaging.kafka.offset"],
+    &["messaging.kafka.tombstone", "messaging.kafka.message.tombstone"],
+    &[
+        "messaging.rabbitmq.routing_key",
+        "messaging.rabbitmq.destination.routing_key",
+    ],
+    &["rpc.system", "rpc.system.name"],
+    &["rpc.grpc.status_code", "rpc.response.status_code"],
+    &["faas.execution", "faas.invocation_id"],
+    &["faas.id", "cloud.resource_id"],
+    &["deployment.environment", "deployment.environment.name"],
+    &["code.function", "code.function.name"],
+    &["code.filepath", "code.file.path"],
+    &["code.lineno", "code.line.number"],
+    &["code.column", "code.column.number"],
+    &["otel.library.name", "otel.scope.name"],
+    &["otel.library.version", "otel.scope.version"],
+    &["enduser.id", "user.id"],
+    &["gen_ai.system", "gen_ai.provider.name"],
+    &["gen_ai.usage.prompt_tokens", "gen_ai.usage.input_tokens"],
+    &["gen_ai.usage.completion_tokens", "gen_ai.usage.output_tokens"],
+    &["vcs.repository.ref.name", "vcs.ref.head.name"],
+    &["peer.service", "service.peer.name"],
+];
+
+/// The other names that the attribute has or had in other versions of the semantic conventions, nearest first.
+pub fn conventions(name: &str) -> Vec<&'static str> {
+    let group = SAME.iter().find(|group| group.contains(&name));
+    let names = group.into_iter().flat_map(|group| group.iter().copied());
+    names.filter(|other| *other != name).collect()
+}

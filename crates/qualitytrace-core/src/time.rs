@@ -55,3 +55,184 @@ impl Sub<Duration> for Timestamp {
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// The units of durations, from the largest to the smallest, with their nanoseconds.
+const UNITS: [(&str, i64); 6] = [
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// A duration as users write it (`25ms`, `1.5 h`, `-3s`), in nanoseconds; a whole number alone counts nanoseconds.
+///
+/// Parts of a nanosecond are dropped. What does not fit 64 bits becomes the nearest that does.
+pub fn parse_duration(text: &str) -> Option<i64> {
+    if let Ok(nanos) = text.parse() {
+        return Some(nanos);
+    }
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+    let (_, unit) = UNITS.iter().find(|(name, _)| *name == unit)?;
+    scaled(number.strip_suffix(' ').unwrap_or(number), *unit)
+}
+
+/// A duration with its unit right behind the number, without a sign: what text must look like to count as a duration.
+pub(crate) fn parse_plain_duration(text: &str) -> Option<i64> {
+    let digit_first = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
+    let unit_last = text.as_bytes().last().is_some_and(u8::is_ascii_alphabetic);
+    (digit_first && unit_last && !text.contains(' ')).then(|| parse_duration(text))?
+}
+
+fn scaled(number: &str, unit: i64) -> Option<i64> {
+    let (negative, number) = match number.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, number),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(fraction) {
+        return None;
+    }
+    // No unit has more than 13 digits, so later ones cannot matter.
+    let fraction = &fraction[..fraction.len().min(15)];
+    let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
+    let unit = i128::from(unit);
+    // Too many digits for 128 bits are too many for 64.
+    let whole = whole
+        .parse::<i128>()
+        .ok()
+        .and_then(|whole| whole.checked_mul(unit));
+    let nanos = whole.map_or(i128::MAX, |whole| {
+        whole.saturating_add(fraction.parse::<i128>().unwrap_or(0) * unit / scale)
+    });
+    let nanos = if negative { -nanos } else { nanos };
+    Some(i64::try_from(nanos).unwrap_or(if negative { i64::MIN } else { i64::MAX }))
+}
+
+/// A duration for people to read: about three digits of one unit, `25ms`, `1.2s`, `61s`, `24h`.
+pub fn format_duration(nanos: i64) -> String {
+    if nanos < 0 {
+        return match nanos.checked_neg() {
+            Some(nanos) => format!("-{}", format_duration(nanos)),
+            None => format!("-{}", format_duration(i64::MAX)),
+        };
+    }
+    if nanos < 1_000_000_000 {
+        let (unit, size) = match nanos {
+            0..1_000 => ("ns", 1_i64),
+            1_000..1_000_000 => ("us", 1_000),
+            _ => ("ms", 1_000_000),
+        };
+        return format!("{}{unit}", rounded(nanos, size));
+    }
+    let exact = |size: i64| nanos >= size && nanos % (size / 10) == 0;
+    let short = |size: i64| nanos / size < 1000;
+    let coarse = &UNITS[..3];
+    let (unit, size) = coarse
+        .iter()
+        .find(|(_, size)| exact(*size))
+        .or_else(|| coarse.iter().rev().find(|(_, size)| short(*size)))
+        .unwrap_or(&UNITS[0]);
+    let tenths = rounded(nanos, size / 10);
+    if tenths % 10 == 0 {
+        format!("{}{unit}", tenths / 10)
+    } else {
+        format!("{}.{}{unit}", tenths / 10, tenths % 10)
+    }
+}
+
+/// How often `size` goes into `nanos`, to the nearest whole number; a half goes to the even one.
+fn rounded(nanos: i64, size: i64) -> i64 {
+    let (whole, rest) = (nanos / size, nanos % size);
+    match (rest * 2).cmp(&size) {
+        std::cmp::Ordering::Less => whole,
+        std::cmp::Ordering::Equal => whole + whole % 2,
+        std::cmp::Ordering::Greater => whole + 1,
+    }
+}
+
+/// A duration with nothing lost: the largest unit that it fills, with the decimals that it needs.
+pub fn exact_duration(nanos: i64) -> String {
+    if nanos == 0 {
+        return "0ns".to_owned();
+    }
+    let size = nanos.unsigned_abs();
+    let unit = UNITS.iter().find(|(name, unit)| {
+        let unit = unit.unsigned_abs();
+        // Minutes and hours only where they need no more than one decimal.
+        size >= unit && (matches!(*name, "s" | "ms" | "us" | "ns") || size.is_multiple_of(unit / 10))
+    });
+    let (name, unit) = unit.unwrap_or(&UNITS[5]);
+    let unit = unit.unsigned_abs();
+    let sign = if nanos < 0 { "-" } else { "" };
+    let (whole, mut rest) = (size / unit, size % unit);
+    let mut text = format!("{sign}{whole}");
+    if rest > 0 {
+        text.push('.');
+        while rest > 0 {
+            rest *= 10;
+            text.push(char::from(b'0' + u8::try_from(rest / unit).unwrap_or(0)));
+            rest %= unit;
+        }
+    }
+    text + name
+}
+
+/// A measured duration at the precision at which it is compared: whole milliseconds, whole microseconds below one
+/// millisecond, nanoseconds below one microsecond.
+pub(crate) fn measured(nanos: i64) -> i64 {
+    match nanos {
+        1_000_000.. => rounded(nanos, 1_000_000) * 1_000_000,
+        1_000..1_000_000 => rounded(nanos, 1_000) * 1_000,
+        _ => nanos,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_parse_in_every_unit() {
+        for (text, nanos) in [
+            ("1ns", Some(1)),
+            ("1.5ms", Some(1_500_000)),
+            ("4.35ms", Some(4_350_000)),
+            ("2 m", Some(120_000_000_000)),
+            ("-5ms", Some(-5_000_000)),
+            ("0.0000001ms", Some(0)),
+            ("5", Some(5)),
+            ("99999999999999999999h", Some(i64::MAX)),
+            ("5MS", None),
+            ("abc", None),
+            ("1.ms", None),
+            ("1h30m", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_duration(text), nanos, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_print_short_and_exact() {
+        for (nanos, short, exact) in [
+            (0, "0ns", "0ns"),
+            (-5, "-5ns", "-5ns"),
+            (1_500, "2us", "1.5us"),
+            (25_187_564, "25ms", "25.187564ms"),
+            (1_234_567_890, "1.2s", "1.23456789s"),
+            (61_000_000_000, "61s", "61s"),
+            (61_234_000_000, "61.2s", "61.234s"),
+            (90_000_000_000, "1.5m", "1.5m"),
+            (3_660_000_000_000, "61m", "61m"),
+            (86_400_000_000_000, "24h", "24h"),
+            (i64::MAX, "2562047.8h", "9223372036.854775807s"),
+        ] {
+            assert_eq!(format_duration(nanos), short);
+            assert_eq!(exact_duration(nanos), exact);
+            assert_eq!(parse_duration(exact), Some(nanos));
+        }
+    }
+}

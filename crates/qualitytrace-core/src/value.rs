@@ -1,6 +1,12 @@
 //! The one runtime value: what attributes hold and what expressions compute.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
+
+use crate::lang::json::{self, Json};
+use crate::lang::number::{is_number, print_f64};
+use crate::time::{exact_duration, parse_plain_duration};
 
 /// A typed value. Attributes keep the type in which they arrived.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -47,5 +53,136 @@ impl From<i64> for Value {
 impl From<bool> for Value {
     fn from(truth: bool) -> Self {
         Self::Bool(truth)
+    }
+}
+
+impl Value {
+    /// The value as text: what files written for Tracetest compare with.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::String(text) => Cow::Borrowed(text),
+            other => {
+                let mut text = String::new();
+                // Writing to a string cannot fail.
+                let _ = other.write(&mut text);
+                Cow::Owned(text)
+            }
+        }
+    }
+
+    /// Writes the value as text.
+    pub fn write(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        match self {
+            Self::Null => Ok(()),
+            Self::Bool(truth) => write!(out, "{truth}"),
+            Self::Int(number) => write!(out, "{number}"),
+            Self::Float(number) => out.write_str(&print_f64(*number)),
+            Self::String(text) => out.write_str(text),
+            Self::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}")),
+            Self::Duration(nanos) => out.write_str(&exact_duration(*nanos)),
+            Self::List(items) => {
+                out.write_char('[')?;
+                for (at, item) in items.iter().enumerate() {
+                    if at > 0 {
+                        out.write_str(", ")?;
+                    }
+                    match item.type_name() {
+                        "string" if !matches!(item, Self::Bool(_)) => {
+                            out.write_char('"')?;
+                            item.write(out)?;
+                            out.write_char('"')?;
+                        }
+                        _ => item.write(out)?,
+                    }
+                }
+                out.write_char(']')
+            }
+            Self::Object(_) => out.write_str(&self.to_json().to_text()),
+        }
+    }
+
+    /// The name of the value's type, in Tracetest's words; text has the type that it looks like.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "nil",
+            Self::Int(_) | Self::Float(_) => "number",
+            Self::Duration(_) => "duration",
+            Self::List(_) => "array",
+            Self::Object(_) => "json",
+            Self::Bool(_) | Self::Bytes(_) => "string",
+            Self::String(text) => infer(text).type_name(),
+        }
+    }
+
+    pub(crate) fn to_json(&self) -> Json {
+        match self {
+            Self::Null => Json::Null,
+            Self::Bool(truth) => Json::Bool(*truth),
+            Self::Int(number) => Json::Number(number.to_string()),
+            Self::Float(number) if number.is_finite() => Json::Number(print_f64(*number)),
+            Self::String(_) | Self::Bytes(_) | Self::Duration(_) | Self::Float(_) => {
+                Json::String(self.text().into_owned())
+            }
+            Self::List(items) => Json::Array(items.iter().map(Self::to_json).collect()),
+            Self::Object(members) => Json::Object(
+                members
+                    .iter()
+                    .map(|(name, value)| (name.to_string(), value.to_json()))
+                    .collect(),
+            ),
+        }
+    }
+}
+
+/// What a text looks like.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Inferred {
+    /// A number, as written.
+    Number,
+    /// A duration in nanoseconds.
+    Duration(i64),
+    /// A JSON object, or a list of nothing but objects.
+    Json(Json),
+    /// Any other JSON list.
+    Array(Vec<Json>),
+    /// Nothing but text.
+    Text,
+}
+
+impl Inferred {
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Number => "number",
+            Self::Duration(_) => "duration",
+            Self::Json(_) => "json",
+            Self::Array(_) => "array",
+            Self::Text => "string",
+        }
+    }
+}
+
+/// The type that a text looks like.
+pub(crate) fn infer(text: &str) -> Inferred {
+    let Some(first) = text.bytes().find(|b| !b.is_ascii_whitespace()) else {
+        return Inferred::Text;
+    };
+    match first {
+        b'0'..=b'9' | b'-' => {
+            // Only what JSON accepts as a number, and digits with leading zeros: `1.`, `+5` and `.5` are text.
+            let looks = text.ends_with(|c: char| c.is_ascii_digit()) && !text.starts_with("-.");
+            if looks && is_number(text) {
+                Inferred::Number
+            } else {
+                parse_plain_duration(text).map_or(Inferred::Text, Inferred::Duration)
+            }
+        }
+        b'{' | b'[' => match json::parse(text) {
+            Ok(Json::Array(items)) if !items.iter().all(|item| matches!(item, Json::Object(_))) => {
+                Inferred::Array(items)
+            }
+            Ok(value) => Inferred::Json(value),
+            Err(_) => Inferred::Text,
+        },
+        _ => Inferred::Text,
     }
 }

@@ -1,0 +1,152 @@
+//! Whether a test passed: its specs and outputs against a trace.
+//!
+//! A test is compiled once and may be judged many times while its trace grows. A failed assertion is data, never an
+//! error; every spec and every output gets a result of its own, whatever is wrong with it.
+
+mod claim;
+mod compiled;
+mod last;
+mod outcome;
+mod output;
+
+pub use compiled::{Compiled, CompiledAssertion, CompiledOutput, CompiledSpec};
+pub use outcome::{Alias, AssertionResult, Failure, Outcome, OutputResult, SpanResult, SpecResult, Verdict};
+
+use std::cell::RefCell;
+
+use crate::lang::ast::Assertion;
+use crate::lang::{Context, Generator, Memory, Parsed, Scene, Surroundings, Variables};
+use crate::trace::Trace;
+
+/// What the judge is told beside the test and the trace.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whether attributes are also found under the names of other semantic conventions.
+    pub aliases: bool,
+    /// Why the trace may still grow; `None` when it is complete.
+    pub incomplete: Option<String>,
+    /// Makes up the values that assertions ask for.
+    pub generator: Generator,
+}
+
+impl Options {
+    /// A complete trace, aliases on.
+    pub fn new(generator: Generator) -> Self {
+        Self {
+            aliases: true,
+            incomplete: None,
+            generator,
+        }
+    }
+}
+
+/// What comes of one assertion on one span, or on none.
+pub fn assert_once(assertion: &Parsed<Assertion>, surroundings: &Surroundings<'_>) -> SpanResult {
+    surroundings.enter(|context, subject| claim::once(assertion, context, subject))
+}
+
+/// How an assertion stands while spans still arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Which spec.
+    pub spec: usize,
+    /// Which of its assertions.
+    pub assertion: usize,
+    /// Whether it would pass if no more spans came.
+    pub passes: bool,
+    /// Whether no later span can change that.
+    pub is_final: bool,
+    /// Whether it waits for spans: it fails, and more spans could make it pass.
+    pub wants_more: bool,
+}
+
+impl Compiled {
+    /// Judges the trace.
+    pub fn judge(&self, trace: &Trace, variables: &Variables, options: &Options) -> Verdict {
+        let scene = Scene::new(trace);
+        let generator = RefCell::new(options.generator.clone());
+        let (outputs, variables) = output::run(self, &scene, variables, &generator, options.aliases);
+        let specs = self
+            .specs
+            .iter()
+            .enumerate()
+            .map(|(at, spec)| self.judge_spec(at, spec, &scene, &variables, &generator, options))
+            .collect();
+        Verdict::new(specs, outputs)
+    }
+
+    /// How each assertion stands, for whoever decides whether to wait for more spans.
+    pub fn standing(&self, trace: &Trace, variables: &Variables, options: &Options) -> Vec<Standing> {
+        let verdict = self.judge(trace, variables, options);
+        let mut standings = Vec::new();
+        for (spec, result) in verdict.specs.iter().enumerate() {
+            for (assertion, result) in result.assertions.iter().enumerate() {
+                standings.push(Standing {
+                    spec,
+                    assertion,
+                    passes: result.passes_now,
+                    is_final: result.is_final,
+                    wants_more: result.wants_more,
+                });
+            }
+        }
+        standings
+    }
+
+    /// The assertions that later spans can still decide otherwise.
+    pub fn undecided(&self, trace: &Trace, variables: &Variables, options: &Options) -> Vec<Standing> {
+        let mut standings = self.standing(trace, variables, options);
+        standings.retain(|standing| !standing.is_final);
+        standings
+    }
+
+    fn judge_spec(
+        &self,
+        at: usize,
+        spec: &CompiledSpec,
+        scene: &Scene<'_>,
+        variables: &Variables,
+        generator: &RefCell<Generator>,
+        options: &Options,
+    ) -> SpecResult {
+        let duplicate_of = self.specs[..at]
+            .iter()
+            .position(|other| other.spec.selector == spec.spec.selector);
+        let mut result = SpecResult {
+            name: spec.spec.name.clone(),
+            selector: spec.spec.selector.value.clone(),
+            duplicate_of,
+            selected: Vec::new(),
+            assertions: Vec::new(),
+            diagnostics: spec.selector.diagnostics.clone(),
+        };
+        if let Some(error) = spec.selector.error() {
+            result.assertions = spec
+                .assertions
+                .iter()
+                .map(|assertion| AssertionResult::invalid_selector(assertion, &error.message))
+                .collect();
+            return result;
+        }
+        let query = spec.query(options.aliases);
+        let selection = query.run(scene);
+        result.selected = selection
+            .iter()
+            .map(|at| (*at, scene.trace.span(*at).id))
+            .collect();
+        for assertion in &spec.assertions {
+            let context = Context {
+                scene: Some(scene),
+                selection: Some(&selection),
+                variables,
+                generator,
+                aliases: options.aliases,
+                memory: Memory::default(),
+            };
+            let mut judged = claim::judge(assertion, &context, &selection);
+            last::settle(&mut judged, assertion, query.grows_only, selection.len(), options);
+            result.assertions.push(judged);
+        }
+        result
+    }
+}

@@ -1,0 +1,365 @@
+//! One assertion on the spans of a selection.
+
+use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, SpanResult};
+use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Over, Part, Quantifier, Relation, Selector};
+use crate::lang::{
+    Class, Comparison, Context, Item, Parsed, Query, Subject, Trouble, compare, in_time, no_match_unless,
+    one_of,
+};
+use crate::names;
+use crate::time::{self, exact_duration};
+use crate::trace::Span;
+
+pub(super) fn judge(
+    assertion: &CompiledAssertion,
+    context: &Context<'_, '_>,
+    selection: &[usize],
+) -> AssertionResult {
+    let text = &assertion.text;
+    let tree = &assertion.parsed.tree;
+    if let Some(error) = assertion.parsed.error() {
+        let trouble = Trouble::syntax(&text.value, &error.message);
+        let failed = SpanResult::failed(Failure::InvalidAssertion, trouble.text, Some(trouble.class));
+        let results = if selection.is_empty() {
+            vec![failed]
+        } else {
+            selection
+                .iter()
+                .map(|at| on_span(failed.clone(), context, *at))
+                .collect()
+        };
+        return AssertionResult {
+            diagnostics: assertion.parsed.diagnostics.clone(),
+            ..AssertionResult::hopeless(text, Failure::InvalidAssertion, results)
+        };
+    }
+    let once = is_one_value(&tree.claim);
+    let others = Others::new(&tree.claim, context);
+    let results: Vec<SpanResult> = if once || (selection.is_empty() && claim_is_about_count(&tree.claim)) {
+        vec![evaluate(&tree.claim, context, Subject::NoSpan, &others)]
+    } else if selection.is_empty() {
+        let error =
+            "resolution error: no span matches the selector, so there is nothing to assert on".to_owned();
+        vec![SpanResult::failed(
+            Failure::NoSpan,
+            error,
+            Some(Class::Resolution),
+        )]
+    } else {
+        selection
+            .iter()
+            .map(|at| {
+                on_span(
+                    evaluate(&tree.claim, context, Subject::Span(*at), &others),
+                    context,
+                    *at,
+                )
+            })
+            .collect()
+    };
+    let quantifier = if once { Quantifier::All } else { tree.quantifier };
+    let passes = holds(quantifier, &results);
+    let outcome = if passes {
+        Outcome::Passed
+    } else {
+        let failure = results.iter().find_map(|result| result.failure);
+        Outcome::Failed(failure.unwrap_or(Failure::NoMatch))
+    };
+    let aliases = context.memory.used_aliases.take();
+    AssertionResult {
+        assertion: text.value.clone(),
+        outcome,
+        passes_now: passes,
+        is_final: false,
+        wants_more: false,
+        results,
+        aliases: aliases
+            .into_iter()
+            .map(|(asked, found)| Alias {
+                asked,
+                found: found.to_owned(),
+            })
+            .collect(),
+        diagnostics: assertion.parsed.diagnostics.clone(),
+    }
+}
+
+/// The claim on this subject alone.
+pub(super) fn once(assertion: &Parsed<Assertion>, context: &Context<'_, '_>, subject: Subject) -> SpanResult {
+    match assertion.error() {
+        Some(error) => SpanResult::failed(
+            Failure::InvalidAssertion,
+            format!("invalid syntax: {}", error.message),
+            Some(Class::Syntax),
+        ),
+        None => {
+            let claim = &assertion.tree.claim;
+            evaluate(claim, context, subject, &Others::new(claim, context))
+        }
+    }
+}
+
+fn on_span(mut result: SpanResult, context: &Context<'_, '_>, at: usize) -> SpanResult {
+    result.position = Some(at);
+    result.span = context.scene.and_then(|scene| scene.trace.span(at).id);
+    result
+}
+
+/// Whether enough of the results passed.
+fn holds(quantifier: Quantifier, results: &[SpanResult]) -> bool {
+    let passed = results.iter().filter(|result| result.passed).count() as u64;
+    // Nothing is proven by no span at all.
+    if results
+        .iter()
+        .any(|result| result.failure == Some(Failure::NoSpan))
+    {
+        return false;
+    }
+    match quantifier {
+        Quantifier::All => results.iter().all(|result| result.passed),
+        Quantifier::Any => passed > 0,
+        // A claim that cannot be evaluated is not shown to be false.
+        Quantifier::None => passed == 0 && !results.iter().any(is_broken),
+        Quantifier::Exactly(n) => passed == n,
+        Quantifier::AtLeast(n) => passed >= n,
+        Quantifier::AtMost(n) => passed <= n && !results.iter().any(is_broken),
+    }
+}
+
+fn is_broken(result: &SpanResult) -> bool {
+    result.failure == Some(Failure::NotEvaluated) && result.trouble != Some(Class::Resolution)
+}
+
+fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: &Others<'_>) -> SpanResult {
+    let outcome = match claim {
+        Claim::Compare {
+            left,
+            comparator,
+            right,
+        } => sides(left, right, context, subject).map(|(left, right)| {
+            let comparison = compare(&left, *comparator, &right);
+            (left, Some(right), comparison)
+        }),
+        Claim::OneOf { left, negated, right } => sides(left, right, context, subject).map(|(left, right)| {
+            let comparison = no_match_unless(one_of(&left, &right) != *negated);
+            (left, Some(right), comparison)
+        }),
+        Claim::Exists { left, negated } => match context.evaluate(left, subject) {
+            Ok(item) => Ok((item, None, no_match_unless(!negated))),
+            Err(trouble) if trouble.class == Class::Resolution => {
+                Ok((Item::plain(""), None, no_match_unless(*negated)))
+            }
+            Err(trouble) => Err(trouble),
+        },
+        Claim::Time { relation, .. } => others.compare(relation, context, subject),
+        Claim::Hole => Err(Trouble::evaluation("the assertion is not valid")),
+    };
+    match outcome {
+        Ok((left, right, comparison)) => compared(left, right, comparison),
+        Err(trouble) => SpanResult::failed(Failure::NotEvaluated, trouble.text, Some(trouble.class)),
+    }
+}
+
+fn sides(
+    left: &Expr,
+    right: &Expr,
+    context: &Context<'_, '_>,
+    subject: Subject,
+) -> Result<(Item, Item), Trouble> {
+    Ok((
+        context.evaluate(left, subject)?,
+        context.evaluate(right, subject)?,
+    ))
+}
+
+fn compared(left: Item, right: Option<Item>, comparison: Comparison) -> SpanResult {
+    let durations = right.as_ref().and_then(|right| in_time(&left, right));
+    let (observed_text, expected_text) = match durations {
+        Some((left, right)) => (exact_duration(left), exact_duration(right)),
+        None => (
+            left.text().into_owned(),
+            right
+                .as_ref()
+                .map(|right| right.text().into_owned())
+                .unwrap_or_default(),
+        ),
+    };
+    let (passed, error, failure) = match comparison {
+        Comparison::Match => (true, None, None),
+        Comparison::NoMatch(text) => (false, Some(text), Some(Failure::NoMatch)),
+        Comparison::Impossible(text) => (false, Some(text), Some(Failure::NotEvaluated)),
+    };
+    SpanResult {
+        position: None,
+        span: None,
+        passed,
+        observed: Some(left.value),
+        observed_text,
+        expected: right.map(|right| right.value),
+        expected_text,
+        error,
+        failure,
+        trouble: None,
+    }
+}
+
+/// The spans that a claim about time refers to, found once for all.
+struct Others<'c> {
+    selector: Option<&'c Selector>,
+    positions: Vec<usize>,
+}
+
+impl<'c> Others<'c> {
+    fn new(claim: &'c Claim, context: &Context<'_, '_>) -> Self {
+        match (claim, context.scene) {
+            (Claim::Time { selector, .. }, Some(scene)) => Self {
+                selector: Some(selector),
+                positions: Query::new(selector, context.aliases).run(scene),
+            },
+            _ => Self {
+                selector: None,
+                positions: Vec::new(),
+            },
+        }
+    }
+
+    fn compare(
+        &self,
+        relation: &Relation,
+        context: &Context<'_, '_>,
+        subject: Subject,
+    ) -> Result<(Item, Option<Item>, Comparison), Trouble> {
+        let (Some(scene), Subject::Span(at), Some(selector)) = (context.scene, subject, self.selector) else {
+            return Err(Trouble::evaluation("there is no span to compare in time"));
+        };
+        let spans: Vec<&Span> = self
+            .positions
+            .iter()
+            .filter(|other| **other != at)
+            .map(|other| scene.trace.span(*other))
+            .collect();
+        if spans.is_empty() {
+            return Err(Trouble {
+                class: Class::Resolution,
+                text: format!("resolution error: no other span matches `{selector}`"),
+            });
+        }
+        let own = scene.trace.span(at);
+        let (start, end) = (own.start, own.end.unwrap_or(own.start));
+        let begins = spans.iter().map(|span| span.start);
+        let ends = spans.iter().map(|span| span.end.unwrap_or(span.start));
+        let gap = |span: &Span| {
+            let before = span.start.since(end);
+            before.max(start.since(span.end.unwrap_or(span.start)))
+        };
+        let nanos = |duration: std::time::Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+        let (observed, truth) = match relation {
+            Relation::Before => {
+                let first = begins.min().unwrap_or_default();
+                let distance = nanos(first.since(end)) - nanos(end.since(first));
+                (distance, end <= first)
+            }
+            Relation::After => {
+                let last = ends.max().unwrap_or_default();
+                let distance = nanos(start.since(last)) - nanos(last.since(start));
+                (distance, start >= last)
+            }
+            Relation::Overlaps => {
+                let nearest = spans
+                    .iter()
+                    .map(|span| nanos(gap(span)))
+                    .min()
+                    .unwrap_or_default();
+                let shares = spans
+                    .iter()
+                    .any(|span| span.start <= end && start <= span.end.unwrap_or(span.start));
+                (nearest, shares)
+            }
+            Relation::Within(limit) => {
+                let nearest = spans
+                    .iter()
+                    .map(|span| nanos(gap(span)))
+                    .min()
+                    .unwrap_or_default();
+                (
+                    nearest,
+                    time::parse_duration(limit).is_some_and(|limit| nearest <= limit),
+                )
+            }
+        };
+        let observed = Item::plain(crate::value::Value::Duration(observed));
+        let expected = match relation {
+            Relation::Within(limit) => Some(Item::plain(limit.as_str())),
+            Relation::Before | Relation::After | Relation::Overlaps => None,
+        };
+        Ok((observed, expected, no_match_unless(truth)))
+    }
+}
+
+/// Whether the claim makes sense without a span because it is about how many there are.
+fn claim_is_about_count(claim: &Claim) -> bool {
+    match claim {
+        Claim::Compare { left, right, .. } | Claim::OneOf { left, right, .. } => {
+            is_about_count(left) || is_about_count(right)
+        }
+        Claim::Exists { left, .. } => is_about_count(left),
+        Claim::Time { .. } | Claim::Hole => false,
+    }
+}
+
+/// Whether the value is about how many spans there are.
+pub(super) fn is_about_count(expr: &Expr) -> bool {
+    any_node(expr, &|node| match &node.kind {
+        ExprKind::Attribute(name) => names::attribute(name) == "tracetest.selected_spans.count",
+        ExprKind::Aggregate { .. } => true,
+        _ => false,
+    })
+}
+
+/// Whether the claim is about the whole selection at once: it has aggregates, and nothing that differs from span to
+/// span.
+fn is_one_value(claim: &Claim) -> bool {
+    let (left, right) = match claim {
+        Claim::Compare { left, right, .. } | Claim::OneOf { left, right, .. } => (left, Some(right)),
+        Claim::Exists { left, .. } => (left, None),
+        Claim::Time { .. } | Claim::Hole => return false,
+    };
+    let sides = || std::iter::once(left).chain(right);
+    let has_aggregate =
+        sides().any(|side| any_node(side, &|node| matches!(node.kind, ExprKind::Aggregate { .. })));
+    let has_attribute = sides().any(|side| {
+        any_node(side, &|node| match &node.kind {
+            ExprKind::Attribute(name) => names::attribute(name) != "tracetest.selected_spans.count",
+            _ => false,
+        })
+    });
+    has_aggregate && !has_attribute
+}
+
+/// Whether some node satisfies the test; what stands inside an aggregate belongs to the aggregate.
+fn any_node(expr: &Expr, test: &impl Fn(&Expr) -> bool) -> bool {
+    test(expr)
+        || match &expr.kind {
+            ExprKind::Text(parts) => parts.iter().any(|part| match part {
+                Part::Interpolation(inner) => any_node(inner, test),
+                Part::Literal(_) => false,
+            }),
+            ExprKind::Array(items) | ExprKind::Call { arguments: items, .. } => {
+                items.iter().any(|item| any_node(item, test))
+            }
+            ExprKind::Binary { left, right, .. } => any_node(left, test) || any_node(right, test),
+            ExprKind::Filter { input, arguments, .. } => {
+                any_node(input, test) || arguments.iter().any(|argument| any_node(argument, test))
+            }
+            ExprKind::Aggregate {
+                over: Over::Own(_), ..
+            }
+            | ExprKind::Aggregate { .. }
+            | ExprKind::Number(_)
+            | ExprKind::Duration(_)
+            | ExprKind::Bool(_)
+            | ExprKind::Attribute(_)
+            | ExprKind::Variable(_)
+            | ExprKind::Hole => false,
+        }
+}

@@ -1,0 +1,106 @@
+//! A test made ready: parsed once, asked many times.
+
+use std::sync::OnceLock;
+
+use crate::definition::{Output, Spec, Text};
+use crate::lang::ast::{Assertion, Expr, Selector};
+use crate::lang::{Parsed, Query, parse_assertion, parse_expression, parse_selector};
+
+/// The specs and outputs of a test, parsed.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The specs, in order.
+    pub specs: Vec<CompiledSpec>,
+    /// The outputs, in order.
+    pub outputs: Vec<CompiledOutput>,
+}
+
+/// A spec, parsed.
+#[derive(Debug)]
+pub struct CompiledSpec {
+    /// The spec as written.
+    pub spec: Spec,
+    /// Its selector.
+    pub selector: Parsed<Selector>,
+    /// Its assertions, in order.
+    pub assertions: Vec<CompiledAssertion>,
+    queries: Queries,
+}
+
+/// An assertion, parsed.
+#[derive(Debug)]
+pub struct CompiledAssertion {
+    /// The assertion as written.
+    pub text: Text,
+    /// Its tree.
+    pub parsed: Parsed<Assertion>,
+}
+
+/// An output, parsed.
+#[derive(Debug)]
+pub struct CompiledOutput {
+    /// The output as written.
+    pub output: Output,
+    /// Its selector.
+    pub selector: Parsed<Selector>,
+    /// Its value.
+    pub value: Parsed<Expr>,
+    queries: Queries,
+}
+
+/// The selector made ready, with and without aliases.
+#[derive(Debug, Default)]
+struct Queries([OnceLock<Query>; 2]);
+
+impl Queries {
+    fn get(&self, selector: &Selector, aliases: bool) -> &Query {
+        self.0[usize::from(aliases)].get_or_init(|| Query::new(selector, aliases))
+    }
+}
+
+impl Compiled {
+    /// Parses everything; what is wrong stands in the diagnostics of each part.
+    pub fn new(specs: &[Spec], outputs: &[Output]) -> Self {
+        Self {
+            specs: specs.iter().map(CompiledSpec::new).collect(),
+            outputs: outputs.iter().map(CompiledOutput::new).collect(),
+        }
+    }
+}
+
+impl CompiledSpec {
+    fn new(spec: &Spec) -> Self {
+        Self {
+            spec: spec.clone(),
+            selector: parse_selector(&spec.selector.value),
+            assertions: spec
+                .assertions
+                .iter()
+                .map(|text| CompiledAssertion {
+                    text: text.clone(),
+                    parsed: parse_assertion(&text.value),
+                })
+                .collect(),
+            queries: Queries::default(),
+        }
+    }
+
+    pub(crate) fn query(&self, aliases: bool) -> &Query {
+        self.queries.get(&self.selector.tree, aliases)
+    }
+}
+
+impl CompiledOutput {
+    fn new(output: &Output) -> Self {
+        Self {
+            output: output.clone(),
+            selector: parse_selector(&output.selector.value),
+            value: parse_expression(&output.value.value),
+            queries: Queries::default(),
+        }
+    }
+
+    pub(crate) fn query(&self, aliases: bool) -> &Query {
+        self.queries.get(&self.selector.tree, aliases)
+    }
+}

@@ -1,0 +1,126 @@
+//! What cannot change any more while spans still arrive.
+
+use super::{AssertionResult, CompiledAssertion, Failure, Options, Outcome};
+use crate::lang::ast::{Claim, Comparator, Expr, ExprKind, Over, Quantifier};
+use crate::names;
+
+/// Works out whether the result is final, and leaves it open if it is not and the trace may still grow.
+pub(super) fn settle(
+    result: &mut AssertionResult,
+    assertion: &CompiledAssertion,
+    grows_only: bool,
+    selected: usize,
+    options: &Options,
+) {
+    if !result.is_final {
+        let (is_final, wants_more) = outlook(result, assertion, grows_only, selected);
+        result.is_final = is_final;
+        result.wants_more = wants_more && !result.passes_now && !is_final;
+    }
+    if let Some(reason) = &options.incomplete
+        && !result.is_final
+    {
+        result.outcome = Outcome::Undecided {
+            reason: reason.clone(),
+        };
+    }
+}
+
+/// Whether the result is final, and whether more spans could make it pass.
+fn outlook(
+    result: &AssertionResult,
+    assertion: &CompiledAssertion,
+    grows_only: bool,
+    selected: usize,
+) -> (bool, bool) {
+    let tree = &assertion.parsed.tree;
+    if !grows_only || looks_elsewhere(&tree.claim) {
+        return (false, true);
+    }
+    if let Some((comparator, bound)) = count_bound(&tree.claim) {
+        return count_outlook(comparator, i64::try_from(selected).unwrap_or(i64::MAX), bound);
+    }
+    let passed = result.results.iter().filter(|result| result.passed).count() as u64;
+    let failed_span = result
+        .results
+        .iter()
+        .any(|result| !result.passed && result.failure != Some(Failure::NoSpan));
+    match tree.quantifier {
+        Quantifier::All => (failed_span && selected > 0, selected == 0),
+        Quantifier::Any => (passed > 0, true),
+        Quantifier::None => (passed > 0, selected == 0),
+        Quantifier::Exactly(n) => (passed > n, passed < n),
+        Quantifier::AtLeast(n) => (passed >= n, true),
+        Quantifier::AtMost(n) => (passed > n, selected == 0),
+    }
+}
+
+/// A count can only grow.
+fn count_outlook(comparator: Comparator, count: i64, bound: i64) -> (bool, bool) {
+    match comparator {
+        Comparator::Equal => (count > bound, count < bound),
+        Comparator::NotEqual => (count > bound, count <= bound),
+        Comparator::Less => (count >= bound, false),
+        Comparator::LessOrEqual => (count > bound, false),
+        Comparator::Greater => (count > bound, true),
+        Comparator::GreaterOrEqual => (count >= bound, true),
+        _ => (false, true),
+    }
+}
+
+/// The comparator and the number, if the claim compares the size of the selection with a number.
+fn count_bound(claim: &Claim) -> Option<(Comparator, i64)> {
+    let Claim::Compare {
+        left,
+        comparator,
+        right,
+    } = claim
+    else {
+        return None;
+    };
+    let number = |expr: &Expr| match &expr.kind {
+        ExprKind::Number(text) => text.parse().ok(),
+        _ => None,
+    };
+    if is_count(left) {
+        return Some((*comparator, number(right)?));
+    }
+    if is_count(right) {
+        let mirrored = match comparator {
+            Comparator::Less => Comparator::Greater,
+            Comparator::LessOrEqual => Comparator::GreaterOrEqual,
+            Comparator::Greater => Comparator::Less,
+            Comparator::GreaterOrEqual => Comparator::LessOrEqual,
+            other => *other,
+        };
+        return Some((mirrored, number(left)?));
+    }
+    None
+}
+
+fn is_count(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Attribute(name) => names::attribute(name) == "tracetest.selected_spans.count",
+        ExprKind::Aggregate {
+            function: crate::lang::ast::Aggregate::Count,
+            over: Over::Own(None),
+        } => true,
+        _ => false,
+    }
+}
+
+/// Whether the claim depends on more than the span itself, so that a new span may change what holds for an old one.
+fn looks_elsewhere(claim: &Claim) -> bool {
+    match claim {
+        Claim::Time { .. } => true,
+        Claim::Compare { left, right, .. } | Claim::OneOf { left, right, .. } => {
+            (depends_on_selection(left) || depends_on_selection(right)) && count_bound(claim).is_none()
+        }
+        Claim::Exists { left, .. } => depends_on_selection(left),
+        Claim::Hole => false,
+    }
+}
+
+fn depends_on_selection(expr: &Expr) -> bool {
+    super::claim::is_about_count(expr)
+}

@@ -1,0 +1,230 @@
+//! What came of judging.
+
+use crate::definition::Text;
+use crate::id::SpanId;
+use crate::lang::{Class, Diagnostic};
+use crate::value::Value;
+
+use super::CompiledAssertion;
+
+/// What came of a whole test.
+#[derive(Debug, Clone)]
+pub struct Verdict {
+    /// Passed if every spec passed; failed if one failed; otherwise undecided.
+    pub outcome: Outcome,
+    /// One result for each spec, in order.
+    pub specs: Vec<SpecResult>,
+    /// One result for each name of an output, in order.
+    pub outputs: Vec<OutputResult>,
+}
+
+/// Passed, failed, or not to be said yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds.
+    Passed,
+    /// It does not.
+    Failed(Failure),
+    /// It cannot be said yet.
+    Undecided {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Why something failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// The values are not as expected.
+    NoMatch,
+    /// The selector matched nothing.
+    NoSpan,
+    /// The selector cannot be understood.
+    InvalidSelector,
+    /// The assertion cannot be understood.
+    InvalidAssertion,
+    /// A value could not be found or worked out, or cannot be compared.
+    NotEvaluated,
+}
+
+/// What came of a spec.
+#[derive(Debug, Clone)]
+pub struct SpecResult {
+    /// The spec's title.
+    pub name: Option<String>,
+    /// The selector's text.
+    pub selector: String,
+    /// An earlier spec with the same selector.
+    pub duplicate_of: Option<usize>,
+    /// The selected spans: position in the trace and id.
+    pub selected: Vec<(usize, Option<SpanId>)>,
+    /// One result for each assertion, in order.
+    pub assertions: Vec<AssertionResult>,
+    /// What is wrong with the selector.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// What came of an assertion.
+#[derive(Debug, Clone)]
+pub struct AssertionResult {
+    /// The assertion's text.
+    pub assertion: String,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Whether it would pass if no more spans came.
+    pub passes_now: bool,
+    /// Whether no later span can change it.
+    pub is_final: bool,
+    /// Whether it fails now, and more spans could make it pass.
+    pub wants_more: bool,
+    /// One result for each selected span, or a single one that belongs to no span.
+    pub results: Vec<SpanResult>,
+    /// Attributes that were found under the name of another convention.
+    pub aliases: Vec<Alias>,
+    /// What is wrong with the assertion's text.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// An attribute that was found under another name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alias {
+    /// The name that was asked for.
+    pub asked: String,
+    /// The name under which it was found.
+    pub found: String,
+}
+
+/// What came of an assertion on one span.
+#[derive(Debug, Clone)]
+pub struct SpanResult {
+    /// The span's position in the trace; `None` when the result belongs to no span.
+    pub position: Option<usize>,
+    /// The span's id.
+    pub span: Option<SpanId>,
+    /// Whether the claim holds for it.
+    pub passed: bool,
+    /// The value of the left side.
+    pub observed: Option<Value>,
+    /// The value of the left side as text; empty when there is none.
+    pub observed_text: String,
+    /// The value of the right side.
+    pub expected: Option<Value>,
+    /// The value of the right side as text; empty when there is none.
+    pub expected_text: String,
+    /// Why it failed, in the form that Tracetest's clients recognise.
+    pub error: Option<String>,
+    /// Which kind of failure that is.
+    pub failure: Option<Failure>,
+    /// Which kind of trouble the evaluation met.
+    pub trouble: Option<Class>,
+}
+
+/// What came of an output.
+#[derive(Debug, Clone)]
+pub struct OutputResult {
+    /// The variable's name.
+    pub name: String,
+    /// Its value as text; empty when it is unresolved.
+    pub value: String,
+    /// The span that it was read from.
+    pub span: Option<SpanId>,
+    /// Whether there is a value.
+    pub resolved: bool,
+    /// Why there is none.
+    pub error: Option<String>,
+    /// The value of an earlier output with the same name, which this one replaces.
+    pub replaces: Option<String>,
+}
+
+impl Verdict {
+    pub(super) fn new(specs: Vec<SpecResult>, outputs: Vec<OutputResult>) -> Self {
+        let outcome = combined(specs.iter().map(SpecResult::outcome));
+        Self {
+            outcome,
+            specs,
+            outputs,
+        }
+    }
+
+    /// Whether the test passed.
+    pub fn passed(&self) -> bool {
+        self.outcome == Outcome::Passed
+    }
+}
+
+impl SpecResult {
+    /// Passed if every assertion passed; failed if one failed; otherwise undecided. An invalid selector fails.
+    pub fn outcome(&self) -> Outcome {
+        if self.diagnostics.iter().any(Diagnostic::is_error) {
+            return Outcome::Failed(Failure::InvalidSelector);
+        }
+        combined(self.assertions.iter().map(|assertion| assertion.outcome.clone()))
+    }
+}
+
+/// One failure fails all; without failures one open question leaves all open.
+fn combined(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
+    let mut combined = Outcome::Passed;
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Failed(_) => return outcome,
+            Outcome::Undecided { .. } if combined == Outcome::Passed => combined = outcome,
+            Outcome::Undecided { .. } | Outcome::Passed => {}
+        }
+    }
+    combined
+}
+
+impl AssertionResult {
+    /// A failure that needs no trace.
+    pub(super) fn hopeless(text: &Text, failure: Failure, results: Vec<SpanResult>) -> Self {
+        Self {
+            assertion: text.value.clone(),
+            outcome: Outcome::Failed(failure),
+            passes_now: false,
+            is_final: true,
+            wants_more: false,
+            results,
+            aliases: Vec::new(),
+            diagnostics: Vec::new(),
+        }
+    }
+
+    pub(super) fn invalid_selector(assertion: &CompiledAssertion, message: &str) -> Self {
+        let error = format!("invalid selector: {message}");
+        Self {
+            diagnostics: assertion.parsed.diagnostics.clone(),
+            ..Self::hopeless(
+                &assertion.text,
+                Failure::InvalidSelector,
+                vec![SpanResult::failed(
+                    Failure::InvalidSelector,
+                    error,
+                    Some(Class::Syntax),
+                )],
+            )
+        }
+    }
+
+    /// Whether it passed.
+    pub fn passed(&self) -> bool {
+        self.outcome == Outcome::Passed
+    }
+}
+
+impl SpanResult {
+    pub(super) fn failed(failure: Failure, error: String, trouble: Option<Class>) -> Self {
+        Self {
+            position: None,
+            span: None,
+            passed: false,
+            observed: None,
+            observed_text: String::new(),
+            expected: None,
+            expected_text: String::new(),
+            error: Some(error),
+            failure: Some(failure),
+            trouble,
+        }
+    }
+}

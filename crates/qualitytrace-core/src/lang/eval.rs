@@ -1,0 +1,398 @@
+//! What an expression is worth, on a span or without one.
+
+use std::cell::RefCell;
+
+use super::aggregate;
+use super::ast::{Expr, ExprKind, Operator, Part};
+use super::field::{Field, Scene, Seen};
+use super::filters;
+use super::functions::Generator;
+use super::item::{Item, Origin, Quantity};
+use super::number::{Number, print_f64};
+use super::variables::Variables;
+use crate::names;
+use crate::value::Value;
+
+/// Why an expression has no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Trouble {
+    /// Which kind of trouble.
+    pub class: Class,
+    /// The whole text, in the form that Tracetest's clients recognise.
+    pub text: String,
+}
+
+/// Which kind of trouble an expression met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Its text is wrong.
+    Syntax,
+    /// A name stands for nothing.
+    Resolution,
+    /// The values do not fit what is done with them.
+    Evaluation,
+}
+
+impl Trouble {
+    fn resolution(text: impl AsRef<str>) -> Self {
+        Self {
+            class: Class::Resolution,
+            text: format!("resolution error: {}", text.as_ref()),
+        }
+    }
+
+    pub(crate) fn evaluation(text: impl Into<String>) -> Self {
+        Self {
+            class: Class::Evaluation,
+            text: text.into(),
+        }
+    }
+
+    pub(crate) fn syntax(source: &str, message: &str) -> Self {
+        Self {
+            class: Class::Syntax,
+            text: format!("invalid syntax \"{source}\": {message}"),
+        }
+    }
+
+    fn within(mut self, place: &str) -> Self {
+        self.text = match self.class {
+            Class::Resolution => {
+                let rest = self.text.strip_prefix("resolution error: ").unwrap_or(&self.text);
+                format!("resolution error: {place}: {rest}")
+            }
+            Class::Syntax | Class::Evaluation => format!("{place}: {}", self.text),
+        };
+        self
+    }
+}
+
+/// The span that an expression is evaluated on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// There are no spans here: a trigger's field.
+    Nowhere,
+    /// There could be spans, but none is selected.
+    NoSpan,
+    /// This one.
+    Span(usize),
+}
+
+/// What an expression can refer to.
+pub(crate) struct Context<'a, 't> {
+    pub(crate) scene: Option<&'a Scene<'t>>,
+    pub(crate) selection: Option<&'a [usize]>,
+    pub(crate) variables: &'a Variables,
+    pub(crate) generator: &'a RefCell<Generator>,
+    pub(crate) aliases: bool,
+    pub(crate) memory: Memory,
+}
+
+/// What is worked out once and used for every span.
+#[derive(Default)]
+pub(crate) struct Memory {
+    fields: RefCell<Vec<(usize, std::rc::Rc<Field>)>>,
+    constants: RefCell<Vec<(usize, Item)>>,
+    aggregates: RefCell<Vec<(usize, Result<Item, Trouble>)>>,
+    pub(crate) used_aliases: RefCell<Vec<(String, &'static str)>>,
+}
+
+const META: &str = "tracetest.selected_spans.";
+
+impl Context<'_, '_> {
+    pub(crate) fn evaluate(&self, expr: &Expr, subject: Subject) -> Result<Item, Trouble> {
+        match &expr.kind {
+            ExprKind::Number(text) | ExprKind::Duration(text) => {
+                Ok(self.constant(expr, || Item::plain(text.as_str())))
+            }
+            ExprKind::Bool(truth) => Ok(Item::plain(*truth)),
+            ExprKind::Text(parts) => self.text(expr, parts, subject),
+            ExprKind::Attribute(name) => self.attribute(expr, name, subject),
+            ExprKind::Variable(name) => match self.variables.get(name) {
+                Some(text) => Ok(self.constant(expr, || Item::plain(text))),
+                None => Err(Trouble::resolution(format!("variable \"{name}\" not found"))),
+            },
+            ExprKind::Array(items) => {
+                let mut values = Vec::with_capacity(items.len());
+                for (at, item) in items.iter().enumerate() {
+                    let item = self
+                        .evaluate(item, subject)
+                        .map_err(|trouble| trouble.within(&format!("at index {at} of array")))?;
+                    values.push(item.single().clone());
+                }
+                Ok(Item::plain(Value::List(values)))
+            }
+            ExprKind::Call { name, arguments } => self.call(name, arguments, subject),
+            ExprKind::Binary {
+                left,
+                operator,
+                right,
+            } => {
+                let (left, right) = (self.evaluate(left, subject)?, self.evaluate(right, subject)?);
+                calculate(&left, *operator, &right)
+            }
+            ExprKind::Filter {
+                input,
+                name,
+                arguments,
+                ..
+            } => {
+                let input = self.evaluate(input, subject)?;
+                let arguments = arguments
+                    .iter()
+                    .map(|argument| self.evaluate(argument, subject))
+                    .collect::<Result<Vec<_>, _>>()?;
+                match filters::apply(name, &input, &arguments) {
+                    Some(Ok(item)) => Ok(item),
+                    Some(Err(text)) => Err(Trouble::evaluation(format!("{name}: {text}"))),
+                    None => Err(Trouble::resolution(format!("filter \"{name}\" not found"))),
+                }
+            }
+            ExprKind::Aggregate { function, over } => remembered(&self.memory.aggregates, expr, || {
+                aggregate::evaluate(self, *function, over)
+            }),
+            ExprKind::Hole => Err(Trouble::evaluation("the expression is not valid")),
+        }
+    }
+
+    fn constant(&self, expr: &Expr, make: impl FnOnce() -> Item) -> Item {
+        remembered(&self.memory.constants, expr, make)
+    }
+
+    fn text(&self, expr: &Expr, parts: &[Part], subject: Subject) -> Result<Item, Trouble> {
+        match parts {
+            [] => return Ok(Item::quoted(String::new())),
+            [Part::Literal(text)] => return Ok(self.constant(expr, || Item::quoted(text.clone()))),
+            _ => {}
+        }
+        self.fill(parts, subject).map(Item::plain)
+    }
+
+    /// The text with every `${...}` replaced.
+    pub(crate) fn fill(&self, parts: &[Part], subject: Subject) -> Result<String, Trouble> {
+        let mut text = String::new();
+        for part in parts {
+            match part {
+                Part::Literal(literal) => text.push_str(literal),
+                Part::Interpolation(inner) => {
+                    let item = self.evaluate(inner, subject).map_err(|mut trouble| {
+                        trouble.text = format!("could not execute expression: {}", trouble.text);
+                        trouble
+                    })?;
+                    text.push_str(&item.text());
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    fn attribute(&self, expr: &Expr, name: &str, subject: Subject) -> Result<Item, Trouble> {
+        let folded = names::attribute(name);
+        if let Some(meta) = folded.strip_prefix(META) {
+            return self.meta(name, meta);
+        }
+        let (Some(scene), Subject::Span(at)) = (self.scene, subject) else {
+            return Err(Trouble::resolution(match subject {
+                Subject::Nowhere => format!("there is no span here to read the attribute \"{name}\" from"),
+                _ => format!(
+                    "there are no matching spans to retrieve the attribute \"{name}\" from. To fix this error, create a selector matching at least one span."
+                ),
+            }));
+        };
+        let field = remembered(&self.memory.fields, expr, || {
+            std::rc::Rc::new(Field::attribute(name, true, self.aliases))
+        });
+        self.read(scene, &field, name, at)
+    }
+
+    /// What the span has under this name.
+    pub(crate) fn read(
+        &self,
+        scene: &Scene<'_>,
+        field: &Field,
+        name: &str,
+        at: usize,
+    ) -> Result<Item, Trouble> {
+        let Some((seen, alias)) = field.look(scene, at) else {
+            if name == "name" {
+                return Ok(Item::plain(Value::String(scene.trace.span(at).name.clone())));
+            }
+            return Err(Trouble::resolution(format!("attribute \"{name}\" not found")));
+        };
+        if let Some(alias) = alias {
+            let mut used = self.memory.used_aliases.borrow_mut();
+            if !used.iter().any(|(known, other)| known == name && *other == alias) {
+                used.push((name.to_owned(), alias));
+            }
+        }
+        Ok(item_of(seen, field.is_duration()))
+    }
+
+    fn meta(&self, name: &str, meta: &str) -> Result<Item, Trouble> {
+        match (meta, self.selection) {
+            ("count", Some(selection)) => Ok(Item::plain(i64::try_from(selection.len()).unwrap_or(i64::MAX))),
+            ("count", None) => Err(Trouble::resolution(format!(
+                "there is no selection here to read \"{name}\" from"
+            ))),
+            _ => Err(Trouble::evaluation(format!("unknown meta attribute {name}"))),
+        }
+    }
+
+    fn call(&self, name: &str, arguments: &[Expr], subject: Subject) -> Result<Item, Trouble> {
+        let mut items = Vec::with_capacity(arguments.len());
+        for (at, argument) in arguments.iter().enumerate() {
+            let item = self.evaluate(argument, subject).map_err(|trouble| Trouble {
+                class: Class::Resolution,
+                ..Trouble::resolution(format!("on argument {at} of function {name}: {}", trouble.text))
+            })?;
+            items.push(item);
+        }
+        match self.generator.borrow_mut().call(name, &items) {
+            Some(result) => result.map_err(Trouble::evaluation),
+            None => Err(Trouble::resolution(format!("function \"{name}\" not found"))),
+        }
+    }
+}
+
+/// What is remembered for this node, worked out if it is not there yet.
+fn remembered<T: Clone>(memory: &RefCell<Vec<(usize, T)>>, expr: &Expr, make: impl FnOnce() -> T) -> T {
+    let key = std::ptr::from_ref(expr) as usize;
+    if let Some((_, known)) = memory.borrow().iter().find(|(known, _)| *known == key) {
+        return known.clone();
+    }
+    let made = make();
+    memory.borrow_mut().push((key, made.clone()));
+    made
+}
+
+/// An attribute as an item; lists and objects as the JSON that Tracetest's files would see.
+pub(crate) fn item_of(seen: Seen<'_>, is_duration: bool) -> Item {
+    let value = match seen.into_value() {
+        value @ (Value::List(_) | Value::Object(_)) => Value::from(value.to_json().to_text()),
+        Value::Null => Value::from(""),
+        value => value,
+    };
+    Item {
+        value,
+        origin: if is_duration {
+            Origin::Nanoseconds
+        } else {
+            Origin::Plain
+        },
+    }
+}
+
+pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result<Item, Trouble> {
+    let mismatch = || {
+        Trouble::evaluation(format!(
+            "types mismatch: {} {} {}",
+            left.type_name(),
+            operator.as_str(),
+            right.type_name()
+        ))
+    };
+    if left.origin == Origin::Path || matches!(left.value, Value::List(_)) && left.origin != Origin::Path {
+        // One result of a path counts as a value, a list never does.
+        if matches!(left.single(), Value::List(_)) {
+            return Err(mismatch());
+        }
+    }
+    let (Some(left_quantity), Some(right_quantity)) = (left.quantity(), right.quantity()) else {
+        return Err(mismatch());
+    };
+    let as_duration = |quantity: Quantity, item: &Item| match quantity {
+        Quantity::Number(number) if item.origin == Origin::Nanoseconds => {
+            number.to_i64().map(Quantity::Duration)
+        }
+        other => Some(other),
+    };
+    // A span's duration counts nanoseconds, but only a duration beside it makes it one.
+    let (left_quantity, right_quantity) = match (left_quantity, right_quantity) {
+        (number, duration @ Quantity::Duration(_)) if !matches!(number, Quantity::Duration(_)) => {
+            (as_duration(number, left).unwrap_or(number), duration)
+        }
+        (duration @ Quantity::Duration(_), number) if !matches!(number, Quantity::Duration(_)) => {
+            (duration, as_duration(number, right).unwrap_or(number))
+        }
+        both => both,
+    };
+    match (left_quantity, right_quantity) {
+        (Quantity::Duration(left), Quantity::Duration(right)) => {
+            durations(left, operator, right).ok_or_else(mismatch)?
+        }
+        (Quantity::Duration(nanos), factor) => scale(nanos, operator, factor).ok_or_else(mismatch)?,
+        (factor, Quantity::Duration(nanos)) if operator == Operator::Multiply => {
+            scale(nanos, operator, factor).ok_or_else(mismatch)?
+        }
+        (_, Quantity::Duration(_)) => Err(mismatch()),
+        (left, right) => numbers(left, operator, right),
+    }
+}
+
+fn numbers(left: Quantity, operator: Operator, right: Quantity) -> Result<Item, Trouble> {
+    let exact = match (left, right) {
+        (Quantity::Number(left), Quantity::Number(right)) => match operator {
+            Operator::Add => left.add(right),
+            Operator::Subtract => left.subtract(right),
+            Operator::Multiply => left.multiply(right),
+            Operator::Divide if right.is_zero() => return Err(Trouble::evaluation("division by zero")),
+            Operator::Divide => left.divide_evenly(right),
+        },
+        _ => None,
+    };
+    if let Some(number) = exact {
+        return Ok(Item::plain(number.to_text()));
+    }
+    let float = |quantity: Quantity| match quantity {
+        Quantity::Number(number) => number.to_f64(),
+        Quantity::Float(number) => number,
+        #[expect(clippy::cast_precision_loss, reason = "durations do not come here")]
+        Quantity::Duration(nanos) => nanos as f64,
+    };
+    let (left, right) = (float(left), float(right));
+    let result = match operator {
+        Operator::Add => left + right,
+        Operator::Subtract => left - right,
+        Operator::Multiply => left * right,
+        Operator::Divide => left / right,
+    };
+    if result.is_finite() {
+        Ok(Item::plain(print_f64(result)))
+    } else {
+        Err(Trouble::evaluation("the result is too large to be a number"))
+    }
+}
+
+/// `None` where durations cannot be calculated like this.
+fn durations(left: i64, operator: Operator, right: i64) -> Option<Result<Item, Trouble>> {
+    let nanos = match operator {
+        Operator::Add => left.checked_add(right),
+        Operator::Subtract => left.checked_sub(right),
+        Operator::Multiply => return None,
+        Operator::Divide => {
+            let (left, right) = (Number::from_i64(left), Number::from_i64(right));
+            return Some(numbers(Quantity::Number(left), operator, Quantity::Number(right)));
+        }
+    };
+    Some(match nanos {
+        Some(nanos) => Ok(Item::plain(Value::Duration(nanos))),
+        None => Err(Trouble::evaluation("the result is too large to be a duration")),
+    })
+}
+
+fn scale(nanos: i64, operator: Operator, factor: Quantity) -> Option<Result<Item, Trouble>> {
+    if matches!(operator, Operator::Add | Operator::Subtract) {
+        return None;
+    }
+    let result = match numbers(Quantity::Number(Number::from_i64(nanos)), operator, factor) {
+        Ok(item) => item,
+        Err(trouble) => return Some(Err(trouble)),
+    };
+    let text = result.text();
+    let whole = text.split('.').next().unwrap_or_default();
+    Some(match whole.parse() {
+        Ok(nanos) => Ok(Item::plain(Value::Duration(nanos))),
+        Err(_) => Err(Trouble::evaluation("the result is too large to be a duration")),
+    })
+}

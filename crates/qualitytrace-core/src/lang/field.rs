@@ -1,0 +1,402 @@
+//! What a name means on a span: a field of the span, a special attribute, or an attribute under one of its names.
+//!
+//! The exact attribute always wins. Only where a span has none of that name is the name read as a scope
+//! (`resource.`, `event.`...), as a field (`status`, `duration`), or under the names of other conventions.
+
+use std::fmt::Write;
+
+use crate::names;
+use crate::trace::{Event, Link, Span, StatusCode, Trace};
+use crate::value::Value;
+
+/// What a name means, worked out once for all spans.
+#[derive(Debug, Clone)]
+pub(crate) enum Field {
+    /// The span's name.
+    Name,
+    /// The span's kind.
+    Kind,
+    /// An attribute that every span has.
+    Special(Special, Box<str>),
+    /// Any other attribute.
+    Attribute {
+        name: Box<str>,
+        /// How to read the name where no attribute has it.
+        scope: Option<Scope>,
+        /// What the attribute is called in other conventions.
+        aliases: Box<[&'static str]>,
+    },
+}
+
+/// An attribute that is made from the span itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Special {
+    Name,
+    Type,
+    Kind,
+    Duration,
+    Start,
+    End,
+    StatusCode,
+    StatusDescription,
+    Id,
+    ParentId,
+    Events,
+}
+
+const SPECIAL: [(&str, Special); 11] = [
+    ("tracetest.span.name", Special::Name),
+    ("tracetest.span.type", Special::Type),
+    ("tracetest.span.kind", Special::Kind),
+    ("tracetest.span.duration", Special::Duration),
+    ("tracetest.span.start_time", Special::Start),
+    ("tracetest.span.end_time", Special::End),
+    ("tracetest.span.status_code", Special::StatusCode),
+    ("tracetest.span.status_description", Special::StatusDescription),
+    ("tracetest.span.id", Special::Id),
+    ("tracetest.span.parent_id", Special::ParentId),
+    ("span.events", Special::Events),
+];
+
+/// How a name without an attribute of that name is read.
+#[derive(Debug, Clone)]
+pub(crate) enum Scope {
+    Status,
+    Duration,
+    SpanName,
+    SpanKind,
+    SpanSpecial(Special),
+    Span(Box<str>),
+    Resource(Box<str>),
+    ScopeName,
+    ScopeVersion,
+    Scope(Box<str>),
+    Event(Box<str>),
+    Link(Box<str>),
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) enum Seen<'t> {
+    Text(&'t str),
+    Value(&'t Value),
+    /// Nanoseconds of the span's own duration.
+    Nanos(i64),
+    Made(Value),
+}
+
+impl Seen<'_> {
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Self::Text(text) => Value::from(text),
+            Self::Value(value) => value.clone(),
+            Self::Nanos(nanos) => Value::Int(nanos),
+            Self::Made(value) => value,
+        }
+    }
+}
+
+impl Field {
+    /// The meaning of a name in a selector.
+    pub(crate) fn in_selector(name: &str, quoted: bool, aliases: bool) -> Self {
+        match name {
+            "name" if !quoted => Self::Name,
+            "kind" if !quoted => Self::Kind,
+            _ => Self::attribute(name, !quoted, aliases),
+        }
+    }
+
+    /// The meaning of a name after `attr:`.
+    pub(crate) fn attribute(name: &str, scopes: bool, aliases: bool) -> Self {
+        let name = names::attribute(name);
+        if let Some((_, special)) = SPECIAL.iter().find(|(known, _)| *known == name) {
+            return Self::Special(*special, name.into());
+        }
+        let aliases = if aliases {
+            names::conventions(&name)
+        } else {
+            Vec::new()
+        };
+        Self::Attribute {
+            scope: scopes.then(|| Scope::parse(&name)).flatten(),
+            aliases: aliases.into(),
+            name: name.into(),
+        }
+    }
+
+    /// How costly it is to look at: to look at cheap fields first.
+    pub(crate) fn cost(&self) -> u8 {
+        match self {
+            Self::Name | Self::Kind => 0,
+            Self::Special(Special::Type, _) => 1,
+            Self::Special(..) => 2,
+            Self::Attribute { aliases, scope, .. } => {
+                3 + u8::from(scope.is_some()) + u8::try_from(aliases.len()).unwrap_or(9)
+            }
+        }
+    }
+
+    /// What the span has under this name, and the alias under which it has it.
+    pub(crate) fn look<'t>(
+        &self,
+        scene: &'t Scene<'_>,
+        at: usize,
+    ) -> Option<(Seen<'t>, Option<&'static str>)> {
+        let span = scene.trace.span(at);
+        let seen = match self {
+            Self::Name => Seen::Text(&span.name),
+            Self::Kind => Seen::Text(span.kind.as_str()),
+            Self::Special(Special::Type, _) => Seen::Text(scene.span_type(at)),
+            Self::Special(special, name) => match span.attributes.get(name) {
+                Some(value) => match special {
+                    Special::Duration => nanos(value),
+                    _ => Seen::Value(value),
+                },
+                None => made(*special, span)?,
+            },
+            Self::Attribute { name, scope, aliases } => {
+                if let Some(value) = span.attribute(name) {
+                    return Some((Seen::Value(value), None));
+                }
+                if let Some(seen) = scope.as_ref().and_then(|scope| scope.look(scene, at)) {
+                    return Some((seen, None));
+                }
+                return aliases
+                    .iter()
+                    .find_map(|alias| Some((Seen::Value(span.attribute(alias)?), Some(*alias))));
+            }
+        };
+        Some((seen, None))
+    }
+
+    pub(crate) fn is_duration(&self) -> bool {
+        matches!(self, Self::Special(Special::Duration, _))
+    }
+}
+
+impl Scope {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "status" => return Some(Self::Status),
+            "duration" => return Some(Self::Duration),
+            _ => {}
+        }
+        let (scope, rest) = name.split_once('.')?;
+        Some(match (scope, rest) {
+            ("span", "name") => Self::SpanName,
+            ("span", "kind") => Self::SpanKind,
+            ("span", "status") => Self::Status,
+            ("span", "duration") => Self::Duration,
+            ("span", "type") => Self::SpanSpecial(Special::Type),
+            ("span", "id") => Self::SpanSpecial(Special::Id),
+            ("span", "parent_id") => Self::SpanSpecial(Special::ParentId),
+            ("span", rest) => Self::Span(rest.into()),
+            ("resource", rest) => Self::Resource(rest.into()),
+            ("scope", "name") => Self::ScopeName,
+            ("scope", "version") => Self::ScopeVersion,
+            ("scope", rest) => Self::Scope(rest.into()),
+            ("event", rest) => Self::Event(rest.into()),
+            ("link", rest) => Self::Link(rest.into()),
+            _ => return None,
+        })
+    }
+
+    fn look<'t>(&self, scene: &'t Scene<'_>, at: usize) -> Option<Seen<'t>> {
+        let span = scene.trace.span(at);
+        let text = |text: &'t str| (!text.is_empty()).then_some(Seen::Text(text));
+        match self {
+            Self::Status => Some(Seen::Text(match span.status.as_ref().map(|status| status.code) {
+                None | Some(StatusCode::Unset) => "unset",
+                Some(StatusCode::Ok) => "ok",
+                Some(StatusCode::Error) => "error",
+            })),
+            Self::Duration => made(Special::Duration, span),
+            Self::SpanName => Some(Seen::Text(&span.name)),
+            Self::SpanKind => Some(Seen::Text(span.kind.as_str())),
+            Self::SpanSpecial(Special::Type) => Some(Seen::Text(scene.span_type(at))),
+            Self::SpanSpecial(special) => made(*special, span),
+            Self::Span(name) => span.attributes.get(name).map(Seen::Value),
+            Self::Resource(name) => span.resource.attributes.get(name).map(Seen::Value),
+            Self::ScopeName => text(&span.scope.name),
+            Self::ScopeVersion => text(&span.scope.version),
+            Self::Scope(name) => span.scope.attributes.get(name).map(Seen::Value),
+            Self::Event(name) => many(scene.event_values(at, name)),
+            Self::Link(name) => many(scene.link_values(at, name)),
+        }
+    }
+}
+
+fn many(values: Vec<Value>) -> Option<Seen<'static>> {
+    match values.len() {
+        0 => None,
+        1 => values.into_iter().next().map(Seen::Made),
+        _ => Some(Seen::Made(Value::List(values))),
+    }
+}
+
+/// A stored duration; only whole nanoseconds count as one.
+fn nanos(value: &Value) -> Seen<'_> {
+    match value {
+        Value::Int(nanos) | Value::Duration(nanos) => Seen::Nanos(*nanos),
+        Value::String(text) => text.parse().map_or(Seen::Value(value), Seen::Nanos),
+        _ => Seen::Value(value),
+    }
+}
+
+fn made(special: Special, span: &Span) -> Option<Seen<'_>> {
+    let time = |nanos: u64| Seen::Made(Value::Int(i64::try_from(nanos).unwrap_or(i64::MAX)));
+    Some(match special {
+        Special::Name => Seen::Text(&span.name),
+        Special::Kind => Seen::Text(span.kind.as_str()),
+        Special::Type => Seen::Text(span_type(span)),
+        Special::Duration => {
+            span.end?;
+            Seen::Nanos(i64::try_from(span.duration().as_nanos()).unwrap_or(i64::MAX))
+        }
+        Special::Start => time(span.start.as_nanos()),
+        Special::End => time(span.end?.as_nanos()),
+        Special::StatusCode => Seen::Text(match span.status.as_ref()?.code {
+            StatusCode::Unset => "STATUS_CODE_UNSET",
+            StatusCode::Ok => "STATUS_CODE_OK",
+            StatusCode::Error => "STATUS_CODE_ERROR",
+        }),
+        Special::StatusDescription => {
+            let message = &*span.status.as_ref()?.message;
+            (!message.is_empty()).then_some(Seen::Text(message))?
+        }
+        Special::Id => Seen::Made(span.id?.to_string().into()),
+        Special::ParentId => Seen::Made(match span.parent {
+            Some(parent) => parent.to_string().into(),
+            None => "0000000000000000".into(),
+        }),
+        Special::Events => Seen::Made(events(&span.events).into()),
+    })
+}
+
+/// The attributes that a span has because it is a span, as text: what the API shows beside the span's own.
+pub fn special_attributes(span: &Span) -> Vec<(&'static str, Value)> {
+    SPECIAL
+        .iter()
+        .filter(|(_, special)| !matches!(special, Special::Kind | Special::Id))
+        .filter_map(|(name, special)| Some((*name, made(*special, span)?.into_value())))
+        .collect()
+}
+
+/// The events of a span as JSON text.
+fn events(events: &[Event]) -> String {
+    use super::json::write_string;
+    let mut text = String::from("[");
+    for (at, event) in events.iter().enumerate() {
+        if at > 0 {
+            text.push(',');
+        }
+        text.push_str("{\"name\":");
+        write_string(&event.name, &mut text);
+        text.push_str(",\"timestamp\":");
+        write_string(&timestamp(event.time.as_nanos()), &mut text);
+        text.push_str(",\"attributes\":{");
+        for (at, (name, value)) in event.attributes.iter().enumerate() {
+            if at > 0 {
+                text.push(',');
+            }
+            write_string(name, &mut text);
+            text.push(':');
+            write_string(&value.text(), &mut text);
+        }
+        text.push_str("}}");
+    }
+    text.push(']');
+    text
+}
+
+fn timestamp(nanos: u64) -> String {
+    jiff::Timestamp::from_nanosecond(i128::from(nanos))
+        .map_or_else(|_| nanos.to_string(), |time| time.to_string())
+}
+
+/// What kind of work a span's attributes speak of; the first family in this order counts.
+pub fn span_type(span: &Span) -> &'static str {
+    const FAMILIES: [(&str, &str); 6] = [
+        ("http.", "http"),
+        ("db.", "database"),
+        ("rpc.", "rpc"),
+        ("messaging.", "messaging"),
+        ("faas.", "faas"),
+        ("exception.", "exception"),
+    ];
+    let is_browser = &*span.name == "documentLoad"
+        || span
+            .attributes
+            .get("event_type")
+            .is_some_and(|value| !value.text().is_empty());
+    if is_browser {
+        return "general";
+    }
+    let mut best = FAMILIES.len();
+    for (name, _) in span.attributes.iter() {
+        // Most names belong to none of the families: their first letter tells.
+        if matches!(
+            name.as_bytes().first(),
+            Some(b'h' | b'd' | b'r' | b'm' | b'f' | b'e')
+        ) && let Some(at) = FAMILIES[..best]
+            .iter()
+            .position(|(prefix, _)| name.starts_with(prefix))
+        {
+            best = at;
+        }
+    }
+    FAMILIES.get(best).map_or("general", |(_, family)| family)
+}
+
+/// A trace with what is worked out about it only once.
+#[derive(Debug)]
+pub(crate) struct Scene<'t> {
+    pub(crate) trace: &'t Trace,
+    types: std::cell::OnceCell<Vec<&'t str>>,
+}
+
+impl<'t> Scene<'t> {
+    pub(crate) fn new(trace: &'t Trace) -> Self {
+        Self {
+            trace,
+            types: std::cell::OnceCell::new(),
+        }
+    }
+
+    fn span_type(&self, at: usize) -> &'t str {
+        // A type that was sent along says more than one that is worked out.
+        let type_of = |span: &'t Span| match span.attributes.get("tracetest.span.type") {
+            Some(Value::String(sent)) => sent,
+            _ => span_type(span),
+        };
+        self.types
+            .get_or_init(|| self.trace.spans().iter().map(type_of).collect())[at]
+    }
+
+    fn event_values(&self, at: usize, name: &str) -> Vec<Value> {
+        let value = |event: &Event| match name {
+            "name" => Some(Value::String(event.name.clone())),
+            name => event.attributes.get(name).cloned(),
+        };
+        self.trace.span(at).events.iter().filter_map(value).collect()
+    }
+
+    fn link_values(&self, at: usize, name: &str) -> Vec<Value> {
+        let value = |link: &Link| match name {
+            "trace_id" => Some(link.trace?.to_string().into()),
+            "span_id" => Some(link.span?.to_string().into()),
+            name => link.attributes.get(name).cloned(),
+        };
+        self.trace.span(at).links.iter().filter_map(value).collect()
+    }
+}
+
+/// Compares what is written to it with a text, without keeping it.
+pub(crate) struct Same<'s>(pub(crate) Option<&'s str>);
+
+impl Write for Same<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0 = self.0.and_then(|rest| rest.strip_prefix(text));
+        Ok(())
+    }
+}

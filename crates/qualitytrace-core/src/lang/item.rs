@@ -1,0 +1,212 @@
+//! A value on its way through an expression: the value itself, and where it comes from.
+
+use std::borrow::Cow;
+
+use super::json::{self, Json};
+use super::number::{Number, print_f64};
+use crate::time;
+use crate::value::{Inferred, Value, infer};
+
+/// A value and where it comes from. Text keeps its exact characters; what type it looks like is asked when needed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// The value.
+    pub value: Value,
+    pub(crate) origin: Origin,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// From an attribute, a variable, a literal without quotes, a calculation.
+    Plain,
+    /// From a text in quotes: digits in it are meant as text.
+    Quoted,
+    /// From a span's duration: a number that counts nanoseconds.
+    Nanoseconds,
+    /// From a path that may lead to many places: one result stands for itself.
+    Path,
+}
+
+/// What a value is when it is calculated with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Quantity {
+    Number(Number),
+    /// A number beyond what can be held exactly.
+    Float(f64),
+    Duration(i64),
+}
+
+impl Item {
+    /// A value from outside the expression.
+    pub fn plain(value: impl Into<Value>) -> Self {
+        Self {
+            value: value.into(),
+            origin: Origin::Plain,
+        }
+    }
+
+    pub(crate) fn quoted(text: String) -> Self {
+        Self {
+            value: text.into(),
+            origin: Origin::Quoted,
+        }
+    }
+
+    /// The value as text.
+    pub fn text(&self) -> Cow<'_, str> {
+        match (&self.value, self.origin) {
+            (Value::List(items), Origin::Path) if items.len() < 2 => {
+                items.first().map_or(Cow::Borrowed(""), Value::text)
+            }
+            (value, _) => value.text(),
+        }
+    }
+
+    /// The name of its type, in Tracetest's words.
+    pub fn type_name(&self) -> &'static str {
+        match (&self.value, self.origin) {
+            (Value::List(items), Origin::Path) if items.is_empty() => "nil",
+            (Value::List(items), Origin::Path) if items.len() == 1 => items[0].type_name(),
+            (Value::String(text), Origin::Quoted) => match self.inferred() {
+                Inferred::Number if is_plain_number(text) => "string",
+                Inferred::Duration(_) => "string",
+                other => other.type_name(),
+            },
+            (value, _) => value.type_name(),
+        }
+    }
+
+    /// What its text looks like; a value that is no text looks like nothing.
+    pub(crate) fn inferred(&self) -> Inferred {
+        match self.single() {
+            Value::String(text) => infer(text),
+            Value::Object(_) => Inferred::Json(self.single().to_json()),
+            _ => Inferred::Text,
+        }
+    }
+
+    /// The value, or the only one of a path's results.
+    pub(crate) fn single(&self) -> &Value {
+        match (&self.value, self.origin) {
+            (Value::List(items), Origin::Path) if items.len() == 1 => &items[0],
+            (value, _) => value,
+        }
+    }
+
+    pub(crate) fn is_quoted(&self) -> bool {
+        self.origin == Origin::Quoted
+    }
+
+    /// The items, if it is a list or a text that is one.
+    pub(crate) fn items(&self) -> Option<Vec<Value>> {
+        match &self.value {
+            Value::List(items) => Some(items.clone()),
+            Value::String(_) => match self.inferred() {
+                Inferred::Array(items) | Inferred::Json(Json::Array(items)) => {
+                    Some(items.iter().map(from_json).collect())
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The JSON that it is: an object or a list.
+    pub(crate) fn json(&self) -> Option<Json> {
+        match self.single() {
+            Value::String(text) => match infer(text) {
+                Inferred::Json(json) => Some(json),
+                Inferred::Array(items) => Some(Json::Array(items)),
+                _ => None,
+            },
+            value @ (Value::Object(_) | Value::List(_)) => Some(typed_json(value)),
+            _ => None,
+        }
+    }
+
+    /// What it is to calculate with; digits in quotes count.
+    pub(crate) fn quantity(&self) -> Option<Quantity> {
+        let float = |text: &str| text.parse().ok().map(Quantity::Float);
+        match self.single() {
+            Value::Int(number) => Some(Quantity::Number(Number::from_i64(*number))),
+            Value::Float(number) => Number::from_f64(*number)
+                .map(Quantity::Number)
+                .or(Some(Quantity::Float(*number))),
+            Value::Duration(nanos) => Some(Quantity::Duration(*nanos)),
+            Value::String(text) => match infer(text) {
+                Inferred::Number => Number::parse(text).map(Quantity::Number).or_else(|| float(text)),
+                Inferred::Duration(nanos) => Some(Quantity::Duration(nanos)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Its nanoseconds beside a duration: a duration, or a whole number that counts nanoseconds.
+    pub(crate) fn nanos(&self) -> Option<i64> {
+        match self.single() {
+            Value::Duration(nanos) | Value::Int(nanos) => Some(*nanos),
+            Value::String(text) => time::parse_duration(text),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a duration on its own; text in quotes never is.
+    pub(crate) fn is_duration(&self) -> bool {
+        match self.single() {
+            Value::Duration(_) => true,
+            Value::String(text) => !self.is_quoted() && time::parse_plain_duration(text).is_some(),
+            _ => false,
+        }
+    }
+}
+
+/// Digits with an optional fraction: the numbers that could always be written without quotes.
+pub(crate) fn is_plain_number(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+}
+
+/// A JSON value as a value: lists and objects as JSON text.
+pub(crate) fn from_json(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::from("null"),
+        Json::Bool(truth) => Value::Bool(*truth),
+        Json::Number(number) => Value::from(print_number(number)),
+        Json::String(text) => Value::from(text.as_str()),
+        Json::Array(_) | Json::Object(_) => Value::from(json.to_text()),
+    }
+}
+
+/// A JSON number as text: whole ones digit by digit, others as a double, too long ones as written.
+fn print_number(written: &str) -> String {
+    let digits = written.bytes().filter(u8::is_ascii_digit).count();
+    if !written.contains(['.', 'e', 'E']) {
+        return if written == "-0" {
+            "0".to_owned()
+        } else {
+            written.to_owned()
+        };
+    }
+    if digits > 17 && !written.contains(['e', 'E']) {
+        return written.to_owned();
+    }
+    match written.parse::<f64>() {
+        Ok(number) if number.is_finite() => print_f64(number),
+        _ => written.to_owned(),
+    }
+}
+
+/// A value as JSON, where text that is a number or JSON counts as such: how a list of items compares with JSON text.
+fn typed_json(value: &Value) -> Json {
+    match value {
+        Value::String(text) => match infer(text) {
+            Inferred::Number => json::parse(text).unwrap_or_else(|_| Json::String(text.to_string())),
+            Inferred::Json(json) => json,
+            Inferred::Array(items) => Json::Array(items),
+            Inferred::Duration(_) | Inferred::Text => Json::String(text.to_string()),
+        },
+        Value::List(items) => Json::Array(items.iter().map(typed_json).collect()),
+        other => other.to_json(),
+    }
+}

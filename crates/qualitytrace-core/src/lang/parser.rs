@@ -1,0 +1,180 @@
+//! From text to trees. Parsing is total: any text gives a tree and a list of diagnostics.
+//!
+//! What Tracetest accepts keeps its meaning. What only we accept is noted in [`Parsed::beyond`].
+
+mod expression;
+mod selector;
+mod text;
+
+use std::ops::Range;
+
+use super::ast::{Assertion, Expr, Part, Selector};
+use super::cursor::Cursor;
+use super::diagnostic::Diagnostic;
+
+/// How deep parentheses, selectors and interpolations may stand inside each other.
+const MAX_DEPTH: usize = 48;
+
+/// A tree, and what is wrong with the text that it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed<T> {
+    /// The tree; where the text could not be understood it has holes.
+    pub tree: T,
+    /// What is wrong, in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The places that Tracetest would have refused.
+    pub beyond: Vec<Range<usize>>,
+}
+
+impl<T> Parsed<T> {
+    /// Whether the tree can be used.
+    pub fn is_valid(&self) -> bool {
+        !self.diagnostics.iter().any(Diagnostic::is_error)
+    }
+
+    /// The first error.
+    pub fn error(&self) -> Option<&Diagnostic> {
+        self.diagnostics.iter().find(|diagnostic| diagnostic.is_error())
+    }
+}
+
+/// Reads a selector; an empty text selects every span.
+pub fn parse_selector(text: &str) -> Parsed<Selector> {
+    let mut parser = Parser::new(text, Quotes::Plain);
+    let tree = parser.whole_selector();
+    parser.finish(tree)
+}
+
+/// Reads an assertion.
+pub fn parse_assertion(text: &str) -> Parsed<Assertion> {
+    in_either_mode(text, Parser::whole_assertion)
+}
+
+/// Reads an expression.
+pub fn parse_expression(text: &str) -> Parsed<Expr> {
+    in_either_mode(text, Parser::whole_expression)
+}
+
+/// Reads a text in which `${...}` is replaced: the fields of a trigger.
+pub fn parse_template(text: &str) -> Parsed<Vec<Part>> {
+    in_either_mode(text, Parser::whole_template)
+}
+
+/// A `${...}` cannot hold the quote that ends its text, or a `}`, in Tracetest. Only a text that makes no sense that
+/// way is read the generous way, so that no text changes its meaning.
+fn in_either_mode<'s, T>(text: &'s str, read: fn(&mut Parser<'s>) -> T) -> Parsed<T> {
+    let run = |quotes| {
+        let mut parser = Parser::new(text, quotes);
+        let tree = read(&mut parser);
+        parser.finish(tree)
+    };
+    let plain = run(Quotes::Plain);
+    if plain.is_valid() || !text.contains("${") {
+        return plain;
+    }
+    let nested = run(Quotes::Nested);
+    if nested.is_valid() { nested } else { plain }
+}
+
+/// Whether `${...}` may hold quotes and braces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quotes {
+    Plain,
+    Nested,
+}
+
+struct Parser<'s> {
+    cursor: Cursor<'s>,
+    quotes: Quotes,
+    depth: usize,
+    /// Added to every place: how far into the outer text this one begins.
+    base: usize,
+    diagnostics: Vec<Diagnostic>,
+    beyond: Vec<Range<usize>>,
+}
+
+impl<'s> Parser<'s> {
+    fn new(text: &'s str, quotes: Quotes) -> Self {
+        Self {
+            cursor: Cursor::new(text),
+            quotes,
+            depth: 0,
+            base: 0,
+            diagnostics: Vec::new(),
+            beyond: Vec::new(),
+        }
+    }
+
+    fn finish<T>(mut self, tree: T) -> Parsed<T> {
+        self.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
+        Parsed {
+            tree,
+            diagnostics: self.diagnostics,
+            beyond: self.beyond,
+        }
+    }
+
+    fn span(&self, start: usize) -> Range<usize> {
+        self.base + start..self.base + self.cursor.at.max(start)
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic) {
+        // One mistake often trips the parser twice; only its first sign is worth reading.
+        let known = self.diagnostics.iter().any(|other| {
+            other.is_error() && diagnostic.is_error() && other.span.start == diagnostic.span.start
+        });
+        if !known {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    fn beyond(&mut self, start: usize) {
+        let span = self.span(start);
+        self.beyond.push(span);
+    }
+
+    /// Says that something else was expected here.
+    fn unexpected(&mut self, code: &'static str, expected: &str) -> &mut Self {
+        let word = self.cursor.next_word();
+        let found = if self.cursor.at_end() {
+            "the text ends".to_owned()
+        } else {
+            format!("found `{}`", &self.cursor.text[word.clone()])
+        };
+        let span = self.base + word.start..self.base + word.end;
+        self.report(
+            Diagnostic::error(code, span, format!("expected {expected}, {found}"))
+                .labelled(format!("expected {expected}")),
+        );
+        self
+    }
+
+    /// Adds advice to the last diagnostic.
+    fn help(&mut self, help: impl Into<String>) {
+        if let Some(last) = self.diagnostics.last_mut().filter(|last| last.help.is_none()) {
+            last.help = Some(help.into());
+        }
+    }
+
+    /// Runs `read` one level deeper, unless that is too deep; then the rest of the text is given up.
+    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.depth >= MAX_DEPTH {
+            let at = self.base + self.cursor.at;
+            self.report(
+                Diagnostic::error(
+                    "nested-too-deeply",
+                    at..at,
+                    format!("nested more than {MAX_DEPTH} levels deep"),
+                )
+                .labelled("too deep")
+                .helped("write it in fewer levels"),
+            );
+            self.cursor.at = self.cursor.text.len();
+            return None;
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        Some(result)
+    }
+}

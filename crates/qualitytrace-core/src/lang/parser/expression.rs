@@ -1,0 +1,593 @@
+//! The grammar of assertions and expressions.
+
+use super::Parser;
+use crate::lang::ast::{
+    Aggregate, Assertion, Claim, Comparator, Expr, ExprKind, Operator, Over, Place, Quantifier, Relation,
+};
+use crate::lang::diagnostic::Diagnostic;
+use crate::lang::print::is_attribute_character;
+
+const UNITS: [&str; 6] = ["ns", "us", "ms", "s", "m", "h"];
+
+impl<'s> Parser<'s> {
+    pub(super) fn whole_assertion(&mut self) -> Assertion {
+        let start = self.cursor.at;
+        let quantifier = self.quantifier();
+        let claim = self.claim().unwrap_or(Claim::Hole);
+        self.skip();
+        if !self.cursor.at_end() {
+            self.unexpected("unexpected-text", "the end of the assertion");
+            let rest = self.cursor.rest();
+            if rest.starts_with("and") || rest.starts_with("or") {
+                self.help("write each condition as an assertion of its own");
+            }
+        }
+        Assertion {
+            quantifier,
+            claim,
+            place: self.span(start).into(),
+        }
+    }
+
+    pub(super) fn whole_expression(&mut self) -> Expr {
+        let start = self.cursor.at;
+        let tree = self.expression();
+        self.skip();
+        if !self.cursor.at_end() && tree.is_some() {
+            self.unexpected(
+                "unexpected-text",
+                "an operator, a filter or the end of the expression",
+            );
+        }
+        self.cursor.at = self.cursor.text.len();
+        tree.unwrap_or(Expr {
+            kind: ExprKind::Hole,
+            place: self.span(start).into(),
+        })
+    }
+
+    fn quantifier(&mut self) -> Quantifier {
+        self.skip();
+        let start = self.cursor.at;
+        let quantifier = self.try_quantifier();
+        match quantifier {
+            Some(quantifier) => {
+                self.beyond(start);
+                quantifier
+            }
+            None => {
+                self.cursor.at = start;
+                Quantifier::All
+            }
+        }
+    }
+
+    fn try_quantifier(&mut self) -> Option<Quantifier> {
+        let mut ahead = self.cursor;
+        let word = ahead.take_while(|c| c.is_ascii_alphabetic());
+        ahead.take_while(is_blank);
+        let simple = match word {
+            "all" => Some(Quantifier::All),
+            "any" => Some(Quantifier::Any),
+            "none" => Some(Quantifier::None),
+            _ => None,
+        };
+        if simple.is_some() && !ahead.starts_with("(") {
+            self.cursor = ahead;
+            return simple;
+        }
+        let bound: fn(u64) -> Quantifier = match word {
+            "" | "exactly" => Quantifier::Exactly,
+            "at" => {
+                let limit = ahead.take_while(|c| c.is_ascii_alphabetic());
+                ahead.take_while(is_blank);
+                match limit {
+                    "least" => Quantifier::AtLeast,
+                    "most" => Quantifier::AtMost,
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        let number = ahead.take_while(|c| c.is_ascii_digit()).parse().ok()?;
+        let blank = !ahead.take_while(is_blank).is_empty();
+        (blank && ahead.take_while(|c| c.is_ascii_alphanumeric() || c == '_') == "of").then(|| {
+            self.cursor = ahead;
+            bound(number)
+        })
+    }
+
+    fn claim(&mut self) -> Option<Claim> {
+        self.skip();
+        if let Some(claim) = self.time_claim() {
+            return claim;
+        }
+        let left = self.expression()?;
+        self.skip();
+        let start = self.cursor.at;
+        if self.cursor.starts_with("==") {
+            self.cursor.take_while(|c| c == '=');
+            let span = self.span(start);
+            self.report(
+                Diagnostic::error("unknown-operator", span, "there is no operator `==`")
+                    .labelled("not an operator")
+                    .helped("write `=` to compare"),
+            );
+            self.expression();
+            return None;
+        }
+        if let Some(comparator) = self.comparator() {
+            let right = self.expression()?;
+            return Some(Claim::Compare {
+                left,
+                comparator,
+                right,
+            });
+        }
+        if self.cursor.eat("!exists") || self.take_word("exists") {
+            let negated = self.cursor.since(start).starts_with('!');
+            self.beyond(start);
+            return Some(Claim::Exists { left, negated });
+        }
+        if self.take_word("is") {
+            return self.one_of(left, start);
+        }
+        self.unexpected("expected-comparator", "a comparator like `=`, `<` or `contains`");
+        let rest = self.cursor.rest();
+        if rest.starts_with(['+', '-', '*', '/']) && matches!(left.kind, ExprKind::Filter { .. }) {
+            self.help("put the filtered value in parentheses to calculate with it");
+        }
+        None
+    }
+
+    fn one_of(&mut self, left: Expr, start: usize) -> Option<Claim> {
+        self.skip();
+        let negated = self.take_word("not");
+        self.skip();
+        if !self.take_word("one") {
+            self.unexpected("expected-comparator", "`one of` after `is`");
+            return None;
+        }
+        self.skip();
+        if !self.take_word("of") {
+            self.unexpected("expected-comparator", "`of` after `one`");
+            return None;
+        }
+        self.beyond(start);
+        let right = self.expression()?;
+        Some(Claim::OneOf { left, negated, right })
+    }
+
+    /// `before`, `after`, `overlaps` or `within 2s of` another selection.
+    #[expect(clippy::option_option, reason = "not such a claim, a broken one, a good one")]
+    fn time_claim(&mut self) -> Option<Option<Claim>> {
+        let start = self.cursor.at;
+        let mut ahead = self.cursor;
+        let word = ahead.take_while(|c| c.is_ascii_alphabetic());
+        ahead.take_while(is_blank);
+        if ahead.starts_with("(") {
+            return None;
+        }
+        let relation = match word {
+            "before" => Relation::Before,
+            "after" => Relation::After,
+            "overlaps" => Relation::Overlaps,
+            "within" => Relation::Within(String::new()),
+            _ => return None,
+        };
+        self.cursor = ahead;
+        self.beyond(start);
+        let relation = if let Relation::Within(_) = relation {
+            let Some(Expr {
+                kind: ExprKind::Duration(duration),
+                ..
+            }) = self.term()
+            else {
+                self.unexpected("expected-duration", "a duration like `2s` after `within`");
+                return Some(None);
+            };
+            self.skip();
+            if !self.take_word("of") {
+                self.unexpected("expected-selector", "`of` and a selector");
+                return Some(None);
+            }
+            Relation::Within(duration)
+        } else {
+            relation
+        };
+        let selector = self.selector();
+        if selector.chains.is_empty() {
+            self.unexpected("expected-selector", "a selector that begins with `span[`");
+            return Some(None);
+        }
+        Some(Some(Claim::Time { relation, selector }))
+    }
+
+    fn comparator(&mut self) -> Option<Comparator> {
+        let start = self.cursor.at;
+        for comparator in [
+            Comparator::NotEqual,
+            Comparator::LessOrEqual,
+            Comparator::GreaterOrEqual,
+            Comparator::Equal,
+            Comparator::Less,
+            Comparator::Greater,
+            Comparator::Contains,
+            Comparator::NotContains,
+        ] {
+            if self.cursor.eat(comparator.as_str()) {
+                return Some(comparator);
+            }
+        }
+        let words = [
+            Comparator::JsonContains,
+            Comparator::NotJsonContains,
+            Comparator::StartsWith,
+            Comparator::EndsWith,
+            Comparator::Matches,
+            Comparator::NotMatches,
+        ];
+        let comparator = words.into_iter().find(|word| self.take_word(word.as_str()))?;
+        self.beyond(start);
+        Some(comparator)
+    }
+
+    fn expression(&mut self) -> Option<Expr> {
+        self.skip();
+        let start = self.cursor.at;
+        let mut value = self.deeper(Self::sum)??;
+        loop {
+            self.skip();
+            if !self.cursor.eat("|") {
+                return Some(value);
+            }
+            value = self.filter(value, start)?;
+        }
+    }
+
+    fn filter(&mut self, input: Expr, start: usize) -> Option<Expr> {
+        self.skip();
+        let name_at = self.cursor.at;
+        let name = self.identifier();
+        if name.is_empty() {
+            self.unexpected("expected-filter", "the name of a filter after `|`");
+            return None;
+        }
+        let place = Place(self.span(name_at));
+        let mut arguments = Vec::new();
+        let mut end = self.cursor.at;
+        loop {
+            self.skip();
+            if !self.at_argument() {
+                break;
+            }
+            arguments.push(self.deeper(Self::term)??);
+            end = self.cursor.at;
+        }
+        Some(Expr {
+            kind: ExprKind::Filter {
+                input: Box::new(input),
+                name: name.to_owned(),
+                place,
+                arguments,
+            },
+            place: (self.base + start..self.base + end).into(),
+        })
+    }
+
+    fn at_argument(&mut self) -> bool {
+        let mut ahead = self.cursor;
+        let Some(c) = ahead.bump() else { return false };
+        match c {
+            '"' | '\'' | '[' | '(' => true,
+            '-' => ahead.peek().is_some_and(|c| c.is_ascii_digit()),
+            c if c.is_ascii_digit() => true,
+            c if c.is_ascii_alphabetic() => {
+                let mut ahead = self.cursor;
+                let word = ahead.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+                !(word.starts_with("contains")
+                    || matches!(word, "is" | "exists")
+                    || Comparator::ALL
+                        .iter()
+                        .any(|comparator| comparator.as_str() == word)
+                    || word.starts_with("not-contains"))
+            }
+            _ => false,
+        }
+    }
+
+    fn sum(&mut self) -> Option<Expr> {
+        self.operation(&[("+", Operator::Add), ("-", Operator::Subtract)], Self::product)
+    }
+
+    fn product(&mut self) -> Option<Expr> {
+        self.operation(&[("*", Operator::Multiply), ("/", Operator::Divide)], Self::term)
+    }
+
+    fn operation(
+        &mut self,
+        operators: &[(&str, Operator)],
+        operand: fn(&mut Self) -> Option<Expr>,
+    ) -> Option<Expr> {
+        self.skip();
+        let start = self.cursor.at;
+        let mut value = operand(self)?;
+        loop {
+            self.skip();
+            let found = operators.iter().find(|(sign, _)| self.cursor.starts_with(sign));
+            let Some((sign, operator)) = found else {
+                return Some(value);
+            };
+            self.cursor.at += sign.len();
+            let right = operand(self)?;
+            value = Expr {
+                kind: ExprKind::Binary {
+                    left: Box::new(value),
+                    operator: *operator,
+                    right: Box::new(right),
+                },
+                place: self.span(start).into(),
+            };
+        }
+    }
+
+    fn term(&mut self) -> Option<Expr> {
+        self.skip();
+        let start = self.cursor.at;
+        let kind = match self.cursor.peek() {
+            Some('"' | '\'') => ExprKind::Text(self.quoted()?),
+            Some('[') => {
+                self.cursor.bump();
+                ExprKind::Array(self.list("]")?)
+            }
+            Some('(') => {
+                self.cursor.bump();
+                let inner = self.expression()?;
+                self.skip();
+                if !self.cursor.eat(")") {
+                    self.unexpected("unclosed-parenthesis", "`)`");
+                    return None;
+                }
+                self.beyond(start);
+                inner.kind
+            }
+            Some(c) if c.is_ascii_digit() => self.number_literal(start)?,
+            Some('-') if self.cursor.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => {
+                self.cursor.bump();
+                self.beyond(start);
+                self.number_literal(start)?
+            }
+            Some(c) if c.is_ascii_alphabetic() => self.word_term(start)?,
+            _ => {
+                self.unexpected("expected-value", "a value");
+                if self
+                    .cursor
+                    .peek()
+                    .is_some_and(|c| matches!(c, '“' | '”' | '‘' | '’'))
+                {
+                    self.help("write straight quotes instead of typographic ones");
+                }
+                return None;
+            }
+        };
+        Some(Expr {
+            kind,
+            place: self.span(start).into(),
+        })
+    }
+
+    fn word_term(&mut self, start: usize) -> Option<ExprKind> {
+        if self.cursor.eat("attr:") {
+            return self.attribute_name(start).map(ExprKind::Attribute);
+        }
+        for prefix in ["env:", "var:"] {
+            if self.cursor.eat(prefix) {
+                let name = self
+                    .cursor
+                    .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+                if name.is_empty() || name.starts_with('.') {
+                    self.unexpected(
+                        "expected-variable",
+                        "the name of a variable right after the colon",
+                    );
+                    return None;
+                }
+                return Some(ExprKind::Variable(name.to_owned()));
+            }
+        }
+        let name = self.identifier();
+        self.skip_if_before("(");
+        if self.cursor.eat("(") {
+            return self.call(name, start);
+        }
+        match name {
+            "true" | "false" => {
+                self.beyond(start);
+                return Some(ExprKind::Bool(name == "true"));
+            }
+            _ => {}
+        }
+        let mut end = self.cursor;
+        end.take_while(is_attribute_character);
+        let word = end.since(start);
+        let span = self.base + start..self.base + end.at;
+        self.report(
+            Diagnostic::error("bare-word", span, format!("the word `{word}` is not a value"))
+                .labelled("not a value")
+                .helped(if word.contains('.') {
+                    format!("write `attr:{word}` for the attribute, or '{word}' for the text")
+                } else {
+                    format!("write '{word}' for the text, or `attr:{word}` for the attribute")
+                }),
+        );
+        self.cursor = end;
+        None
+    }
+
+    fn attribute_name(&mut self, start: usize) -> Option<String> {
+        if self.cursor.peek().is_some_and(|c| matches!(c, '"' | '\'')) {
+            let parts = self.quoted()?;
+            self.beyond(start);
+            return match parts.as_slice() {
+                [crate::lang::ast::Part::Literal(name)] => Some(name.clone()),
+                _ => {
+                    let span = self.span(start);
+                    self.report(Diagnostic::error(
+                        "expected-attribute",
+                        span,
+                        "an attribute's name is plain text",
+                    ));
+                    None
+                }
+            };
+        }
+        let name = self.cursor.take_while(is_attribute_character);
+        if name.is_empty() || name.starts_with(['.', '-']) {
+            self.cursor.at -= name.len();
+            self.unexpected(
+                "expected-attribute",
+                "the name of an attribute right after `attr:`",
+            );
+            return None;
+        }
+        Some(name.to_owned())
+    }
+
+    fn call(&mut self, name: &'s str, start: usize) -> Option<ExprKind> {
+        let Some(function) = Aggregate::parse(name) else {
+            let arguments = self.list(")")?;
+            return Some(ExprKind::Call {
+                name: name.to_owned(),
+                arguments,
+            });
+        };
+        self.skip();
+        let over = if self.cursor.starts_with(")") {
+            Over::Own(None)
+        } else if self.at_word("span") {
+            let selector = self.deeper(Self::selector)?;
+            Over::Selection {
+                selector,
+                attribute: None,
+            }
+        } else {
+            Over::Own(Some(Box::new(self.expression()?)))
+        };
+        self.skip();
+        if !self.cursor.eat(")") {
+            self.unexpected("unclosed-parenthesis", "`)`");
+            return None;
+        }
+        let over = match over {
+            Over::Selection { selector, .. } => {
+                let attribute = if self.cursor.eat(".") {
+                    Some(self.attribute_name(start)?)
+                } else {
+                    None
+                };
+                Over::Selection { selector, attribute }
+            }
+            over @ Over::Own(_) => over,
+        };
+        self.beyond(start);
+        Some(ExprKind::Aggregate { function, over })
+    }
+
+    /// The items up to `close`, which is taken too.
+    fn list(&mut self, close: &str) -> Option<Vec<Expr>> {
+        let mut items = Vec::new();
+        self.skip();
+        if self.cursor.eat(close) {
+            return Some(items);
+        }
+        loop {
+            self.skip();
+            let start = self.cursor.at;
+            let item = self.expression()?;
+            if matches!(item.kind, ExprKind::Binary { .. } | ExprKind::Filter { .. }) {
+                self.beyond(start);
+            }
+            items.push(item);
+            self.skip();
+            if self.cursor.eat(close) {
+                return Some(items);
+            }
+            if !self.cursor.eat(",") {
+                self.unexpected("unclosed-list", &format!("`,` or `{close}`"));
+                return None;
+            }
+        }
+    }
+
+    /// A number, or a duration if a unit follows; a sign may stand before it.
+    fn number_literal(&mut self, start: usize) -> Option<ExprKind> {
+        self.cursor.take_while(|c| c.is_ascii_digit());
+        let mut ahead = self.cursor;
+        if ahead.eat(".") && !ahead.take_while(|c| c.is_ascii_digit()).is_empty() {
+            self.cursor = ahead;
+        }
+        let number = self.cursor.since(start);
+        let mut ahead = self.cursor;
+        ahead.eat(" ");
+        let unit = ahead.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
+        if UNITS.contains(&unit) {
+            self.cursor = ahead;
+            return Some(ExprKind::Duration(format!("{number}{unit}")));
+        }
+        let glued = self
+            .cursor
+            .peek()
+            .is_some_and(|c| c.is_alphanumeric() || c == '_');
+        if glued && !self.cursor.starts_with("contains") && !self.cursor.starts_with("not-contains") {
+            let rest = self.cursor.at;
+            self.cursor.take_while(|c| c.is_alphanumeric() || c == '_');
+            let span = self.span(rest);
+            self.report(
+                Diagnostic::error(
+                    "invalid-number",
+                    span,
+                    "the number is followed by something that is no unit",
+                )
+                .labelled("not a unit")
+                .helped("the units of time are ns, us, ms, s, m and h; one duration has one unit"),
+            );
+            return None;
+        }
+        Some(ExprKind::Number(number.to_owned()))
+    }
+
+    fn identifier(&mut self) -> &'s str {
+        if self.cursor.peek().is_some_and(|c| c.is_ascii_alphabetic()) {
+            self.cursor.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
+        } else {
+            ""
+        }
+    }
+
+    /// Takes this word if it stands here as a whole; a dash is part of a word.
+    fn take_word(&mut self, word: &str) -> bool {
+        let mut ahead = self.cursor;
+        let here = ahead.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) == word;
+        if here {
+            self.cursor = ahead;
+        }
+        here
+    }
+
+    /// Skips blanks.
+    fn skip(&mut self) {
+        self.cursor.take_while(is_blank);
+    }
+
+    fn skip_if_before(&mut self, sign: &str) {
+        let mut ahead = self.cursor;
+        ahead.take_while(is_blank);
+        if ahead.starts_with(sign) {
+            self.cursor = ahead;
+        }
+    }
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\u{c}' | '\r')
+}

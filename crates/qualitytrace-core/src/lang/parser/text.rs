@@ -1,0 +1,232 @@
+//! Text in quotes and templates: escapes and `${...}`.
+
+use std::ops::Range;
+
+use super::{Parser, Quotes};
+use crate::lang::ast::{Expr, Part};
+use crate::lang::diagnostic::Diagnostic;
+use crate::lang::json;
+
+/// A piece of a text: what stands there and what it means.
+enum Piece<'s> {
+    Characters { raw: &'s str, cooked: &'s str },
+    Interpolation(Expr),
+}
+
+impl<'s> Parser<'s> {
+    pub(super) fn whole_template(&mut self) -> Vec<Part> {
+        let content = 0..self.cursor.text.len();
+        let pieces = self.pieces(content, |after| after.starts_with("${").then_some(("$", 1)));
+        self.cursor.at = self.cursor.text.len();
+        join(pieces, false)
+    }
+
+    /// The text in quotes that begins here.
+    pub(super) fn quoted(&mut self) -> Option<Vec<Part>> {
+        let start = self.cursor.at;
+        let quote = self.cursor.bump()?;
+        let Some(end) = self.closing_quote(quote) else {
+            self.cursor.at = self.cursor.text.len();
+            let span = self.span(start);
+            self.report(
+                Diagnostic::error("unclosed-string", span, "this text is never closed")
+                    .labelled("never closed")
+                    .helped(format!("add the closing `{quote}`")),
+            );
+            return None;
+        };
+        let pieces = self.pieces(start + 1..end, |after| {
+            let next = after.chars().next()?;
+            Some(match next {
+                '\\' => ("\\", 1),
+                '"' => ("\"", 1),
+                '\'' => ("'", 1),
+                'n' => ("\n", 1),
+                'r' => ("\r", 1),
+                't' => ("\t", 1),
+                '$' if after.starts_with("${") => ("$", 1),
+                _ => return None,
+            })
+        });
+        self.cursor.at = end + 1;
+        // JSON has escapes of its own; in single quotes it is taken as it is written.
+        let as_written = quote == '\'' && is_json(&pieces);
+        Some(join(pieces, as_written))
+    }
+
+    /// Where the text that begins here ends. `\"` is part of the text, unless no later quote could end it.
+    fn closing_quote(&self, quote: char) -> Option<usize> {
+        let text = self.cursor.text;
+        let mut at = self.cursor.at;
+        let mut escaped = None;
+        while let Some(c) = text[at..].chars().next() {
+            if c == quote {
+                return Some(at);
+            }
+            if c == '\\' {
+                let next = text[at + 1..].chars().next();
+                if next == Some(quote) {
+                    escaped = Some(at + 1);
+                }
+                at += 1 + next.map_or(0, char::len_utf8);
+                continue;
+            }
+            if self.quotes == Quotes::Nested
+                && text[at..].starts_with("${")
+                && let Some(end) = interpolation_end(text, at + 2, 0)
+            {
+                at = end + 1;
+                continue;
+            }
+            at += c.len_utf8();
+        }
+        escaped
+    }
+
+    fn pieces(
+        &mut self,
+        content: Range<usize>,
+        escape: impl Fn(&str) -> Option<(&'static str, usize)>,
+    ) -> Vec<Piece<'s>> {
+        let text: &'s str = self.cursor.text;
+        let mut pieces = Vec::new();
+        let (mut at, mut literal) = (content.start, content.start);
+        while at < content.end {
+            let rest = &text[at..content.end];
+            if let Some(after) = rest.strip_prefix('\\') {
+                if let Some((meaning, length)) = escape(after) {
+                    pieces.push(characters(&text[literal..at]));
+                    pieces.push(Piece::Characters {
+                        raw: &text[at..=at + length],
+                        cooked: meaning,
+                    });
+                    at += 1 + length;
+                    literal = at;
+                    continue;
+                }
+                at += 1;
+                continue;
+            }
+            if rest.starts_with("${")
+                && let Some(end) = self.interpolation_end(at + 2, content.end)
+            {
+                pieces.push(characters(&text[literal..at]));
+                pieces.push(Piece::Interpolation(self.interpolation(at + 2..end)));
+                at = end + 1;
+                literal = at;
+                continue;
+            }
+            at += rest.chars().next().map_or(1, char::len_utf8);
+        }
+        pieces.push(characters(&text[literal..content.end]));
+        pieces
+    }
+
+    fn interpolation_end(&self, start: usize, limit: usize) -> Option<usize> {
+        let end = match self.quotes {
+            Quotes::Plain => start + self.cursor.text[start..limit].find('}')?,
+            Quotes::Nested => interpolation_end(self.cursor.text, start, 0)?,
+        };
+        (end > start && end < limit).then_some(end)
+    }
+
+    fn interpolation(&mut self, inner: Range<usize>) -> Expr {
+        let mut parser = Parser::new(&self.cursor.text[inner.clone()], self.quotes);
+        parser.base = self.base + inner.start;
+        parser.depth = self.depth;
+        let tree = parser.deeper(Self::whole_expression);
+        if self.quotes == Quotes::Nested {
+            self.beyond.push(inner.clone());
+        }
+        self.beyond.append(&mut parser.beyond);
+        for diagnostic in parser.diagnostics {
+            let needs_help = diagnostic.help.is_none();
+            self.report(diagnostic);
+            if needs_help {
+                self.help("write `\\${` to have the characters `${` themselves");
+            }
+        }
+        tree.unwrap_or(Expr {
+            kind: crate::lang::ast::ExprKind::Hole,
+            place: inner.into(),
+        })
+    }
+}
+
+fn characters(text: &str) -> Piece<'_> {
+    Piece::Characters {
+        raw: text,
+        cooked: text,
+    }
+}
+
+fn is_json(pieces: &[Piece<'_>]) -> bool {
+    let first = pieces.iter().find_map(|piece| match piece {
+        Piece::Characters { raw, .. } => raw.trim_start().chars().next(),
+        Piece::Interpolation(_) => Some('0'),
+    });
+    if !first.is_some_and(|c| matches!(c, '{' | '[')) {
+        return false;
+    }
+    let mut sample = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Characters { raw, .. } => sample.push_str(as_json(raw)),
+            // A digit can stand both inside a JSON text and in place of a JSON value.
+            Piece::Interpolation(_) => sample.push('0'),
+        }
+    }
+    json::parse(&sample).is_ok()
+}
+
+/// The one escape that is not JSON's: of the quote around it.
+fn as_json(raw: &str) -> &str {
+    if raw == "\\'" { "'" } else { raw }
+}
+
+fn join(pieces: Vec<Piece<'_>>, as_written: bool) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut literal = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Characters { raw, cooked } => {
+                literal.push_str(if as_written { as_json(raw) } else { cooked })
+            }
+            Piece::Interpolation(expr) => {
+                if !literal.is_empty() {
+                    parts.push(Part::Literal(std::mem::take(&mut literal)));
+                }
+                parts.push(Part::Interpolation(expr));
+            }
+        }
+    }
+    if !literal.is_empty() {
+        parts.push(Part::Literal(literal));
+    }
+    parts
+}
+
+/// The `}` that closes the interpolation whose inside begins at `start`, with regard to quotes.
+fn interpolation_end(text: &str, start: usize, depth: usize) -> Option<usize> {
+    if depth > super::MAX_DEPTH {
+        return None;
+    }
+    let mut at = start;
+    let mut inside = None;
+    while let Some(c) = text[at..].chars().next() {
+        match (inside, c) {
+            (None, '}') => return Some(at),
+            (None, '"' | '\'') => inside = Some(c),
+            (Some(quote), c) if c == quote => inside = None,
+            (Some(_), '\\') => at += text[at + 1..].chars().next().map_or(0, char::len_utf8),
+            (Some(_), '$') if text[at..].starts_with("${") => {
+                if let Some(end) = interpolation_end(text, at + 2, depth + 1) {
+                    at = end;
+                }
+            }
+            _ => {}
+        }
+        at += text[at..].chars().next().map_or(0, char::len_utf8);
+    }
+    None
+}

@@ -1,0 +1,593 @@
+//! Which spans a selector means.
+//!
+//! A selector is compiled once: names are resolved, patterns compiled, cheap conditions moved to the front. Looking at
+//! a span then allocates nothing.
+
+use std::cmp::Ordering;
+
+use super::ast::{Chain, Clause, Combinator, Comparator, Condition, Literal, Pseudo, Selector, Step, Test};
+use super::field::{Field, Same, Scene, Seen};
+use super::{filters, number};
+use crate::names;
+use crate::time;
+use crate::trace::Trace;
+use crate::value::Value;
+
+/// The positions of the spans that the selector means, in its order, each once.
+pub fn select(selector: &Selector, trace: &Trace) -> Vec<usize> {
+    Query::new(selector, true).run(&Scene::new(trace))
+}
+
+/// A selector, ready to be asked many times.
+#[derive(Debug)]
+pub(crate) struct Query {
+    chains: Vec<CompiledChain>,
+    /// Whether new spans can only add to what it selects.
+    pub(crate) grows_only: bool,
+}
+
+#[derive(Debug)]
+struct CompiledChain {
+    first: CompiledStep,
+    rest: Vec<(Combinator, CompiledStep)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct CompiledStep {
+    condition: Filter,
+    position: Option<Position>,
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Position {
+    First,
+    Last,
+    Nth(u64),
+}
+
+/// A condition on where a span stands.
+#[derive(Debug)]
+enum Place {
+    Root,
+    Leaf,
+    Has(Combinator, Query),
+    Not(Query),
+}
+
+#[derive(Debug)]
+pub(crate) enum Filter {
+    Test(Field, Check),
+    Not(Box<Filter>),
+    All(Vec<Filter>),
+    Any(Vec<Filter>),
+}
+
+/// What must be true of a field.
+#[derive(Debug)]
+pub(crate) enum Check {
+    Text(Comparator, Box<str>),
+    Number(Comparator, Box<str>),
+    Duration(Comparator, i64),
+    Matches(bool, Box<regex::Regex>),
+    OneOf(bool, Vec<Check>),
+    Exists(bool),
+    /// Nothing satisfies it: it could not be compiled.
+    Never,
+}
+
+impl Query {
+    pub(crate) fn new(selector: &Selector, aliases: bool) -> Self {
+        let chains: Vec<_> = selector
+            .chains
+            .iter()
+            .map(|chain| compile_chain(chain, aliases))
+            .collect();
+        let grows_only = chains.iter().all(|chain| {
+            std::iter::once(&chain.first)
+                .chain(chain.rest.iter().map(|(_, step)| step))
+                .all(CompiledStep::grows_only)
+                && chain
+                    .rest
+                    .iter()
+                    .all(|(combinator, _)| *combinator != Combinator::Next)
+        });
+        Self { chains, grows_only }
+    }
+
+    pub(crate) fn run(&self, scene: &Scene<'_>) -> Vec<usize> {
+        let length = scene.trace.spans().len();
+        match self.chains.as_slice() {
+            [] => (0..length).collect(),
+            [one] => one.run(scene),
+            many => {
+                let mut seen = vec![false; length];
+                let mut found = Vec::new();
+                for at in many.iter().flat_map(|chain| chain.run(scene)) {
+                    if !std::mem::replace(&mut seen[at], true) {
+                        found.push(at);
+                    }
+                }
+                found
+            }
+        }
+    }
+}
+
+fn compile_chain(chain: &Chain, aliases: bool) -> CompiledChain {
+    CompiledChain {
+        first: compile_step(&chain.first, aliases),
+        rest: chain
+            .rest
+            .iter()
+            .map(|(combinator, step)| (*combinator, compile_step(step, aliases)))
+            .collect(),
+    }
+}
+
+fn compile_step(step: &Step, aliases: bool) -> CompiledStep {
+    let mut compiled = CompiledStep {
+        condition: compile_condition(&step.condition, aliases),
+        position: None,
+        places: Vec::new(),
+    };
+    for pseudo in &step.pseudos {
+        match pseudo {
+            Pseudo::First => compiled.position = Some(Position::First),
+            Pseudo::Last => compiled.position = Some(Position::Last),
+            Pseudo::Nth(n) => compiled.position = Some(Position::Nth(*n)),
+            Pseudo::Root => compiled.places.push(Place::Root),
+            Pseudo::Leaf => compiled.places.push(Place::Leaf),
+            Pseudo::Has { combinator, selector } => {
+                compiled
+                    .places
+                    .push(Place::Has(*combinator, Query::new(selector, aliases)));
+            }
+            Pseudo::Not(selector) => compiled.places.push(Place::Not(Query::new(selector, aliases))),
+        }
+    }
+    compiled
+}
+
+pub(crate) fn compile_condition(condition: &Condition, aliases: bool) -> Filter {
+    let compile_all = |conditions: &[Condition]| {
+        let mut filters: Vec<_> = conditions
+            .iter()
+            .map(|condition| compile_condition(condition, aliases))
+            .collect();
+        filters.sort_by_key(Filter::cost);
+        filters
+    };
+    match condition {
+        Condition::Clause(clause) => compile_clause(clause, aliases),
+        Condition::Not(inner) => Filter::Not(Box::new(compile_condition(inner, aliases))),
+        Condition::All(all) => Filter::All(compile_all(all)),
+        Condition::Any(any) => Filter::Any(compile_all(any)),
+    }
+}
+
+fn compile_clause(clause: &Clause, aliases: bool) -> Filter {
+    let field = Field::in_selector(&clause.name.text, clause.name.quoted, aliases);
+    let check = match &clause.test {
+        Test::Compare(comparator, literal) => compile_literal(&field, *comparator, literal),
+        Test::Matches { negated, pattern, .. } => match filters::regex(pattern) {
+            Ok(regex) => Check::Matches(*negated, Box::new(regex)),
+            Err(_) => Check::Never,
+        },
+        Test::OneOf { negated, choices } => Check::OneOf(
+            *negated,
+            choices
+                .iter()
+                .map(|choice| compile_literal(&field, Comparator::Equal, choice))
+                .collect(),
+        ),
+        Test::Exists { negated } => Check::Exists(*negated),
+    };
+    Filter::Test(field, check)
+}
+
+fn compile_literal(field: &Field, comparator: Comparator, literal: &Literal) -> Check {
+    match literal {
+        Literal::Text(text) => {
+            let text = match field {
+                Field::Name => names::span(text),
+                // Tracetest's spelling.
+                Field::Kind if text == "unespecified" => "unspecified",
+                _ => text,
+            };
+            Check::Text(comparator, text.into())
+        }
+        Literal::Word(word) => Check::Text(comparator, word.as_str().into()),
+        Literal::Bool(truth) => Check::Text(comparator, truth.to_string().into()),
+        Literal::Number(number) => Check::Number(comparator, number.as_str().into()),
+        Literal::Duration(text) => match time::parse_duration(text) {
+            Some(nanos) => Check::Duration(comparator, nanos),
+            None => Check::Never,
+        },
+    }
+}
+
+impl CompiledChain {
+    fn run(&self, scene: &Scene<'_>) -> Vec<usize> {
+        let length = scene.trace.spans().len();
+        let mut found = self.first.matches(scene, &self.first.gates(scene), 0..length);
+        if let Some(position) = self.first.position {
+            found = position.of(&found).into_iter().collect();
+        }
+        for (combinator, step) in &self.rest {
+            if found.is_empty() {
+                break;
+            }
+            found = step.from(scene, *combinator, &found);
+        }
+        found
+    }
+
+    /// The positions of the spans that can begin the chain: from each of them the other steps can be taken.
+    fn beginnings(&self, scene: &Scene<'_>) -> Vec<bool> {
+        let length = scene.trace.spans().len();
+        let narrow = |step: &CompiledStep, allowed: &[bool]| {
+            let mut marks = vec![false; length];
+            for at in step.matches(scene, &step.gates(scene), 0..length) {
+                marks[at] = allowed[at];
+            }
+            marks
+        };
+        let mut allowed = vec![true; length];
+        for (combinator, step) in self.rest.iter().rev() {
+            allowed = related(scene.trace, *combinator, &narrow(step, &allowed));
+        }
+        narrow(&self.first, &allowed)
+    }
+}
+
+/// Which spans have a marked span below, directly below, or later beside them.
+fn related(trace: &Trace, combinator: Combinator, marks: &[bool]) -> Vec<bool> {
+    let mut found = vec![false; marks.len()];
+    for at in (0..marks.len()).filter(|at| marks[*at]) {
+        match combinator {
+            Combinator::Descendant => {
+                let mut up = trace.parent(at);
+                while let Some(parent) = up.filter(|parent| !found[*parent]) {
+                    found[parent] = true;
+                    up = trace.parent(parent);
+                }
+            }
+            Combinator::Child => {
+                if let Some(parent) = trace.parent(at) {
+                    found[parent] = true;
+                }
+            }
+            Combinator::Sibling | Combinator::Next => {}
+        }
+    }
+    if matches!(combinator, Combinator::Sibling | Combinator::Next) {
+        let parents = (0..marks.len()).map(Some).chain([None]);
+        for parent in parents {
+            let family = children(trace, parent);
+            let mut later = false;
+            for at in family.into_iter().rev() {
+                found[at] = later;
+                later = marks[at] || (later && combinator == Combinator::Sibling);
+            }
+        }
+    }
+    found
+}
+
+fn children(trace: &Trace, parent: Option<usize>) -> Vec<usize> {
+    match parent {
+        Some(parent) => trace.children(parent).collect(),
+        None => trace.roots().collect(),
+    }
+}
+
+impl Position {
+    fn of(self, found: &[usize]) -> Option<usize> {
+        match self {
+            Self::First => found.first(),
+            Self::Last => found.last(),
+            Self::Nth(n) => usize::try_from(n)
+                .ok()?
+                .checked_sub(1)
+                .and_then(|at| found.get(at)),
+        }
+        .copied()
+    }
+}
+
+impl CompiledStep {
+    fn grows_only(&self) -> bool {
+        self.position.is_none()
+            && self.places.iter().all(|place| match place {
+                Place::Root | Place::Leaf | Place::Not(_) => false,
+                Place::Has(combinator, query) => query.grows_only && *combinator != Combinator::Next,
+            })
+    }
+
+    /// Which spans each condition on the place lets through.
+    fn gates(&self, scene: &Scene<'_>) -> Vec<Vec<bool>> {
+        self.places.iter().map(|place| place.marks(scene)).collect()
+    }
+
+    /// The spans among `range` that satisfy everything but the position, in order.
+    fn matches(&self, scene: &Scene<'_>, gates: &[Vec<bool>], range: std::ops::Range<usize>) -> Vec<usize> {
+        range
+            .filter(|at| self.condition.holds(scene, *at) && gates.iter().all(|gate| gate[*at]))
+            .collect()
+    }
+
+    /// The step taken from each of the spans `from`; a position counts separately for each of them.
+    fn from(&self, scene: &Scene<'_>, combinator: Combinator, from: &[usize]) -> Vec<usize> {
+        let trace = scene.trace;
+        let matches = self.reachable(scene, combinator, from);
+        let mut seen = vec![false; trace.spans().len()];
+        let mut found = Vec::new();
+        let mut add = |at: usize| {
+            if !std::mem::replace(&mut seen[at], true) {
+                found.push(at);
+            }
+        };
+        let between = |range: std::ops::Range<usize>| {
+            let start = matches.partition_point(|at| *at < range.start);
+            let end = matches.partition_point(|at| *at < range.end);
+            &matches[start..end]
+        };
+        let mut covered = 0..0;
+        for &at in from {
+            let below = trace.descendants(at);
+            match (combinator, self.position) {
+                // What lies below a span that lies below another one was found already.
+                (Combinator::Descendant, None) if covered.contains(&at) => {}
+                (Combinator::Descendant, None) => {
+                    covered = below.clone();
+                    between(below).iter().copied().for_each(&mut add);
+                }
+                (Combinator::Descendant, Some(position)) => {
+                    if let Some(at) = position.of(between(below)) {
+                        add(at);
+                    }
+                }
+                (Combinator::Child, position) => {
+                    let near: Vec<_> = trace
+                        .children(at)
+                        .filter(|child| matches.binary_search(child).is_ok())
+                        .collect();
+                    pick(&near, position).iter().copied().for_each(&mut add);
+                }
+                (Combinator::Sibling, position) => {
+                    let family = family(trace, at);
+                    let near: Vec<_> = between(trace.descendants(at).end..family.end)
+                        .iter()
+                        .copied()
+                        .filter(|other| trace.parent(*other) == trace.parent(at))
+                        .collect();
+                    pick(&near, position).iter().copied().for_each(&mut add);
+                }
+                (Combinator::Next, position) => {
+                    let next = trace.descendants(at).end;
+                    let is_next = next < family(trace, at).end && matches.binary_search(&next).is_ok();
+                    let near: Vec<_> = is_next.then_some(next).into_iter().collect();
+                    pick(&near, position).iter().copied().for_each(&mut add);
+                }
+            }
+        }
+        found
+    }
+
+    /// The matching spans in all the places that the step can lead to, in order.
+    fn reachable(&self, scene: &Scene<'_>, combinator: Combinator, from: &[usize]) -> Vec<usize> {
+        let length = scene.trace.spans().len();
+        let gates = self.gates(scene);
+        match combinator {
+            Combinator::Descendant | Combinator::Child => {
+                let mut sorted = from.to_vec();
+                sorted.sort_unstable();
+                let mut covered = 0;
+                let mut found = Vec::new();
+                for at in sorted {
+                    let below = scene.trace.descendants(at);
+                    let start = below.start.max(covered);
+                    if start < below.end {
+                        found.extend(self.matches(scene, &gates, start..below.end));
+                        covered = below.end;
+                    }
+                }
+                found
+            }
+            Combinator::Sibling | Combinator::Next => self.matches(scene, &gates, 0..length),
+        }
+    }
+}
+
+/// The positions among which the siblings of a span stand.
+fn family(trace: &Trace, at: usize) -> std::ops::Range<usize> {
+    match trace.parent(at) {
+        Some(parent) => trace.descendants(parent),
+        None => 0..trace.spans().len(),
+    }
+}
+
+fn pick(near: &[usize], position: Option<Position>) -> Vec<usize> {
+    match position {
+        None => near.to_vec(),
+        Some(position) => position.of(near).into_iter().collect(),
+    }
+}
+
+impl Place {
+    fn marks(&self, scene: &Scene<'_>) -> Vec<bool> {
+        let trace = scene.trace;
+        let length = trace.spans().len();
+        match self {
+            Self::Root => (0..length).map(|at| trace.parent(at).is_none()).collect(),
+            Self::Leaf => (0..length).map(|at| trace.descendants(at).is_empty()).collect(),
+            Self::Not(query) => {
+                let mut marks = vec![true; length];
+                for at in query.run(scene) {
+                    marks[at] = false;
+                }
+                marks
+            }
+            Self::Has(combinator, query) => {
+                let mut marks = vec![false; length];
+                for chain in &query.chains {
+                    for (mark, begins) in marks.iter_mut().zip(chain.beginnings(scene)) {
+                        *mark |= begins;
+                    }
+                }
+                related(trace, *combinator, &marks)
+            }
+        }
+    }
+}
+
+impl Filter {
+    fn cost(&self) -> u8 {
+        match self {
+            Self::Test(field, Check::Matches(..)) => field.cost().saturating_add(8),
+            Self::Test(field, _) => field.cost(),
+            Self::Not(inner) => inner.cost(),
+            Self::All(filters) | Self::Any(filters) => filters
+                .iter()
+                .map(Self::cost)
+                .max()
+                .unwrap_or(0)
+                .saturating_add(1),
+        }
+    }
+
+    pub(crate) fn holds(&self, scene: &Scene<'_>, at: usize) -> bool {
+        match self {
+            Self::Test(field, check) => check.holds(field.look(scene, at).map(|(seen, _)| seen)),
+            Self::Not(inner) => !inner.holds(scene, at),
+            Self::All(filters) => filters.iter().all(|filter| filter.holds(scene, at)),
+            Self::Any(filters) => filters.iter().any(|filter| filter.holds(scene, at)),
+        }
+    }
+}
+
+impl Check {
+    /// Whether it is true of what was found; every check but `!exists` needs something.
+    pub(crate) fn holds(&self, seen: Option<Seen<'_>>) -> bool {
+        let Some(seen) = seen else {
+            return matches!(self, Self::Exists(true));
+        };
+        match seen {
+            Seen::Text(text) => self.holds_for_text(text),
+            Seen::Nanos(nanos) => match self {
+                Self::Duration(comparator, expected) => {
+                    ordered(*comparator, super::compare::measured_against(nanos, *expected))
+                }
+                _ => self.holds_for_value(&Value::Int(nanos)),
+            },
+            Seen::Value(value) => self.holds_for_value(value),
+            Seen::Made(value) => self.holds_for_value(&value),
+        }
+    }
+
+    fn holds_for_value(&self, value: &Value) -> bool {
+        if let Value::String(text) = value {
+            return self.holds_for_text(text);
+        }
+        if let (Value::List(items), false) = (value, matches!(self, Self::Exists(_)))
+            && items.iter().any(|item| self.holds_for_value(item))
+        {
+            return true;
+        }
+        match self {
+            Self::Text(Comparator::Equal, expected) => {
+                let mut same = Same(Some(expected));
+                // Comparing cannot fail.
+                let _ = value.write(&mut same);
+                same.0 == Some("")
+            }
+            Self::Number(comparator, expected) => match (value, expected.parse::<i64>()) {
+                (Value::Int(number), Ok(expected)) if is_order(*comparator) => {
+                    ordered(*comparator, number.cmp(&expected))
+                }
+                _ => self.holds_for_text(&value.text()),
+            },
+            Self::Duration(comparator, expected) => match value {
+                Value::Duration(nanos) => ordered(*comparator, nanos.cmp(expected)),
+                Value::Int(nanos) => {
+                    ordered(*comparator, super::compare::measured_against(*nanos, *expected))
+                }
+                _ => false,
+            },
+            Self::OneOf(negated, choices) => {
+                *negated != choices.iter().any(|choice| choice.holds_for_value(value))
+            }
+            _ => self.holds_for_text(&value.text()),
+        }
+    }
+
+    fn holds_for_text(&self, text: &str) -> bool {
+        match self {
+            Self::Text(comparator, expected) => compare_texts(*comparator, text, expected),
+            Self::Number(comparator, expected) if is_order(*comparator) => {
+                match number::compare(text, expected) {
+                    Some(order) => ordered(*comparator, order),
+                    None => *comparator == Comparator::NotEqual,
+                }
+            }
+            Self::Number(comparator, expected) => compare_texts(*comparator, text, expected),
+            Self::Duration(comparator, expected) => match text.parse::<i64>() {
+                Ok(nanos) => ordered(*comparator, super::compare::measured_against(nanos, *expected)),
+                Err(_) => match time::parse_plain_duration(text) {
+                    Some(nanos) => ordered(*comparator, nanos.cmp(expected)),
+                    None => *comparator == Comparator::NotEqual,
+                },
+            },
+            Self::Matches(negated, regex) => *negated != regex.is_match(text),
+            Self::OneOf(negated, choices) => {
+                *negated != choices.iter().any(|choice| choice.holds_for_text(text))
+            }
+            Self::Exists(negated) => !negated,
+            Self::Never => false,
+        }
+    }
+}
+
+fn compare_texts(comparator: Comparator, text: &str, expected: &str) -> bool {
+    match comparator {
+        Comparator::Equal => text == expected,
+        Comparator::NotEqual => text != expected,
+        Comparator::Contains => text.contains(expected),
+        Comparator::NotContains => !text.contains(expected),
+        Comparator::StartsWith => text.starts_with(expected),
+        Comparator::EndsWith => text.ends_with(expected),
+        Comparator::Less | Comparator::LessOrEqual | Comparator::Greater | Comparator::GreaterOrEqual => {
+            number::compare(text, expected).is_some_and(|order| ordered(comparator, order))
+        }
+        Comparator::JsonContains
+        | Comparator::NotJsonContains
+        | Comparator::Matches
+        | Comparator::NotMatches => false,
+    }
+}
+
+fn is_order(comparator: Comparator) -> bool {
+    matches!(
+        comparator,
+        Comparator::Equal
+            | Comparator::NotEqual
+            | Comparator::Less
+            | Comparator::LessOrEqual
+            | Comparator::Greater
+            | Comparator::GreaterOrEqual
+    )
+}
+
+/// Whether an order satisfies a comparator.
+pub(crate) fn ordered(comparator: Comparator, order: Ordering) -> bool {
+    match comparator {
+        Comparator::Equal => order.is_eq(),
+        Comparator::NotEqual => order.is_ne(),
+        Comparator::Less => order.is_lt(),
+        Comparator::LessOrEqual => order.is_le(),
+        Comparator::Greater => order.is_gt(),
+        Comparator::GreaterOrEqual => order.is_ge(),
+        _ => false,
+    }
+}
