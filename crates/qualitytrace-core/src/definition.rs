@@ -284,17 +284,22 @@ fn resource(reader: &Reader<'_>, node: &Node, expected: Option<Kind>) -> Option<
         }
     };
     fields.finish();
-    let Some(spec) = spec else {
-        reader.report(
-            Diagnostic::error(
-                "no-spec",
-                node.span.clone(),
-                format!("the {} has no `spec`", kind.as_str()),
-            )
-            .helped("put its fields under `spec:`"),
-        );
-        return None;
+    let nothing = Node {
+        shape: Shape::Null,
+        span: node.span.clone(),
     };
+    let errors = reader.errors();
+    let read = content(reader, kind, spec.unwrap_or(&nothing));
+    if spec.is_none() && reader.errors() == errors {
+        let message = format!("the {} has no `spec`", kind.as_str());
+        let diagnostic = Diagnostic::error("no-spec", node.span.clone(), message);
+        reader.report(diagnostic.helped("put its fields under `spec:`"));
+        return None;
+    }
+    read
+}
+
+fn content(reader: &Reader<'_>, kind: Kind, spec: &Node) -> Option<Resource> {
     match kind {
         Kind::Test => test::read(reader, spec).map(Resource::Test),
         Kind::TestSuite => suite::read(reader, spec).map(Resource::TestSuite),

@@ -96,7 +96,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Analyzer> {
     let mut fields = reader.fields(node, "an analyzer")?;
     fields.text("id");
     let analyzer = Analyzer {
-        name: fields.string("name").unwrap_or_default(),
+        name: fields.required_name("linter name cannot be empty"),
         enabled: fields.flag("enabled").unwrap_or_default(),
         minimum_score: whole(&mut fields, "minimumScore", 100),
         plugins: fields
@@ -106,9 +106,6 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Analyzer> {
             .collect(),
     };
     fields.finish();
-    if analyzer.name.is_empty() {
-        reader.error("no-name", node.span.clone(), "linter name cannot be empty");
-    }
     for (index, plugin) in analyzer.plugins.iter().enumerate() {
         if analyzer.plugins[..index]
             .iter()

@@ -36,6 +36,15 @@ impl<'s> Reader<'s> {
         self.report(Diagnostic::error(code, span, message));
     }
 
+    /// How many errors were found so far.
+    pub(super) fn errors(&self) -> usize {
+        self.diagnostics
+            .borrow()
+            .iter()
+            .filter(|found| found.is_error())
+            .count()
+    }
+
     pub(super) fn report(&self, diagnostic: Diagnostic) {
         self.diagnostics.borrow_mut().push(diagnostic);
     }
@@ -119,6 +128,7 @@ impl<'s> Reader<'s> {
             reader: self,
             what,
             entries,
+            span: node.span.clone(),
             known: Vec::new(),
         })
     }
@@ -149,6 +159,7 @@ pub(super) struct Fields<'n, 'r> {
     pub(super) reader: &'r Reader<'r>,
     what: &'static str,
     entries: &'n [Entry],
+    span: Range<usize>,
     known: Vec<&'static str>,
 }
 
@@ -183,6 +194,21 @@ impl<'n> Fields<'n, '_> {
 
     pub(super) fn string(&mut self, key: &'static str) -> Option<String> {
         self.text(key).map(|text| text.value)
+    }
+
+    /// The `name` of a thing that must have one; `missing` is what to say when it has none.
+    pub(super) fn required_name(&mut self, missing: &str) -> String {
+        let span = self.span.clone();
+        match self.get("name") {
+            // What is there is wrong in another way, and that has been said.
+            Some(node) => match self.reader.text(node, "`name`") {
+                Some(name) if !name.is_empty() => return name.value,
+                Some(_) => self.reader.error("no-name", node.span.clone(), missing),
+                None => {}
+            },
+            None => self.reader.error("no-name", span, missing),
+        }
+        String::new()
     }
 
     pub(super) fn flag(&mut self, key: &'static str) -> Option<bool> {

@@ -21,7 +21,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
     let mut fields = reader.fields(node, "a test suite")?;
     let suite = TestSuite {
         id: fields.string("id").filter(|id| !id.is_empty()),
-        name: fields.string("name").unwrap_or_default(),
+        name: fields.required_name("test suite name cannot be empty"),
         description: fields.string("description").unwrap_or_default(),
         steps: fields.texts("steps"),
     };
@@ -30,9 +30,6 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
     // `env` belongs to the first suites ever; `fullSteps` and `summary` to answers of the API.
     fields.ignore(&["summary", "fullSteps", "env"]);
     fields.finish();
-    if suite.name.is_empty() {
-        reader.error("no-name", node.span.clone(), "test suite name cannot be empty");
-    }
     for step in suite.steps.iter().filter(|step| step.is_empty()) {
         reader.error("empty-step", step.place(0..0), "this step names no test");
     }

@@ -32,7 +32,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<VariableSet> {
     let mut fields = reader.fields(node, "a variable set")?;
     let set = VariableSet {
         id: fields.string("id").filter(|id| !id.is_empty()),
-        name: fields.string("name").unwrap_or_default(),
+        name: fields.required_name("variable set name cannot be empty"),
         description: fields.string("description").unwrap_or_default(),
         values: fields
             .items("values")
@@ -42,9 +42,6 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<VariableSet> {
     };
     fields.text("createdAt");
     fields.finish();
-    if set.name.is_empty() {
-        reader.error("no-name", node.span.clone(), "variable set name cannot be empty");
-    }
     Some(set)
 }
 

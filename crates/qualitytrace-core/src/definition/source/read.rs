@@ -28,15 +28,12 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Da
     fields.flag("default");
     // The oldest spelling of `default`.
     fields.ignore(&["isdefault"]);
-    let name = fields.string("name").unwrap_or_default();
+    let name = fields.required_name("data store should have a name");
     let kind = fields.text("type").filter(|kind| !kind.is_empty());
     let created_at = fields.text("createdAt").filter(|time| !time.is_empty());
     let blocks = DETAILED.map(|(kind, _)| (kind, fields.get(kind)));
     fields.finish();
 
-    if name.is_empty() {
-        reader.error("no-name", node.span.clone(), "data store should have a name");
-    }
     if let Some(time) = &created_at
         && time.value.parse::<jiff::Timestamp>().is_err()
     {

@@ -1,0 +1,331 @@
+//! Reading and writing definitions.
+
+use proptest::prelude::*;
+use qualitytrace_core::definition::{
+    Format, Kind, Reading, Resource, check, read, read_as, to_json, to_yaml,
+};
+use qualitytrace_core::lang::Diagnostic;
+
+/// What is wrong with a file, each with the text that it points at.
+fn trouble(source: &str, format: Format) -> Vec<String> {
+    let told = |diagnostic: &Diagnostic| {
+        let help = diagnostic
+            .help
+            .as_deref()
+            .map(|help| format!(" ({help})"))
+            .unwrap_or_default();
+        let place = source
+            .get(diagnostic.span.clone())
+            .expect("a span lies on characters of the file");
+        format!("{}: {}{help} @ {place:?}", diagnostic.code, diagnostic.message)
+    };
+    read(source, format).diagnostics.iter().map(told).collect()
+}
+
+fn yaml(source: &str) -> Vec<String> {
+    trouble(source, Format::Yaml)
+}
+
+fn one(reading: Reading) -> Resource {
+    assert_eq!(reading.diagnostics, []);
+    reading
+        .documents
+        .into_iter()
+        .next()
+        .expect("one document")
+        .resource
+}
+
+/// What the resource in `source` looks like to the API.
+fn wire(source: &str) -> String {
+    to_json(&one(read(source, Format::Yaml)))["spec"].to_string()
+}
+
+#[test]
+fn every_mistake_of_a_file_is_told_at_once() {
+    let source = "type: Test
+spec:
+  name: [a]
+  trigger:
+    type: htp
+  specs:
+  - selector: {nope: 1}
+    assertion: []
+  outputs:
+  - name: A
+  skipTraceCollection: maybe
+";
+    assert_eq!(
+        yaml(source),
+        [
+            r#"wrong-type: `name` takes a text, but this is a list @ "[a]""#,
+            r#"unknown-trigger: `htp` is not a type of trigger (did you mean `http`?) @ "htp""#,
+            r#"unknown-key: `nope` is not a key of a selector @ "nope""#,
+            r#"unknown-key: `assertion` is not a key of a spec (did you mean `assertions`?) @ "assertion""#,
+            r#"incomplete-output: the output has no `selector` (an output needs a `name`, a `selector` and a `value`) @ "name: A""#,
+            r#"incomplete-output: the output has no `value` (an output needs a `name`, a `selector` and a `value`) @ "name: A""#,
+            r#"wrong-type: `skipTraceCollection` takes `true` or `false`, but this is a text @ "maybe""#,
+        ]
+    );
+}
+
+#[test]
+fn json_says_what_it_means() {
+    let source = r#"{"type": "VariableSet", "spec": {"name": 5, "values": [{"key": "A", "value": true}]}}"#;
+    assert_eq!(
+        trouble(source, Format::Json),
+        [
+            r#"wrong-type: `name` takes a text, but this is a number @ "5""#,
+            r#"wrong-type: `value` takes a text, but this is a truth value @ "true""#,
+        ]
+    );
+}
+
+#[test]
+fn what_must_have_a_name_says_so_once() {
+    let expected = r#"no-name: data store should have a name @ "type: otlp""#;
+    assert_eq!(yaml("type: DataStore\nspec:\n  type: otlp\n"), [expected]);
+    let expected = r#"no-name: data store should have a name @ "\"\"""#;
+    assert_eq!(
+        yaml("type: DataStore\nspec:\n  name: \"\"\n  type: otlp\n"),
+        [expected]
+    );
+}
+
+#[test]
+fn a_definition_without_a_spec_is_an_error() {
+    let kinds = Kind::ALL.map(Kind::as_str);
+    let stream: Vec<String> = kinds.iter().map(|kind| format!("type: {kind}\n")).collect();
+    let reading = read(&stream.join("---\n"), Format::Yaml);
+    let errors: std::collections::BTreeSet<usize> =
+        reading.diagnostics.iter().map(|found| found.span.start).collect();
+    assert_eq!(errors.len(), kinds.len(), "{:?}", reading.diagnostics);
+}
+
+#[test]
+fn broken_json_is_told_where_it_breaks() {
+    for (source, expected) in [
+        ("{not json", "n"),
+        ("{", ""),
+        (r#"{"a": 1,}"#, "}"),
+        (r#"{"a": nul}"#, "n"),
+        (r#"{"a": "b}"#, "\""),
+        ("[1] x", "x"),
+        ("", ""),
+    ] {
+        let reading = read(source, Format::Json);
+        assert_eq!(reading.diagnostics.len(), 1, "{source}");
+        assert_eq!(reading.diagnostics[0].code, "json-syntax");
+        assert_eq!(&source[reading.diagnostics[0].span.clone()], expected, "{source}");
+    }
+}
+
+#[test]
+fn unquoted_numbers_and_truth_values_are_texts_in_yaml() {
+    let source = "type: VariableSet\nspec: {name: 1.0, values: [{key: A, value: 45}, {key: B, value: true}, {key: 007}]}";
+    assert_eq!(
+        wire(source),
+        r#"{"name":"1.0","description":"","values":[{"key":"A","value":"45"},{"key":"B","value":"true"},{"key":"007","value":""}]}"#
+    );
+}
+
+#[test]
+fn old_layouts_mean_what_they_meant() {
+    let today = r#"{"type": "Test", "spec": {"name": "x",
+        "trigger": {"type": "http", "httpRequest": {"url": "u", "method": "GET"}},
+        "specs": [{"selector": "span[]", "name": "n", "assertions": ["1 = 1"]}],
+        "outputs": [{"name": "O", "selector": "span[]", "value": "attr:x"}]}}"#;
+    let second = r#"{"type": "Test", "spec": {"name": "x",
+        "trigger": {"triggerType": "http", "http": {"url": "u", "method": "GET"}},
+        "specs": [{"selector": {"query": "span[]", "parsedSelector": []}, "name": "n", "assertions": ["1 = 1"]}],
+        "outputs": [{"name": "O", "selector": "span[]", "value": "attr:x"}]}}"#;
+    let first = r#"{"type": "Test", "spec": {"name": "x",
+        "trigger": {"Type": "http", "HTTP": {"url": "u", "method": "GET"}},
+        "specs": [{"Key": "span[]", "Value": {"Name": "n", "Assertions": ["1 = 1"]}}],
+        "outputs": [{"Key": "O", "Value": {"selector": "span[]", "value": "attr:x"}}]}}"#;
+    let read = |source| one(read(source, Format::Json));
+    assert_eq!(read(second), read(today));
+    assert_eq!(read(first), read(today));
+}
+
+#[test]
+fn old_names_of_types_are_known() {
+    let kinds = |source: &str| -> Vec<Kind> {
+        read(source, Format::Yaml)
+            .documents
+            .iter()
+            .map(|document| document.resource.kind())
+            .collect()
+    };
+    assert_eq!(
+        kinds("type: Transaction\nspec: {name: a}\n---\ntype: Environment\nspec: {name: b, values: []}\n"),
+        [Kind::TestSuite, Kind::VariableSet]
+    );
+    assert_eq!(
+        yaml("type: Environment\nspec: {name: b}\n"),
+        [
+            r#"hosted-type: `Environment` belongs to the hosted service of Tracetest and has no meaning here (remove this document) @ "Environment""#
+        ]
+    );
+}
+
+#[test]
+fn what_a_trigger_does_not_use_is_told_unless_it_is_empty() {
+    let file = |grpc: &str| {
+        format!(
+            "type: Test\nspec:\n  name: n\n  trigger:\n    type: http\n    httpRequest: {{url: u}}\n    grpc: {grpc}\n"
+        )
+    };
+    assert_eq!(
+        yaml(&file("{protobufFile: \"\", address: \"\", method: \"\"}")),
+        [""; 0]
+    );
+    assert_eq!(
+        yaml(&file("{address: a}")),
+        [r#"unused-block: `grpc` is not used by a trigger of type `http` @ "{address: a}""#]
+    );
+}
+
+#[test]
+fn merge_keys_and_aliases_are_written_out() {
+    let source = "type: Test
+spec:
+  name: n
+  trigger:
+    type: http
+    httpRequest: &request {url: u, method: GET}
+    grpc: {}
+---
+type: Test
+spec:
+  name: &name again
+  description: *name
+  trigger: {type: http, httpRequest: {<<: {url: u, method: GET}, method: PUT}}
+";
+    let reading = read(source, Format::Yaml);
+    assert_eq!(reading.diagnostics, []);
+    assert_eq!(
+        to_json(&reading.documents[1].resource)["spec"].to_string(),
+        r#"{"name":"again","description":"again","trigger":{"type":"http","httpRequest":{"method":"PUT","url":"u"}}}"#
+    );
+}
+
+#[test]
+fn a_tab_in_the_indentation_is_an_error() {
+    let reading = read("type: Test\nspec:\n\tname: x\n", Format::Yaml);
+    assert_eq!(reading.diagnostics[0].code, "yaml-syntax");
+}
+
+#[test]
+fn tempo_is_asked_the_way_its_blocks_suggest() {
+    let file = |tempo: &str| format!("type: DataStore\nspec:\n  name: t\n  type: tempo\n  tempo: {tempo}\n");
+    let grpc = r#"{"id":"current","name":"t","type":"tempo","default":true,"tempo":{"type":"grpc","grpc":{"endpoint":"t:1"}}}"#;
+    assert_eq!(wire(&file("{grpc: {endpoint: t:1}}")), grpc);
+    let old = read(&file("{endpoint: t:1}"), Format::Yaml);
+    assert_eq!(old.diagnostics[0].code, "old-layout");
+    assert_eq!(to_json(&old.documents[0].resource)["spec"].to_string(), grpc);
+}
+
+#[test]
+fn the_url_decides_the_kind() {
+    let reading = read_as(
+        r#"{"type": "Banana", "spec": {"name": "x"}}"#,
+        Format::Json,
+        Kind::VariableSet,
+    );
+    assert_eq!(one(reading).kind(), Kind::VariableSet);
+}
+
+#[test]
+fn the_built_in_analyzer_reads_back() {
+    let built_in = Resource::Analyzer(qualitytrace_core::definition::Analyzer::default());
+    assert_eq!(one(read(&to_json(&built_in).to_string(), Format::Json)), built_in);
+}
+
+/// Fragments of definitions, thrown together: closer to real files than random letters are.
+fn fragments() -> impl Strategy<Value = String> {
+    let fragment = prop_oneof![
+        Just("type: Test\n"),
+        Just("spec:\n"),
+        Just("  name: x\n"),
+        Just("  trigger:\n"),
+        Just("    type: http\n"),
+        Just("    httpRequest: {url: u}\n"),
+        Just("  specs:\n"),
+        Just("  - selector: |\n"),
+        Just("      span[\n"),
+        Just("    assertions: [\"a\\x41\\u00e9 = 1\"]\n"),
+        Just("---\n"),
+        Just("&a "),
+        Just("*a\n"),
+        Just("<<: "),
+        Just("{"),
+        Just("}"),
+        Just("["),
+        Just("]"),
+        Just("\""),
+        Just("'"),
+        Just("é"),
+        Just("\t"),
+        Just("\r\n"),
+        Just(": "),
+        Just("type: DataStore\n"),
+        Just("  tempo: "),
+        Just("  outputs:\n"),
+        Just(">-\n\n"),
+        Just("? "),
+        Just("!!str "),
+        Just("\"Key\": "),
+        Just(", "),
+    ];
+    proptest::collection::vec(fragment, 0..40).prop_map(|fragments| fragments.concat())
+}
+
+/// Reads a text in every way there is; nothing may panic, and every diagnostic points into the text.
+fn survives(source: &str) {
+    for format in [Format::Yaml, Format::Json] {
+        for kind in [
+            None,
+            Some(Kind::Test),
+            Some(Kind::DataStore),
+            Some(Kind::Analyzer),
+        ] {
+            let reading = match kind {
+                None => read(source, format),
+                Some(kind) => read_as(source, format, kind),
+            };
+            let found = reading
+                .documents
+                .iter()
+                .flat_map(|document| check(&document.resource));
+            for diagnostic in reading.diagnostics.iter().cloned().chain(found) {
+                assert!(
+                    source.get(diagnostic.span.clone()).is_some(),
+                    "{diagnostic:?} in {source:?}"
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_can_be_read(source in any::<String>()) {
+        survives(&source);
+    }
+
+    #[test]
+    fn any_definition_can_be_read(source in fragments()) {
+        survives(&source);
+    }
+
+    #[test]
+    fn any_text_survives_writing_and_reading(name in any::<String>(), body in "\\PC*[ \n\t]{0,3}") {
+        let source = serde_json::json!({ "type": "Test", "spec": { "name": name,
+            "trigger": { "type": "http", "httpRequest": { "url": "u", "body": body } } } });
+        let resource = one(read(&source.to_string(), Format::Json));
+        let json = to_json(&resource);
+        prop_assert_eq!(&one(read(&json.to_string(), Format::Json)), &resource);
+        prop_assert_eq!(&one(read(&to_yaml(&json), Format::Yaml)), &resource);
+    }
+}
