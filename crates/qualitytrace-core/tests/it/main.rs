@@ -1,6 +1,11 @@
 //! Tests of the core through its public interface.
 
+#![expect(clippy::disallowed_methods, reason = "tests read their cases from files")]
+
+#[path = "../../../qualitytrace-server/tests/conformance/language.rs"]
+mod language;
+
 mod cases;
 mod definition;
-mod language;
+mod docs;
 mod wait;
