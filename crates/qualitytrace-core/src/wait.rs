@@ -43,7 +43,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use debt::{Debt, Owed};
-pub use history::History;
+pub use history::{History, Learned};
 pub use lags::Lags;
 pub use progress::{Begin, Progress};
 
@@ -241,9 +241,11 @@ struct Windows {
 
 impl Windows {
     fn new(policy: &Policy, run: &Progress, lags: &Lags, answered_at: Timestamp) -> Self {
+        let settle = run.history().settle(policy, lags);
         Self {
-            quiet: run.history().quiet(policy),
-            settle: run.history().settle(policy, lags),
+            quiet: (run.history().quiet(policy) + run.disorder(lags).saturating_mul(2))
+                .min(settle.max(policy.quiet)),
+            settle,
             last: run
                 .last_arrival()
                 .map_or(answered_at, |last| last.max(answered_at)),

@@ -5,9 +5,11 @@
 
 mod document;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-pub use document::{ReadError, from_json, to_json};
+pub use document::{Learned, ReadError};
 
 use super::lags::Lags;
 use super::progress::Progress;
@@ -29,6 +31,12 @@ const SETTLE_MARGIN: Duration = Duration::from_millis(100);
 pub struct History {
     shape: Shape,
     facts: Vec<Fact>,
+    /// For each kind, and for the trigger at the end: what each of its spans has below it.
+    required: Vec<Vec<(Node, u32)>>,
+    /// The kinds whose number differs from parent to parent.
+    occasional: Vec<Node>,
+    /// The services that send them.
+    services: BTreeSet<Arc<str>>,
     runs: u32,
     doublings: u32,
     clean_runs: u32,
@@ -40,14 +48,34 @@ pub struct History {
 /// What is known of one kind of span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Fact {
+    /// How many of them every span of the parent's kind has.
+    each: Steady,
     /// How many of them a run has.
-    usual: u32,
-    /// The last run had only that many.
-    fewer: Option<u32>,
-    /// Seen in one run only, and not in the first: not expected yet.
-    new: bool,
+    most: Most,
+    /// For so many runs more it counts as one whose number differs from parent to parent.
+    varies: u32,
     ends_before_parent: bool,
     answer: Answer,
+}
+
+/// A number that changes when two runs in a row say so, and then to what both allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Steady {
+    value: u32,
+    /// What the last run said, when it said something else.
+    other: Option<u32>,
+}
+
+/// The largest number of the last runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Most {
+    value: u32,
+    /// The largest number of the runs since the last one that had `value`.
+    since: u32,
+    /// How many runs that is.
+    runs: u32,
+    /// How many runs in a row had none.
+    absent: u32,
 }
 
 /// Whether calls of a kind are answered.
@@ -70,10 +98,7 @@ impl History {
 
     /// The kinds of spans that the next run is expected to have.
     pub fn kinds(&self) -> usize {
-        self.facts
-            .iter()
-            .filter(|fact| !fact.new && fact.usual > 0)
-            .count()
+        self.shape.nodes().filter(|node| self.is_known(*node)).count()
     }
 
     /// The quiet window: the policy's, doubled for each run that had late spans, up to the settle window.
@@ -93,14 +118,10 @@ impl History {
         if self.runs < ENOUGH_RUNS {
             return policy.settle;
         }
-        let largest = self
-            .shape
-            .nodes()
-            .filter(|node| self.usual(*node) > 0)
-            .map(|node| lags.largest(self.shape.text(self.shape.key(node).service)))
-            .try_fold(self.longest_silence, |largest, lag| {
-                lag.map(|lag| lag.max(largest))
-            });
+        let mut lags = self.services.iter().map(|service| lags.largest(service));
+        let largest = lags.try_fold(self.longest_silence, |largest, lag| {
+            lag.map(|lag| lag.max(largest))
+        });
         match largest {
             Some(largest) => (largest.saturating_mul(2) + SETTLE_MARGIN).min(policy.settle),
             None => policy.settle,
@@ -145,27 +166,39 @@ impl History {
         self.longest_silence = self.longest_silence.max(run.longest_silence());
         let counted = Counted::of(run, &mut self.shape, &mut self.facts);
         for (fact, seen) in self.facts.iter_mut().zip(&counted.0) {
-            if seen.count > 0 {
-                fact.usual = fact.usual.max(seen.count);
-                fact.new = false;
-                fact.ends_before_parent &= seen.ends_before_parent;
-            }
-            if seen.answered {
-                fact.answer = Answer::Comes;
-            }
+            fact.expect(*seen);
         }
+        self.list_kinds();
     }
 
     fn learn_shape(&mut self, run: &Progress) {
         let counted = Counted::of(run, &mut self.shape, &mut self.facts);
-        let first = self.runs == 0;
         for (fact, seen) in self.facts.iter_mut().zip(&counted.0) {
-            if first {
-                fact.new = false;
+            if self.runs == 0 {
+                fact.expect(*seen);
             }
             fact.learn(*seen);
         }
         self.forget_the_gone();
+        self.list_kinds();
+    }
+
+    fn list_kinds(&mut self) {
+        self.required = vec![Vec::new(); self.shape.len() + 1];
+        for (node, fact) in self.shape.nodes().zip(&self.facts) {
+            if fact.each.value > 0 {
+                let above = self.shape.key(node).parent.map_or(self.shape.len(), Node::index);
+                self.required[above].push((node, fact.each.value));
+            }
+        }
+        let occasional = self.shape.nodes().zip(&self.facts).filter(|(_, fact)| {
+            let differs = fact.each.value == 0 || fact.varies > 0;
+            differs && fact.most.value > 0
+        });
+        self.occasional = occasional.map(|(node, _)| node).collect();
+        let known = self.shape.nodes().filter(|node| self.is_known(*node));
+        let service = |node| Arc::clone(self.shape.text(self.shape.key(node).service));
+        self.services = known.map(service).collect();
     }
 
     /// Silences are forgotten slowly: a twentieth of the longest a run.
@@ -176,7 +209,11 @@ impl History {
 
     /// Keeps the kinds that still occur, and those above them.
     fn forget_the_gone(&mut self) {
-        let mut keep: Vec<bool> = self.facts.iter().map(|fact| fact.usual > 0).collect();
+        let mut keep: Vec<bool> = self
+            .facts
+            .iter()
+            .map(|fact| fact.most.value > 0 || fact.most.since > 0)
+            .collect();
         let nodes: Vec<Node> = self.shape.nodes().collect();
         for node in nodes.iter().rev() {
             if let Some(parent) = self.shape.key(*node).parent.filter(|_| keep[node.index()]) {
@@ -203,17 +240,35 @@ impl History {
         &self.shape
     }
 
-    pub(super) fn usual(&self, node: Node) -> u32 {
+    /// What each span of this kind, or the trigger (`None`), had below it in earlier runs, and how many.
+    pub(super) fn required_below(&self, node: Option<Node>) -> &[(Node, u32)] {
+        let at = node.map_or(self.shape.len(), Node::index);
+        // A kind that is new to a run may have the number that stands for the trigger here.
+        let known = node.is_none() || at < self.shape.len();
+        self.required.get(at).filter(|_| known).map_or(&[], Vec::as_slice)
+    }
+
+    /// The kinds whose number differs from parent to parent.
+    pub(super) fn occasional(&self) -> &[Node] {
+        &self.occasional
+    }
+
+    /// How many spans of a kind a run has at most.
+    pub(super) fn most(&self, node: Node) -> u32 {
+        self.facts.get(node.index()).map_or(0, |fact| fact.most.value)
+    }
+
+    /// Whether spans of this kind are expected.
+    pub(super) fn is_known(&self, node: Node) -> bool {
         self.facts
             .get(node.index())
-            .filter(|fact| !fact.new)
-            .map_or(0, |fact| fact.usual)
+            .is_some_and(|fact| fact.each.value > 0 || fact.most.value > 0)
     }
 
     pub(super) fn is_leaf(&self, node: Node) -> bool {
         self.facts
             .get(node.index())
-            .is_some_and(|fact| fact.usual > 0 && fact.answer == Answer::Never)
+            .is_some_and(|fact| fact.answer == Answer::Never)
     }
 
     pub(super) fn ends_before_parent(&self, node: Node) -> bool {
@@ -233,6 +288,8 @@ struct Counted(Vec<Seen>);
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     count: u32,
+    each: u32,
+    parents: u32,
     ends_before_parent: bool,
     answered: bool,
 }
@@ -240,7 +297,8 @@ struct Seen {
 impl Counted {
     /// Counts, and adds the kinds that are new to `shape` while there is room.
     fn of(run: &Progress, shape: &mut Shape, facts: &mut Vec<Fact>) -> Self {
-        let (before_parent, answered) = (run.ended_before_parent(), run.was_answered());
+        let (before_parent, answered, each) =
+            (run.ended_before_parent(), run.was_answered(), run.least_below());
         let theirs = run.shape();
         let mut moved: Vec<Option<Node>> = vec![None; theirs.len()];
         let mut counted = vec![Seen::default(); shape.len()];
@@ -256,32 +314,74 @@ impl Counted {
             };
             moved[node.index()] = Some(ours);
             counted.resize(shape.len(), Seen::default());
-            facts.resize_with(shape.len(), || Fact {
-                new: true,
-                ends_before_parent: true,
-                ..Fact::default()
-            });
+            facts.resize(shape.len(), Fact::NEW);
             counted[ours.index()] = Seen {
                 count: run.count(node),
+                each: each[node.index()],
+                parents: parent.map_or(1, |parent| run.count(parent)),
                 ends_before_parent: before_parent[node.index()],
                 answered: answered[node.index()],
             };
+        }
+        // A kind that the run lacks: its parents may be here all the same.
+        for node in shape.nodes() {
+            if counted[node.index()].count == 0 {
+                let parent = shape.key(node).parent;
+                counted[node.index()].parents = parent.map_or(1, |parent| counted[parent.index()].count);
+            }
         }
         Self(counted)
     }
 }
 
 impl Fact {
-    fn learn(&mut self, seen: Seen) {
-        if self.new || seen.count >= self.usual {
-            self.new &= self.usual == 0;
-            self.usual = seen.count;
-            self.fewer = None;
-        } else if let Some(before) = self.fewer.take() {
-            self.usual = before.max(seen.count);
-        } else {
-            self.fewer = Some(seen.count);
+    const NEW: Self = Self {
+        each: Steady {
+            value: 0,
+            other: None,
+        },
+        most: Most {
+            value: 0,
+            since: 0,
+            runs: 0,
+            absent: 0,
+        },
+        varies: 0,
+        ends_before_parent: true,
+        answer: Answer::Never,
+    };
+
+    /// Expects at least as much as was seen, without waiting for a second run to say so.
+    fn expect(&mut self, seen: Seen) {
+        if seen.count == 0 {
+            return;
         }
+        let new = self.most.value == 0 && self.most.since == 0;
+        if new {
+            self.each.value = seen.each;
+        }
+        if seen.each >= self.each.value {
+            self.each.other = None;
+        }
+        self.most.value = self.most.value.max(seen.count);
+        self.most.absent = 0;
+        self.ends_before_parent &= seen.ends_before_parent;
+        if seen.answered {
+            self.answer = Answer::Comes;
+        }
+    }
+
+    fn learn(&mut self, seen: Seen) {
+        if seen.parents > 0 {
+            let steady = seen.each == self.each.value && seen.count == seen.each.saturating_mul(seen.parents);
+            self.varies = if steady {
+                self.varies.saturating_sub(1)
+            } else {
+                REMEMBERED_RUNS
+            };
+            self.each.learn(seen.each);
+        }
+        self.most.learn(seen.count);
         if seen.count == 0 {
             return;
         }
@@ -293,3 +393,42 @@ impl Fact {
         };
     }
 }
+
+impl Steady {
+    fn learn(&mut self, number: u32) {
+        let other = self.other.take();
+        let both_fewer = other.filter(|other| *other < self.value && number < self.value);
+        let both_more = other.filter(|other| *other > self.value && number > self.value);
+        if let Some(other) = both_fewer {
+            self.value = other.max(number);
+        } else if let Some(other) = both_more {
+            self.value = other.min(number);
+        } else if number != self.value {
+            self.other = Some(number);
+        }
+    }
+}
+
+impl Most {
+    fn learn(&mut self, number: u32) {
+        self.absent = if number == 0 {
+            self.absent.saturating_add(1)
+        } else {
+            0
+        };
+        self.since = self.since.max(number);
+        self.runs = self.runs.saturating_add(1);
+        let known_and_more = self.value > 0 && number >= self.value;
+        // New: expected when two runs in a row had it.
+        let confirmed = self.value == 0 && self.runs > 1 && number > 0;
+        if known_and_more || confirmed || self.runs >= REMEMBERED_RUNS {
+            (self.value, self.since, self.runs) = (self.since, 0, 0);
+        }
+        if self.absent >= 2 || (self.value == 0 && number == 0) {
+            *self = Self::default();
+        }
+    }
+}
+
+/// Runs after which a number that was larger once is forgotten.
+const REMEMBERED_RUNS: u32 = 20;

@@ -1,8 +1,6 @@
 //! How late, and in what order, each service delivers its spans.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::Hash;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,101 +10,171 @@ use crate::value::Value;
 
 /// Flushes of a service that have to be seen before conclusions are drawn from them.
 pub const ENOUGH_FLUSHES: u32 = 20;
-/// Service instances whose deliveries are remembered; beyond it, those not heard from for longest are forgotten.
-pub const MAX_INSTANCES: usize = 4_096;
+/// Instances of a service whose deliveries are remembered; beyond it, those not heard from for longest are forgotten.
+pub const MAX_INSTANCES: usize = 64;
 /// Services whose lags are remembered; beyond it, those not heard from for longest are forgotten.
 pub const MAX_SERVICES: usize = 1_024;
 /// Flushes after which an old largest lag begins to be forgotten.
 const LAG_WINDOW: u32 = 500;
+/// Steps of its watermark that are remembered of an instance.
+const MAX_WATERMARKS: usize = 16;
 
 /// What was learned from every span that arrived, whatever its trace.
 #[derive(Debug, Clone, Default)]
 pub struct Lags {
     services: HashMap<Arc<str>, Service>,
-    instances: HashMap<(Arc<str>, Arc<str>), Instance>,
     forgotten: u64,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Service {
-    flushes: u32,
-    /// Flushes since a span came after one that ended later.
-    in_order: u32,
-    largest: Duration,
-    largest_before: Duration,
+pub(super) struct Service {
+    pub(super) flushes: u32,
+    pub(super) lag: Largest,
+    pub(super) disorder: Largest,
+    instances: HashMap<Arc<str>, Instance>,
     last_arrival: Timestamp,
 }
 
+/// The largest of many durations, the oldest of which are forgotten.
 #[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Largest {
+    now: Duration,
+    before: Duration,
+}
+
+impl Largest {
+    pub(super) fn new(duration: Duration) -> Self {
+        Self {
+            now: duration,
+            before: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn get(self) -> Duration {
+        self.now.max(self.before)
+    }
+
+    fn saw(&mut self, duration: Duration) {
+        self.now = self.now.max(duration);
+    }
+
+    fn age(&mut self) {
+        self.before = std::mem::take(&mut self.now);
+    }
+}
+
+#[derive(Debug, Clone, Default)]
 struct Instance {
-    /// The latest end among the delivered spans, and when that span arrived.
-    watermark: Timestamp,
-    watermark_at: Timestamp,
+    /// How the latest end among the delivered spans grew: that end, and when its span arrived.
+    watermarks: VecDeque<(Timestamp, Timestamp)>,
     last_arrival: Timestamp,
+}
+
+impl Instance {
+    /// How long after a span that ended later this one arrived.
+    fn disorder(&self, end: Timestamp, at: Timestamp) -> Duration {
+        let passed = self
+            .watermarks
+            .partition_point(|(watermark, _)| *watermark <= end);
+        match self.watermarks.get(passed) {
+            None => Duration::ZERO,
+            // When the watermark passed this end is forgotten, but it was not before the end itself.
+            Some(_) if passed == 0 && self.watermarks.len() == MAX_WATERMARKS => at.since(end),
+            Some((_, passed_at)) => at.since(*passed_at),
+        }
+    }
+
+    fn arrived(&mut self, end: Timestamp, at: Timestamp) {
+        self.last_arrival = self.last_arrival.max(at);
+        if self
+            .watermarks
+            .back()
+            .is_some_and(|(watermark, _)| *watermark >= end)
+        {
+            return;
+        }
+        if self.watermarks.len() == MAX_WATERMARKS {
+            self.watermarks.pop_front();
+        }
+        self.watermarks.push_back((end, at));
+    }
 }
 
 impl Lags {
     /// Takes note that this span arrived at `at`. Give each span once: a copy says nothing about the first delivery.
     pub fn arrived(&mut self, span: &Span, at: Timestamp) {
         let Some(end) = span.end else { return };
-        let name: Arc<str> = span.service().into();
-        let key = (Arc::clone(&name), instance_id(&span.resource));
-        self.forgotten += make_room(&mut self.services, &name, MAX_SERVICES, |service| {
-            service.last_arrival
-        });
-        self.forgotten += make_room(&mut self.instances, &key, MAX_INSTANCES, |instance| {
-            instance.last_arrival
-        });
-        let service = self.services.entry(name).or_default();
-        let new_flush = match self.instances.entry(key) {
-            Entry::Vacant(entry) => {
-                entry.insert(Instance {
-                    watermark: end,
-                    watermark_at: at,
-                    last_arrival: at,
-                });
-                true
-            }
-            Entry::Occupied(mut entry) => {
-                let instance = entry.get_mut();
-                if end < instance.watermark && at > instance.watermark_at {
-                    service.in_order = 0;
-                }
-                if end > instance.watermark {
-                    instance.watermark = end;
-                    instance.watermark_at = at;
-                }
-                let new_flush = at > instance.last_arrival;
-                instance.last_arrival = instance.last_arrival.max(at);
-                new_flush
-            }
-        };
-        service.last_arrival = service.last_arrival.max(at);
-        if new_flush {
+        let name = text(&span.resource, "service.name").unwrap_or_default();
+        let oldest = |service: &Service| service.last_arrival;
+        let service = entry(
+            &mut self.services,
+            name,
+            MAX_SERVICES,
+            oldest,
+            &mut self.forgotten,
+        );
+        let id = instance_id(&span.resource);
+        let oldest = |instance: &Instance| instance.last_arrival;
+        let instance = entry(
+            &mut service.instances,
+            id,
+            MAX_INSTANCES,
+            oldest,
+            &mut self.forgotten,
+        );
+        if at > instance.last_arrival {
             service.flushes = service.flushes.saturating_add(1);
-            service.in_order = service.in_order.saturating_add(1);
             if service.flushes.is_multiple_of(LAG_WINDOW) {
-                service.largest_before = std::mem::take(&mut service.largest);
+                service.lag.age();
+                service.disorder.age();
             }
         }
-        service.largest = service.largest.max(at.since(end));
+        service.lag.saw(at.since(end));
+        service.disorder.saw(instance.disorder(end, at));
+        service.last_arrival = service.last_arrival.max(at);
+        instance.arrived(end, at);
     }
 
-    /// The largest lag of a service; `None` until enough of its flushes were seen.
+    /// How late the service delivers its spans at most; `None` until enough of its flushes were seen.
     pub fn largest(&self, service: &str) -> Option<Duration> {
+        self.known(service).map(|service| service.lag.get())
+    }
+
+    /// How long after a span of the same process that ended later a span of this service arrives at most; zero when
+    /// they arrive in the order of their ends. `None` until enough of its flushes were seen.
+    ///
+    /// Once that time has passed, a span that is here vouches for everything that its process ended before it.
+    pub fn disorder(&self, service: &str) -> Option<Duration> {
+        self.known(service).map(|service| service.disorder.get())
+    }
+
+    fn known(&self, service: &str) -> Option<&Service> {
         self.services
             .get(service)
             .filter(|service| service.flushes >= ENOUGH_FLUSHES)
-            .map(|service| service.largest.max(service.largest_before))
     }
 
-    /// Whether the service is known to deliver its spans in the order in which they end.
-    ///
-    /// Then a span that is here vouches for everything that its instance ended before it.
-    pub fn in_order(&self, service: &str) -> bool {
+    pub(super) fn services(&self) -> BTreeMap<&str, &Service> {
         self.services
-            .get(service)
-            .is_some_and(|service| service.in_order >= ENOUGH_FLUSHES)
+            .iter()
+            .map(|(name, service)| (&**name, service))
+            .collect()
+    }
+
+    pub(super) fn from_services(services: impl Iterator<Item = (String, u32, Duration, Duration)>) -> Self {
+        let service = |(name, flushes, lag, disorder): (String, u32, Duration, Duration)| {
+            let service = Service {
+                flushes,
+                lag: Largest::new(lag),
+                disorder: Largest::new(disorder),
+                ..Service::default()
+            };
+            (name.into(), service)
+        };
+        Self {
+            services: services.take(MAX_SERVICES).map(service).collect(),
+            ..Self::default()
+        }
     }
 
     /// How many services and instances were forgotten to stay within the limits.
@@ -115,33 +183,35 @@ impl Lags {
     }
 }
 
-/// Forgets the quarter not heard from for longest when `key` is new and there is no room for it.
-fn make_room<K: Eq + Hash + Clone, V>(
-    map: &mut HashMap<K, V>,
-    key: &K,
+/// The value of `key`. When it is new and there is no room, the quarter not heard from for longest is forgotten first.
+fn entry<'a, V: Default>(
+    map: &'a mut HashMap<Arc<str>, V>,
+    key: Arc<str>,
     limit: usize,
     last_arrival: impl Fn(&V) -> Timestamp,
-) -> u64 {
-    if map.len() < limit || map.contains_key(key) {
-        return 0;
+    forgotten: &mut u64,
+) -> &'a mut V {
+    if map.len() >= limit && !map.contains_key(&key) {
+        let before = map.len();
+        let mut times: Vec<Timestamp> = map.values().map(&last_arrival).collect();
+        let (_, oldest_kept, _) = times.select_nth_unstable(before / 4);
+        map.retain(|_, value| last_arrival(value) > *oldest_kept);
+        *forgotten += u64::try_from(before - map.len()).unwrap_or(u64::MAX);
     }
-    let mut times: Vec<Timestamp> = map.values().map(&last_arrival).collect();
-    let at = times.len() / 4;
-    let (_, oldest_kept, _) = times.select_nth_unstable(at);
-    let (oldest_kept, before) = (*oldest_kept, map.len());
-    map.retain(|_, value| last_arrival(value) > oldest_kept);
-    u64::try_from(before - map.len()).unwrap_or(u64::MAX)
+    map.entry(key).or_default()
 }
 
 /// What tells the processes of a service apart.
 fn instance_id(resource: &Resource) -> Arc<str> {
-    text(resource, "service.instance.id").unwrap_or_else(|| {
-        let host = text(resource, "host.name").unwrap_or_default();
-        match resource.attributes.get("process.pid") {
-            Some(Value::Int(pid)) => format!("{host}/{pid}").into(),
-            _ => host,
-        }
-    })
+    let host = || text(resource, "host.name").unwrap_or_default();
+    match (
+        text(resource, "service.instance.id"),
+        resource.attributes.get("process.pid"),
+    ) {
+        (Some(id), _) => id,
+        (None, Some(Value::Int(pid))) => format!("{}/{pid}", host()).into(),
+        (None, _) => host(),
+    }
 }
 
 fn text(resource: &Resource, name: &str) -> Option<Arc<str>> {

@@ -2,6 +2,7 @@
 //!
 //! Every arrival updates the sets of open debts, so that asking costs nothing that grows with the trace.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,8 +43,12 @@ pub struct Progress {
     unanswered: BTreeSet<usize>,
     shape: Shape,
     counts: Vec<u32>,
-    /// Kinds of which earlier runs had more.
-    open: BTreeSet<Node>,
+    /// What each span, and the trigger (`None`), still owes of the kinds that every span of its kind had below it.
+    below: HashMap<(Option<usize>, Node), u32>,
+    /// The same, added up by kind.
+    short: BTreeMap<Node, u32>,
+    /// Kinds whose number differs from parent to parent, of which earlier runs had more.
+    fewer: BTreeSet<Node>,
     last_arrival: Option<Timestamp>,
     longest_silence: Duration,
 }
@@ -72,7 +77,7 @@ impl Progress {
     /// Nothing has arrived yet of a trace of the test with this history.
     pub fn new(begin: Begin, history: Arc<History>) -> Self {
         let shape = history.shape().clone();
-        Self {
+        let mut progress = Self {
             begin,
             answered_at: None,
             arrivals: Vec::new(),
@@ -83,12 +88,16 @@ impl Progress {
             linked: HashSet::new(),
             unanswered: BTreeSet::new(),
             counts: vec![0; shape.len()],
-            open: shape.nodes().filter(|node| history.usual(*node) > 0).collect(),
+            below: HashMap::new(),
+            short: BTreeMap::new(),
+            fewer: history.occasional().iter().copied().collect(),
             shape,
             history,
             last_arrival: None,
             longest_silence: Duration::ZERO,
-        }
+        };
+        progress.expect_below(None, None);
+        progress
     }
 
     /// The trigger was answered, or the run attached itself to the trace: the wait begins.
@@ -187,7 +196,7 @@ impl Progress {
         };
         self.answer_by_child(at, this);
         match self.arrivals[at].node {
-            Some(node) => self.place(this, Some(node)),
+            Some(_) => self.place(this, Some(at)),
             None => self.unplaced.entry(at).or_default().push(this),
         }
     }
@@ -197,29 +206,55 @@ impl Progress {
             self.answer_by_child(this, child);
             match (self.arrivals[child].node, self.arrivals[this].node) {
                 (Some(_), _) => {}
-                (None, Some(node)) => self.place(child, Some(node)),
+                (None, Some(_)) => self.place(child, Some(this)),
                 (None, None) => self.unplaced.entry(this).or_default().push(child),
             }
         }
     }
 
     /// Gives a span its kind, now that its parent's is known, and everything below it too.
-    fn place(&mut self, this: usize, parent: Option<Node>) {
+    fn place(&mut self, this: usize, parent: Option<usize>) {
         let mut stack = vec![(this, parent)];
         while let Some((this, parent)) = stack.pop() {
-            let key = self.key(this, parent);
+            let key = self.key(this, parent.and_then(|parent| self.arrivals[parent].node));
             let node = self.shape.node(key);
             self.counts.resize(self.shape.len(), 0);
             self.arrivals[this].node = Some(node);
             self.counts[node.index()] += 1;
-            if self.counts[node.index()] >= self.history.usual(node) {
-                self.open.remove(&node);
+            if self.counts[node.index()] >= self.history.most(node) {
+                self.fewer.remove(&node);
             }
             if self.history.is_leaf(node) {
                 self.unanswered.remove(&this);
             }
+            self.paid_below(parent, node);
+            self.expect_below(Some(this), Some(node));
             let below = self.unplaced.remove(&this).unwrap_or_default();
-            stack.extend(below.into_iter().map(|child| (child, Some(node))));
+            stack.extend(below.into_iter().map(|child| (child, Some(this))));
+        }
+    }
+
+    /// From now on a span of this kind owes what every one of its kind had below it.
+    fn expect_below(&mut self, owner: Option<usize>, node: Option<Node>) {
+        for (child, each) in self.history.required_below(node) {
+            self.below.insert((owner, *child), *each);
+            *self.short.entry(*child).or_default() += each;
+        }
+    }
+
+    fn paid_below(&mut self, owner: Option<usize>, node: Node) {
+        let Entry::Occupied(mut owed) = self.below.entry((owner, node)) else {
+            return;
+        };
+        *owed.get_mut() -= 1;
+        if *owed.get() == 0 {
+            owed.remove();
+        }
+        if let Some(short) = self.short.get_mut(&node) {
+            *short -= 1;
+            if *short == 0 {
+                self.short.remove(&node);
+            }
         }
     }
 
@@ -240,7 +275,7 @@ impl Progress {
             && self
                 .shape
                 .find(self.key(this, None))
-                .is_some_and(|node| self.history.usual(node) > 0)
+                .is_some_and(|node| self.history.is_known(node))
     }
 
     /// Children inside the same service (name look-ups, handshakes) answer nothing; a call inside a call takes over.
@@ -259,6 +294,11 @@ impl Progress {
             self.unanswered.remove(&this);
         }
     }
+}
+
+/// Whether a child of this kind stays inside the service of its parent.
+fn is_inside(parent: Symbol, child: Symbol, kind: SpanKind) -> bool {
+    parent == child && matches!(kind, SpanKind::Internal | SpanKind::Unspecified)
 }
 
 /// What the wait asks.
@@ -293,30 +333,58 @@ impl Progress {
 
     /// Whether earlier runs had spans that may still come.
     pub(super) fn owes_shape(&self, lags: &Lags) -> bool {
-        // Parents come first in `open`: when all before a kind are excused, so is its parent.
-        !self
-            .open
-            .iter()
-            .all(|node| self.excused(*node, lags, &BTreeSet::new()))
+        let nothing_owed = BTreeSet::new();
+        // Parents come first: when everything before a kind is excused, so is its parent.
+        !(self
+            .short
+            .keys()
+            .all(|node| self.passed_by(*node, lags).is_some())
+            && self
+                .fewer
+                .iter()
+                .all(|node| self.excused(*node, lags, &nothing_owed)))
     }
 
-    /// Whether fewer spans of a kind than usual are here for a reason that is here too.
+    /// How much longer than usual silence must last before the synchronous part can be taken as complete.
+    ///
+    /// That matters only where runs differ; else the shape itself says when everything is here.
+    pub(super) fn disorder(&self, lags: &Lags) -> Duration {
+        let kinds = self.short.keys().chain(self.history.occasional());
+        kinds
+            .filter_map(|node| self.passed_by(*node, lags))
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// How long after the parent of a kind that ends before it everything of that kind must be here: the parent has
+    /// moved its process's watermark past it. `None` when that is not known.
+    fn passed_by(&self, node: Node, lags: &Lags) -> Option<Duration> {
+        let service = self.shape.text(self.shape.key(node).service);
+        self.history
+            .ends_before_parent(node)
+            .then(|| lags.disorder(service))?
+    }
+
+    /// Whether fewer spans of an occasional kind than usual are here for a reason that is here too.
     ///
     /// Its parent must not be owed itself; then a kind is excused
-    /// - when the run has fewer parents than usual, and the kind keeps its proportion to them;
-    /// - when it always ended before its parent, and their service delivers in the order of ends: the parent that is
-    ///   here moved that instance's watermark past everything synchronous below it.
+    /// - when it was passed by;
+    /// - when it answers calls, and every call that is here has an answer;
+    /// - when the run has fewer parents than usual, and the kind keeps its proportion to them.
     fn excused(&self, node: Node, lags: &Lags, owed: &BTreeSet<Node>) -> bool {
         let key = self.shape.key(node);
         let Some(parent) = key.parent.filter(|parent| !owed.contains(parent)) else {
             return false;
         };
+        let above = self.shape.key(parent);
+        let answers = matches!(above.kind, SpanKind::Client | SpanKind::Producer)
+            && !is_inside(above.service, key.service, key.kind)
+            && self.unanswered.is_empty();
         let count = |node: Node| u64::from(self.counts[node.index()]);
-        let usual = |node: Node| u64::from(self.history.usual(node));
+        let most = |node: Node| u64::from(self.history.most(node));
         let in_proportion =
-            self.open.contains(&parent) && count(node) * usual(parent) >= usual(node) * count(parent);
-        in_proportion
-            || (self.history.ends_before_parent(node) && lags.in_order(self.shape.text(key.service)))
+            self.fewer.contains(&parent) && count(node) * most(parent) >= most(node) * count(parent);
+        self.passed_by(node, lags).is_some() || answers || in_proportion
     }
 
     /// Every debt that the spans themselves tell of; the most telling first.
@@ -356,8 +424,12 @@ impl Progress {
     }
 
     fn owed_shape(&self, lags: &Lags) -> BTreeSet<Node> {
-        let mut owed = BTreeSet::new();
-        for node in &self.open {
+        let short = self
+            .short
+            .keys()
+            .filter(|node| self.passed_by(**node, lags).is_none());
+        let mut owed: BTreeSet<Node> = short.copied().collect();
+        for node in &self.fewer {
             if !self.excused(*node, lags, &owed) {
                 owed.insert(*node);
             }
@@ -367,14 +439,18 @@ impl Progress {
 
     fn shape_debt(&self, node: Node) -> Debt {
         let key = self.shape.key(node);
+        let here = self.counts[node.index()];
         let name = |symbol: Symbol| Arc::clone(self.shape.text(symbol));
         Debt::Shape {
             service: name(key.service),
             kind: key.kind,
             name: name(key.name),
             below: key.parent.map(|parent| name(self.shape.key(parent).name)),
-            here: self.counts[node.index()],
-            usual: self.history.usual(node),
+            here,
+            usual: match self.short.get(&node) {
+                Some(short) => here.saturating_add(*short),
+                None => self.history.most(node),
+            },
         }
     }
 }
@@ -409,6 +485,28 @@ impl Progress {
             }
         }
         before
+    }
+
+    /// For each kind: the least number of them that a span of its parent's kind has.
+    pub(super) fn least_below(&self) -> Vec<u32> {
+        let mut below: BTreeMap<(Option<usize>, Node), u32> = BTreeMap::new();
+        for arrival in &self.arrivals {
+            let parent = arrival.parent.and_then(|id| self.by_id.get(&id)).copied();
+            if let Some(node) = arrival.node {
+                *below.entry((parent, node)).or_default() += 1;
+            }
+        }
+        let mut least = vec![(u32::MAX, 0_u32); self.shape.len()];
+        for ((_, node), count) in below {
+            let (fewest, parents) = &mut least[node.index()];
+            *fewest = (*fewest).min(count);
+            *parents += 1;
+        }
+        let least = self.shape.nodes().zip(least).map(|(node, (fewest, parents))| {
+            let above = self.shape.key(node).parent.map_or(1, |parent| self.count(parent));
+            if parents == above { fewest } else { 0 }
+        });
+        least.collect()
     }
 
     /// For each kind: whether any of its spans is a call that was answered.

@@ -1,12 +1,13 @@
 //! History as a versioned JSON document: for the store, and for a file that a team commits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::lags::{ENOUGH_FLUSHES, Lags, Service};
 use super::super::shape::{Key, Node, Shape, fold};
-use super::{Answer, Fact, History, MAX_KINDS};
+use super::{Answer, Fact, History, MAX_KINDS, Most, Steady};
 use crate::trace::SpanKind;
 
 /// The version that is written.
@@ -33,29 +34,58 @@ pub enum ReadError {
     },
 }
 
-/// The histories of these tests as one JSON document. Equal histories give equal texts.
-pub fn to_json(tests: &BTreeMap<String, History>) -> String {
-    let document = Document {
-        version: VERSION,
-        tests: tests
-            .iter()
-            .map(|(id, history)| (id.clone(), history.into()))
-            .collect(),
-    };
-    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
-    text.push('\n');
-    text
+/// All that was learned: what a file keeps from one process to the next.
+#[derive(Debug, Clone, Default)]
+pub struct Learned {
+    /// The history of each test, by its id.
+    pub tests: BTreeMap<String, History>,
+    /// How the services deliver.
+    pub lags: Lags,
 }
 
-/// Reads what [`to_json`] wrote.
-pub fn from_json(text: &str) -> Result<BTreeMap<String, History>, ReadError> {
-    let Version { version } = serde_json::from_str(text).map_err(ReadError::Json)?;
-    if version != VERSION {
-        return Err(ReadError::Version(version));
+impl Learned {
+    /// As a JSON document. Equal knowledge gives equal texts.
+    pub fn to_json(&self) -> String {
+        let services = self.lags.services();
+        let document = Document {
+            version: VERSION,
+            services: services
+                .iter()
+                .map(|(name, service)| ((*name).to_owned(), (*service).into()))
+                .collect(),
+            tests: self
+                .tests
+                .iter()
+                .map(|(id, history)| (id.clone(), history.into()))
+                .collect(),
+        };
+        let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+        text.push('\n');
+        text
     }
-    let document: Document = serde_json::from_str(text).map_err(ReadError::Json)?;
-    let read = |(id, raw): (String, RawHistory)| Ok((id.clone(), raw.into_history(&id)?));
-    document.tests.into_iter().map(read).collect()
+
+    /// Reads what [`Learned::to_json`] wrote.
+    pub fn from_json(text: &str) -> Result<Self, ReadError> {
+        let Version { version } = serde_json::from_str(text).map_err(ReadError::Json)?;
+        if version != VERSION {
+            return Err(ReadError::Version(version));
+        }
+        let document: Document = serde_json::from_str(text).map_err(ReadError::Json)?;
+        let read = |(id, raw): (String, RawHistory)| Ok((id.clone(), raw.into_history(&id)?));
+        let services = document.services.into_iter().map(|(name, service)| {
+            let (lag, disorder) = (service.largest_lag_ms, service.disorder_ms);
+            (
+                name,
+                service.flushes,
+                Duration::from_millis(lag),
+                Duration::from_millis(disorder),
+            )
+        });
+        Ok(Self {
+            tests: document.tests.into_iter().map(read).collect::<Result<_, _>>()?,
+            lags: Lags::from_services(services),
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -66,7 +96,33 @@ struct Version {
 #[derive(Serialize, Deserialize)]
 struct Document {
     version: u32,
+    #[serde(default)]
+    services: BTreeMap<String, RawService>,
     tests: BTreeMap<String, RawHistory>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawService {
+    flushes: u32,
+    largest_lag_ms: u64,
+    disorder_ms: u64,
+}
+
+impl From<&Service> for RawService {
+    fn from(service: &Service) -> Self {
+        Self {
+            // More would change the file with every run and say nothing new.
+            flushes: service.flushes.min(ENOUGH_FLUSHES),
+            largest_lag_ms: whole_millis(service.lag.get()),
+            disorder_ms: whole_millis(service.disorder.get()),
+        }
+    }
+}
+
+/// In milliseconds, rounded up: zero must stay the sign of perfect order.
+fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -92,11 +148,20 @@ struct RawSpan {
     service: String,
     kind: RawKind,
     name: String,
-    count: u32,
+    /// How many every span of the parent's kind has.
+    each: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    fewer: Option<u32>,
-    #[serde(default, skip_serializing_if = "is_false")]
-    new: bool,
+    each_last: Option<u32>,
+    /// The most that a run had; zero while one run only had it.
+    most: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    most_since: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    runs_since: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    absent_runs: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    varies: u32,
     #[serde(default, skip_serializing_if = "is_false")]
     ends_before_parent: bool,
     #[serde(default, skip_serializing_if = "RawAnswer::is_never")]
@@ -106,6 +171,11 @@ struct RawSpan {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(truth: &bool) -> bool {
     !truth
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -149,9 +219,13 @@ impl From<&History> for RawHistory {
                 service: text(key.service),
                 kind: key.kind.into(),
                 name: text(key.name),
-                count: fact.usual,
-                fewer: fact.fewer,
-                new: fact.new,
+                each: fact.each.value,
+                each_last: fact.each.other,
+                most: fact.most.value,
+                most_since: fact.most.since,
+                runs_since: fact.most.runs,
+                absent_runs: fact.most.absent,
+                varies: fact.varies,
                 ends_before_parent: fact.ends_before_parent,
                 answer: fact.answer.into(),
             }
@@ -160,7 +234,7 @@ impl From<&History> for RawHistory {
             runs: history.runs,
             quiet_doublings: history.doublings,
             clean_runs: history.clean_runs,
-            longest_silence_ms: u64::try_from(history.longest_silence.as_millis()).unwrap_or(u64::MAX),
+            longest_silence_ms: whole_millis(history.longest_silence),
             silent_caller: history.caller_is_silent,
             spans: spans.collect(),
         }
@@ -214,23 +288,36 @@ impl RawHistory {
             nodes.push(node);
             facts.resize(shape.len(), Fact::default());
             facts[node.index()] = Fact {
-                usual: span.count,
-                fewer: span.fewer,
-                new: span.new,
+                each: Steady {
+                    value: span.each,
+                    other: span.each_last,
+                },
+                most: Most {
+                    value: span.most,
+                    since: span.most_since,
+                    runs: span.runs_since,
+                    absent: span.absent_runs,
+                },
+                varies: span.varies,
                 ends_before_parent: span.ends_before_parent,
                 answer: span.answer.into(),
             };
         }
-        Ok(History {
+        let mut history = History {
             shape,
             facts,
+            required: Vec::new(),
+            occasional: Vec::new(),
+            services: BTreeSet::new(),
             runs: self.runs,
             doublings: self.quiet_doublings.min(u32::BITS - 1),
             clean_runs: self.clean_runs,
             longest_silence: Duration::from_millis(self.longest_silence_ms),
             caller_is_silent: self.silent_caller,
             last_late: None,
-        })
+        };
+        history.list_kinds();
+        Ok(history)
     }
 }
 

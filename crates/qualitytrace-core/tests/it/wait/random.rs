@@ -25,7 +25,7 @@ impl Random {
     }
 
     pub(super) fn index(&mut self, length: usize) -> usize {
-        usize::try_from(self.between(0, length as u64)).unwrap()
+        usize::try_from(self.between(0, length as u64)).expect("an index is below a length")
     }
 
     pub(super) fn chance(&mut self, percent: u64) -> bool {

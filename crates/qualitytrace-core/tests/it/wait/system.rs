@@ -14,7 +14,7 @@ pub(super) const MS: u64 = 1_000_000;
 pub(super) const SECOND: u64 = 1_000 * MS;
 /// The span id of the trigger.
 pub(super) const TRIGGER: u64 = 1;
-/// When the trigger is sent.
+/// When the first run begins.
 pub(super) const START: u64 = 1_700_000_000 * SECOND;
 
 /// How rough the way from the services to us is, and how much runs of a test differ.
@@ -34,6 +34,8 @@ pub(super) struct Sent {
     /// Carries the value that fails an assertion.
     pub(super) bad: bool,
     pub(super) arrives: u64,
+    /// Was delivered before.
+    pub(super) copy: bool,
 }
 
 /// What one run sends.
@@ -57,12 +59,19 @@ pub(super) struct System {
 struct Service {
     resource: Arc<Resource>,
     parent: Option<usize>,
-    internals: u64,
+    internals: usize,
     calls_outside: bool,
     has_tail: bool,
-    through_queue: bool,
-    answers_by_link: bool,
+    reached_by: Reached,
     delay: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    Call,
+    Message,
+    /// The message's span is linked, not the parent.
+    LinkedMessage,
 }
 
 struct Names {
@@ -82,11 +91,14 @@ impl System {
         let services = (0..count).map(|at| Service {
             resource: service(&format!("service-{number}-{at}")),
             parent: (at > 0).then(|| random.index(at)),
-            internals: random.between(0, 4),
+            internals: random.index(4),
             calls_outside: random.chance(30),
             has_tail: random.chance(20),
-            through_queue: random.chance(20),
-            answers_by_link: random.chance(20),
+            reached_by: match random.between(0, 100) {
+                0..16 => Reached::Message,
+                16..20 => Reached::LinkedMessage,
+                _ => Reached::Call,
+            },
             delay: [50 * MS, 200 * MS, SECOND, 5 * SECOND, 5 * SECOND][random.index(5)],
         });
         Self {
@@ -122,15 +134,15 @@ impl System {
         self.services.len() * LABELS
     }
 
-    /// One run. With `bug`, one of its spans carries a bad value.
-    pub(super) fn send(&self, random: &mut Random, bug: bool) -> Sending {
+    /// One run that begins at `start`. With `bug`, one of its spans carries a bad value.
+    pub(super) fn send(&self, random: &mut Random, start: u64, bug: bool) -> Sending {
         let mut run = Run {
             system: self,
             random,
             spans: Vec::new(),
             next_id: TRIGGER + 1,
         };
-        let answered = run.visit(0, TRIGGER, START + MS, false);
+        let answered = run.visit(0, TRIGGER, start + MS, false);
         let mut spans = run.spans;
         if bug {
             let at = random.index(spans.len());
@@ -143,8 +155,8 @@ impl System {
             .collect();
         for sent in &mut spans {
             let delay = self.services[sent.label / LABELS].delay;
-            let first = START + phases[sent.label / LABELS];
-            let end = sent.span.end.unwrap().as_nanos();
+            let first = start + phases[sent.label / LABELS];
+            let end = sent.span.end.expect("simulated spans end").as_nanos();
             let flush = first + end.saturating_sub(first).div_ceil(delay) * delay;
             sent.arrives = flush + random.between(0, self.roughness.jitter) + MS;
         }
@@ -153,7 +165,8 @@ impl System {
                 let copied = &spans[random.index(spans.len())];
                 let copy = Sent {
                     span: copied.span.clone(),
-                    arrives: copied.arrives + random.between(0, 4 * SECOND),
+                    copy: true,
+                    arrives: copied.arrives + random.between(MS, 4 * SECOND),
                     ..*copied
                 };
                 spans.push(copy);
@@ -178,11 +191,7 @@ impl Run<'_> {
         let (service, names) = (&system.services[at], &system.names);
         let id = self.id();
         let mut now = start + MS;
-        for name in names
-            .internal
-            .iter()
-            .take(usize::try_from(service.internals).unwrap())
-        {
+        for name in names.internal.iter().take(service.internals) {
             if system.roughness.varies && service.parent.is_some() && self.random.chance(20) {
                 continue;
             }
@@ -223,7 +232,7 @@ impl Run<'_> {
             }
         }
         let end = now + MS;
-        let consumer = service.through_queue && service.parent.is_some();
+        let consumer = service.reached_by != Reached::Call && service.parent.is_some();
         let kind = if consumer {
             SpanKind::Consumer
         } else {
@@ -250,16 +259,21 @@ impl Run<'_> {
     }
 
     /// Service `at` calls `callee` and goes on at the time that is returned.
-    fn call(&mut self, at: usize, caller: u64, callee: usize, now: u64) -> u64 {
+    fn call(&mut self, at: usize, parent: u64, callee: usize, now: u64) -> u64 {
         let names = &self.system.names;
         let id = self.id();
         let peer = &self.system.services[callee];
-        if peer.through_queue {
+        if peer.reached_by != Reached::Call {
             let waiting = self.random.between(10 * MS, 500 * MS);
-            self.visit(callee, id, now + MS + waiting, peer.answers_by_link);
+            self.visit(
+                callee,
+                id,
+                now + MS + waiting,
+                peer.reached_by == Reached::LinkedMessage,
+            );
             self.push(
                 (at, 3),
-                (id, caller),
+                (id, parent),
                 SpanKind::Producer,
                 &names.call,
                 (now, now + 2 * MS),
@@ -267,7 +281,7 @@ impl Run<'_> {
             return now + 3 * MS;
         }
         let end = self.visit(callee, id, now + MS, false) + MS;
-        self.push((at, 3), (id, caller), SpanKind::Client, &names.call, (now, end));
+        self.push((at, 3), (id, parent), SpanKind::Client, &names.call, (now, end));
         end + MS
     }
 
@@ -293,6 +307,7 @@ impl Run<'_> {
             label: at * LABELS + label,
             bad: false,
             arrives: 0,
+            copy: false,
         });
     }
 
