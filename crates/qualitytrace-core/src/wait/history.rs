@@ -25,6 +25,8 @@ pub const CLEAN_RUNS: u32 = 20;
 pub const ENOUGH_RUNS: u32 = 20;
 /// Added to what was measured when a settle window is derived from it.
 const SETTLE_MARGIN: Duration = Duration::from_millis(100);
+/// A settle window that is derived is not shorter: a busy machine may hold up any service for a moment.
+const SHORTEST_SETTLE: Duration = Duration::from_secs(1);
 
 /// What is known of a test.
 #[derive(Debug, Clone, Default)]
@@ -123,7 +125,10 @@ impl History {
             lag.map(|lag| lag.max(largest))
         });
         match largest {
-            Some(largest) => (largest.saturating_mul(2) + SETTLE_MARGIN).min(policy.settle),
+            Some(largest) => {
+                let derived = largest.saturating_mul(2).saturating_add(SETTLE_MARGIN);
+                derived.max(SHORTEST_SETTLE).min(policy.settle)
+            }
             None => policy.settle,
         }
     }

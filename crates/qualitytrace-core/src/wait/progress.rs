@@ -396,31 +396,33 @@ impl Progress {
             },
         });
         let caller = self.silent_caller();
-        let parents = self.orphans.iter().map(move |(id, children)| {
+        let unknown_caller = caller
+            .filter(|_| !self.history.caller_is_silent())
+            .map(|id| Debt::Caller { id });
+        let missing = self.orphans.iter().filter(move |(id, _)| Some(**id) != caller);
+        let parents = missing.map(|(id, children)| {
             let child = &self.arrivals[children[0]];
-            if Some(*id) == caller {
-                return Debt::Caller { id: *id };
-            }
             Debt::Parent {
                 id: *id,
                 child: Arc::clone(&child.name),
                 service: Arc::clone(self.shape.text(child.service)),
             }
         });
-        let answers = self.unanswered.iter().map(|this| {
-            let arrival = &self.arrivals[*this];
-            Debt::Answer {
-                id: arrival.id,
-                name: Arc::clone(&arrival.name),
-                service: Arc::clone(self.shape.text(arrival.service)),
-                peer: arrival.call.as_ref().and_then(|call| call.peer.clone()),
-            }
+        let mut unanswered: Vec<&Arrival> =
+            self.unanswered.iter().map(|this| &self.arrivals[*this]).collect();
+        unanswered.sort_by_key(|arrival| arrival.id);
+        let answers = unanswered.into_iter().map(|arrival| Debt::Answer {
+            id: arrival.id,
+            name: Arc::clone(&arrival.name),
+            service: Arc::clone(self.shape.text(arrival.service)),
+            peer: arrival.call.as_ref().and_then(|call| call.peer.clone()),
         });
         let shape = self
             .owed_shape(lags)
             .into_iter()
             .map(|node| self.shape_debt(node));
-        root.into_iter().chain(parents).chain(answers).chain(shape)
+        let of_parents = root.into_iter().chain(unknown_caller).chain(parents);
+        of_parents.chain(answers).chain(shape)
     }
 
     fn owed_shape(&self, lags: &Lags) -> BTreeSet<Node> {

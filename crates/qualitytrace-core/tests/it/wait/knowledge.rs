@@ -1,0 +1,210 @@
+//! What is learned: kept in a file, and used to wait for less.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::SpanKind;
+use qualitytrace_core::wait::{History, Lags, Learned, Policy};
+
+use super::script::{Script, describe, play_all};
+use super::spans::{Maker, service};
+use super::system::{MS, START};
+
+const SHOP: &str = "
+    20 3<2 gateway/client/GET http.request.method=GET end=18
+    20 4<3 shop/server/GET end=17
+    20 5<4 shop/internal/stock end=16
+    20 2<1 gateway/server/GET end=19";
+
+const WITH_TAIL: &str = "
+    20 3<2 gateway/client/GET http.request.method=GET end=18
+    20 4<3 shop/server/GET end=17
+    20 5<4 shop/internal/stock end=16
+    20 2<1 gateway/server/GET end=19
+    620 6<2 gateway/internal/mail end=615";
+
+fn learn(runs: &[&str]) -> Learned {
+    let (mut history, mut lags) = (Arc::new(History::default()), Lags::default());
+    for (run, text) in (0..).zip(runs) {
+        Script::read(text).play(&Policy::DEFAULT, &mut history, &mut lags, run);
+    }
+    Learned {
+        tests: [("shop".to_owned(), Arc::unwrap_or_clone(history))].into(),
+        lags,
+    }
+}
+
+fn play_next(mut learned: Learned, run: &str) -> String {
+    let mut history = Arc::new(learned.tests.remove("shop").unwrap_or_default());
+    let (at, end) = Script::read(run).play(&Policy::DEFAULT, &mut history, &mut learned.lags, 1_000);
+    describe(at, &end)
+}
+
+#[test]
+fn knowledge_is_a_file_that_people_can_read() {
+    let text = learn(&[SHOP]).to_json();
+    let expected = r#"{
+  "version": 1,
+  "services": {
+    "gateway": {
+      "flushes": 1,
+      "largestLagMs": 2,
+      "disorderMs": 0
+    },
+    "shop": {
+      "flushes": 1,
+      "largestLagMs": 4,
+      "disorderMs": 0
+    }
+  },
+  "tests": {
+    "shop": {
+      "runs": 1,
+      "quietDoublings": 0,
+      "cleanRuns": 1,
+      "longestSilenceMs": 0,
+      "silentCaller": false,
+      "spans": [
+        {
+          "service": "gateway",
+          "kind": "server",
+          "name": "GET",
+          "each": 1,
+          "most": 1
+        },
+        {
+          "below": 0,
+          "service": "gateway",
+          "kind": "client",
+          "name": "GET",
+          "each": 1,
+          "most": 1,
+          "endsBeforeParent": true,
+          "answer": "comes"
+        },
+        {
+          "below": 1,
+          "service": "shop",
+          "kind": "server",
+          "name": "GET",
+          "each": 1,
+          "most": 1
+        },
+        {
+          "below": 2,
+          "service": "shop",
+          "kind": "internal",
+          "name": "stock",
+          "each": 1,
+          "most": 1,
+          "endsBeforeParent": true
+        }
+      ]
+    }
+  }
+}
+"#;
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn knowledge_survives_the_file() {
+    let runs = [WITH_TAIL, WITH_TAIL, SHOP, WITH_TAIL, SHOP];
+    let learned = learn(&runs);
+    let read = Learned::from_json(&learned.to_json()).unwrap();
+    assert_eq!(read.to_json(), learned.to_json());
+    assert_eq!(play_next(read, WITH_TAIL), play_next(learned, WITH_TAIL));
+}
+
+#[test]
+fn a_file_that_is_no_knowledge_is_refused_with_the_reason() {
+    let order = r#"{"version":1,"tests":{"t":{"runs":1,"spans":[
+        {"below":0,"service":"a","kind":"server","name":"n","each":1,"most":1}]}}}"#;
+    for (text, reason) in [
+        ("", "failed to read the history"),
+        ("[]", "failed to read the history"),
+        (r#"{"version":1,"tests":{"t":{}}}"#, "failed to read the history"),
+        (
+            r#"{"version":7}"#,
+            "history has version 7, and this program reads version 1: delete it to learn anew",
+        ),
+        (
+            order,
+            "history of test `t` puts span 0 below span 0, which does not come before it",
+        ),
+    ] {
+        assert_eq!(Learned::from_json(text).unwrap_err().to_string(), reason);
+    }
+}
+
+#[test]
+fn after_twenty_runs_the_settle_window_follows_what_was_seen() {
+    let complaint = "nothing more came for a settle window; Judge
+the internal span `mail` (gateway) below `GET` of earlier runs has not arrived";
+    let mut runs = vec![WITH_TAIL; 19];
+    runs.push(SHOP);
+    assert_eq!(play_all(&runs), format!("6020 ms: ready, {complaint}"));
+    runs.insert(0, WITH_TAIL);
+    // Twice the 600 ms of silence before the tail, and 100 ms.
+    assert_eq!(play_all(&runs), format!("1320 ms: ready, {complaint}"));
+}
+
+#[test]
+fn a_synchronous_span_is_not_waited_for_once_its_service_is_known_to_deliver_in_order() {
+    let hit = "
+        20 3<2 gateway/client/GET http.request.method=GET end=18
+        20 4<3 shop/server/GET end=17
+        20 2<1 gateway/server/GET end=19";
+    let mut runs = vec![SHOP; 10];
+    runs.push(hit);
+    assert!(play_all(&runs).starts_with("6020 ms"));
+    let mut runs = vec![SHOP; 20];
+    runs.push(hit);
+    assert_eq!(
+        play_all(&runs),
+        "170 ms: ready, the trace owes nothing more; Judge"
+    );
+}
+
+#[test]
+fn a_service_whose_spans_overtake_each_other_is_given_that_time() {
+    let late = "
+        20 3<2 gateway/client/GET http.request.method=GET end=18
+        20 4<3 shop/server/GET end=17
+        60 5<4 shop/internal/stock end=16
+        20 2<1 gateway/server/GET end=19";
+    let hit = "
+        20 3<2 gateway/client/GET http.request.method=GET end=18
+        20 4<3 shop/server/GET end=17
+        20 2<1 gateway/server/GET end=19";
+    let mut runs = vec![late; 20];
+    runs.push(hit);
+    // 150 ms, and twice the 40 ms by which the stock span came too late.
+    assert_eq!(
+        play_all(&runs),
+        "250 ms: ready, the trace owes nothing more; Judge"
+    );
+}
+
+#[test]
+fn lags_need_enough_flushes_and_forget_who_is_gone() {
+    let mut lags = Lags::default();
+    let maker = Maker::new();
+    let mut deliver = |name: &str, second: u64, lag: u64| {
+        let end = START + second * 1_000 * MS;
+        let span = maker.span(2, 1, &service(name), SpanKind::Server, &"GET".into(), (end, end));
+        lags.arrived(&span, Timestamp::from_nanos(end + lag * MS));
+        (lags.largest(name), lags.forgotten())
+    };
+    for second in 0..19 {
+        assert_eq!(deliver("shop", second, second), (None, 0));
+    }
+    assert_eq!(deliver("shop", 19, 3), (Some(Duration::from_millis(18)), 0));
+    for other in 0..5_000 {
+        deliver(&format!("other-{other}"), 20 + other, 1);
+    }
+    let (lag, forgotten) = deliver("shop", 10_000, 1);
+    assert_eq!(lag, None, "it was forgotten and begins anew");
+    assert!(forgotten > 3_000, "{forgotten}");
+}
