@@ -31,6 +31,8 @@ pub(crate) const EXAMPLES: [Example; 9] = examples![
 
 #[cfg(test)]
 mod tests {
+    use qualitytrace_core::definition::{self, Format};
+
     use super::*;
 
     #[test]
@@ -46,5 +48,19 @@ mod tests {
         embedded.sort_unstable();
         assert_eq!(embedded, on_disk);
         assert!(EXAMPLES.iter().all(|example| example.text.starts_with("# ")));
+    }
+
+    #[test]
+    fn every_example_reads_without_a_remark() {
+        for example in EXAMPLES {
+            let reading = definition::read(example.text, Format::Yaml);
+            assert!(
+                reading.diagnostics.is_empty(),
+                "{}: {:?}",
+                example.file,
+                reading.diagnostics
+            );
+            assert_eq!(reading.documents.len(), 1, "{}", example.file);
+        }
     }
 }
