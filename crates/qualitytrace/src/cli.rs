@@ -1,6 +1,7 @@
 //! The commands, their options, and what their exit codes mean.
 
 mod check;
+mod demo;
 mod files;
 mod plan;
 mod run;
@@ -32,6 +33,8 @@ enum Command {
     Run(run::Options),
     /// Check definition files without running anything
     Check(check::Options),
+    /// See it work: a shop with real traces, a test suite for it, and bugs to catch
+    Demo(demo::Options),
     /// Print the version
     Version,
 }
@@ -63,6 +66,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Serve(options) => serve::serve(options).await,
         Command::Run(options) => run::run(options).await,
         Command::Check(options) => check::check(&options),
+        Command::Demo(options) => demo::demo(options).await,
         Command::Version => {
             crate::report::out(concat!("qualitytrace ", env!("CARGO_PKG_VERSION"), "\n"));
             Ok(Exit::Passed)

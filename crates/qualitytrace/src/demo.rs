@@ -1,4 +1,7 @@
-//! `qualitytrace demo`: a shop with real traces, a test suite for it, and bugs to be caught.
+//! What `qualitytrace demo` shows: a shop with real traces, a test suite for it, and bugs to be caught.
 
 mod examples;
 mod shop;
+
+pub(crate) use self::examples::EXAMPLES;
+pub(crate) use self::shop::{Bug, Shop};

@@ -2,7 +2,6 @@
 
 mod cli;
 mod client;
-#[cfg_attr(not(test), expect(dead_code, reason = "the demo command will start the shop"))]
 mod demo;
 mod report;
 

@@ -1,0 +1,148 @@
+//! `qualitytrace demo`.
+
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Args;
+use qualitytrace_core::wait::Policy;
+use qualitytrace_server::config::{Config, HTTP_PORT};
+use qualitytrace_server::limits::Limits;
+use qualitytrace_server::server::Server;
+
+use super::Exit;
+use super::files::File;
+use super::plan::Plan;
+use super::run;
+use super::serve::{start_logging, stop_signal};
+use crate::client::Client;
+use crate::demo::{Bug, EXAMPLES, Shop};
+use crate::report;
+
+/// Tests under way at one time.
+const PARALLEL: usize = 16;
+/// Where the examples are in a clone of the project.
+const FOLDER: &str = "examples/shop";
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Start the shop with one of its bugs; `list` prints their names
+    #[arg(long = "break", value_name = "NAME")]
+    bug: Option<String>,
+    /// Stay up after the tests, to explore
+    #[arg(long)]
+    keep: bool,
+    /// Run the tests this many times
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+}
+
+/// Starts a server and a shop, runs the shop's tests, and reports.
+pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
+    let bug = match options.bug.as_deref() {
+        None => None,
+        Some("list") => {
+            report::out(&Bug::ALL.map(|bug| format!("{}\n", bug.name())).concat());
+            return Ok(Exit::Passed);
+        }
+        Some(name) => Some(Bug::from_name(name).with_context(|| {
+            format!("there is no bug `{name}`; `qualitytrace demo --break list` prints their names")
+        })?),
+    };
+    start_logging("warn");
+    let server = start_server(options.keep).await?;
+    let address = server.addresses().http;
+    let shop = Shop::start(&format!("http://{address}"), bug).await?;
+    report::out(&welcome(&shop, bug));
+    let exit = rounds(address, &shop, options.repeat).await;
+    if options.keep && exit.is_ok() {
+        report::out(&next_steps(address, &shop, bug));
+        stop_signal().await;
+    }
+    let stopped = shop.stop().await;
+    server.shutdown().await;
+    let exit = exit?;
+    stopped?;
+    Ok(exit)
+}
+
+/// A server with nothing kept. Its one port takes the shop's spans too; to explore, the usual port is easiest.
+async fn start_server(keep: bool) -> anyhow::Result<Server> {
+    let config = |port| Config {
+        http: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        otlp_grpc: None,
+        otlp_http: None,
+        database_url: "sqlite::memory:".to_owned(),
+        wait: Policy::PROMPT,
+        limits: Limits::default(),
+    };
+    if keep && let Ok(server) = Server::start(config(HTTP_PORT)).await {
+        return Ok(server);
+    }
+    Ok(Server::start(config(0)).await?)
+}
+
+async fn rounds(server: SocketAddr, shop: &Shop, repeat: u32) -> anyhow::Result<Exit> {
+    let files =
+        EXAMPLES.map(|example| File::parse(&Path::new(FOLDER).join(example.file), example.text.to_owned()));
+    let plan = Plan::of(files.into())?.context("the built-in examples cannot be used")?;
+    let client = Client::new(&server.to_string())?;
+    let variables = vec![("GATEWAY".to_owned(), shop.gateway_url().to_owned())];
+    let mut exit = Exit::Passed;
+    for round in 1..=repeat {
+        if repeat > 1 {
+            report::out(&format!(
+                "\n{}\n",
+                report::style::strong(format!("Round {round} of {repeat}"))
+            ));
+        }
+        let began = Instant::now();
+        let reports = plan.run(&client, &variables, PARALLEL).await?;
+        report::out(&report::pretty::summary(&reports, began.elapsed()));
+        if run::exit(&reports) != Exit::Passed {
+            exit = Exit::NotPassed;
+        }
+    }
+    Ok(exit)
+}
+
+fn welcome(shop: &Shop, bug: Option<Bug>) -> String {
+    let mut text = format!(
+        "A shop of five services is open at {}: gateway, catalogue (gRPC), cart, payment, worker.\n",
+        shop.gateway_url()
+    );
+    if let Some(bug) = bug {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{} {}",
+            report::style::bad(format!("Bug {}:", bug.name())),
+            bug.description()
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn next_steps(server: SocketAddr, shop: &Shop, bug: Option<Bug>) -> String {
+    let gateway = shop.gateway_url();
+    let catalogue = shop.catalogue_address();
+    let other = Bug::ALL
+        .into_iter()
+        .find(|other| Some(*other) != bug)
+        .map_or("list", Bug::name);
+    format!(
+        "
+The shop and the server stay up until you press Ctrl-C. Things to try:
+
+  Go shopping            curl {gateway}/products
+                         curl {gateway}/cart/grace
+  Read a test            {FOLDER}/checkout.yaml
+  Change it and run it   qualitytrace run {FOLDER} --server http://{server} --var GATEWAY={gateway}
+  Call the catalogue     grpcurl -plaintext {catalogue} list
+  See a bug caught       qualitytrace demo --break {other}
+"
+    )
+}
