@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use qualitytrace_core::definition::{self, Format, Resource, Test};
 use qualitytrace_core::id::{SpanId, TraceId};
+use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::{State, TriggerSpan};
 use qualitytrace_core::wait::{self, Ended, Meaning};
 use tokio::sync::{Semaphore, watch};
@@ -166,8 +167,9 @@ impl Runner {
         if !log.change_state(State::Created, State::Executing).await? {
             return Ok(());
         }
+        let mut generator = Generator::in_utc(clock::now(), rand::random());
         log.append(What::Resolving).await?;
-        let trigger = match resolving::resolve(&test, &variables, clock::now()) {
+        let trigger = match resolving::resolve(&test, &variables, &mut generator) {
             Ok(trigger) => trigger,
             Err(message) => {
                 return log
@@ -214,7 +216,7 @@ impl Runner {
         .await?;
         log.change_state(State::Executing, State::AwaitingTrace).await?;
 
-        let judge = Judge::compile(&test, variables);
+        let judge = Judge::compile(&test, &variables, generator);
         let root = trigger_span.to_span(&reply);
         let ended = if test.skip_trace_collection {
             None

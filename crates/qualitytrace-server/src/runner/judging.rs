@@ -1,33 +1,131 @@
 //! The two questions to the language: what is still open, and what is the verdict.
 
 use qualitytrace_core::definition::Test;
+use qualitytrace_core::judge::{self, Compiled, Failure, Options};
+use qualitytrace_core::lang::Generator;
 use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::Standing;
 
 use super::Variables;
-use crate::wire::{Outcome, Verdict};
+use crate::wire::{Outcome, Verdict, verdict};
 
 /// A test whose specs are ready to be judged.
 #[derive(Debug)]
-pub(super) struct Judge {}
+pub(super) struct Judge {
+    compiled: Compiled,
+    variables: qualitytrace_core::lang::Variables,
+    generator: Generator,
+}
 
 impl Judge {
-    pub(super) fn compile(_test: &Test, _variables: Variables) -> Self {
-        Self {}
+    pub(super) fn compile(test: &Test, variables: &Variables, generator: Generator) -> Self {
+        Self {
+            compiled: Compiled::new(&test.specs, &test.outputs),
+            variables: variables.iter().cloned().collect(),
+            generator,
+        }
     }
 
     /// What the specs say about the spans that are here.
-    pub(super) fn standing(&self, _trace: &Trace) -> Standing {
-        Standing::default()
+    pub(super) fn standing(&self, trace: &Trace) -> Standing {
+        let standings = self.compiled.standing(trace, &self.variables, &self.options(None));
+        let failed_for_good = standings.iter().any(|standing| standing.is_final && !standing.passes);
+        let all_for_good = standings.iter().all(|standing| standing.is_final);
+        let mut open: Vec<usize> =
+            standings.iter().filter(|standing| standing.wants_more).map(|standing| standing.spec).collect();
+        open.dedup();
+        Standing {
+            undecided: open.into_iter().map(|spec| self.title(spec)).collect(),
+            is_final: !standings.is_empty() && (failed_for_good || all_for_good),
+        }
     }
 
     /// The verdict on a trace. `missing` says what could still change it.
-    pub(super) fn verdict(&self, _trace: &Trace, missing: Vec<String>) -> Verdict {
+    pub(super) fn verdict(&self, trace: &Trace, missing: Vec<String>) -> Verdict {
+        let incomplete = (!missing.is_empty()).then(|| missing.join("; "));
+        let judged = self.compiled.judge(trace, &self.variables, &self.options(incomplete));
         Verdict {
-            outcome: Outcome::Passed,
+            outcome: outcome(&judged.outcome),
             missing,
-            specs: vec![],
-            outputs: vec![],
+            specs: judged.specs.iter().map(|spec| shown_spec(spec, trace)).collect(),
+            outputs: judged.outputs.iter().map(shown_output).collect(),
         }
+    }
+
+    fn options(&self, incomplete: Option<String>) -> Options {
+        Options { incomplete, ..Options::new(self.generator.clone()) }
+    }
+
+    fn title(&self, spec: usize) -> String {
+        let spec = &self.compiled.specs[spec].spec;
+        spec.name.clone().unwrap_or_else(|| spec.selector.value.clone())
+    }
+}
+
+fn outcome(judged: &judge::Outcome) -> Outcome {
+    match judged {
+        judge::Outcome::Passed => Outcome::Passed,
+        judge::Outcome::Failed(_) => Outcome::Failed,
+        judge::Outcome::Undecided { .. } => Outcome::Inconclusive,
+    }
+}
+
+fn shown_spec(spec: &judge::SpecResult, trace: &Trace) -> verdict::Spec {
+    let judged = spec.outcome();
+    let longest = spec.selected.iter().map(|(at, _)| trace.span(*at).duration()).max();
+    verdict::Spec {
+        name: spec.name.clone().unwrap_or_default(),
+        selector: spec.selector.clone(),
+        outcome: outcome(&judged),
+        selected: spec.selected.len(),
+        longest: longest.and_then(|time| u64::try_from(time.as_nanos()).ok()),
+        problem: problem(spec, &judged),
+        nearest: Vec::new(),
+        assertions: spec.assertions.iter().map(|assertion| shown_assertion(assertion, trace)).collect(),
+    }
+}
+
+/// What is wrong with the spec as a whole.
+fn problem(spec: &judge::SpecResult, judged: &judge::Outcome) -> Option<String> {
+    match judged {
+        judge::Outcome::Failed(Failure::InvalidSelector) => {
+            spec.diagnostics.first().map(|found| format!("the selector is invalid: {}", found.message))
+        }
+        judge::Outcome::Failed(Failure::NoSpan) => Some("the selector matches no span".to_owned()),
+        judge::Outcome::Failed(Failure::NoMatch | Failure::InvalidAssertion | Failure::NotEvaluated)
+        | judge::Outcome::Passed => None,
+        judge::Outcome::Undecided { reason } => Some(reason.clone()),
+    }
+}
+
+fn shown_assertion(assertion: &judge::AssertionResult, trace: &Trace) -> verdict::Assertion {
+    let alias = assertion.aliases.first().map(|alias| alias.found.clone());
+    verdict::Assertion {
+        assertion: assertion.assertion.clone(),
+        outcome: outcome(&assertion.outcome),
+        results: assertion.results.iter().map(|result| shown_result(result, alias.as_ref(), trace)).collect(),
+    }
+}
+
+fn shown_result(result: &judge::SpanResult, alias: Option<&String>, trace: &Trace) -> verdict::SpanResult {
+    let span = result.position.map(|at| trace.span(at));
+    verdict::SpanResult {
+        span_id: result.span.map(|id| id.to_string()),
+        span: span.map(|span| span.name.to_string()).unwrap_or_default(),
+        service: span.map(|span| span.service().to_owned()).unwrap_or_default(),
+        passed: result.passed,
+        observed: result.observed_text.clone(),
+        expected: result.expected_text.clone(),
+        error: result.error.clone(),
+        alias: alias.cloned(),
+    }
+}
+
+fn shown_output(output: &judge::OutputResult) -> verdict::Output {
+    verdict::Output {
+        name: output.name.clone(),
+        value: output.value.clone(),
+        span_id: output.span.map(|id| id.to_string()),
+        error: output.error.clone(),
     }
 }

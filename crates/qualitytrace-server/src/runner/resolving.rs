@@ -1,13 +1,15 @@
 //! Putting variables into a trigger.
 
 use qualitytrace_core::definition::{Test, Trigger};
-use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::lang::{self, Generator};
 
 use super::Variables;
 
 /// The trigger with every text resolved, or the sentence that says why not.
-pub(super) fn resolve(test: &Test, _variables: &Variables, _now: Timestamp) -> Result<Trigger, String> {
-    test.trigger
-        .clone()
-        .ok_or_else(|| "the test has no trigger; give it one to run it".to_owned())
+pub(super) fn resolve(test: &Test, variables: &Variables, generator: &mut Generator) -> Result<Trigger, String> {
+    let trigger = test.trigger.as_ref().ok_or("the test has no trigger; give it one to run it")?;
+    let variables = variables.iter().cloned().collect();
+    trigger.resolved(|text| {
+        lang::resolve_text(text, &variables, generator).map_err(|trouble| format!("`{text}` cannot be resolved: {trouble}"))
+    })
 }
