@@ -6,10 +6,18 @@ use qualitytrace_core::lang::{self, Generator};
 use super::Variables;
 
 /// The trigger with every text resolved, or the sentence that says why not.
-pub(super) fn resolve(test: &Test, variables: &Variables, generator: &mut Generator) -> Result<Trigger, String> {
-    let trigger = test.trigger.as_ref().ok_or("the test has no trigger; give it one to run it")?;
+pub(super) fn resolve(
+    test: &Test,
+    variables: &Variables,
+    generator: &mut Generator,
+) -> Result<Trigger, String> {
+    let trigger = test
+        .trigger
+        .as_ref()
+        .ok_or("the test has no trigger; give it one to run it")?;
     let variables = variables.iter().cloned().collect();
     trigger.resolved(|text| {
-        lang::resolve_text(text, &variables, generator).map_err(|trouble| format!("`{text}` cannot be resolved: {trouble}"))
+        lang::resolve_text(text, &variables, generator)
+            .map_err(|trouble| format!("`{text}` cannot be resolved: {trouble}"))
     })
 }
