@@ -9,7 +9,10 @@ const REASONS: &str = "ARCHITECTURE.md";
 pub(super) fn unexplained(tree: &Tree) -> Vec<Broken> {
     let manifest = tree.get(MANIFEST).map_or("", |file| &file.text);
     let Some(reasons) = tree.get(REASONS) else {
-        return Vec::new();
+        return vec![Broken::new(
+            REASONS,
+            "is missing: it names each dependency with its reason",
+        )];
     };
     let missing = shared(manifest).filter(|name| !reasons.text.contains(&format!("`{name}`")));
     missing

@@ -8,6 +8,12 @@ use super::{
 /// A source file longer than this is two.
 const MAX_LINES: usize = 600;
 
+/// Files that were longer when the rule came, with their length then: they may shrink and must not grow.
+const OVERGROWN: [(&str, usize); 2] = [
+    ("crates/qualitytrace-core/src/lang/parser/selector.rs", 918),
+    ("crates/qualitytrace-server/tests/conformance/language.rs", 641),
+];
+
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 10] = [
     "common", "helper", "helpers", "manager", "misc", "mod", "service", "services", "util", "utils",
@@ -30,22 +36,25 @@ const REGISTRIES: [&str; 7] = [
 /// Files in which machine paths and registries are not a mistake: this list, and what a tool wrote.
 const FREE_TO_MENTION: [&str; 2] = ["xtask/src/rules/files.rs", "Cargo.lock"];
 
-/// Source files that have grown too long.
+/// Source files that have grown too long, and entries of `OVERGROWN` that no longer need to be there.
 pub(super) fn too_long(tree: &Tree) -> Vec<Broken> {
-    let long = tree
-        .files
-        .iter()
-        .filter(|file| file.is_rust())
-        .filter_map(|file| {
-            let lines = file.text.lines().count();
-            (lines > MAX_LINES).then(|| {
-                Broken::new(
-                    &file.path,
-                    format!("has {lines} lines; split it below {MAX_LINES}, by what its parts decide"),
-                )
-            })
-        });
-    long.collect()
+    let mut broken = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is_rust()) {
+        let lines = file.text.lines().count();
+        let known = OVERGROWN
+            .iter()
+            .find(|(path, _)| *path == file.path)
+            .map(|(_, most)| *most);
+        let most = known.unwrap_or(MAX_LINES);
+        if lines > most {
+            let what = format!("has {lines} lines; split it below {MAX_LINES}, by what its parts decide");
+            broken.push(Broken::new(&file.path, what));
+        } else if known.is_some() && lines <= MAX_LINES {
+            let what = format!("has {lines} lines now: take it off the list in xtask/src/rules/files.rs");
+            broken.push(Broken::new(&file.path, what));
+        }
+    }
+    broken
 }
 
 /// Modules whose name says nothing, and `mod.rs` files.
@@ -150,6 +159,14 @@ mod tests {
             ("data.txt", long.as_str()),
         ];
         check(too_long, &files, &["src/a.rs"]);
+    }
+
+    #[test]
+    fn a_file_known_to_be_too_long_may_shrink_and_not_grow() {
+        let (path, most) = OVERGROWN[0];
+        check(too_long, &[(path, &"x\n".repeat(most))], &[]);
+        check(too_long, &[(path, &"x\n".repeat(most + 1))], &[path]);
+        check(too_long, &[(path, "x\n")], &[path]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod conformance;
 mod databases;
 mod malformed;
 mod otlp;
