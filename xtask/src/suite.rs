@@ -52,7 +52,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
     steps.step("tools", tools)?;
     steps.step("house rules", rules::report)?;
     steps.step("formatting", || {
-        process::run(&mut cargo(["fmt", "--all", "--check"]))
+        process::run(&mut cargo(["fmt", "--all", "--check"])).context("`cargo fmt --all` puts it right")
     })?;
     steps.step("lints", || {
         process::run(&mut cargo([
