@@ -5,5 +5,6 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod demo;
 mod kill;
 mod program;

@@ -1,0 +1,115 @@
+//! `qualitytrace demo`: a healthy shop passes, every bug is caught, and the report says where and why.
+
+use std::process::Command;
+
+/// Runs the demo and returns its exit code and what it printed.
+fn demo(arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qualitytrace"));
+    let output = command.arg("demo").args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), text.into_owned())
+}
+
+/// A shop with this bug fails, and the report holds these texts: the spec, the span, the value.
+fn check(bug: &str, told: &[&str]) {
+    let (code, text) = demo(&["--break", bug]);
+    assert_eq!(code, Some(2), "{text}");
+    for expected in told {
+        assert!(text.contains(expected), "no `{expected}` in:\n{text}");
+    }
+}
+
+#[test]
+fn a_healthy_shop_passes_again_and_again() {
+    let (code, text) = demo(&["--repeat", "2"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(text.matches("8 passed").count(), 2, "{text}");
+    assert!(!text.contains('✘'), "{text}");
+}
+
+#[test]
+fn slow_payment_is_caught() {
+    check(
+        "slow-payment",
+        &[
+            "✘ The card network answers in time",
+            "`authorize card` (payment)",
+            "got 1.5",
+        ],
+    );
+}
+
+#[test]
+fn n_plus_one_queries_are_caught() {
+    check(
+        "n-plus-one-queries",
+        &["✘ One query loads the whole cart", "got 5"],
+    );
+}
+
+#[test]
+fn a_lost_async_step_is_caught() {
+    check(
+        "lost-async-step",
+        &["✘ The worker takes the same order from the queue", "got 0"],
+    );
+}
+
+#[test]
+fn a_swallowed_error_is_caught() {
+    check(
+        "swallowed-error",
+        &["✘ The buyer is told", "got 200", "expected 402"],
+    );
+}
+
+#[test]
+fn a_missing_attribute_is_caught() {
+    check(
+        "missing-attribute",
+        &[
+            "✘ The worker takes the same order",
+            "`process orders` (worker)",
+            "shop.order.id",
+        ],
+    );
+}
+
+#[test]
+fn a_wrong_total_is_caught() {
+    check(
+        "wrong-total",
+        &["✘ The buyer sees the right total", "got 4290", "expected 6180"],
+    );
+}
+
+#[test]
+fn a_duplicate_charge_is_caught() {
+    check("duplicate-charge", &["✘ The card is charged once", "got 2"]);
+}
+
+#[test]
+fn the_bugs_are_listed_one_a_line() {
+    let (code, text) = demo(&["--break", "list"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        text.lines().collect::<Vec<_>>(),
+        [
+            "slow-payment",
+            "n-plus-one-queries",
+            "lost-async-step",
+            "swallowed-error",
+            "missing-attribute",
+            "wrong-total",
+            "duplicate-charge",
+        ]
+    );
+}
+
+#[test]
+fn an_unknown_bug_is_refused_with_the_way_out() {
+    let (code, text) = demo(&["--break", "everything"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("there is no bug `everything`"), "{text}");
+    assert!(text.contains("--break list"), "{text}");
+}
