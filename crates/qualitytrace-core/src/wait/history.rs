@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 pub const MAX_KINDS: usize = 5_000;
 /// Runs in a row without a late span after which a widened quiet window is forgotten.
 pub const CLEAN_RUNS: u32 = 20;
-/// Complete runs before the silences seen in them say how long a silence may be.
+/// Complete runs before the time that they took to arrive says how long the next one may take.
 pub const ENOUGH_RUNS: u32 = 20;
 /// Added to what was measured when a settle window is derived from it.
 const SETTLE_MARGIN: Duration = Duration::from_millis(100);
@@ -42,9 +42,11 @@ pub struct History {
     runs: u32,
     doublings: u32,
     clean_runs: u32,
-    longest_silence: Duration,
+    /// How long after the answer the last span of a run arrived.
+    longest: Duration,
     caller_is_silent: bool,
     last_late: Option<Timestamp>,
+    left_out: usize,
 }
 
 /// What is known of one kind of span.
@@ -103,6 +105,11 @@ impl History {
         self.shape.nodes().filter(|node| self.is_known(*node)).count()
     }
 
+    /// How many kinds of spans of the last run found no room within [`MAX_KINDS`], and are not expected of the next.
+    pub fn kinds_left_out(&self) -> usize {
+        self.left_out
+    }
+
     /// The quiet window: the policy's, doubled for each run that had late spans, up to the settle window.
     pub fn quiet(&self, policy: &Policy) -> Duration {
         let factor = 1_u32.checked_shl(self.doublings).unwrap_or(u32::MAX);
@@ -114,16 +121,14 @@ impl History {
 
     /// The settle window: shorter than the policy's when every service is known to deliver sooner.
     ///
-    /// How late spans are delivered does not bound how long work goes on after the answer, so the silences of earlier
-    /// complete runs count as well.
+    /// How late spans are delivered does not bound how long work goes on after the answer, so the time that earlier
+    /// complete runs took to arrive counts as well.
     pub fn settle(&self, policy: &Policy, lags: &Lags) -> Duration {
         if self.runs < ENOUGH_RUNS {
             return policy.settle;
         }
         let mut lags = self.services.iter().map(|service| lags.largest(service));
-        let largest = lags.try_fold(self.longest_silence, |largest, lag| {
-            lag.map(|lag| lag.max(largest))
-        });
+        let largest = lags.try_fold(self.longest, |largest, lag| lag.map(|lag| lag.max(largest)));
         match largest {
             Some(largest) => {
                 let derived = largest.saturating_mul(2).saturating_add(SETTLE_MARGIN);
@@ -148,7 +153,7 @@ impl History {
             self.learn_shape(run);
             self.caller_is_silent = false;
         }
-        self.remember_silence(run);
+        self.remember_duration(run);
         self.runs = self.runs.saturating_add(1);
         self.clean_runs = self.clean_runs.saturating_add(1);
         if self.clean_runs >= CLEAN_RUNS {
@@ -168,9 +173,9 @@ impl History {
         if self.runs == 0 {
             return;
         }
-        self.longest_silence = self.longest_silence.max(run.longest_silence());
+        self.longest = self.longest.max(run.duration());
         let counted = Counted::of(run, &mut self.shape, &mut self.facts);
-        for (fact, seen) in self.facts.iter_mut().zip(&counted.0) {
+        for (fact, seen) in self.facts.iter_mut().zip(&counted.seen) {
             fact.expect(*seen);
         }
         self.list_kinds();
@@ -178,12 +183,13 @@ impl History {
 
     fn learn_shape(&mut self, run: &Progress) {
         let counted = Counted::of(run, &mut self.shape, &mut self.facts);
-        for (fact, seen) in self.facts.iter_mut().zip(&counted.0) {
+        for (fact, seen) in self.facts.iter_mut().zip(&counted.seen) {
             if self.runs == 0 {
                 fact.expect(*seen);
             }
             fact.learn(*seen);
         }
+        self.left_out = counted.left_out;
         self.forget_the_gone();
         self.list_kinds();
     }
@@ -206,10 +212,10 @@ impl History {
         self.services = known.map(service).collect();
     }
 
-    /// Silences are forgotten slowly: a twentieth of the longest a run.
-    fn remember_silence(&mut self, run: &Progress) {
-        let faded = self.longest_silence * (ENOUGH_RUNS - 1) / ENOUGH_RUNS;
-        self.longest_silence = run.longest_silence().max(faded);
+    /// Durations are forgotten slowly: a twentieth of the longest a run.
+    fn remember_duration(&mut self, run: &Progress) {
+        let faded = self.longest * (ENOUGH_RUNS - 1) / ENOUGH_RUNS;
+        self.longest = run.duration().max(faded);
     }
 
     /// Keeps the kinds that still occur, and those above them.
@@ -288,7 +294,11 @@ impl History {
 }
 
 /// The spans of a run, counted by the kinds of a history.
-struct Counted(Vec<Seen>);
+struct Counted {
+    seen: Vec<Seen>,
+    /// Kinds for which there was no room.
+    left_out: usize,
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
@@ -307,14 +317,19 @@ impl Counted {
         let theirs = run.shape();
         let mut moved: Vec<Option<Node>> = vec![None; theirs.len()];
         let mut counted = vec![Seen::default(); shape.len()];
+        let mut left_out = 0;
         for node in theirs.nodes() {
             let parent = theirs.key(node).parent;
             let here = parent.and_then(|parent| moved[parent.index()]);
-            let lost = parent.is_some() && here.is_none();
-            if lost || run.count(node) == 0 {
+            if run.count(node) == 0 {
                 continue;
             }
-            let Some(ours) = shape.adopt(theirs, node, here, MAX_KINDS) else {
+            let lost = parent.is_some() && here.is_none();
+            let adopted = (!lost)
+                .then(|| shape.adopt(theirs, node, here, MAX_KINDS))
+                .flatten();
+            let Some(ours) = adopted else {
+                left_out += 1;
                 continue;
             };
             moved[node.index()] = Some(ours);
@@ -335,7 +350,10 @@ impl Counted {
                 counted[node.index()].parents = parent.map_or(1, |parent| counted[parent.index()].count);
             }
         }
-        Self(counted)
+        Self {
+            seen: counted,
+            left_out,
+        }
     }
 }
 

@@ -50,7 +50,6 @@ pub struct Progress {
     /// Kinds whose number differs from parent to parent, of which earlier runs had more.
     fewer: BTreeSet<Node>,
     last_arrival: Option<Timestamp>,
-    longest_silence: Duration,
 }
 
 /// What is remembered of one span.
@@ -94,7 +93,6 @@ impl Progress {
             shape,
             history,
             last_arrival: None,
-            longest_silence: Duration::ZERO,
         };
         progress.expect_below(None, None);
         progress
@@ -117,7 +115,7 @@ impl Progress {
                 return false;
             }
         }
-        self.heard(at);
+        self.last_arrival = self.last_arrival.max(Some(at));
         let this = self.arrivals.len();
         let service = self.shape.symbol(span.service());
         let folded = self.shape.symbol(&fold(&span.name));
@@ -165,13 +163,6 @@ impl Progress {
     /// When the last new span arrived.
     pub fn last_arrival(&self) -> Option<Timestamp> {
         self.last_arrival
-    }
-
-    fn heard(&mut self, at: Timestamp) {
-        if let (Some(last), Some(answered)) = (self.last_arrival, self.answered_at) {
-            self.longest_silence = self.longest_silence.max(at.since(last.max(answered)));
-        }
-        self.last_arrival = self.last_arrival.max(Some(at));
     }
 
     fn join_parent(&mut self, this: usize) {
@@ -238,7 +229,8 @@ impl Progress {
     fn expect_below(&mut self, owner: Option<usize>, node: Option<Node>) {
         for (child, each) in self.history.required_below(node) {
             self.below.insert((owner, *child), *each);
-            *self.short.entry(*child).or_default() += each;
+            let short = self.short.entry(*child).or_default();
+            *short = short.saturating_add(*each);
         }
     }
 
@@ -251,7 +243,7 @@ impl Progress {
             owed.remove();
         }
         if let Some(short) = self.short.get_mut(&node) {
-            *short -= 1;
+            *short = short.saturating_sub(1);
             if *short == 0 {
                 self.short.remove(&node);
             }
@@ -467,8 +459,12 @@ impl Progress {
         self.counts[node.index()]
     }
 
-    pub(super) fn longest_silence(&self) -> Duration {
-        self.longest_silence
+    /// How long after the trigger's answer the last span arrived.
+    pub(super) fn duration(&self) -> Duration {
+        match (self.last_arrival, self.answered_at) {
+            (Some(last), Some(answered)) => last.since(answered),
+            (None, _) | (_, None) => Duration::ZERO,
+        }
     }
 
     /// For each kind: whether all its spans ended before their parent in the same process did.

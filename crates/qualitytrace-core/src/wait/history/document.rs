@@ -134,7 +134,7 @@ struct RawHistory {
     #[serde(default)]
     clean_runs: u32,
     #[serde(default)]
-    longest_silence_ms: u64,
+    longest_ms: u64,
     #[serde(default)]
     silent_caller: bool,
     spans: Vec<RawSpan>,
@@ -234,7 +234,7 @@ impl From<&History> for RawHistory {
             runs: history.runs,
             quiet_doublings: history.doublings,
             clean_runs: history.clean_runs,
-            longest_silence_ms: whole_millis(history.longest_silence),
+            longest_ms: whole_millis(history.longest),
             silent_caller: history.caller_is_silent,
             spans: spans.collect(),
         }
@@ -312,9 +312,10 @@ impl RawHistory {
             runs: self.runs,
             doublings: self.quiet_doublings.min(u32::BITS - 1),
             clean_runs: self.clean_runs,
-            longest_silence: Duration::from_millis(self.longest_silence_ms),
+            longest: Duration::from_millis(self.longest_ms),
             caller_is_silent: self.silent_caller,
             last_late: None,
+            left_out: 0,
         };
         history.list_kinds();
         Ok(history)
