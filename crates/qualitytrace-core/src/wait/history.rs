@@ -4,6 +4,7 @@
 //! their trace was complete, teach nothing, because an error's short cut must not become what is expected.
 
 mod document;
+mod fact;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 pub use document::{Learned, ReadError};
 
+use self::fact::{Answer, Fact, Seen};
 use super::lags::Lags;
 use super::progress::Progress;
 use super::shape::{Node, Shape};
@@ -49,51 +51,6 @@ pub struct History {
     left_out: usize,
 }
 
-/// What is known of one kind of span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Fact {
-    /// How many of them every span of the parent's kind has.
-    each: Steady,
-    /// How many of them a run has.
-    most: Most,
-    /// For so many runs more it counts as one whose number differs from parent to parent.
-    varies: u32,
-    ends_before_parent: bool,
-    answer: Answer,
-}
-
-/// A number that changes when two runs in a row say so, and then to what both allow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Steady {
-    value: u32,
-    /// What the last run said, when it said something else.
-    other: Option<u32>,
-}
-
-/// The largest number of the last runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Most {
-    value: u32,
-    /// The largest number of the runs since the last one that had `value`.
-    since: u32,
-    /// How many runs that is.
-    runs: u32,
-    /// How many runs in a row had none.
-    absent: u32,
-}
-
-/// Whether calls of a kind are answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Answer {
-    /// Never: the peer sends no spans.
-    #[default]
-    Never,
-    /// They are.
-    Comes,
-    /// They were, but not in the last run.
-    Missed,
-}
-
 impl History {
     /// How many complete runs it rests on.
     pub fn runs(&self) -> u32 {
@@ -119,23 +76,28 @@ impl History {
             .min(policy.settle.max(policy.quiet))
     }
 
-    /// The settle window: shorter than the policy's when every service is known to deliver sooner.
+    /// The settle window: the policy's, unless it is known how late the services of this test deliver.
     ///
-    /// How late spans are delivered does not bound how long work goes on after the answer, so the time that earlier
-    /// complete runs took to arrive counts as well.
+    /// It is shorter when all of them deliver soon. How late spans are delivered does not bound how long work goes on
+    /// after the answer, so the time that earlier complete runs took to arrive counts as well. It is longer, up to twice
+    /// as long, when one of them delivers later than the policy allows for.
     pub fn settle(&self, policy: &Policy, lags: &Lags) -> Duration {
-        if self.runs < ENOUGH_RUNS {
-            return policy.settle;
-        }
-        let mut lags = self.services.iter().map(|service| lags.largest(service));
-        let largest = lags.try_fold(self.longest, |largest, lag| lag.map(|lag| lag.max(largest)));
-        match largest {
-            Some(largest) => {
-                let derived = largest.saturating_mul(2).saturating_add(SETTLE_MARGIN);
-                derived.max(SHORTEST_SETTLE).min(policy.settle)
-            }
-            None => policy.settle,
-        }
+        let known = || self.services.iter().filter_map(|service| lags.largest(service));
+        let latest = known().max().unwrap_or_default();
+        let all_known = self.runs >= ENOUGH_RUNS && known().count() == self.services.len();
+        let enough = latest
+            .max(self.longest)
+            .saturating_mul(2)
+            .saturating_add(SETTLE_MARGIN);
+        let shortened = if all_known {
+            enough.max(SHORTEST_SETTLE)
+        } else {
+            policy.settle
+        };
+        let needed = latest.saturating_add(SETTLE_MARGIN);
+        shortened
+            .min(policy.settle)
+            .max(needed.min(policy.settle.saturating_mul(2)))
     }
 
     /// Learns from a run that ended. Says whether it did: only complete runs that passed teach anything.
@@ -300,15 +262,6 @@ struct Counted {
     left_out: usize,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Seen {
-    count: u32,
-    each: u32,
-    parents: u32,
-    ends_before_parent: bool,
-    answered: bool,
-}
-
 impl Counted {
     /// Counts, and adds the kinds that are new to `shape` while there is room.
     fn of(run: &Progress, shape: &mut Shape, facts: &mut Vec<Fact>) -> Self {
@@ -356,102 +309,3 @@ impl Counted {
         }
     }
 }
-
-impl Fact {
-    const NEW: Self = Self {
-        each: Steady {
-            value: 0,
-            other: None,
-        },
-        most: Most {
-            value: 0,
-            since: 0,
-            runs: 0,
-            absent: 0,
-        },
-        varies: 0,
-        ends_before_parent: true,
-        answer: Answer::Never,
-    };
-
-    /// Expects at least as much as was seen, without waiting for a second run to say so.
-    fn expect(&mut self, seen: Seen) {
-        if seen.count == 0 {
-            return;
-        }
-        let new = self.most.value == 0 && self.most.since == 0;
-        if new {
-            self.each.value = seen.each;
-        }
-        if seen.each >= self.each.value {
-            self.each.other = None;
-        }
-        self.most.value = self.most.value.max(seen.count);
-        self.most.absent = 0;
-        self.ends_before_parent &= seen.ends_before_parent;
-        if seen.answered {
-            self.answer = Answer::Comes;
-        }
-    }
-
-    fn learn(&mut self, seen: Seen) {
-        if seen.parents > 0 {
-            let steady = seen.each == self.each.value && seen.count == seen.each.saturating_mul(seen.parents);
-            self.varies = if steady {
-                self.varies.saturating_sub(1)
-            } else {
-                REMEMBERED_RUNS
-            };
-            self.each.learn(seen.each);
-        }
-        self.most.learn(seen.count);
-        if seen.count == 0 {
-            return;
-        }
-        self.ends_before_parent &= seen.ends_before_parent;
-        self.answer = match (seen.answered, self.answer) {
-            (true, _) => Answer::Comes,
-            (false, Answer::Comes) => Answer::Missed,
-            (false, Answer::Missed | Answer::Never) => Answer::Never,
-        };
-    }
-}
-
-impl Steady {
-    fn learn(&mut self, number: u32) {
-        let other = self.other.take();
-        let both_fewer = other.filter(|other| *other < self.value && number < self.value);
-        let both_more = other.filter(|other| *other > self.value && number > self.value);
-        if let Some(other) = both_fewer {
-            self.value = other.max(number);
-        } else if let Some(other) = both_more {
-            self.value = other.min(number);
-        } else if number != self.value {
-            self.other = Some(number);
-        }
-    }
-}
-
-impl Most {
-    fn learn(&mut self, number: u32) {
-        self.absent = if number == 0 {
-            self.absent.saturating_add(1)
-        } else {
-            0
-        };
-        self.since = self.since.max(number);
-        self.runs = self.runs.saturating_add(1);
-        let known_and_more = self.value > 0 && number >= self.value;
-        // New: expected when two runs in a row had it.
-        let confirmed = self.value == 0 && self.runs > 1 && number > 0;
-        if known_and_more || confirmed || self.runs >= REMEMBERED_RUNS {
-            (self.value, self.since, self.runs) = (self.since, 0, 0);
-        }
-        if self.absent >= 2 || (self.value == 0 && number == 0) {
-            *self = Self::default();
-        }
-    }
-}
-
-/// Runs after which a number that was larger once is forgotten.
-const REMEMBERED_RUNS: u32 = 20;

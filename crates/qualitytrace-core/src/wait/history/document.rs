@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::lags::{ENOUGH_FLUSHES, Lags, Service};
 use super::super::shape::{Key, Node, Shape, fold};
-use super::{Answer, Fact, History, MAX_KINDS, Most, Steady};
+use super::fact::{Answer, Fact, Most, Steady};
+use super::{History, MAX_KINDS};
 use crate::trace::SpanKind;
 
 /// The version that is written.

@@ -208,3 +208,20 @@ fn lags_need_enough_flushes_and_forget_who_is_gone() {
     assert_eq!(lag, None, "it was forgotten and begins anew");
     assert!(forgotten > 3_000, "{forgotten}");
 }
+
+#[test]
+fn the_settle_window_grows_for_a_service_that_delivers_later() {
+    let slow = "
+        20 2<1 gateway/server/GET end=19
+        5000 4<2 shop/internal/count end=4999
+        10000 3<2 shop/internal/mail end=1000";
+    let lost = "
+        20 2<1 gateway/server/GET end=19
+        5000 4<2 shop/internal/count end=4999";
+    let mut runs = vec![slow; 9];
+    runs.push(lost);
+    assert!(play_all(&runs).starts_with("11000 ms: ready, nothing more came for a settle window"));
+    runs.insert(0, slow);
+    // Two flushes of the shop a run; the mail came 9 s after its end.
+    assert!(play_all(&runs).starts_with("14100 ms: ready, nothing more came for a settle window"));
+}

@@ -1,0 +1,155 @@
+//! What is known of one kind of span, and how a run changes it.
+
+/// Runs after which a number that was larger once is forgotten.
+const REMEMBERED_RUNS: u32 = 20;
+
+/// What is known of one kind of span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Fact {
+    /// How many of them every span of the parent's kind has.
+    pub(super) each: Steady,
+    /// How many of them a run has.
+    pub(super) most: Most,
+    /// For so many runs more it counts as one whose number differs from parent to parent.
+    pub(super) varies: u32,
+    pub(super) ends_before_parent: bool,
+    pub(super) answer: Answer,
+}
+
+/// A number that changes when two runs in a row say so, and then to what both allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Steady {
+    pub(super) value: u32,
+    /// What the last run said, when it said something else.
+    pub(super) other: Option<u32>,
+}
+
+/// The largest number of the last runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Most {
+    pub(super) value: u32,
+    /// The largest number of the runs since the last one that had `value`.
+    pub(super) since: u32,
+    /// How many runs that is.
+    pub(super) runs: u32,
+    /// How many runs in a row had none.
+    pub(super) absent: u32,
+}
+
+/// Whether calls of a kind are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Answer {
+    /// Never: the peer sends no spans.
+    #[default]
+    Never,
+    /// They are.
+    Comes,
+    /// They were, but not in the last run.
+    Missed,
+}
+
+/// What a run had of a kind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seen {
+    pub(super) count: u32,
+    pub(super) each: u32,
+    pub(super) parents: u32,
+    pub(super) ends_before_parent: bool,
+    pub(super) answered: bool,
+}
+
+impl Fact {
+    pub(super) const NEW: Self = Self {
+        each: Steady {
+            value: 0,
+            other: None,
+        },
+        most: Most {
+            value: 0,
+            since: 0,
+            runs: 0,
+            absent: 0,
+        },
+        varies: 0,
+        ends_before_parent: true,
+        answer: Answer::Never,
+    };
+
+    /// Expects at least as much as was seen, without waiting for a second run to say so.
+    pub(super) fn expect(&mut self, seen: Seen) {
+        if seen.count == 0 {
+            return;
+        }
+        let new = self.most.value == 0 && self.most.since == 0;
+        if new {
+            self.each.value = seen.each;
+        }
+        if seen.each >= self.each.value {
+            self.each.other = None;
+        }
+        self.most.value = self.most.value.max(seen.count);
+        self.most.absent = 0;
+        self.ends_before_parent &= seen.ends_before_parent;
+        if seen.answered {
+            self.answer = Answer::Comes;
+        }
+    }
+
+    pub(super) fn learn(&mut self, seen: Seen) {
+        if seen.parents > 0 {
+            let steady = seen.each == self.each.value && seen.count == seen.each.saturating_mul(seen.parents);
+            self.varies = if steady {
+                self.varies.saturating_sub(1)
+            } else {
+                REMEMBERED_RUNS
+            };
+            self.each.learn(seen.each);
+        }
+        self.most.learn(seen.count);
+        if seen.count == 0 {
+            return;
+        }
+        self.ends_before_parent &= seen.ends_before_parent;
+        self.answer = match (seen.answered, self.answer) {
+            (true, _) => Answer::Comes,
+            (false, Answer::Comes) => Answer::Missed,
+            (false, Answer::Missed | Answer::Never) => Answer::Never,
+        };
+    }
+}
+
+impl Steady {
+    fn learn(&mut self, number: u32) {
+        let other = self.other.take();
+        let both_fewer = other.filter(|other| *other < self.value && number < self.value);
+        let both_more = other.filter(|other| *other > self.value && number > self.value);
+        if let Some(other) = both_fewer {
+            self.value = other.max(number);
+        } else if let Some(other) = both_more {
+            self.value = other.min(number);
+        } else if number != self.value {
+            self.other = Some(number);
+        }
+    }
+}
+
+impl Most {
+    fn learn(&mut self, number: u32) {
+        self.absent = if number == 0 {
+            self.absent.saturating_add(1)
+        } else {
+            0
+        };
+        self.since = self.since.max(number);
+        self.runs = self.runs.saturating_add(1);
+        let known_and_more = self.value > 0 && number >= self.value;
+        // New: expected when two runs in a row had it.
+        let confirmed = self.value == 0 && self.runs > 1 && number > 0;
+        if known_and_more || confirmed || self.runs >= REMEMBERED_RUNS {
+            (self.value, self.since, self.runs) = (self.since, 0, 0);
+        }
+        if self.absent >= 2 || (self.value == 0 && number == 0) {
+            *self = Self::default();
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What history learns: the spans of a run, counted by kind.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::shape::{Node, Shape};
+use super::Progress;
+use crate::trace::SpanKind;
+
+impl Progress {
+    pub(in crate::wait) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    pub(in crate::wait) fn count(&self, node: Node) -> u32 {
+        self.counts[node.index()]
+    }
+
+    /// How long after the trigger's answer the last span arrived.
+    pub(in crate::wait) fn duration(&self) -> Duration {
+        match (self.last_arrival, self.answered_at) {
+            (Some(last), Some(answered)) => last.since(answered),
+            (None, _) | (_, None) => Duration::ZERO,
+        }
+    }
+
+    /// For each kind: whether all its spans ended before their parent in the same process did.
+    pub(in crate::wait) fn ended_before_parent(&self) -> Vec<bool> {
+        let mut before = vec![true; self.shape.len()];
+        for arrival in &self.arrivals {
+            let parent = arrival.parent.and_then(|id| self.by_id.get(&id));
+            let ended_before = parent.is_some_and(|at| {
+                let parent = &self.arrivals[*at];
+                let same_process = parent.service == arrival.service
+                    && !matches!(arrival.kind, SpanKind::Server | SpanKind::Consumer);
+                same_process && arrival.end.is_some() && arrival.end <= parent.end
+            });
+            if let Some(node) = arrival.node {
+                before[node.index()] &= ended_before;
+            }
+        }
+        before
+    }
+
+    /// For each kind: the least number of them that a span of its parent's kind has.
+    pub(in crate::wait) fn least_below(&self) -> Vec<u32> {
+        let mut below: BTreeMap<(Option<usize>, Node), u32> = BTreeMap::new();
+        for arrival in &self.arrivals {
+            let parent = arrival.parent.and_then(|id| self.by_id.get(&id)).copied();
+            if let Some(node) = arrival.node {
+                *below.entry((parent, node)).or_default() += 1;
+            }
+        }
+        let mut least = vec![(u32::MAX, 0_u32); self.shape.len()];
+        for ((_, node), count) in below {
+            let (fewest, parents) = &mut least[node.index()];
+            *fewest = (*fewest).min(count);
+            *parents += 1;
+        }
+        let least = self.shape.nodes().zip(least).map(|(node, (fewest, parents))| {
+            let above = self.shape.key(node).parent.map_or(1, |parent| self.count(parent));
+            if parents == above { fewest } else { 0 }
+        });
+        least.collect()
+    }
+
+    /// For each kind: whether any of its spans is a call that was answered.
+    pub(in crate::wait) fn was_answered(&self) -> Vec<bool> {
+        let mut answered = vec![false; self.shape.len()];
+        for arrival in &self.arrivals {
+            if let (Some(node), Some(call)) = (arrival.node, &arrival.call) {
+                answered[node.index()] |= call.answered;
+            }
+        }
+        answered
+    }
+
+    /// Puts the spans below a caller who sends no spans right below the trigger's place.
+    pub(in crate::wait) fn with_caller_placed(&self) -> Self {
+        let mut placed = self.clone();
+        let children = self.silent_caller().and_then(|id| self.orphans.get(&id));
+        for child in children.into_iter().flatten() {
+            if placed.arrivals[*child].node.is_none() {
+                placed.place(*child, None);
+            }
+        }
+        placed
+    }
+}

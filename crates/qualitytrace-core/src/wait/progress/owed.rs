@@ -1,0 +1,169 @@
+//! What the wait asks: what is still owed, and what is excused.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::debt::Debt;
+use super::super::history::History;
+use super::super::lags::Lags;
+use super::super::shape::{Node, Symbol};
+use super::{Arrival, Begin, Progress, is_inside};
+use crate::id::SpanId;
+use crate::time::Timestamp;
+use crate::trace::SpanKind;
+
+impl Progress {
+    pub(in crate::wait) fn answered_at(&self) -> Option<Timestamp> {
+        self.answered_at
+    }
+
+    pub(in crate::wait) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Whether any span has a place below the trigger, or below a caller who sends no spans.
+    pub(in crate::wait) fn has_root(&self) -> bool {
+        self.has_root || self.silent_caller().is_some()
+    }
+
+    /// The parents that are not here, the caller of an attached trace left out.
+    pub(in crate::wait) fn missing_parents(&self) -> usize {
+        self.orphans.len() - usize::from(self.silent_caller().is_some())
+    }
+
+    /// In an attached trace without a root, the one parent that is not here may be a caller who sends no spans.
+    pub(in crate::wait) fn silent_caller(&self) -> Option<SpanId> {
+        let alone = self.begin == Begin::Attached && !self.has_root && self.orphans.len() == 1;
+        alone.then(|| self.orphans.keys().next().copied()).flatten()
+    }
+
+    pub(in crate::wait) fn unanswered(&self) -> usize {
+        self.unanswered.len()
+    }
+
+    /// Whether earlier runs had spans that may still come.
+    pub(in crate::wait) fn owes_shape(&self, lags: &Lags) -> bool {
+        let nothing_owed = BTreeSet::new();
+        // Parents come first: when everything before a kind is excused, so is its parent.
+        !(self
+            .short
+            .keys()
+            .all(|node| self.passed_by(*node, lags).is_some())
+            && self
+                .fewer
+                .iter()
+                .all(|node| self.excused(*node, lags, &nothing_owed)))
+    }
+
+    /// How much longer than usual silence must last before the synchronous part can be taken as complete.
+    ///
+    /// That matters only where runs differ; else the shape itself says when everything is here.
+    pub(in crate::wait) fn disorder(&self, lags: &Lags) -> Duration {
+        let kinds = self.short.keys().chain(self.history.occasional());
+        kinds
+            .filter_map(|node| self.passed_by(*node, lags))
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// How long after the parent of a kind that ends before it everything of that kind must be here: the parent has
+    /// moved its process's watermark past it. `None` when that is not known.
+    fn passed_by(&self, node: Node, lags: &Lags) -> Option<Duration> {
+        let service = self.shape.text(self.shape.key(node).service);
+        self.history
+            .ends_before_parent(node)
+            .then(|| lags.disorder(service))?
+    }
+
+    /// Whether fewer spans of an occasional kind than usual are here for a reason that is here too.
+    ///
+    /// Its parent must not be owed itself; then a kind is excused
+    /// - when it was passed by;
+    /// - when it answers calls, and every call that is here has an answer;
+    /// - when the run has fewer parents than usual, and the kind keeps its proportion to them.
+    fn excused(&self, node: Node, lags: &Lags, owed: &BTreeSet<Node>) -> bool {
+        let key = self.shape.key(node);
+        let Some(parent) = key.parent.filter(|parent| !owed.contains(parent)) else {
+            return false;
+        };
+        let above = self.shape.key(parent);
+        let answers = matches!(above.kind, SpanKind::Client | SpanKind::Producer)
+            && !is_inside(above.service, key.service, key.kind)
+            && self.unanswered.is_empty();
+        let count = |node: Node| u64::from(self.counts[node.index()]);
+        let most = |node: Node| u64::from(self.history.most(node));
+        let in_proportion =
+            self.fewer.contains(&parent) && count(node) * most(parent) >= most(node) * count(parent);
+        self.passed_by(node, lags).is_some() || answers || in_proportion
+    }
+
+    /// Every debt that the spans themselves tell of; the most telling first.
+    pub(in crate::wait) fn debts(&self, lags: &Lags) -> impl Iterator<Item = Debt> {
+        let root = (!self.has_root()).then_some(Debt::Root {
+            trigger: match self.begin {
+                Begin::Triggered(id) => Some(id),
+                Begin::Attached => None,
+            },
+        });
+        let caller = self.silent_caller();
+        let unknown_caller = caller
+            .filter(|_| !self.history.caller_is_silent())
+            .map(|id| Debt::Caller { id });
+        let missing = self.orphans.iter().filter(move |(id, _)| Some(**id) != caller);
+        let parents = missing.map(|(id, children)| {
+            let child = &self.arrivals[children[0]];
+            Debt::Parent {
+                id: *id,
+                child: Arc::clone(&child.name),
+                service: Arc::clone(self.shape.text(child.service)),
+            }
+        });
+        let mut unanswered: Vec<&Arrival> =
+            self.unanswered.iter().map(|this| &self.arrivals[*this]).collect();
+        unanswered.sort_by_key(|arrival| arrival.id);
+        let answers = unanswered.into_iter().map(|arrival| Debt::Answer {
+            id: arrival.id,
+            name: Arc::clone(&arrival.name),
+            service: Arc::clone(self.shape.text(arrival.service)),
+            peer: arrival.call.as_ref().and_then(|call| call.peer.clone()),
+        });
+        let shape = self
+            .owed_shape(lags)
+            .into_iter()
+            .map(|node| self.shape_debt(node));
+        let of_parents = root.into_iter().chain(unknown_caller).chain(parents);
+        of_parents.chain(answers).chain(shape)
+    }
+
+    fn owed_shape(&self, lags: &Lags) -> BTreeSet<Node> {
+        let short = self
+            .short
+            .keys()
+            .filter(|node| self.passed_by(**node, lags).is_none());
+        let mut owed: BTreeSet<Node> = short.copied().collect();
+        for node in &self.fewer {
+            if !self.excused(*node, lags, &owed) {
+                owed.insert(*node);
+            }
+        }
+        owed
+    }
+
+    fn shape_debt(&self, node: Node) -> Debt {
+        let key = self.shape.key(node);
+        let here = self.counts[node.index()];
+        let name = |symbol: Symbol| Arc::clone(self.shape.text(symbol));
+        Debt::Shape {
+            service: name(key.service),
+            kind: key.kind,
+            name: name(key.name),
+            below: key.parent.map(|parent| name(self.shape.key(parent).name)),
+            here,
+            usual: match self.short.get(&node) {
+                Some(short) => here.saturating_add(*short),
+                None => self.history.most(node),
+            },
+        }
+    }
+}
