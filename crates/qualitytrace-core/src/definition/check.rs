@@ -1,10 +1,74 @@
 //! Checking the language inside definitions.
 
-use super::Resource;
-use crate::lang::Diagnostic;
+use super::{Resource, Test, Text};
+use crate::lang::{Diagnostic, Severity, parse_assertion, parse_expression, parse_selector, parse_template};
 
 /// What is wrong with the selectors, assertions and expressions of a resource, each at its place in the file.
 pub fn check(resource: &Resource) -> Vec<Diagnostic> {
-    let _ = resource;
-    Vec::new()
+    let mut found = match resource {
+        Resource::Test(test) => check_test(test),
+        Resource::TestSuite(_)
+        | Resource::VariableSet(_)
+        | Resource::DataStore(_)
+        | Resource::PollingProfile(_)
+        | Resource::Analyzer(_)
+        | Resource::TestRunner(_)
+        | Resource::Config(_)
+        | Resource::Demo(_) => Vec::new(),
+    };
+    found.sort_by_key(|diagnostic| diagnostic.span.start);
+    found
+}
+
+fn check_test(test: &Test) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for spec in &test.specs {
+        found.extend(lifted(
+            &spec.selector,
+            parse_selector(&spec.selector.value).diagnostics,
+        ));
+        for assertion in &spec.assertions {
+            found.extend(lifted(assertion, parse_assertion(&assertion.value).diagnostics));
+        }
+    }
+    for (index, output) in test.outputs.iter().enumerate() {
+        found.extend(lifted(
+            &output.selector,
+            parse_selector(&output.selector.value).diagnostics,
+        ));
+        found.extend(lifted(
+            &output.value,
+            parse_expression(&output.value.value).diagnostics,
+        ));
+        if test.outputs[..index]
+            .iter()
+            .any(|earlier| earlier.name == output.name)
+        {
+            let span = output.name.place(0..output.name.value.len());
+            let message = format!(
+                "two outputs are called `{}`; the later one counts",
+                output.name.value
+            );
+            found.push(Diagnostic::warning("duplicate-output", span, message));
+        }
+    }
+    if let Some(trigger) = &test.trigger {
+        trigger.each_text(|text| {
+            let troubles = lifted(text, parse_template(&text.value).diagnostics);
+            // The command line may put values in before the server sees the text.
+            found.extend(troubles.map(|trouble| Diagnostic {
+                severity: Severity::Warning,
+                ..trouble
+            }));
+        });
+    }
+    found
+}
+
+/// The diagnostics of a text, moved to where the text stands in its file.
+fn lifted(text: &Text, diagnostics: Vec<Diagnostic>) -> impl Iterator<Item = Diagnostic> {
+    diagnostics.into_iter().map(|diagnostic| Diagnostic {
+        span: text.place(diagnostic.span.clone()),
+        ..diagnostic
+    })
 }

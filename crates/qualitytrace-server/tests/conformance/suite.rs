@@ -15,6 +15,8 @@ mod analyzer;
 mod definitions;
 #[path = "expected.rs"]
 pub(crate) mod expected;
+#[path = "language.rs"]
+mod language;
 #[path = "traces.rs"]
 mod traces;
 
@@ -139,6 +141,7 @@ fn check(kind: &str, case: &Value) -> Option<Result<(), String>> {
         "yaml" | "json" => definitions::check,
         "rule" | "plugin_score" | "run_gates" | "config_validate" => analyzer::check,
         "otlp_poll" | "otlp_server" | "augment_root" | "stored_json" => traces::check,
+        kind if language::KINDS.contains(&kind) => language::check,
         _ => return None,
     };
     Some(check(case))

@@ -1,5 +1,7 @@
 //! Putting values into the texts of a trigger.
 
+use std::convert::Infallible;
+
 use super::{Auth, Graphql, Grpc, Header, Http, Kafka, Plain, PlaywrightEngine, TraceId, Trigger};
 use crate::definition::Text;
 
@@ -8,12 +10,23 @@ impl Trigger {
     ///
     /// Stops at the first text that cannot be resolved. Source texts (protocols, schemas, scripts) stay as they are.
     pub fn resolved<E>(&self, mut resolve: impl FnMut(&str) -> Result<String, E>) -> Result<Self, E> {
-        let mut text = |text: &Text| -> Result<Text, E> {
+        self.mapped(|text| {
             Ok(Text {
                 value: resolve(&text.value)?,
                 origin: text.origin.clone(),
             })
-        };
+        })
+    }
+
+    /// Shows `look` every text that may hold expressions.
+    pub fn each_text(&self, mut look: impl FnMut(&Text)) {
+        let Ok(_) = self.mapped(|text| {
+            look(text);
+            Ok::<Text, Infallible>(Text::default())
+        });
+    }
+
+    fn mapped<E>(&self, mut text: impl FnMut(&Text) -> Result<Text, E>) -> Result<Self, E> {
         Ok(match self {
             Self::Http(http) => Self::Http(Http {
                 url: text(&http.url)?,
