@@ -40,5 +40,5 @@ pub use variables::Variables;
 
 pub(crate) use compare::{compare, in_time, no_match_unless, one_of};
 pub(crate) use eval::{Context, Memory, Subject};
-pub(crate) use field::Scene;
+pub(crate) use field::{Scene, timestamp};
 pub(crate) use select::Query;

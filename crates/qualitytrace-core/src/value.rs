@@ -78,7 +78,7 @@ impl Value {
             Self::Int(number) => write!(out, "{number}"),
             Self::Float(number) => out.write_str(&print_f64(*number)),
             Self::String(text) => out.write_str(text),
-            Self::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}")),
+            Self::Bytes(bytes) => out.write_str(&base64(bytes)),
             Self::Duration(nanos) => out.write_str(&exact_duration(*nanos)),
             Self::List(items) => {
                 out.write_char('[')?;
@@ -185,4 +185,25 @@ pub(crate) fn infer(text: &str) -> Inferred {
         },
         _ => Inferred::Text,
     }
+}
+
+/// Bytes as text, in the standard base64 alphabet with padding: what OTLP in JSON has for them.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for chunk in bytes.chunks(3) {
+        let group = chunk
+            .iter()
+            .zip([16, 8, 0])
+            .fold(0_u32, |group, (byte, shift)| group | u32::from(*byte) << shift);
+        for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let letter = LETTERS[(group >> shift & 63) as usize];
+            out.push(if index <= chunk.len() {
+                char::from(letter)
+            } else {
+                '='
+            });
+        }
+    }
+    out
 }

@@ -10,6 +10,7 @@ mod secrecy;
 
 use super::{RuleId, SpanReport};
 use crate::id::SpanId;
+use crate::lang::span_type;
 use crate::trace::{Span, SpanKind, special};
 
 /// What rules know of a span.
@@ -34,7 +35,7 @@ impl Subject {
             id: span.id,
             name: span.name.to_string(),
             kind: span.kind,
-            family: special::span_type(span).to_owned(),
+            family: span_type(span).to_owned(),
             attributes: special::texts(span)
                 .into_iter()
                 .filter(|(name, _)| !special::is_special(name))

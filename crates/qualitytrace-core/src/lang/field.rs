@@ -255,10 +255,10 @@ fn made(special: Special, span: &Span) -> Option<Seen<'_>> {
         }
         Special::Start => time(span.start.as_nanos()),
         Special::End => time(span.end?.as_nanos()),
-        Special::StatusCode => Seen::Text(match span.status.as_ref()?.code {
-            StatusCode::Unset => "STATUS_CODE_UNSET",
-            StatusCode::Ok => "STATUS_CODE_OK",
-            StatusCode::Error => "STATUS_CODE_ERROR",
+        Special::StatusCode => Seen::Text(match span.status.as_ref().map(|status| status.code) {
+            None | Some(StatusCode::Unset) => "STATUS_CODE_UNSET",
+            Some(StatusCode::Ok) => "STATUS_CODE_OK",
+            Some(StatusCode::Error) => "STATUS_CODE_ERROR",
         }),
         Special::StatusDescription => {
             let message = &*span.status.as_ref()?.message;
@@ -309,7 +309,11 @@ fn events(events: &[Event]) -> String {
     text
 }
 
-fn timestamp(nanos: u64) -> String {
+/// A time in RFC 3339. An event without a time has always been shown with Go's zero time.
+pub(crate) fn timestamp(nanos: u64) -> String {
+    if nanos == 0 {
+        return "0001-01-01T00:00:00Z".to_owned();
+    }
     jiff::Timestamp::from_nanosecond(i128::from(nanos))
         .map_or_else(|_| nanos.to_string(), |time| time.to_string())
 }

@@ -152,7 +152,7 @@ fn parse_time(value: &Value) -> Option<Timestamp> {
 
 /// A time in RFC 3339.
 pub fn time(time: Timestamp) -> String {
-    special::timestamp(time.as_nanos())
+    crate::lang::timestamp(time.as_nanos())
 }
 
 /// The trace in the form that [`read`] reads. Several roots are put under the first.
