@@ -20,10 +20,7 @@ impl Sequence {
     pub fn next(&self) -> Timestamp {
         let now = now().as_nanos();
         let advance = |last: u64| Some(now.max(last + 1));
-        let last = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, advance)
-            .unwrap_or_default();
+        let last = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, advance).unwrap_or_default();
         Timestamp::from_nanos(now.max(last + 1))
     }
 }

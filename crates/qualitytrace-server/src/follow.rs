@@ -21,10 +21,7 @@ impl<K: Hash + Eq> Followers<K> {
     pub(crate) fn follow(&self, thing: K) -> watch::Receiver<u64> {
         let mut followed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         followed.retain(|_, sender| sender.receiver_count() > 0);
-        followed
-            .entry(thing)
-            .or_insert_with(|| watch::channel(0).0)
-            .subscribe()
+        followed.entry(thing).or_insert_with(|| watch::channel(0).0).subscribe()
     }
 
     /// Wakes whoever follows one of these.

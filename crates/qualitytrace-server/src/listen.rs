@@ -60,30 +60,16 @@ pub async fn bind(
     address: SocketAddr,
     option: &'static str,
 ) -> Result<TcpListener, Error> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| match source.kind() {
-            std::io::ErrorKind::AddrInUse => Error::InUse {
-                what,
-                address,
-                option,
-            },
-            _ => Error::Refused {
-                what,
-                address,
-                option,
-                source,
-            },
-        })
+    TcpListener::bind(address).await.map_err(|source| match source.kind() {
+        std::io::ErrorKind::AddrInUse => Error::InUse { what, address, option },
+        _ => Error::Refused { what, address, option, source },
+    })
 }
 
 /// Serves HTTP/1.1 and HTTP/2 on a socket until `stop` turns true; then lets requests under way end.
 pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -107,9 +93,7 @@ pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Recei
         // Answers are small and awaited: they must not wait for a fuller packet.
         let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(router.clone());
-        let connection = builder
-            .serve_connection_with_upgrades(TokioIo::new(stream), service)
-            .into_owned();
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
         let connection = connections.watch(connection);
         // A broken connection is the client's affair; the task ends with it.
         tokio::spawn(async move { drop(connection.await) });

@@ -15,7 +15,7 @@ use qualitytrace_core::definition::{self, Format, Resource, Test};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::{State, TriggerSpan};
-use qualitytrace_core::wait::{self, Ended, Meaning};
+use qualitytrace_core::wait::{self, Debt, Ended, Meaning};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -102,10 +102,7 @@ impl Runner {
             variables: variables_json(&variables),
         };
         let number = self.store.insert_run(&new).await?;
-        let run = RunId {
-            test: test.id.clone(),
-            number,
-        };
+        let run = RunId { test: test.id.clone(), number };
         let mut log = self.log(&run, 0);
         log.append(What::Created).await?;
         let (runner, test, id) = (Arc::clone(self), test.clone(), run.clone());
@@ -114,10 +111,7 @@ impl Runner {
                 runner.break_off(&mut log, &error).await;
             }
         };
-        let mut tasks = self
-            .tasks
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut tasks = self.tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
         Ok(id)
@@ -128,10 +122,7 @@ impl Runner {
         let mut marked = 0;
         for state in State::ALL.into_iter().filter(|state| !state.is_final()) {
             for run in self.store.runs_in_state(state.as_str()).await? {
-                let id = RunId {
-                    test: run.test,
-                    number: run.number,
-                };
+                let id = RunId { test: run.test, number: run.number };
                 let events = self.store.events(&id.test, id.number, 0).await?;
                 let mut log = self.log(&id, events.last().map_or(0, |event| event.seq));
                 if log.change_state(state, State::Failed).await? {
@@ -145,12 +136,8 @@ impl Runner {
 
     /// Ends every run under way, as if the server had gone away.
     pub async fn shutdown(&self) {
-        let mut tasks = std::mem::take(
-            &mut *self
-                .tasks
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        );
+        let mut tasks =
+            std::mem::take(&mut *self.tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
         tasks.shutdown().await;
     }
 
@@ -172,113 +159,54 @@ impl Runner {
         let trigger = match resolving::resolve(&test, &variables, &mut generator) {
             Ok(trigger) => trigger,
             Err(message) => {
-                return log
-                    .end(
-                        State::Executing,
-                        State::TriggerFailed,
-                        What::NotResolved { message },
-                    )
-                    .await;
+                return log.end(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
             }
         };
         log.append(What::Resolved).await?;
 
-        let context = Context {
-            trace: trace_id,
-            span: random_span_id(),
-            baggage: String::new(),
-        };
+        let context = Context { trace: trace_id, span: random_span_id(), baggage: String::new() };
         let history = self.memory.history(&stored.id).await?;
         let mut arrivals = Arrivals::follow(self.source.clone(), &context, history);
-        log.append(What::Triggering {
-            span_id: context.span.to_string(),
-        })
-        .await?;
+        log.append(What::Triggering { span_id: context.span.to_string() }).await?;
         let start = clock::now();
         let reply = match self.triggers.send(&trigger, &context).await {
             Ok(reply) => reply,
             Err(failure) => {
-                return log
-                    .end(State::Executing, State::TriggerFailed, What::from(&failure))
-                    .await;
+                return log.end(State::Executing, State::TriggerFailed, What::from(&failure)).await;
             }
         };
         let end = clock::now();
-        let trigger_span = TriggerSpan {
-            id: context.span,
-            trace: trace_id,
-            start,
-            end,
-        };
-        log.append(What::Triggered {
-            reply: (&reply).into(),
-        })
-        .await?;
+        log.append(What::Triggered { reply: (&reply).into() }).await?;
         log.change_state(State::Executing, State::AwaitingTrace).await?;
 
         let judge = Judge::compile(&test, &variables, generator);
-        let root = trigger_span.to_span(&reply);
+        let root = TriggerSpan { id: context.span, trace: trace_id, start, end }.to_span(&reply);
         let ended = if test.skip_trace_collection {
             None
         } else {
             log.append(What::waiting(&self.policy)).await?;
             arrivals.progress.answered(end);
-            let ended = arrivals
-                .wait(
-                    &self.policy,
-                    &self.memory,
-                    log,
-                    |trace| judge.standing(trace),
-                    &root,
-                )
-                .await?;
+            let ended =
+                arrivals.wait(&self.policy, &self.memory, log, |trace| judge.standing(trace), &root).await?;
             log.append(What::wait_ended(&ended, &arrivals.progress)).await?;
             Some(ended)
         };
-        let missing = match ended.as_ref().map(Ended::meaning) {
-            None | Some(Meaning::Judge) => Vec::new(),
-            Some(Meaning::Inconclusive) => ended
-                .iter()
-                .flat_map(|ended| &ended.debts)
-                .map(ToString::to_string)
-                .collect(),
-            Some(Meaning::NoTrace) => {
-                let message = ended
-                    .iter()
-                    .flat_map(|ended| &ended.debts)
-                    .map(ToString::to_string)
-                    .next()
-                    .unwrap_or_default();
-                return log
-                    .end(
-                        State::AwaitingTrace,
-                        State::TraceFailed,
-                        What::NoTrace { message },
-                    )
-                    .await;
+        let missing = match ended.as_ref().map(|ended| (ended.meaning(), debts(ended))) {
+            None | Some((Meaning::Judge, _)) => Vec::new(),
+            Some((Meaning::Inconclusive, debts)) => debts,
+            Some((Meaning::NoTrace, debts)) => {
+                let what = What::NoTrace { message: debts.join("; ") };
+                return log.end(State::AwaitingTrace, State::TraceFailed, what).await;
             }
         };
-        log.change_state(State::AwaitingTrace, State::AwaitingTestResults)
-            .await?;
+        log.change_state(State::AwaitingTrace, State::AwaitingTestResults).await?;
         log.append(What::Judging).await?;
-        let trace = arrivals.trace(&root);
-        let verdict = judge.verdict(&trace, missing);
+        let verdict = judge.verdict(&arrivals.trace(&root), missing);
         if let Some(ended) = &ended {
-            self.memory
-                .learn(
-                    &stored.id,
-                    &arrivals.progress,
-                    ended,
-                    verdict.outcome == Outcome::Passed,
-                )
-                .await?;
+            let passed = verdict.outcome == Outcome::Passed;
+            self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await?;
         }
-        log.end(
-            State::AwaitingTestResults,
-            State::Finished,
-            What::Judged { verdict },
-        )
-        .await
+        log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict }).await
     }
 
     /// The log of a run whose last event so far is `seq`.
@@ -293,41 +221,29 @@ impl Runner {
     }
 }
 
+/// What was still owed and could matter, a sentence each.
+fn debts(ended: &Ended) -> Vec<String> {
+    ended.debts.iter().filter(|debt| **debt != Debt::First).map(ToString::to_string).collect()
+}
+
 fn read(stored: &StoredTest) -> Result<Test, Error> {
-    let format = if stored.format == "json" {
-        Format::Json
-    } else {
-        Format::Yaml
-    };
+    let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
     let reading = definition::read_as(&stored.definition, format, definition::Kind::Test);
-    match reading
-        .documents
-        .into_iter()
-        .next()
-        .map(|document| document.resource)
-    {
+    match reading.documents.into_iter().next().map(|document| document.resource) {
         Some(Resource::Test(test)) => Ok(test),
-        _ => Err(Error::Definition {
-            test: stored.id.clone(),
-        }),
+        _ => Err(Error::Definition { test: stored.id.clone() }),
     }
 }
 
 fn random_trace_id() -> TraceId {
-    std::iter::repeat_with(rand::random)
-        .find_map(TraceId::from_bytes)
-        .unwrap_or_else(random_trace_id)
+    std::iter::repeat_with(rand::random).find_map(TraceId::from_bytes).unwrap_or_else(random_trace_id)
 }
 
 fn random_span_id() -> SpanId {
-    std::iter::repeat_with(rand::random)
-        .find_map(SpanId::from_bytes)
-        .unwrap_or_else(random_span_id)
+    std::iter::repeat_with(rand::random).find_map(SpanId::from_bytes).unwrap_or_else(random_span_id)
 }
 
 fn variables_json(variables: &Variables) -> String {
-    let pairs = variables
-        .iter()
-        .map(|(key, value)| (key.clone(), value.clone().into()));
+    let pairs = variables.iter().map(|(key, value)| (key.clone(), value.clone().into()));
     serde_json::Value::Object(pairs.collect()).to_string()
 }

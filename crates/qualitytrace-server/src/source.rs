@@ -54,20 +54,14 @@ impl Source {
 /// All that is stored of a trace, as a tree.
 pub async fn load(store: &Store, trace: TraceId) -> Result<Trace, store::Error> {
     let arrivals = arrivals(store, trace, Timestamp::default()).await?;
-    Ok(Trace::assemble(
-        trace,
-        arrivals.into_iter().flat_map(|arrival| arrival.spans),
-    ))
+    Ok(Trace::assemble(trace, arrivals.into_iter().flat_map(|arrival| arrival.spans)))
 }
 
 async fn arrivals(store: &Store, trace: TraceId, after: Timestamp) -> Result<Vec<Arrival>, store::Error> {
     let chunks = store.chunks(trace, Signal::Spans, after).await?;
     Ok(chunks
         .into_iter()
-        .map(|chunk| Arrival {
-            at: chunk.arrived,
-            spans: decode(trace, chunk.data),
-        })
+        .map(|chunk| Arrival { at: chunk.arrived, spans: decode(trace, chunk.data) })
         .collect())
 }
 

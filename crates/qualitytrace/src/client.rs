@@ -42,19 +42,9 @@ struct StoredSpec {
 impl Client {
     /// A client of the server at this address.
     pub(crate) fn new(base: &str) -> anyhow::Result<Self> {
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .no_proxy()
-            .build()?;
-        let base = if base.contains("://") {
-            base.to_owned()
-        } else {
-            format!("http://{base}")
-        };
-        Ok(Self {
-            http,
-            base: base.trim_end_matches('/').to_owned(),
-        })
+        let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().build()?;
+        let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
+        Ok(Self { http, base: base.trim_end_matches('/').to_owned() })
     }
 
     /// Stores a test and answers with its id.
@@ -63,17 +53,10 @@ impl Client {
             Format::Yaml => "text/yaml",
             Format::Json => "application/json",
         };
-        let request = self
-            .http
-            .put(self.url("/api/tests"))
-            .header(CONTENT_TYPE, content_type)
-            .body(source.to_owned());
-        let stored: Stored = self
-            .ask(request)
-            .await?
-            .json()
-            .await
-            .context("the server's answer is not a test")?;
+        let request =
+            self.http.put(self.url("/api/tests")).header(CONTENT_TYPE, content_type).body(source.to_owned());
+        let stored: Stored =
+            self.ask(request).await?.json().await.context("the server's answer is not a test")?;
         Ok(stored.spec.id)
     }
 
@@ -83,19 +66,13 @@ impl Client {
         test: &str,
         variables: &[(String, String)],
     ) -> anyhow::Result<StartedRun> {
-        let variables: Vec<_> = variables
-            .iter()
-            .map(|(key, value)| json!({ "key": key, "value": value }))
-            .collect();
+        let variables: Vec<_> =
+            variables.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
         let request = self
             .http
             .post(self.url(&format!("/api/tests/{}/run", escaped(test))))
             .json(&json!({ "variables": variables }));
-        self.ask(request)
-            .await?
-            .json()
-            .await
-            .context("the server's answer is not a run")
+        self.ask(request).await?.json().await.context("the server's answer is not a run")
     }
 
     /// The events of a run, from the first to the last, as they happen.
@@ -106,10 +83,7 @@ impl Client {
     ) -> anyhow::Result<impl Stream<Item = anyhow::Result<wire::Event>> + use<>> {
         let path = format!("/api/tests/{}/run/{run}/events/stream", escaped(test));
         let response = self.ask(self.http.get(self.url(&path))).await?;
-        let lines = Lines {
-            bytes: response.bytes_stream().boxed(),
-            rest: Vec::new(),
-        };
+        let lines = Lines { bytes: response.bytes_stream().boxed(), rest: Vec::new() };
         Ok(futures_util::stream::unfold(lines, |mut lines| async move {
             let line = lines.next_data().await?;
             let event =
@@ -120,9 +94,7 @@ impl Client {
 
     /// A trace; `None` when nothing of it is there.
     pub(crate) async fn trace(&self, id: &str) -> anyhow::Result<Option<wire::Trace>> {
-        let response = self
-            .send(self.http.get(self.url(&format!("/api/traces/{id}"))))
-            .await?;
+        let response = self.send(self.http.get(self.url(&format!("/api/traces/{id}")))).await?;
         if response.status() == reqwest::StatusCode::NOT_FOUND {
             return Ok(None);
         }

@@ -15,10 +15,7 @@ async fn main() -> ExitCode {
     match cli::run(cli::Arguments::parse()).await {
         Ok(exit) => exit.into(),
         Err(error) => {
-            #[expect(clippy::print_stderr, reason = "this is where a failed command says so")]
-            {
-                eprintln!("{}: {error:#}", report::style::error("error"));
-            }
+            eprintln!("{}: {error:#}", report::style::error("error"));
             cli::Exit::Error.into()
         }
     }

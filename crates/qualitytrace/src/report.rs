@@ -77,18 +77,18 @@ impl TestReport {
             marks.note(event);
             match &event.what {
                 What::Judged { verdict } | What::Late { verdict, .. } => {
-                    ending = Ending::Judged(verdict.clone())
+                    ending = Ending::Judged(verdict.clone());
                 }
                 What::WaitEnded { debts: left, .. } => debts.clone_from(left),
                 What::NotResolved { message } | What::NoTrace { message } | What::Broken { message } => {
                     ending = Ending::Broken(message.clone());
                 }
                 What::TriggerFailed { message, .. } => {
-                    ending = Ending::Broken(format!("the trigger failed: {message}"))
+                    ending = Ending::Broken(format!("the trigger failed: {message}"));
                 }
                 What::Stopped => ending = Ending::Broken("the run was stopped".to_owned()),
                 What::Interrupted => {
-                    ending = Ending::Broken("the server went away during the run".to_owned())
+                    ending = Ending::Broken("the server went away during the run".to_owned());
                 }
                 What::Created
                 | What::Resolving

@@ -26,16 +26,12 @@ pub struct NoRoom;
 impl Budget {
     /// A budget of this many bytes.
     pub fn new(bytes: u64) -> Self {
-        Self(Arc::new(Semaphore::new(
-            usize::try_from(bytes / UNIT).unwrap_or(Semaphore::MAX_PERMITS),
-        )))
+        Self(Arc::new(Semaphore::new(usize::try_from(bytes / UNIT).unwrap_or(Semaphore::MAX_PERMITS))))
     }
 
     /// A lease for nothing yet.
     pub fn lease(&self) -> Result<Lease, NoRoom> {
-        let permits = Arc::clone(&self.0)
-            .try_acquire_many_owned(0)
-            .map_err(|_| NoRoom)?;
+        let permits = Arc::clone(&self.0).try_acquire_many_owned(0).map_err(|_| NoRoom)?;
         Ok(Lease { permits, bytes: 0 })
     }
 }

@@ -21,10 +21,7 @@ pub fn spans(request: ExportTraceServiceRequest) -> Vec<(Option<TraceId>, Span)>
         for scope_spans in resource_spans.scope_spans {
             let scope = Arc::new(scope(scope_spans.scope, scope_spans.schema_url));
             spans.extend(scope_spans.spans.into_iter().map(|sent| {
-                (
-                    TraceId::from_slice(&sent.trace_id),
-                    span(sent, Arc::clone(&resource), Arc::clone(&scope)),
-                )
+                (TraceId::from_slice(&sent.trace_id), span(sent, Arc::clone(&resource), Arc::clone(&scope)))
             }));
         }
     }
@@ -92,10 +89,7 @@ fn status(sent: otlp::Status) -> Status {
         otlp::status::StatusCode::Ok => StatusCode::Ok,
         otlp::status::StatusCode::Error => StatusCode::Error,
     };
-    Status {
-        code,
-        message: sent.message.into(),
-    }
+    Status { code, message: sent.message.into() }
 }
 
 fn event(sent: otlp::span::Event) -> Event {
@@ -119,9 +113,7 @@ fn link(sent: otlp::span::Link) -> Link {
 }
 
 fn attributes(sent: Vec<KeyValue>) -> Attributes {
-    sent.into_iter()
-        .map(|pair| (pair.key, value(pair.value)))
-        .collect()
+    sent.into_iter().map(|pair| (pair.key, value(pair.value))).collect()
 }
 
 fn value(sent: Option<AnyValue>) -> Value {
@@ -136,11 +128,8 @@ fn value(sent: Option<AnyValue>) -> Value {
         Some(any_value::Value::ArrayValue(list)) => {
             Value::List(list.values.into_iter().map(|item| value(Some(item))).collect())
         }
-        Some(any_value::Value::KvlistValue(list)) => Value::Object(
-            list.values
-                .into_iter()
-                .map(|pair| (pair.key.into(), value(pair.value)))
-                .collect(),
-        ),
+        Some(any_value::Value::KvlistValue(list)) => {
+            Value::Object(list.values.into_iter().map(|pair| (pair.key.into(), value(pair.value))).collect())
+        }
     }
 }

@@ -36,18 +36,9 @@ const FRAME_HEADER: usize = 5;
 /// The three collector services.
 pub fn services(ingest: Arc<Ingest>) -> Router {
     Router::new()
-        .route(
-            "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-            post(traces),
-        )
-        .route(
-            "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
-            post(metrics),
-        )
-        .route(
-            "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
-            post(logs),
-        )
+        .route("/opentelemetry.proto.collector.trace.v1.TraceService/Export", post(traces))
+        .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", post(metrics))
+        .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", post(logs))
         .with_state(ingest)
 }
 
@@ -71,28 +62,17 @@ async fn logs(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
 async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     if !is_grpc(&parts.headers) {
-        let mut response = Response::new(Body::from(
-            "this endpoint speaks gRPC; OTLP over HTTP is at /v1/traces\n",
-        ));
+        let mut response =
+            Response::new(Body::from("this endpoint speaks gRPC; OTLP over HTTP is at /v1/traces\n"));
         *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return response;
     }
-    let named = parts
-        .headers
-        .get(&GRPC_ENCODING)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
+    let named = parts.headers.get(&GRPC_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let Some(encoding) = Encoding::named(named) else {
-        let message = format!(
-            "grpc-encoding `{named}` is not supported: use one of {}",
-            Encoding::KNOWN
-        );
+        let message = format!("grpc-encoding `{named}` is not supported: use one of {}", Encoding::KNOWN);
         return failure(Code::Unimplemented, &message, None);
     };
-    let outcome = intake::take(ingest, signal, Format::Protobuf, body, |body| {
-        unframe(body, encoding)
-    })
-    .await;
+    let outcome = intake::take(ingest, signal, Format::Protobuf, body, |body| unframe(body, encoding)).await;
     match outcome {
         Ok(accepted) => success(&accepted),
         Err(refusal) => {
@@ -113,9 +93,7 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {
-    headers
-        .get(CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
+    headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
 }
 
 /// The one message of a unary call.
@@ -127,17 +105,13 @@ fn unframe(mut body: Bytes, encoding: Encoding) -> Result<(Encoding, Bytes), Ref
         0 => Encoding::Identity,
         1 => encoding,
         flags => {
-            return Err(Refusal::Malformed(format!(
-                "the message has unknown flags {flags}"
-            )));
+            return Err(Refusal::Malformed(format!("the message has unknown flags {flags}")));
         }
     };
     let length = body.get_u32() as usize;
     if body.len() != length {
         let carried = body.len();
-        return Err(Refusal::Malformed(format!(
-            "the message announces {length} bytes and has {carried}"
-        )));
+        return Err(Refusal::Malformed(format!("the message announces {length} bytes and has {carried}")));
     }
     Ok((encoding, body))
 }
@@ -175,13 +149,8 @@ fn failure(code: Code, message: &str, retry_after: Option<std::time::Duration>) 
 
 fn grpc_response(body: Body) -> Response {
     let mut response = Response::new(body);
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
-    response.headers_mut().insert(
-        GRPC_ACCEPT_ENCODING,
-        HeaderValue::from_static("identity,gzip,zstd"),
-    );
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
+    response.headers_mut().insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity,gzip,zstd"));
     response
 }
 

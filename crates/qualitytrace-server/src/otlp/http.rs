@@ -21,10 +21,7 @@ const JSON: &str = "application/json";
 
 /// The three endpoints, open to browsers of any origin.
 pub fn routes(ingest: Arc<Ingest>) -> Router {
-    let cors = CorsLayer::new()
-        .allow_origin(Any)
-        .allow_methods([http::Method::POST])
-        .allow_headers(Any);
+    let cors = CorsLayer::new().allow_origin(Any).allow_methods([http::Method::POST]).allow_headers(Any);
     Router::new()
         .route("/v1/traces", post(traces))
         .route("/v1/metrics", post(metrics))
@@ -51,12 +48,7 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
     let Some(format) = format(sent) else {
         let message = format!("content type `{sent}` is not supported: send {PROTOBUF} or {JSON}");
         let answer_format = format(text(&parts.headers, &ACCEPT)).unwrap_or(Format::Json);
-        return refuse(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            answer_format,
-            Code::InvalidArgument,
-            &message,
-        );
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, answer_format, Code::InvalidArgument, &message);
     };
     let Some(encoding) = Encoding::named(text(&parts.headers, &CONTENT_ENCODING)) else {
         let message = format!(
@@ -64,12 +56,7 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
             text(&parts.headers, &CONTENT_ENCODING),
             Encoding::KNOWN
         );
-        return refuse(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            format,
-            Code::InvalidArgument,
-            &message,
-        );
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, format, Code::InvalidArgument, &message);
     };
     match intake::take(ingest, signal, format, body, |body| Ok((encoding, body))).await {
         Ok(accepted) => accept(format, signal, &accepted),
@@ -111,9 +98,7 @@ fn refused(format: Format, refusal: &Refusal, retry_after: u64) -> Response {
     };
     let mut response = refuse(status, format, code, &message);
     if matches!(refusal, Refusal::Later(_)) {
-        response
-            .headers_mut()
-            .insert(RETRY_AFTER, HeaderValue::from(retry_after));
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_after));
     }
     response
 }
@@ -121,9 +106,7 @@ fn refused(format: Format, refusal: &Refusal, retry_after: u64) -> Response {
 fn refuse(status: StatusCode, format: Format, code: Code, message: &str) -> Response {
     let body = match format {
         Format::Protobuf => Status::new(code, message).encode_to_vec(),
-        Format::Json => serde_json::json!({ "code": code as i32, "message": message })
-            .to_string()
-            .into(),
+        Format::Json => serde_json::json!({ "code": code as i32, "message": message }).to_string().into(),
     };
     answer(status, format, body.into())
 }
@@ -145,8 +128,5 @@ fn format(content_type: &str) -> Option<Format> {
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {
-    headers
-        .get(name)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default()
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

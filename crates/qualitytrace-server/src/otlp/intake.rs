@@ -123,9 +123,7 @@ async fn process(
     } else {
         tokio::task::spawn_blocking(work)
             .await
-            .map_err(|_| Refused::Failed {
-                reason: "the server is stopping".into(),
-            })??
+            .map_err(|_| Refused::Failed { reason: "the server is stopping".into() })??
     };
     Ok(match decoded {
         Decoded::Spans(split) => ingest.spans(split, lease).await?,
@@ -135,10 +133,7 @@ async fn process(
 }
 
 async fn read(mut body: Body, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
-    let too_large = Refusal::TooLarge {
-        limit,
-        name: "limits.bodyBytes",
-    };
+    let too_large = Refusal::TooLarge { limit, name: "limits.bodyBytes" };
     let announced = hyper::body::Body::size_hint(&body).lower();
     if announced > limit {
         return Err(too_large);
@@ -166,12 +161,9 @@ fn decompress(encoding: Encoding, message: Bytes, lease: &mut Lease, limit: u64)
         Encoding::Identity if message.len() as u64 > limit => Err(too_large_inside(limit)),
         Encoding::Identity => Ok(message),
         // A gzip body may be several members, one after the other.
-        Encoding::Gzip => inflate(
-            flate2::read::MultiGzDecoder::new(&message[..]),
-            message.len(),
-            lease,
-            limit,
-        ),
+        Encoding::Gzip => {
+            inflate(flate2::read::MultiGzDecoder::new(&message[..]), message.len(), lease, limit)
+        }
         Encoding::Zstd => {
             let decoder = zstd::stream::read::Decoder::with_buffer(&message[..])
                 .map_err(|error| Refusal::Malformed(format!("the body is not valid zstd: {error}")))?;
@@ -181,10 +173,7 @@ fn decompress(encoding: Encoding, message: Bytes, lease: &mut Lease, limit: u64)
 }
 
 fn too_large_inside(limit: u64) -> Refusal {
-    Refusal::TooLarge {
-        limit,
-        name: "limits.decompressedBytes",
-    }
+    Refusal::TooLarge { limit, name: "limits.decompressedBytes" }
 }
 
 fn inflate(mut decoder: impl Read, packed: usize, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
@@ -219,9 +208,7 @@ fn decode(signal: Signal, format: Format, message: &Bytes) -> Result<Decoded, Re
     match signal {
         Signal::Traces => {
             let message = protobuf::<ExportTraceServiceRequest>(format, message)?;
-            wire::split_traces(&message)
-                .map(Decoded::Spans)
-                .map_err(malformed)
+            wire::split_traces(&message).map(Decoded::Spans).map_err(malformed)
         }
         Signal::Logs => {
             let message = protobuf::<ExportLogsServiceRequest>(format, message)?;

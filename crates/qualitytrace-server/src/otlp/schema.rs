@@ -8,10 +8,7 @@ pub(super) struct Message {
 
 impl Message {
     pub(super) fn field(&self, number: u32) -> Option<&'static Kind> {
-        self.fields
-            .iter()
-            .find(|(known, _)| *known == number)
-            .map(|(_, kind)| kind)
+        self.fields.iter().find(|(known, _)| *known == number).map(|(_, kind)| kind)
     }
 }
 
@@ -36,10 +33,7 @@ pub(super) struct Signal {
 }
 
 pub(super) static TRACES: Signal = Signal {
-    request: &Message {
-        name: "ExportTraceServiceRequest",
-        fields: &[(1, Kind::Message(&RESOURCE_SPANS))],
-    },
+    request: &Message { name: "ExportTraceServiceRequest", fields: &[(1, Kind::Message(&RESOURCE_SPANS))] },
     resource: &RESOURCE_SPANS,
     scope: &SCOPE_SPANS,
     item: &SPAN,
@@ -47,10 +41,7 @@ pub(super) static TRACES: Signal = Signal {
 };
 
 pub(super) static LOGS: Signal = Signal {
-    request: &Message {
-        name: "ExportLogsServiceRequest",
-        fields: &[(1, Kind::Message(&RESOURCE_LOGS))],
-    },
+    request: &Message { name: "ExportLogsServiceRequest", fields: &[(1, Kind::Message(&RESOURCE_LOGS))] },
     resource: &RESOURCE_LOGS,
     scope: &SCOPE_LOGS,
     item: &LOG_RECORD,
@@ -59,47 +50,27 @@ pub(super) static LOGS: Signal = Signal {
 
 static RESOURCE_SPANS: Message = Message {
     name: "ResourceSpans",
-    fields: &[
-        (1, Kind::Message(&RESOURCE)),
-        (2, Kind::Message(&SCOPE_SPANS)),
-        (3, Kind::Text),
-    ],
+    fields: &[(1, Kind::Message(&RESOURCE)), (2, Kind::Message(&SCOPE_SPANS)), (3, Kind::Text)],
 };
 
 static SCOPE_SPANS: Message = Message {
     name: "ScopeSpans",
-    fields: &[
-        (1, Kind::Message(&SCOPE)),
-        (2, Kind::Message(&SPAN)),
-        (3, Kind::Text),
-    ],
+    fields: &[(1, Kind::Message(&SCOPE)), (2, Kind::Message(&SPAN)), (3, Kind::Text)],
 };
 
 static RESOURCE_LOGS: Message = Message {
     name: "ResourceLogs",
-    fields: &[
-        (1, Kind::Message(&RESOURCE)),
-        (2, Kind::Message(&SCOPE_LOGS)),
-        (3, Kind::Text),
-    ],
+    fields: &[(1, Kind::Message(&RESOURCE)), (2, Kind::Message(&SCOPE_LOGS)), (3, Kind::Text)],
 };
 
 static SCOPE_LOGS: Message = Message {
     name: "ScopeLogs",
-    fields: &[
-        (1, Kind::Message(&SCOPE)),
-        (2, Kind::Message(&LOG_RECORD)),
-        (3, Kind::Text),
-    ],
+    fields: &[(1, Kind::Message(&SCOPE)), (2, Kind::Message(&LOG_RECORD)), (3, Kind::Text)],
 };
 
 static RESOURCE: Message = Message {
     name: "Resource",
-    fields: &[
-        (1, Kind::Message(&KEY_VALUE)),
-        (2, Kind::Varint),
-        (3, Kind::Message(&ENTITY_REF)),
-    ],
+    fields: &[(1, Kind::Message(&KEY_VALUE)), (2, Kind::Varint), (3, Kind::Message(&ENTITY_REF))],
 };
 
 static ENTITY_REF: Message = Message {
@@ -109,12 +80,7 @@ static ENTITY_REF: Message = Message {
 
 static SCOPE: Message = Message {
     name: "InstrumentationScope",
-    fields: &[
-        (1, Kind::Text),
-        (2, Kind::Text),
-        (3, Kind::Message(&KEY_VALUE)),
-        (4, Kind::Varint),
-    ],
+    fields: &[(1, Kind::Text), (2, Kind::Text), (3, Kind::Message(&KEY_VALUE)), (4, Kind::Varint)],
 };
 
 static SPAN: Message = Message {
@@ -141,12 +107,7 @@ static SPAN: Message = Message {
 
 static EVENT: Message = Message {
     name: "Span.Event",
-    fields: &[
-        (1, Kind::Fixed64),
-        (2, Kind::Text),
-        (3, Kind::Message(&KEY_VALUE)),
-        (4, Kind::Varint),
-    ],
+    fields: &[(1, Kind::Fixed64), (2, Kind::Text), (3, Kind::Message(&KEY_VALUE)), (4, Kind::Varint)],
 };
 
 static LINK: Message = Message {
@@ -161,10 +122,7 @@ static LINK: Message = Message {
     ],
 };
 
-static STATUS: Message = Message {
-    name: "Status",
-    fields: &[(2, Kind::Text), (3, Kind::Varint)],
-};
+static STATUS: Message = Message { name: "Status", fields: &[(2, Kind::Text), (3, Kind::Varint)] };
 
 static LOG_RECORD: Message = Message {
     name: "LogRecord",
@@ -202,12 +160,6 @@ static ANY_VALUE: Message = Message {
     ],
 };
 
-static ARRAY_VALUE: Message = Message {
-    name: "ArrayValue",
-    fields: &[(1, Kind::Message(&ANY_VALUE))],
-};
+static ARRAY_VALUE: Message = Message { name: "ArrayValue", fields: &[(1, Kind::Message(&ANY_VALUE))] };
 
-static KEY_VALUE_LIST: Message = Message {
-    name: "KeyValueList",
-    fields: &[(1, Kind::Message(&KEY_VALUE))],
-};
+static KEY_VALUE_LIST: Message = Message { name: "KeyValueList", fields: &[(1, Kind::Message(&KEY_VALUE))] };

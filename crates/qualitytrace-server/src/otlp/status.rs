@@ -53,11 +53,7 @@ struct Delay {
 
 impl Status {
     pub(super) fn new(code: Code, message: &str) -> Self {
-        Self {
-            code: code as i32,
-            message: message.to_owned(),
-            details: Vec::new(),
-        }
+        Self { code: code as i32, message: message.to_owned(), details: Vec::new() }
     }
 
     /// Asks the sender to come back after this time.
@@ -68,10 +64,7 @@ impl Status {
         };
         self.details.push(Any {
             type_url: "type.googleapis.com/google.rpc.RetryInfo".to_owned(),
-            value: RetryInfo {
-                retry_delay: Some(delay),
-            }
-            .encode_to_vec(),
+            value: RetryInfo { retry_delay: Some(delay) }.encode_to_vec(),
         });
         self
     }
@@ -84,8 +77,5 @@ pub(super) fn response_message(accepted: &Accepted) -> Vec<u8> {
             rejected_spans: i64::try_from(accepted.rejected).unwrap_or(i64::MAX),
             error_message: accepted.message.clone(),
         });
-    ExportTraceServiceResponse {
-        partial_success: partial,
-    }
-    .encode_to_vec()
+    ExportTraceServiceResponse { partial_success: partial }.encode_to_vec()
 }

@@ -127,15 +127,9 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
                     }),
                 };
                 last = Some((trace, at));
-                order[at].1.push(Item {
-                    envelope,
-                    bytes: inner.bytes,
-                });
+                order[at].1.push(Item { envelope, bytes: inner.bytes });
             }
-            envelopes.push(Envelope {
-                resource: resource.clone(),
-                scope,
-            });
+            envelopes.push(Envelope { resource: resource.clone(), scope });
         }
     }
 
@@ -145,17 +139,10 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
         .map(|(trace, items)| Chunk {
             trace,
             items: u32::try_from(items.len()).unwrap_or(u32::MAX),
-            data: if whole {
-                body.clone()
-            } else {
-                frame(&items, &envelopes)
-            },
+            data: if whole { body.clone() } else { frame(&items, &envelopes) },
         })
         .collect();
-    Ok(Split {
-        chunks,
-        without_trace,
-    })
+    Ok(Split { chunks, without_trace })
 }
 
 /// Checks one span or log record and finds its trace.
@@ -249,22 +236,14 @@ fn next_field<'a>(bytes: &'a [u8], name: &'static str) -> Result<Field<'a>, Malf
         1 => (0, 8),
         2 => {
             let (length, length_size) = varint(rest, name)?;
-            (
-                length_size,
-                usize::try_from(length).map_err(|_| Malformed::Truncated(name))?,
-            )
+            (length_size, usize::try_from(length).map_err(|_| Malformed::Truncated(name))?)
         }
         5 => (0, 4),
         _ => return Err(Malformed::WireType(name, number)),
     };
     let end = start.checked_add(size).ok_or(Malformed::Truncated(name))?;
     let content = rest.get(start..end).ok_or(Malformed::Truncated(name))?;
-    Ok(Field {
-        number,
-        wire_type,
-        bytes: content,
-        whole: &bytes[..key_size + end],
-    })
+    Ok(Field { number, wire_type, bytes: content, whole: &bytes[..key_size + end] })
 }
 
 fn varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), Malformed> {
@@ -278,11 +257,7 @@ fn varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), Malformed> {
             return Ok((value, at + 1));
         }
     }
-    Err(if bytes.len() < 10 {
-        Malformed::Truncated(name)
-    } else {
-        Malformed::Number(name)
-    })
+    Err(if bytes.len() < 10 { Malformed::Truncated(name) } else { Malformed::Number(name) })
 }
 
 /// Checks a field against the schema, all the way down. Fields that the schema does not know pass.

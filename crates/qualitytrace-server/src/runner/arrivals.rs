@@ -53,20 +53,10 @@ impl Arrivals {
             self.changes.mark_unchanged();
             let new = self.read(memory).await?;
             if new > 0 {
-                log.append(What::Arrived {
-                    new,
-                    spans: self.progress.spans(),
-                })
-                .await?;
+                log.append(What::Arrived { new, spans: self.progress.spans() }).await?;
             }
             let now = clock::now();
-            let next = wait(
-                policy,
-                &self.progress,
-                &memory.lags(),
-                || standing(&self.trace(root)),
-                now,
-            );
+            let next = wait(policy, &self.progress, &memory.lags(), || standing(&self.trace(root)), now);
             match next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => return Ok(ended),
                 Wait::Until(then, _) => tokio::select! {

@@ -28,18 +28,11 @@ impl Judge {
 
     /// What the specs say about the spans that are here.
     pub(super) fn standing(&self, trace: &Trace) -> Standing {
-        let standings = self
-            .compiled
-            .standing(trace, &self.variables, &self.options(None));
-        let failed_for_good = standings
-            .iter()
-            .any(|standing| standing.is_final && !standing.passes);
+        let standings = self.compiled.standing(trace, &self.variables, &self.options(None));
+        let failed_for_good = standings.iter().any(|standing| standing.is_final && !standing.passes);
         let all_for_good = standings.iter().all(|standing| standing.is_final);
-        let mut open: Vec<usize> = standings
-            .iter()
-            .filter(|standing| standing.wants_more)
-            .map(|standing| standing.spec)
-            .collect();
+        let mut open: Vec<usize> =
+            standings.iter().filter(|standing| standing.wants_more).map(|standing| standing.spec).collect();
         open.dedup();
         Standing {
             undecided: open.into_iter().map(|spec| self.title(spec)).collect(),
@@ -50,9 +43,7 @@ impl Judge {
     /// The verdict on a trace. `missing` says what could still change it.
     pub(super) fn verdict(&self, trace: &Trace, missing: Vec<String>) -> Verdict {
         let incomplete = (!missing.is_empty()).then(|| missing.join("; "));
-        let judged = self
-            .compiled
-            .judge(trace, &self.variables, &self.options(incomplete));
+        let judged = self.compiled.judge(trace, &self.variables, &self.options(incomplete));
         Verdict {
             outcome: outcome(&judged.outcome),
             missing,
@@ -62,10 +53,7 @@ impl Judge {
     }
 
     fn options(&self, incomplete: Option<String>) -> Options {
-        Options {
-            incomplete,
-            ..Options::new(self.generator.clone())
-        }
+        Options { incomplete, ..Options::new(self.generator.clone()) }
     }
 
     fn title(&self, spec: usize) -> String {
@@ -84,11 +72,7 @@ fn outcome(judged: &judge::Outcome) -> Outcome {
 
 fn shown_spec(spec: &judge::SpecResult, trace: &Trace) -> verdict::Spec {
     let judged = spec.outcome();
-    let longest = spec
-        .selected
-        .iter()
-        .map(|(at, _)| trace.span(*at).duration())
-        .max();
+    let longest = spec.selected.iter().map(|(at, _)| trace.span(*at).duration()).max();
     verdict::Spec {
         name: spec.name.clone().unwrap_or_default(),
         selector: spec.selector.clone(),
@@ -97,21 +81,16 @@ fn shown_spec(spec: &judge::SpecResult, trace: &Trace) -> verdict::Spec {
         longest: longest.and_then(|time| u64::try_from(time.as_nanos()).ok()),
         problem: problem(spec, &judged),
         nearest: Vec::new(),
-        assertions: spec
-            .assertions
-            .iter()
-            .map(|assertion| shown_assertion(assertion, trace))
-            .collect(),
+        assertions: spec.assertions.iter().map(|assertion| shown_assertion(assertion, trace)).collect(),
     }
 }
 
 /// What is wrong with the spec as a whole.
 fn problem(spec: &judge::SpecResult, judged: &judge::Outcome) -> Option<String> {
     match judged {
-        judge::Outcome::Failed(Failure::InvalidSelector) => spec
-            .diagnostics
-            .first()
-            .map(|found| format!("the selector is invalid: {}", found.message)),
+        judge::Outcome::Failed(Failure::InvalidSelector) => {
+            spec.diagnostics.first().map(|found| format!("the selector is invalid: {}", found.message))
+        }
         judge::Outcome::Failed(Failure::NoSpan) => Some("the selector matches no span".to_owned()),
         judge::Outcome::Failed(Failure::NoMatch | Failure::InvalidAssertion | Failure::NotEvaluated)
         | judge::Outcome::Passed => None,
@@ -124,11 +103,7 @@ fn shown_assertion(assertion: &judge::AssertionResult, trace: &Trace) -> verdict
     verdict::Assertion {
         assertion: assertion.assertion.clone(),
         outcome: outcome(&assertion.outcome),
-        results: assertion
-            .results
-            .iter()
-            .map(|result| shown_result(result, alias.as_ref(), trace))
-            .collect(),
+        results: assertion.results.iter().map(|result| shown_result(result, alias.as_ref(), trace)).collect(),
     }
 }
 

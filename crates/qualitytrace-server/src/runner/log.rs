@@ -21,35 +21,21 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn new(store: Store, followers: Arc<Followers<RunId>>, run: RunId, seq: u64) -> Self {
-        Self {
-            store,
-            followers,
-            run,
-            seq,
-        }
+        Self { store, followers, run, seq }
     }
 
     /// Writes down what happened and wakes whoever follows the run.
     pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
         self.seq += 1;
-        let event = StoredEvent {
-            seq: self.seq,
-            at: clock::now(),
-            body: body(&what),
-        };
-        self.store
-            .append_event(&self.run.test, self.run.number, &event)
-            .await?;
+        let event = StoredEvent { seq: self.seq, at: clock::now(), body: body(&what) };
+        self.store.append_event(&self.run.test, self.run.number, &event).await?;
         self.followers.wake(std::iter::once(&self.run));
         Ok(())
     }
 
     /// Moves the run from one state to the next. `false` when it was not in `from` any more.
     pub(super) async fn change_state(&self, from: State, to: State) -> Result<bool, Error> {
-        Ok(self
-            .store
-            .change_state(&self.run.test, self.run.number, from.as_str(), to.as_str())
-            .await?)
+        Ok(self.store.change_state(&self.run.test, self.run.number, from.as_str(), to.as_str()).await?)
     }
 
     /// Writes the last event and then the final state, so that whoever sees the state finds the event.

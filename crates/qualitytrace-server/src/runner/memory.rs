@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
-use qualitytrace_core::wait::{Ended, History, Lags, Progress, history};
+use qualitytrace_core::wait::history::Learned;
+use qualitytrace_core::wait::{Ended, History, Lags, Progress};
 
 use super::Error;
 use crate::store::Store;
@@ -23,11 +24,7 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn new(store: Store) -> Self {
-        Self {
-            store,
-            histories: Mutex::default(),
-            lags: Mutex::default(),
-        }
+        Self { store, histories: Mutex::default(), lags: Mutex::default() }
     }
 
     /// What is known of a test.
@@ -41,9 +38,7 @@ impl Memory {
         if held.len() >= HELD_HISTORIES {
             held.clear();
         }
-        Ok(Arc::clone(
-            held.entry(test.to_owned()).or_insert_with(|| Arc::new(history)),
-        ))
+        Ok(Arc::clone(held.entry(test.to_owned()).or_insert_with(|| Arc::new(history))))
     }
 
     /// Learns from a run that ended.
@@ -81,8 +76,8 @@ impl Memory {
 }
 
 fn read(test: &str, body: &str) -> Option<History> {
-    match history::from_json(body) {
-        Ok(mut tests) => tests.remove(test),
+    match Learned::from_json(body) {
+        Ok(mut learned) => learned.tests.remove(test),
         Err(error) => {
             tracing::warn!(
                 test,
@@ -95,7 +90,8 @@ fn read(test: &str, body: &str) -> Option<History> {
 }
 
 fn write(test: &str, history: &History) -> String {
-    history::to_json(&BTreeMap::from([(test.to_owned(), history.clone())]))
+    let tests = BTreeMap::from([(test.to_owned(), history.clone())]);
+    Learned { tests, lags: Lags::default() }.to_json()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

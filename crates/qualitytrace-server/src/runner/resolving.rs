@@ -11,10 +11,7 @@ pub(super) fn resolve(
     variables: &Variables,
     generator: &mut Generator,
 ) -> Result<Trigger, String> {
-    let trigger = test
-        .trigger
-        .as_ref()
-        .ok_or("the test has no trigger; give it one to run it")?;
+    let trigger = test.trigger.as_ref().ok_or("the test has no trigger; give it one to run it")?;
     let variables = variables.iter().cloned().collect();
     trigger.resolved(|text| {
         lang::resolve_text(text, &variables, generator)

@@ -68,29 +68,20 @@ impl fmt::Display for Failure {
 
 impl Failure {
     pub(super) fn invalid(message: String) -> Self {
-        Self {
-            reason: Reason::Invalid,
-            message,
-            targets_localhost: false,
-        }
+        Self { reason: Reason::Invalid, message, targets_localhost: false }
     }
 
     pub(super) fn unsupported(kind: &str) -> Self {
         let message = format!("this server cannot send a trigger of type `{kind}` yet");
-        Self {
-            reason: Reason::Unsupported,
-            message,
-            targets_localhost: false,
-        }
+        Self { reason: Reason::Unsupported, message, targets_localhost: false }
     }
 
     /// What an HTTP client says about a request to `url`.
     pub(super) fn of_request(error: &reqwest::Error, url: &reqwest::Url) -> Self {
         let reason = classify(error);
         let host = url.host_str().unwrap_or_default();
-        let place = url
-            .port_or_known_default()
-            .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let place =
+            url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let targets_localhost = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
         let message = match reason {
             Reason::Dns => format!("the host `{host}` is unknown; check the name in the trigger's url"),
@@ -105,11 +96,7 @@ impl Failure {
                 format!("the request to {place} is not valid: {}", root_cause(error))
             }
         };
-        Self {
-            reason,
-            message,
-            targets_localhost,
-        }
+        Self { reason, message, targets_localhost }
     }
 }
 
@@ -120,7 +107,7 @@ fn classify(error: &reqwest::Error) -> Reason {
     if error.is_builder() {
         return Reason::Invalid;
     }
-    if causes(error).any(|cause| cause.is::<rustls::Error>()) {
+    if causes(error).any(<dyn Error>::is::<rustls::Error>) {
         return Reason::Tls;
     }
     // The resolver has no error type of its own to look for.
@@ -137,13 +124,9 @@ fn classify(error: &reqwest::Error) -> Reason {
 }
 
 fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| {
-        (**cause).source()
-    })
+    std::iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| (**cause).source())
 }
 
 fn root_cause(error: &reqwest::Error) -> String {
-    causes(error)
-        .last()
-        .map_or_else(|| error.to_string(), ToString::to_string)
+    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }

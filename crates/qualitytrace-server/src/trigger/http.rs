@@ -28,10 +28,7 @@ pub(super) struct Clients {
 
 impl Clients {
     pub(super) fn new() -> Self {
-        Self {
-            verifying: client(true),
-            trusting: client(false),
-        }
+        Self { verifying: client(true), trusting: client(false) }
     }
 
     pub(super) async fn send(
@@ -48,14 +45,8 @@ impl Clients {
         for (name, value) in context.headers() {
             headers.insert(HeaderName::from_static(name), header_value(name, &value)?);
         }
-        let client = if request.ssl_verification {
-            &self.verifying
-        } else {
-            &self.trusting
-        };
-        let mut builder = client
-            .request(method(&request.method.value)?, url.clone())
-            .headers(headers);
+        let client = if request.ssl_verification { &self.verifying } else { &self.trusting };
+        let mut builder = client.request(method(&request.method.value)?, url.clone()).headers(headers);
         if !request.body.value.is_empty() {
             builder = builder.body(request.body.value.clone());
         }
@@ -66,10 +57,7 @@ impl Clients {
             .headers()
             .iter()
             .map(|(name, value)| {
-                (
-                    canonical(name.as_str()),
-                    String::from_utf8_lossy(value.as_bytes()).into_owned(),
-                )
+                (canonical(name.as_str()), String::from_utf8_lossy(value.as_bytes()).into_owned())
             })
             .collect();
         let (body, truncated) = read(response, reply_bytes).await.map_err(failed)?;
@@ -97,31 +85,19 @@ fn client(verify: bool) -> Client {
 
 fn url(text: &str) -> Result<Url, Failure> {
     let text = text.trim();
-    let with_scheme = if text.contains("://") {
-        text.to_owned()
-    } else {
-        format!("http://{text}")
-    };
+    let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     Url::parse(&with_scheme).map_err(|error| Failure::invalid(format!("`{text}` is not a URL: {error}")))
 }
 
 fn method(text: &str) -> Result<Method, Failure> {
-    let upper = if text.is_empty() {
-        "GET".to_owned()
-    } else {
-        text.to_uppercase()
-    };
+    let upper = if text.is_empty() { "GET".to_owned() } else { text.to_uppercase() };
     Method::from_bytes(upper.as_bytes())
         .map_err(|_| Failure::invalid(format!("`{text}` is not an HTTP method")))
 }
 
 fn headers(request: &Http) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
-    for header in request
-        .headers
-        .iter()
-        .filter(|header| !header.key.value.is_empty())
-    {
+    for header in request.headers.iter().filter(|header| !header.key.value.is_empty()) {
         let name = header_name(&header.key.value)?;
         headers.append(name, header_value(&header.key.value, &header.value.value)?);
     }
@@ -133,27 +109,16 @@ fn authorize(auth: &Auth, url: &mut Url, headers: &mut HeaderMap) -> Result<(), 
         Auth::Basic { username, password } => {
             let login = format!("{}:{}", username.value, password.value);
             let login = base64::engine::general_purpose::STANDARD.encode(login);
-            headers.insert(
-                AUTHORIZATION,
-                secret(AUTHORIZATION.as_str(), &format!("Basic {login}"))?,
-            );
+            headers.insert(AUTHORIZATION, secret(AUTHORIZATION.as_str(), &format!("Basic {login}"))?);
         }
         // The token stands for itself: files write `Bearer ...` where it is wanted.
         Auth::Bearer { token } => {
             headers.insert(AUTHORIZATION, secret(AUTHORIZATION.as_str(), &token.value)?);
         }
-        Auth::ApiKey {
-            key,
-            value,
-            place: ApiKeyPlace::Header,
-        } => {
+        Auth::ApiKey { key, value, place: ApiKeyPlace::Header } => {
             headers.insert(header_name(&key.value)?, secret(&key.value, &value.value)?);
         }
-        Auth::ApiKey {
-            key,
-            value,
-            place: ApiKeyPlace::Query,
-        } => {
+        Auth::ApiKey { key, value, place: ApiKeyPlace::Query } => {
             url.query_pairs_mut().append_pair(&key.value, &value.value);
         }
     }
@@ -166,13 +131,9 @@ fn header_name(name: &str) -> Result<HeaderName, Failure> {
 }
 
 fn header_value(name: &str, value: &str) -> Result<HeaderValue, Failure> {
-    HeaderValue::from_str(value)
-        .or_else(|_| HeaderValue::from_bytes(value.as_bytes()))
-        .map_err(|_| {
-            Failure::invalid(format!(
-                "the value of header `{name}` has characters that a header cannot carry"
-            ))
-        })
+    HeaderValue::from_str(value).or_else(|_| HeaderValue::from_bytes(value.as_bytes())).map_err(|_| {
+        Failure::invalid(format!("the value of header `{name}` has characters that a header cannot carry"))
+    })
 }
 
 fn secret(name: &str, value: &str) -> Result<HeaderValue, Failure> {

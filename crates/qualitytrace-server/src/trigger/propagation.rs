@@ -25,10 +25,7 @@ impl Context {
             ("ot-tracer-traceid", trace[16..].to_owned()),
             ("ot-tracer-spanid", span.clone()),
             ("ot-tracer-sampled", "true".to_owned()),
-            (
-                "x-amzn-trace-id",
-                format!("Root=1-{}-{};Parent={span};Sampled=1", &trace[..8], &trace[8..]),
-            ),
+            ("x-amzn-trace-id", format!("Root=1-{}-{};Parent={span};Sampled=1", &trace[..8], &trace[8..])),
         ];
         if !self.baggage.is_empty() {
             headers.push(("baggage", self.baggage.clone()));
@@ -48,11 +45,8 @@ mod tests {
             span: "eee19b7ec3c1b174".parse().unwrap(),
             baggage: "user=7".to_owned(),
         };
-        let headers: Vec<String> = context
-            .headers()
-            .into_iter()
-            .map(|(name, value)| format!("{name}: {value}"))
-            .collect();
+        let headers: Vec<String> =
+            context.headers().into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
         assert_eq!(
             headers,
             [

@@ -239,9 +239,11 @@ impl What {
             complete: ended.meaning() == wait::Meaning::Judge,
             spans: progress.spans(),
             last_arrival: progress.last_arrival().map(Timestamp::as_nanos),
+            // That a test is new delays its verdict, but nothing is missing.
             debts: ended
                 .debts
                 .iter()
+                .filter(|debt| **debt != wait::Debt::First)
                 .map(ToString::to_string)
                 .chain(unnamed)
                 .collect(),

@@ -27,11 +27,7 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
         report::out(&file.complaints());
         let usable = file.reading.is_usable(options.strict);
         bad += usize::from(!usable);
-        let mark = if usable {
-            report::style::good("✔")
-        } else {
-            report::style::bad("✘")
-        };
+        let mark = if usable { report::style::good("✔") } else { report::style::bad("✘") };
         report::out(&format!("{mark} {}\n", path.display()));
     }
     match bad {

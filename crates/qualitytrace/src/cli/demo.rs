@@ -93,10 +93,7 @@ async fn rounds(server: SocketAddr, shop: &Shop, repeat: u32) -> anyhow::Result<
     let mut exit = Exit::Passed;
     for round in 1..=repeat {
         if repeat > 1 {
-            report::out(&format!(
-                "\n{}\n",
-                report::style::strong(format!("Round {round} of {repeat}"))
-            ));
+            report::out(&format!("\n{}\n", report::style::strong(format!("Round {round} of {repeat}"))));
         }
         let began = Instant::now();
         let reports = plan.run(&client, &variables, PARALLEL).await?;
@@ -115,12 +112,8 @@ fn welcome(shop: &Shop, bug: Option<Bug>) -> String {
     );
     if let Some(bug) = bug {
         // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "{} {}",
-            report::style::bad(format!("Bug {}:", bug.name())),
-            bug.description()
-        );
+        let _ =
+            writeln!(text, "{} {}", report::style::bad(format!("Bug {}:", bug.name())), bug.description());
     }
     text.push('\n');
     text
@@ -129,10 +122,7 @@ fn welcome(shop: &Shop, bug: Option<Bug>) -> String {
 fn next_steps(server: SocketAddr, shop: &Shop, bug: Option<Bug>) -> String {
     let gateway = shop.gateway_url();
     let catalogue = shop.catalogue_address();
-    let other = Bug::ALL
-        .into_iter()
-        .find(|other| Some(*other) != bug)
-        .map_or("list", Bug::name);
+    let other = Bug::ALL.into_iter().find(|other| Some(*other) != bug).map_or("list", Bug::name);
     format!(
         "
 The shop and the server stay up until you press Ctrl-C. Things to try:

@@ -30,12 +30,7 @@ impl File {
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let format = if is_json { Format::Json } else { Format::Yaml };
         let reading = definition::read(&source, format);
-        Self {
-            path: path.to_owned(),
-            source,
-            format,
-            reading,
-        }
+        Self { path: path.to_owned(), source, format, reading }
     }
 
     /// All that is wrong or odd about it, as shown to people; empty when nothing is.
@@ -44,20 +39,12 @@ impl File {
         if diagnostics.is_empty() {
             return String::new();
         }
-        lang::render(
-            &self.path.display().to_string(),
-            &self.source,
-            diagnostics,
-            report::style::coloured(),
-        )
+        lang::render(&self.path.display().to_string(), &self.source, diagnostics, report::style::coloured())
     }
 
     /// Whether it can be used.
     pub(crate) fn is_usable(&self) -> bool {
-        self.reading
-            .diagnostics
-            .iter()
-            .all(|found| found.severity != Severity::Error)
+        self.reading.diagnostics.iter().all(|found| found.severity != Severity::Error)
     }
 }
 
@@ -88,9 +75,7 @@ pub(crate) fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<File>> {
 fn search(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let entries =
         std::fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
-    let mut paths = entries
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<Vec<_>, std::io::Error>>()?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()?;
     paths.sort();
     for path in paths {
         if path.is_dir() {

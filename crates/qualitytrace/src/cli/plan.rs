@@ -70,7 +70,7 @@ impl Plan {
             for document in &file.reading.documents {
                 match &document.resource {
                     Resource::Test(test) => {
-                        tests.push(found(file, test, &file.source[document.span.clone()]))
+                        tests.push(found(file, test, &file.source[document.span.clone()]));
                     }
                     Resource::TestSuite(suite) => suites.push((&file.path, suite)),
                     Resource::VariableSet(_)
@@ -83,15 +83,10 @@ impl Plan {
                 }
             }
         }
-        let mut sequences: Vec<Sequence> = suites
-            .into_iter()
-            .map(|(path, suite)| sequence(path, suite, &mut tests))
-            .collect();
+        let mut sequences: Vec<Sequence> =
+            suites.into_iter().map(|(path, suite)| sequence(path, suite, &mut tests)).collect();
         let alone = tests.into_iter().filter(|test| !test.is_step);
-        sequences.extend(alone.map(|test| Sequence {
-            suite: None,
-            steps: vec![test.step],
-        }));
+        sequences.extend(alone.map(|test| Sequence { suite: None, steps: vec![test.step] }));
         if sequences.is_empty() {
             bail!("the files hold no test; a test has `type: Test`");
         }
@@ -107,14 +102,9 @@ impl Plan {
     ) -> anyhow::Result<Vec<TestReport>> {
         let total = self.sequences.iter().map(|sequence| sequence.steps.len()).sum();
         let progress = Progress::start(total);
-        let runs = self
-            .sequences
-            .iter()
-            .map(|sequence| sequence.run(client, variables.clone(), &progress));
-        let reports: Vec<Vec<TestReport>> = futures_util::stream::iter(runs)
-            .buffered(parallel.max(1))
-            .try_collect()
-            .await?;
+        let runs = self.sequences.iter().map(|sequence| sequence.run(client, variables.clone(), &progress));
+        let reports: Vec<Vec<TestReport>> =
+            futures_util::stream::iter(runs).buffered(parallel.max(1)).try_collect().await?;
         Ok(reports.into_iter().flatten().collect())
     }
 }
@@ -133,12 +123,8 @@ impl Sequence {
             report.suite.clone_from(&self.suite);
             progress.ended(&step.name, &report::pretty::test(&report));
             if let Ending::Judged(verdict) = &report.ending {
-                variables.extend(
-                    verdict
-                        .outputs
-                        .iter()
-                        .map(|output| (output.name.clone(), output.value.clone())),
-                );
+                variables
+                    .extend(verdict.outputs.iter().map(|output| (output.name.clone(), output.value.clone())));
             }
             let is_broken = matches!(report.ending, Ending::Broken(_));
             reports.push(report);
@@ -168,21 +154,11 @@ impl Step {
 }
 
 fn found(file: &File, test: &Test, source: &str) -> Found {
-    let name = if test.name.is_empty() {
-        file.path.display().to_string()
-    } else {
-        test.name.clone()
-    };
+    let name = if test.name.is_empty() { file.path.display().to_string() } else { test.name.clone() };
     Found {
         path: file.path.clone(),
         id: test.id.clone(),
-        step: Step {
-            name,
-            test: StepTest::Defined {
-                source: source.to_owned(),
-                format: file.format,
-            },
-        },
+        step: Step { name, test: StepTest::Defined { source: source.to_owned(), format: file.format } },
         is_step: false,
     }
 }
@@ -200,18 +176,10 @@ fn sequence(path: &Path, suite: &TestSuite, tests: &mut [Found]) -> Sequence {
                 test.is_step = true;
                 test.step.clone()
             }
-            None => Step {
-                name: step.value.clone(),
-                test: StepTest::Stored {
-                    id: step.value.clone(),
-                },
-            },
+            None => Step { name: step.value.clone(), test: StepTest::Stored { id: step.value.clone() } },
         }
     });
-    Sequence {
-        suite: Some(suite.name.clone()),
-        steps: steps.collect(),
-    }
+    Sequence { suite: Some(suite.name.clone()), steps: steps.collect() }
 }
 
 /// Reads the step files of suites that were not named themselves.
@@ -220,12 +188,7 @@ fn read_missing_steps(files: &mut Vec<File>) -> anyhow::Result<()> {
     for file in files.iter() {
         for document in &file.reading.documents {
             if let Resource::TestSuite(suite) = &document.resource {
-                wanted.extend(
-                    suite
-                        .steps
-                        .iter()
-                        .filter_map(|step| step_path(&file.path, &step.value)),
-                );
+                wanted.extend(suite.steps.iter().filter_map(|step| step_path(&file.path, &step.value)));
             }
         }
     }
@@ -244,9 +207,6 @@ fn step_path(suite: &Path, step: &str) -> Option<PathBuf> {
 }
 
 fn same_file(a: &Path, b: &Path) -> bool {
-    let plain = |path: &Path| {
-        path.canonicalize()
-            .unwrap_or_else(|_| path.components().collect())
-    };
+    let plain = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.components().collect());
     plain(a) == plain(b)
 }

@@ -26,13 +26,7 @@ pub(crate) struct Options {
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
     /// Server to run them on; without it, one is started for this run only
-    #[arg(
-        long,
-        short = 's',
-        alias = "server-url",
-        value_name = "URL",
-        env = "QUALITYTRACE_SERVER_URL"
-    )]
+    #[arg(long, short = 's', alias = "server-url", value_name = "URL", env = "QUALITYTRACE_SERVER_URL")]
     server: Option<String>,
     #[command(flatten)]
     otlp: OtlpOptions,
@@ -73,11 +67,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
             (Client::new(&server.addresses().http.to_string())?, Some(server))
         }
     };
-    let variables: Vec<(String, String)> = options
-        .variables
-        .into_iter()
-        .map(|Variable(name, value)| (name, value))
-        .collect();
+    let variables: Vec<(String, String)> =
+        options.variables.into_iter().map(|Variable(name, value)| (name, value)).collect();
     let reports = plan.run(&client, &variables, options.parallel).await;
     if let Some(server) = server {
         server.shutdown().await;

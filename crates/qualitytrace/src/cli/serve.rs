@@ -19,25 +19,17 @@ use crate::report;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Address to bind; loopback unless told otherwise
-    #[arg(
-        long,
-        value_name = "ADDR",
-        default_value = "127.0.0.1",
-        env = "QUALITYTRACE_HOST"
-    )]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1", env = "QUALITYTRACE_HOST")]
     host: IpAddr,
     /// Port of the REST API; it takes OTLP too
     #[arg(long = "server.httpPort", value_name = "PORT", default_value_t = HTTP_PORT, env = "QUALITYTRACE_SERVER_HTTPPORT")]
     http_port: u16,
     #[command(flatten)]
     otlp: OtlpOptions,
-    /// sqlite::memory:, sqlite://FILE or postgres://USER:PASSWORD@HOST/NAME; a SQLite file in the data folder if not given
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "QUALITYTRACE_DATABASE_URL",
-        hide_env_values = true
-    )]
+    /// Where traces and runs are kept [default: a SQLite file in the data folder]
+    ///
+    /// `sqlite::memory:`, `sqlite://FILE` or `postgres://USER:PASSWORD@HOST/NAME`.
+    #[arg(long, value_name = "URL", env = "QUALITYTRACE_DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
     #[command(flatten)]
     limits: LimitOptions,
@@ -56,13 +48,11 @@ pub(crate) struct OtlpOptions {
 
 impl OtlpOptions {
     pub(crate) fn grpc(&self, host: IpAddr) -> Option<SocketAddr> {
-        self.otlp_grpc_addr
-            .map_or(Some(SocketAddr::new(host, OTLP_GRPC_PORT)), Listen::address)
+        self.otlp_grpc_addr.map_or(Some(SocketAddr::new(host, OTLP_GRPC_PORT)), Listen::address)
     }
 
     pub(crate) fn http(&self, host: IpAddr) -> Option<SocketAddr> {
-        self.otlp_http_addr
-            .map_or(Some(SocketAddr::new(host, OTLP_HTTP_PORT)), Listen::address)
+        self.otlp_http_addr.map_or(Some(SocketAddr::new(host, OTLP_HTTP_PORT)), Listen::address)
     }
 }
 
@@ -89,9 +79,7 @@ impl FromStr for Listen {
         if text == "off" {
             return Ok(Self::Off);
         }
-        text.parse()
-            .map(Self::On)
-            .map_err(|_| "write HOST:PORT with a numeric host, or `off`".to_owned())
+        text.parse().map(Self::On).map_err(|_| "write HOST:PORT with a numeric host, or `off`".to_owned())
     }
 }
 
@@ -148,20 +136,15 @@ fn size(text: &str) -> Result<u64, String> {
         "TiB" | "T" => 1_u64 << 40,
         _ => return Err("write a number with B, KiB, MiB, GiB or TiB, such as 64MiB".to_owned()),
     };
-    let number: u64 = digits
-        .trim()
-        .parse()
-        .map_err(|_| "write a whole number with a unit, such as 64MiB".to_owned())?;
-    number
-        .checked_mul(factor)
-        .ok_or_else(|| "the number is too large".to_owned())
+    let number: u64 =
+        digits.trim().parse().map_err(|_| "write a whole number with a unit, such as 64MiB".to_owned())?;
+    number.checked_mul(factor).ok_or_else(|| "the number is too large".to_owned())
 }
 
 fn duration(text: &str) -> Result<std::time::Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: u64 = digits
-        .parse()
-        .map_err(|_| "write a number with ms, s, m, h or d, such as 24h".to_owned())?;
+    let number: u64 =
+        digits.parse().map_err(|_| "write a number with ms, s, m, h or d, such as 24h".to_owned())?;
     let millis = match &text[digits.len()..] {
         "ms" => 1,
         "s" => 1_000,
@@ -234,11 +217,7 @@ fn default_database_url() -> anyhow::Result<String> {
 }
 
 fn data_folder() -> Option<PathBuf> {
-    let set = |name| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("QUALITYTRACE_DATA_DIR")
         .or_else(|| Some(set("XDG_DATA_HOME")?.join("qualitytrace")))
         .or_else(|| Some(set("HOME")?.join(".local/share/qualitytrace")))

@@ -61,11 +61,7 @@ impl Suite {
                 }]
             }
         };
-        Self {
-            name: report.name.clone(),
-            time: report.phases.total,
-            cases,
-        }
+        Self { name: report.name.clone(), time: report.phases.total, cases }
     }
 
     fn count(&self, kind: Kind) -> usize {
@@ -91,27 +87,15 @@ impl Suite {
         for Case { class, name, problem } in &self.cases {
             let (class, name) = (escaped(class), escaped(name));
             let Some((kind, message)) = problem else {
-                push(
-                    xml,
-                    2,
-                    &format!("<testcase classname=\"{class}\" name=\"{name}\"></testcase>"),
-                );
+                push(xml, 2, &format!("<testcase classname=\"{class}\" name=\"{name}\"></testcase>"));
                 continue;
             };
             let (tag, kind) = match kind {
                 Kind::Failure => ("failure", "assertion"),
                 Kind::Error => ("error", "error"),
             };
-            push(
-                xml,
-                2,
-                &format!("<testcase classname=\"{class}\" name=\"{name}\">"),
-            );
-            push(
-                xml,
-                3,
-                &format!("<{tag} type=\"{kind}\" message=\"{}\"></{tag}>", escaped(message)),
-            );
+            push(xml, 2, &format!("<testcase classname=\"{class}\" name=\"{name}\">"));
+            push(xml, 3, &format!("<{tag} type=\"{kind}\" message=\"{}\"></{tag}>", escaped(message)));
             push(xml, 2, "</testcase>");
         }
         push(xml, 1, "</testsuite>");
@@ -126,11 +110,7 @@ fn cases(verdict: &Verdict) -> Vec<Case> {
         problem: Some((Kind::Error, format!("inconclusive: {missing}"))),
     });
     let specs = verdict.specs.iter().flat_map(|spec| {
-        let class = if spec.name.is_empty() {
-            &spec.selector
-        } else {
-            &spec.name
-        };
+        let class = if spec.name.is_empty() { &spec.selector } else { &spec.name };
         spec.assertions.iter().map(move |assertion| Case {
             class: class.clone(),
             name: assertion.assertion.clone(),
@@ -148,21 +128,11 @@ fn problem(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
     Some(match (failing, &spec.problem) {
         (Some(result), _) if result.error.as_deref().is_none_or(|error| error == "no match") => (
             Kind::Failure,
-            format!(
-                "{}: got {}, expected {}",
-                place(&result.span),
-                result.observed,
-                result.expected
-            ),
+            format!("{}: got {}, expected {}", place(&result.span), result.observed, result.expected),
         ),
-        (Some(result), _) => (
-            Kind::Error,
-            format!(
-                "{}: {}",
-                place(&result.span),
-                result.error.as_deref().unwrap_or_default()
-            ),
-        ),
+        (Some(result), _) => {
+            (Kind::Error, format!("{}: {}", place(&result.span), result.error.as_deref().unwrap_or_default()))
+        }
         (None, Some(problem)) => (Kind::Failure, problem.clone()),
         (None, None) => (Kind::Failure, "did not hold".to_owned()),
     })
@@ -200,9 +170,6 @@ mod tests {
 
     #[test]
     fn attribute_values_survive_any_text() {
-        assert_eq!(
-            escaped("a<b>\"c\" & \u{0}\nö"),
-            "a&lt;b&gt;&#34;c&#34; &amp; \u{fffd}&#xA;ö"
-        );
+        assert_eq!(escaped("a<b>\"c\" & \u{0}\nö"), "a&lt;b&gt;&#34;c&#34; &amp; \u{fffd}&#xA;ö");
     }
 }

@@ -8,8 +8,8 @@ use qualitytrace_server::wire::{Outcome, Verdict};
 
 use super::{Ending, TestReport, style, waterfall};
 
-/// Failing spans shown of one assertion; the rest is counted.
-const SHOWN_SPANS: usize = 5;
+/// Different failing results shown of one assertion; the rest is counted.
+const SHOWN_RESULTS: usize = 5;
 /// Width of the column with names.
 const NAME_WIDTH: usize = 48;
 
@@ -52,11 +52,7 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
         self::output(text, output);
     }
     if verdict.outcome == Outcome::Inconclusive {
-        line(
-            text,
-            1,
-            &style::unsure("the trace is not complete, so the verdict could still change:"),
-        );
+        line(text, 1, &style::unsure("the trace is not complete, so the verdict could still change:"));
         for missing in &verdict.missing {
             line(text, 2, missing);
         }
@@ -74,30 +70,21 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
         line(
             text,
             1,
-            &style::faint(format!(
-                "trace {}, run {} of test {}",
-                report.trace_id, report.run, report.id
-            )),
+            &style::faint(format!("trace {}, run {} of test {}", report.trace_id, report.run, report.id)),
         );
         text.push('\n');
     }
 }
 
 fn spec(text: &mut String, spec: &Spec) {
-    let title = if spec.name.is_empty() {
-        &spec.selector
-    } else {
-        &spec.name
-    };
+    let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
     let title = if title.is_empty() { "all spans" } else { title };
     let spans = match spec.selected {
         1 => "1 span".to_owned(),
         count => format!("{count} spans"),
     };
-    let longest = spec
-        .longest
-        .map(|nanos| format!(" ≤ {}", duration(Duration::from_nanos(nanos))))
-        .unwrap_or_default();
+    let longest =
+        spec.longest.map(|nanos| format!(" ≤ {}", duration(Duration::from_nanos(nanos)))).unwrap_or_default();
     line(
         text,
         1,
@@ -120,45 +107,52 @@ fn spec(text: &mut String, spec: &Spec) {
     for hint in &spec.nearest {
         line(text, 3, &style::unsure(hint));
     }
-    for assertion in spec
-        .assertions
-        .iter()
-        .filter(|assertion| assertion.outcome != Outcome::Passed)
-    {
+    for assertion in spec.assertions.iter().filter(|assertion| assertion.outcome != Outcome::Passed) {
         self::assertion(text, assertion);
     }
 }
 
 fn assertion(text: &mut String, assertion: &Assertion) {
-    line(
-        text,
-        2,
-        &format!("{} {}", mark(assertion.outcome), assertion.assertion),
-    );
-    let failing: Vec<&SpanResult> = assertion.results.iter().filter(|result| !result.passed).collect();
-    for result in failing.iter().take(SHOWN_SPANS) {
-        line(text, 3, &span_result(result));
+    line(text, 2, &format!("{} {}", mark(assertion.outcome), assertion.assertion));
+    let groups = alike(assertion.results.iter().filter(|result| !result.passed));
+    for group in groups.iter().take(SHOWN_RESULTS) {
+        line(text, 3, &span_result(group[0], group.len() - 1));
     }
-    if failing.len() > SHOWN_SPANS {
-        line(
-            text,
-            3,
-            &style::faint(format!("and {} more spans", failing.len() - SHOWN_SPANS)),
-        );
+    if groups.len() > SHOWN_RESULTS {
+        let spans: usize = groups[SHOWN_RESULTS..].iter().map(Vec::len).sum();
+        line(text, 3, &style::faint(format!("and {spans} more spans with other values")));
     }
 }
 
-fn span_result(result: &SpanResult) -> String {
+/// Results with the same values, together, in the order of their first.
+fn alike<'a>(results: impl Iterator<Item = &'a SpanResult>) -> Vec<Vec<&'a SpanResult>> {
+    let mut groups: Vec<Vec<&SpanResult>> = Vec::new();
+    for result in results {
+        let same = |other: &SpanResult| {
+            (&other.observed, &other.expected, &other.error)
+                == (&result.observed, &result.expected, &result.error)
+        };
+        match groups.iter_mut().find(|group| same(group[0])) {
+            Some(group) => group.push(result),
+            None => groups.push(vec![result]),
+        }
+    }
+    groups
+}
+
+/// What one span said, and how many others with it.
+fn span_result(result: &SpanResult, others: usize) -> String {
     let place = match (result.span.is_empty(), result.service.is_empty()) {
         (true, _) => "the selection".to_owned(),
         (false, true) => format!("`{}`", result.span),
         (false, false) => format!("`{}` ({})", result.span, result.service),
     };
-    let alias = result
-        .alias
-        .as_ref()
-        .map(|name| format!(" (read from {name})"))
-        .unwrap_or_default();
+    let place = match others {
+        0 => place,
+        1 => format!("{place} and 1 more span"),
+        _ => format!("{place} and {others} more spans"),
+    };
+    let alias = result.alias.as_ref().map(|name| format!(" (read from {name})")).unwrap_or_default();
     match result.error.as_deref() {
         None | Some("no match") => {
             format!(
@@ -176,26 +170,14 @@ fn output(text: &mut String, output: &Output) {
         Some(error) => style::bad(error),
         None => style::faint(&output.value),
     };
-    line(
-        text,
-        1,
-        &format!("{} {} = {value}", style::faint("→"), output.name),
-    );
+    line(text, 1, &format!("{} {} = {value}", style::faint("→"), output.name));
 }
 
 /// The last lines: how many of what, and how long.
 pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
-    let count = |outcome| {
-        reports
-            .iter()
-            .filter(|report| report.outcome() == outcome)
-            .count()
-    };
-    let (passed, failed, unsure) = (
-        count(Outcome::Passed),
-        count(Outcome::Failed),
-        count(Outcome::Inconclusive),
-    );
+    let count = |outcome| reports.iter().filter(|report| report.outcome() == outcome).count();
+    let (passed, failed, unsure) =
+        (count(Outcome::Passed), count(Outcome::Failed), count(Outcome::Inconclusive));
     let specs = reports.iter().map(|report| match &report.ending {
         Ending::Judged(verdict) => verdict.specs.len(),
         Ending::Broken(_) => 0,
@@ -207,10 +189,7 @@ pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
     if unsure > 0 {
         parts.push(style::unsure(format!("{unsure} inconclusive")));
     }
-    let slowest = reports
-        .iter()
-        .filter_map(|report| report.phases.after_last_span)
-        .max();
+    let slowest = reports.iter().filter_map(|report| report.phases.after_last_span).max();
     let slowest = slowest
         .map(|time| format!("; verdicts at most {} after the last span", duration(time)))
         .unwrap_or_default();

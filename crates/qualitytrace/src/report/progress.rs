@@ -23,11 +23,7 @@ impl Progress {
     /// Nothing has begun of `total` tests.
     pub(crate) fn start(total: usize) -> Self {
         let is_live = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
-        Self {
-            total,
-            is_live,
-            state: Mutex::default(),
-        }
+        Self { total, is_live, state: Mutex::default() }
     }
 
     /// A test began.
@@ -54,15 +50,11 @@ impl Progress {
             return;
         }
         self.clear();
-        let line: String = format!(
-            "{}/{} done, running: {}",
-            state.done,
-            self.total,
-            state.running.join(", ")
-        )
-        .chars()
-        .take(100)
-        .collect();
+        let line: String =
+            format!("{}/{} done, running: {}", state.done, self.total, state.running.join(", "))
+                .chars()
+                .take(100)
+                .collect();
         let mut stderr = anstream::stderr().lock();
         let _ = write!(stderr, "{}", style::faint(line));
         let _ = stderr.flush();

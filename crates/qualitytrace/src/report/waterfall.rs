@@ -36,28 +36,17 @@ pub(crate) fn draw(trace: &Trace, verdict: &Verdict) -> Vec<String> {
         .map(|span| row(span, first, last, culprits.contains(span.id.as_str())))
         .collect();
     if trace.spans.len() > MAX_ROWS {
-        rows.push(style::faint(format!(
-            "and {} more spans",
-            trace.spans.len() - MAX_ROWS
-        )));
+        rows.push(style::faint(format!("and {} more spans", trace.spans.len() - MAX_ROWS)));
     }
     rows
 }
 
 fn row(span: &Span, first: u64, last: u64, is_culprit: bool) -> String {
-    let mark = if is_culprit {
-        style::bad("✘")
-    } else {
-        " ".to_owned()
-    };
+    let mark = if is_culprit { style::bad("✘") } else { " ".to_owned() };
     let name = fitted(&format!("{}{}", "  ".repeat(span.depth), span.name), NAME_WIDTH);
     let service = style::faint(fitted(&span.service, SERVICE_WIDTH));
     let bar = bar(span, first, last);
-    let bar = if is_culprit || span.status == "error" {
-        style::bad(bar)
-    } else {
-        style::good(bar)
-    };
+    let bar = if is_culprit || span.status == "error" { style::bad(bar) } else { style::good(bar) };
     let took = duration(Duration::from_nanos(span.end.saturating_sub(span.start)));
     format!("{mark} {name} {service} {bar} {took:>8}")
 }
@@ -71,9 +60,7 @@ fn bar(span: &Span, first: u64, last: u64) -> String {
     };
     let start = column(span.start).min(BAR_WIDTH - 1);
     let end = column(span.end).clamp(start + 1, BAR_WIDTH);
-    (0..BAR_WIDTH)
-        .map(|at| if (start..end).contains(&at) { '━' } else { '·' })
-        .collect()
+    (0..BAR_WIDTH).map(|at| if (start..end).contains(&at) { '━' } else { '·' }).collect()
 }
 
 fn fitted(text: &str, width: usize) -> String {
