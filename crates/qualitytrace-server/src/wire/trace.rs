@@ -1,5 +1,6 @@
 //! A trace: its spans in the order of the tree, each with its depth, so that a picture needs no further thought.
 
+use base64::Engine;
 use qualitytrace_core::trace;
 use qualitytrace_core::value::Value;
 use serde::{Deserialize, Serialize};
@@ -86,11 +87,7 @@ fn json(value: &Value) -> serde_json::Value {
         Value::Int(number) | Value::Duration(number) => (*number).into(),
         Value::Float(number) => (*number).into(),
         Value::String(text) => (**text).into(),
-        Value::Bytes(bytes) => bytes
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<String>()
-            .into(),
+        Value::Bytes(bytes) => base64::engine::general_purpose::STANDARD.encode(bytes).into(),
         Value::List(items) => items.iter().map(json).collect(),
         Value::Object(pairs) => pairs
             .iter()

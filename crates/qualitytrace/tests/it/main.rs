@@ -1,9 +1,5 @@
 //! The program from outside.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking and says what it skips"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod demo;
 mod kill;
