@@ -132,9 +132,24 @@ async fn process(
     })
 }
 
+/// Reads the body within the limits. A body that is refused is still received, and thrown away: a client that is busy
+/// sending does not look for an answer.
 async fn read(mut body: Body, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
+    let outcome = collect(&mut body, lease, limit).await;
+    if outcome.is_err() {
+        let mut thrown_away = 0;
+        while thrown_away < limit
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            thrown_away += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+    }
+    outcome
+}
+
+async fn collect(body: &mut Body, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
     let too_large = Refusal::TooLarge { limit, name: "limits.bodyBytes" };
-    let announced = hyper::body::Body::size_hint(&body).lower();
+    let announced = hyper::body::Body::size_hint(body).lower();
     if announced > limit {
         return Err(too_large);
     }
