@@ -276,7 +276,7 @@ fn check(seed: u64, (tests, runs): (u64, u64), roughness: Roughness, median: u64
 /// Each run of a test sends the same kinds of spans: 4 times 5,000 runs.
 const ALIKE: (u64, u64) = (125, 40);
 /// Loops, branches and copies differ from run to run.
-const DIFFERENT: (u64, u64) = (20, 50);
+const DIFFERENT: (u64, u64) = (12, 50);
 
 #[test]
 fn no_verdict_is_wrong_without_jitter() {
