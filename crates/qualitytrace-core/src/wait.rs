@@ -76,10 +76,7 @@ impl Policy {
     };
 
     /// For systems that were started with exporters that hold spans back for a tenth of a second at most.
-    pub const PROMPT: Self = Self {
-        settle: Duration::from_millis(800),
-        ..Self::DEFAULT
-    };
+    pub const PROMPT: Self = Self { settle: Duration::from_millis(800), ..Self::DEFAULT };
 }
 
 impl Default for Policy {
@@ -204,10 +201,7 @@ pub fn wait(
     now: Timestamp,
 ) -> Wait {
     let Some(answered_at) = run.answered_at() else {
-        let owed = Owed {
-            root: true,
-            ..Owed::default()
-        };
+        let owed = Owed { root: true, ..Owed::default() };
         return Wait::Until(now + policy.timeout, owed);
     };
     let windows = Windows::new(policy, run, lags, answered_at);
@@ -224,10 +218,7 @@ pub fn wait(
         return Wait::Until(first_question, owed);
     }
     let standing = specs();
-    let owed = Owed {
-        specs: standing.undecided.len(),
-        ..owed
-    };
+    let owed = Owed { specs: standing.undecided.len(), ..owed };
     let end = windows.end(run, &owed, standing.is_final);
     if now < end {
         return Wait::Until(end, owed);
@@ -250,9 +241,7 @@ impl Windows {
             quiet: (run.history().quiet(policy).saturating_add(overtaking))
                 .min(policy.settle.max(policy.quiet)),
             settle: run.history().settle(policy, lags),
-            last: run
-                .last_arrival()
-                .map_or(answered_at, |last| last.max(answered_at)),
+            last: run.last_arrival().map_or(answered_at, |last| last.max(answered_at)),
             deadline: answered_at + policy.timeout,
         }
     }
@@ -266,13 +255,8 @@ impl Windows {
             root: false,
             ..*owed
         };
-        let settle = if owed.root {
-            self.last + self.settle
-        } else {
-            self.last
-        };
-        self.end(run, &debts_of_spans, false)
-            .max(settle.min(self.deadline))
+        let settle = if owed.root { self.last + self.settle } else { self.last };
+        self.end(run, &debts_of_spans, false).max(settle.min(self.deadline))
     }
 
     fn end(&self, run: &Progress, owed: &Owed, is_final: bool) -> Timestamp {
@@ -301,16 +285,9 @@ impl Windows {
             .chain(still_arriving.then_some(Debt::Quiet));
         let named: Vec<Debt> = debts.by_ref().take(MAX_NAMED_DEBTS).collect();
         let unnamed_debts = debts.count();
-        let unhurried = Self {
-            deadline: Timestamp::from_nanos(u64::MAX),
-            ..*self
-        };
+        let unhurried = Self { deadline: Timestamp::from_nanos(u64::MAX), ..*self };
         let reason = if now < unhurried.end(run, owed, is_final) {
-            if run.spans() == 0 {
-                Reason::NoTrace
-            } else {
-                Reason::TimedOut
-            }
+            if run.spans() == 0 { Reason::NoTrace } else { Reason::TimedOut }
         } else if owed.parents > 0 {
             Reason::Orphaned
         } else if now < unhurried.end(run, owed, false) {

@@ -24,9 +24,7 @@ pub(super) fn expects_answer(span: &Span) -> bool {
         return true;
     }
     let storage = STORAGE.iter().any(|prefix| has(prefix));
-    let cloud = CLOUD
-        .iter()
-        .any(|(name, value)| text(span, name).is_some_and(|is| &*is == *value));
+    let cloud = CLOUD.iter().any(|(name, value)| text(span, name).is_some_and(|is| &*is == *value));
     let model = has("gen_ai.") && !has("http.");
     !(storage || cloud || model)
 }
@@ -41,15 +39,10 @@ const STORAGE: [&str; 5] = ["db.", "cache.", "file.", "aws.s3.", "aws.dynamodb."
 /// The APIs of a cloud are not ours to see into.
 const CLOUD: [(&str, &str); 2] = [("rpc.system", "aws-api"), ("rpc.system.name", "aws-api")];
 /// Where a message's operation is written.
-const OPERATIONS: [&str; 3] = [
-    "messaging.operation.type",
-    "messaging.operation.name",
-    "messaging.operation",
-];
+const OPERATIONS: [&str; 3] = ["messaging.operation.type", "messaging.operation.name", "messaging.operation"];
 /// What is done with messages without sending one.
-const UNANSWERED_OPERATIONS: [&str; 10] = [
-    "receive", "process", "deliver", "settle", "ack", "nack", "commit", "poll", "peek", "delete",
-];
+const UNANSWERED_OPERATIONS: [&str; 10] =
+    ["receive", "process", "deliver", "settle", "ack", "nack", "commit", "poll", "peek", "delete"];
 const PEERS: [&str; 9] = [
     "peer.service",
     "messaging.destination.name",

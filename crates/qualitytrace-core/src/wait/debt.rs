@@ -76,18 +76,11 @@ impl fmt::Display for Debt {
             Self::Root { trigger: None } => f.write_str(
                 "no span of this trace has arrived: check that the system under test exports to this server",
             ),
-            Self::Parent { id, child, service } => write!(
-                f,
-                "the parent {id} of span `{child}` ({}) has not arrived",
-                service_name(service)
-            ),
+            Self::Parent { id, child, service } => {
+                write!(f, "the parent {id} of span `{child}` ({}) has not arrived", service_name(service))
+            }
             Self::Caller { id } => write!(f, "the caller's own span {id} has not arrived"),
-            Self::Answer {
-                id,
-                name,
-                service,
-                peer,
-            } => {
+            Self::Answer { id, name, service, peer } => {
                 write!(f, "the call `{name}` ({}", service_name(service))?;
                 if let Some(id) = id {
                     write!(f, ", span {id}")?;
@@ -98,20 +91,8 @@ impl fmt::Display for Debt {
                 }
                 f.write_str(" has no answering span")
             }
-            Self::Shape {
-                service,
-                kind,
-                name,
-                below,
-                here,
-                usual,
-            } => {
-                write!(
-                    f,
-                    "the {} span `{name}` ({})",
-                    kind.as_str(),
-                    service_name(service)
-                )?;
+            Self::Shape { service, kind, name, below, here, usual } => {
+                write!(f, "the {} span `{name}` ({})", kind.as_str(), service_name(service))?;
                 match below {
                     Some(below) => write!(f, " below `{below}`")?,
                     None => f.write_str(" below the trigger")?,
@@ -129,11 +110,7 @@ impl fmt::Display for Debt {
 }
 
 fn service_name(service: &str) -> &str {
-    if service.is_empty() {
-        "unnamed service"
-    } else {
-        service
-    }
+    if service.is_empty() { "unnamed service" } else { service }
 }
 
 /// How much is owed, by kind of debt: cheap to count, so that every wake-up can show it.

@@ -70,10 +70,7 @@ impl History {
     /// The quiet window: the policy's, doubled for each run that had late spans, up to the settle window.
     pub fn quiet(&self, policy: &Policy) -> Duration {
         let factor = 1_u32.checked_shl(self.doublings).unwrap_or(u32::MAX);
-        policy
-            .quiet
-            .saturating_mul(factor)
-            .min(policy.settle.max(policy.quiet))
+        policy.quiet.saturating_mul(factor).min(policy.settle.max(policy.quiet))
     }
 
     /// The settle window: the policy's, unless it is known how late the services of this test deliver.
@@ -85,19 +82,10 @@ impl History {
         let known = || self.services.iter().filter_map(|service| lags.largest(service));
         let latest = known().max().unwrap_or_default();
         let all_known = self.runs >= ENOUGH_RUNS && known().count() == self.services.len();
-        let enough = latest
-            .max(self.longest)
-            .saturating_mul(2)
-            .saturating_add(SETTLE_MARGIN);
-        let shortened = if all_known {
-            enough.max(SHORTEST_SETTLE)
-        } else {
-            policy.settle
-        };
+        let enough = latest.max(self.longest).saturating_mul(2).saturating_add(SETTLE_MARGIN);
+        let shortened = if all_known { enough.max(SHORTEST_SETTLE) } else { policy.settle };
         let needed = latest.saturating_add(SETTLE_MARGIN);
-        shortened
-            .min(policy.settle)
-            .max(needed.min(policy.settle.saturating_mul(2)))
+        shortened.min(policy.settle).max(needed.min(policy.settle.saturating_mul(2)))
     }
 
     /// Learns from a run that ended. Says whether it did: only complete runs that passed teach anything.
@@ -182,11 +170,8 @@ impl History {
 
     /// Keeps the kinds that still occur, and those above them.
     fn forget_the_gone(&mut self) {
-        let mut keep: Vec<bool> = self
-            .facts
-            .iter()
-            .map(|fact| fact.most.value > 0 || fact.most.since > 0)
-            .collect();
+        let mut keep: Vec<bool> =
+            self.facts.iter().map(|fact| fact.most.value > 0 || fact.most.since > 0).collect();
         let nodes: Vec<Node> = self.shape.nodes().collect();
         for node in nodes.iter().rev() {
             if let Some(parent) = self.shape.key(*node).parent.filter(|_| keep[node.index()]) {
@@ -233,21 +218,15 @@ impl History {
 
     /// Whether spans of this kind are expected.
     pub(super) fn is_known(&self, node: Node) -> bool {
-        self.facts
-            .get(node.index())
-            .is_some_and(|fact| fact.each.value > 0 || fact.most.value > 0)
+        self.facts.get(node.index()).is_some_and(|fact| fact.each.value > 0 || fact.most.value > 0)
     }
 
     pub(super) fn is_leaf(&self, node: Node) -> bool {
-        self.facts
-            .get(node.index())
-            .is_some_and(|fact| fact.answer == Answer::Never)
+        self.facts.get(node.index()).is_some_and(|fact| fact.answer == Answer::Never)
     }
 
     pub(super) fn ends_before_parent(&self, node: Node) -> bool {
-        self.facts
-            .get(node.index())
-            .is_some_and(|fact| fact.ends_before_parent)
+        self.facts.get(node.index()).is_some_and(|fact| fact.ends_before_parent)
     }
 
     pub(super) fn caller_is_silent(&self) -> bool {
@@ -278,9 +257,7 @@ impl Counted {
                 continue;
             }
             let lost = parent.is_some() && here.is_none();
-            let adopted = (!lost)
-                .then(|| shape.adopt(theirs, node, here, MAX_KINDS))
-                .flatten();
+            let adopted = (!lost).then(|| shape.adopt(theirs, node, here, MAX_KINDS)).flatten();
             let Some(ours) = adopted else {
                 left_out += 1;
                 continue;
@@ -303,9 +280,6 @@ impl Counted {
                 counted[node.index()].parents = parent.map_or(1, |parent| counted[parent.index()].count);
             }
         }
-        Self {
-            seen: counted,
-            left_out,
-        }
+        Self { seen: counted, left_out }
     }
 }

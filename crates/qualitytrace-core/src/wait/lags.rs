@@ -44,10 +44,7 @@ pub(super) struct Largest {
 
 impl Largest {
     pub(super) fn new(duration: Duration) -> Self {
-        Self {
-            now: duration,
-            before: Duration::ZERO,
-        }
+        Self { now: duration, before: Duration::ZERO }
     }
 
     pub(super) fn get(self) -> Duration {
@@ -73,9 +70,7 @@ struct Instance {
 impl Instance {
     /// How long after a span that ended later this one arrived.
     fn disorder(&self, end: Timestamp, at: Timestamp) -> Duration {
-        let passed = self
-            .watermarks
-            .partition_point(|(watermark, _)| *watermark <= end);
+        let passed = self.watermarks.partition_point(|(watermark, _)| *watermark <= end);
         match self.watermarks.get(passed) {
             None => Duration::ZERO,
             // When the watermark passed this end is forgotten, but it was not before the end itself.
@@ -86,11 +81,7 @@ impl Instance {
 
     fn arrived(&mut self, end: Timestamp, at: Timestamp) {
         self.last_arrival = self.last_arrival.max(at);
-        if self
-            .watermarks
-            .back()
-            .is_some_and(|(watermark, _)| *watermark >= end)
-        {
+        if self.watermarks.back().is_some_and(|(watermark, _)| *watermark >= end) {
             return;
         }
         if self.watermarks.len() == MAX_WATERMARKS {
@@ -106,22 +97,10 @@ impl Lags {
         let Some(end) = span.end else { return };
         let name = text(&span.resource, "service.name").unwrap_or_default();
         let oldest = |service: &Service| service.last_arrival;
-        let service = entry(
-            &mut self.services,
-            name,
-            MAX_SERVICES,
-            oldest,
-            &mut self.forgotten,
-        );
+        let service = entry(&mut self.services, name, MAX_SERVICES, oldest, &mut self.forgotten);
         let id = instance_id(&span.resource);
         let oldest = |instance: &Instance| instance.last_arrival;
-        let instance = entry(
-            &mut service.instances,
-            id,
-            MAX_INSTANCES,
-            oldest,
-            &mut self.forgotten,
-        );
+        let instance = entry(&mut service.instances, id, MAX_INSTANCES, oldest, &mut self.forgotten);
         if at > instance.last_arrival {
             service.flushes = service.flushes.saturating_add(1);
             if service.flushes.is_multiple_of(LAG_WINDOW) {
@@ -149,16 +128,11 @@ impl Lags {
     }
 
     fn known(&self, service: &str) -> Option<&Service> {
-        self.services
-            .get(service)
-            .filter(|service| service.flushes >= ENOUGH_FLUSHES)
+        self.services.get(service).filter(|service| service.flushes >= ENOUGH_FLUSHES)
     }
 
     pub(super) fn services(&self) -> BTreeMap<&str, &Service> {
-        self.services
-            .iter()
-            .map(|(name, service)| (&**name, service))
-            .collect()
+        self.services.iter().map(|(name, service)| (&**name, service)).collect()
     }
 
     pub(super) fn from_services(services: impl Iterator<Item = (String, u32, Duration, Duration)>) -> Self {
@@ -171,10 +145,7 @@ impl Lags {
             };
             (name.into(), service)
         };
-        Self {
-            services: services.take(MAX_SERVICES).map(service).collect(),
-            ..Self::default()
-        }
+        Self { services: services.take(MAX_SERVICES).map(service).collect(), ..Self::default() }
     }
 
     /// How many services and instances were forgotten to stay within the limits.
@@ -204,10 +175,7 @@ fn entry<'a, V: Default>(
 /// What tells the processes of a service apart.
 fn instance_id(resource: &Resource) -> Arc<str> {
     let host = || text(resource, "host.name").unwrap_or_default();
-    match (
-        text(resource, "service.instance.id"),
-        resource.attributes.get("process.pid"),
-    ) {
+    match (text(resource, "service.instance.id"), resource.attributes.get("process.pid")) {
         (Some(id), _) => id,
         (None, Some(Value::Int(pid))) => format!("{}/{pid}", host()).into(),
         (None, _) => host(),

@@ -127,10 +127,7 @@ impl Progress {
             service,
             kind: span.kind,
             end: span.end,
-            call: call::expects_answer(span).then(|| Call {
-                peer: call::peer(span),
-                answered: false,
-            }),
+            call: call::expects_answer(span).then(|| Call { peer: call::peer(span), answered: false }),
             node: None,
         });
         if self.arrivals[this].call.is_some() {
@@ -252,22 +249,14 @@ impl Progress {
 
     fn key(&self, this: usize, parent: Option<Node>) -> Key {
         let arrival = &self.arrivals[this];
-        Key {
-            parent,
-            service: arrival.service,
-            kind: arrival.kind,
-            name: arrival.folded,
-        }
+        Key { parent, service: arrival.service, kind: arrival.kind, name: arrival.folded }
     }
 
     /// Whether history says that this span answers a caller who sends no spans.
     fn comes_from_the_caller(&self, this: usize) -> bool {
         self.begin == Begin::Attached
             && self.history.caller_is_silent()
-            && self
-                .shape
-                .find(self.key(this, None))
-                .is_some_and(|node| self.history.is_known(node))
+            && self.shape.find(self.key(this, None)).is_some_and(|node| self.history.is_known(node))
     }
 
     /// Children inside the same service (name look-ups, handshakes) answer nothing; a call inside a call takes over.

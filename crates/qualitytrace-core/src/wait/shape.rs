@@ -107,8 +107,7 @@ impl Shape {
             kind: theirs.kind,
             name: self.symbol(other.text(theirs.name)),
         };
-        self.find(key)
-            .or_else(|| (self.len() < limit).then(|| self.node(key)))
+        self.find(key).or_else(|| (self.len() < limit).then(|| self.node(key)))
     }
 }
 
@@ -122,17 +121,10 @@ pub(super) fn fold(name: &str) -> Cow<'_, str> {
     let mut folded = String::with_capacity(name.len());
     let mut rest = name;
     while let Some(first) = rest.chars().next() {
-        let id = rest
-            .bytes()
-            .take_while(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
-            .count();
+        let id = rest.bytes().take_while(|byte| byte.is_ascii_hexdigit() || *byte == b'-').count();
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let has_digit = rest.as_bytes()[..id].iter().any(u8::is_ascii_digit);
-        let part = if id >= SHORTEST_ID && has_digit {
-            id
-        } else {
-            digits
-        };
+        let part = if id >= SHORTEST_ID && has_digit { id } else { digits };
         if part > 0 {
             folded.push('#');
             rest = &rest[part..];

@@ -54,11 +54,7 @@ impl Learned {
                 .iter()
                 .map(|(name, service)| ((*name).to_owned(), (*service).into()))
                 .collect(),
-            tests: self
-                .tests
-                .iter()
-                .map(|(id, history)| (id.clone(), history.into()))
-                .collect(),
+            tests: self.tests.iter().map(|(id, history)| (id.clone(), history.into())).collect(),
         };
         let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
         text.push('\n');
@@ -75,12 +71,7 @@ impl Learned {
         let read = |(id, raw): (String, RawHistory)| Ok((id.clone(), raw.into_history(&id)?));
         let services = document.services.into_iter().map(|(name, service)| {
             let (lag, disorder) = (service.largest_lag_ms, service.disorder_ms);
-            (
-                name,
-                service.flushes,
-                Duration::from_millis(lag),
-                Duration::from_millis(disorder),
-            )
+            (name, service.flushes, Duration::from_millis(lag), Duration::from_millis(disorder))
         });
         Ok(Self {
             tests: document.tests.into_iter().map(read).collect::<Result<_, _>>()?,
@@ -270,11 +261,7 @@ impl RawHistory {
         let (mut shape, mut facts) = (Shape::default(), Vec::new());
         let mut nodes: Vec<Node> = Vec::new();
         for (at, span) in self.spans.into_iter().take(MAX_KINDS).enumerate() {
-            let out_of_order = |parent| ReadError::Order {
-                test: test.to_owned(),
-                span: at,
-                parent,
-            };
+            let out_of_order = |parent| ReadError::Order { test: test.to_owned(), span: at, parent };
             let parent = span
                 .below
                 .map(|parent| nodes.get(parent).copied().ok_or_else(|| out_of_order(parent)))
@@ -289,10 +276,7 @@ impl RawHistory {
             nodes.push(node);
             facts.resize(shape.len(), Fact::default());
             facts[node.index()] = Fact {
-                each: Steady {
-                    value: span.each,
-                    other: span.each_last,
-                },
+                each: Steady { value: span.each, other: span.each_last },
                 most: Most {
                     value: span.most,
                     since: span.most_since,

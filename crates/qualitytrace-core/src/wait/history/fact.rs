@@ -60,16 +60,8 @@ pub(super) struct Seen {
 
 impl Fact {
     pub(super) const NEW: Self = Self {
-        each: Steady {
-            value: 0,
-            other: None,
-        },
-        most: Most {
-            value: 0,
-            since: 0,
-            runs: 0,
-            absent: 0,
-        },
+        each: Steady { value: 0, other: None },
+        most: Most { value: 0, since: 0, runs: 0, absent: 0 },
         varies: 0,
         ends_before_parent: true,
         answer: Answer::Never,
@@ -98,11 +90,7 @@ impl Fact {
     pub(super) fn learn(&mut self, seen: Seen) {
         if seen.parents > 0 {
             let steady = seen.each == self.each.value && seen.count == seen.each.saturating_mul(seen.parents);
-            self.varies = if steady {
-                self.varies.saturating_sub(1)
-            } else {
-                REMEMBERED_RUNS
-            };
+            self.varies = if steady { self.varies.saturating_sub(1) } else { REMEMBERED_RUNS };
             self.each.learn(seen.each);
         }
         self.most.learn(seen.count);
@@ -135,11 +123,7 @@ impl Steady {
 
 impl Most {
     fn learn(&mut self, number: u32) {
-        self.absent = if number == 0 {
-            self.absent.saturating_add(1)
-        } else {
-            0
-        };
+        self.absent = if number == 0 { self.absent.saturating_add(1) } else { 0 };
         self.since = self.since.max(number);
         self.runs = self.runs.saturating_add(1);
         let known_and_more = self.value > 0 && number >= self.value;

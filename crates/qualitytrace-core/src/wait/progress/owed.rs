@@ -46,14 +46,8 @@ impl Progress {
     pub(in crate::wait) fn owes_shape(&self, lags: &Lags) -> bool {
         let nothing_owed = BTreeSet::new();
         // Parents come first: when everything before a kind is excused, so is its parent.
-        !(self
-            .short
-            .keys()
-            .all(|node| self.passed_by(*node, lags).is_some())
-            && self
-                .fewer
-                .iter()
-                .all(|node| self.excused(*node, lags, &nothing_owed)))
+        !(self.short.keys().all(|node| self.passed_by(*node, lags).is_some())
+            && self.fewer.iter().all(|node| self.excused(*node, lags, &nothing_owed)))
     }
 
     /// How much longer than usual silence must last before the synchronous part can be taken as complete.
@@ -61,19 +55,14 @@ impl Progress {
     /// That matters only where runs differ; else the shape itself says when everything is here.
     pub(in crate::wait) fn disorder(&self, lags: &Lags) -> Duration {
         let kinds = self.short.keys().chain(self.history.occasional());
-        kinds
-            .filter_map(|node| self.passed_by(*node, lags))
-            .max()
-            .unwrap_or_default()
+        kinds.filter_map(|node| self.passed_by(*node, lags)).max().unwrap_or_default()
     }
 
     /// How long after the parent of a kind that ends before it everything of that kind must be here: the parent has
     /// moved its process's watermark past it. `None` when that is not known.
     fn passed_by(&self, node: Node, lags: &Lags) -> Option<Duration> {
         let service = self.shape.text(self.shape.key(node).service);
-        self.history
-            .ends_before_parent(node)
-            .then(|| lags.disorder(service))?
+        self.history.ends_before_parent(node).then(|| lags.disorder(service))?
     }
 
     /// Whether fewer spans of an occasional kind than usual are here for a reason that is here too.
@@ -107,9 +96,8 @@ impl Progress {
             },
         });
         let caller = self.silent_caller();
-        let unknown_caller = caller
-            .filter(|_| !self.history.caller_is_silent())
-            .map(|id| Debt::Caller { id });
+        let unknown_caller =
+            caller.filter(|_| !self.history.caller_is_silent()).map(|id| Debt::Caller { id });
         let missing = self.orphans.iter().filter(move |(id, _)| Some(**id) != caller);
         let parents = missing.map(|(id, children)| {
             let child = &self.arrivals[children[0]];
@@ -128,19 +116,13 @@ impl Progress {
             service: Arc::clone(self.shape.text(arrival.service)),
             peer: arrival.call.as_ref().and_then(|call| call.peer.clone()),
         });
-        let shape = self
-            .owed_shape(lags)
-            .into_iter()
-            .map(|node| self.shape_debt(node));
+        let shape = self.owed_shape(lags).into_iter().map(|node| self.shape_debt(node));
         let of_parents = root.into_iter().chain(unknown_caller).chain(parents);
         of_parents.chain(answers).chain(shape)
     }
 
     fn owed_shape(&self, lags: &Lags) -> BTreeSet<Node> {
-        let short = self
-            .short
-            .keys()
-            .filter(|node| self.passed_by(**node, lags).is_none());
+        let short = self.short.keys().filter(|node| self.passed_by(**node, lags).is_none());
         let mut owed: BTreeSet<Node> = short.copied().collect();
         for node in &self.fewer {
             if !self.excused(*node, lags, &owed) {

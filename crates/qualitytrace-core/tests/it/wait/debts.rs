@@ -11,11 +11,7 @@ fn first(run: &str, expected: &str) {
 /// The last of these runs ends like that.
 #[track_caller]
 fn check(runs: &[&str], expected: &str) {
-    let expected: Vec<&str> = expected
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
+    let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(play_all(runs), expected.join("\n"));
 }
 
@@ -127,19 +123,13 @@ fn an_unanswered_call_settles_and_is_then_taken_as_a_leaf() {
          the call `GET` (gateway, span 0000000000000003) to http://bank/ has no answering span
          this test has no complete run yet that says which spans to expect",
     );
-    check(
-        &[outside, outside],
-        "170 ms: ready, the trace owes nothing more; Judge",
-    );
+    check(&[outside, outside], "170 ms: ready, the trace owes nothing more; Judge");
 }
 
 #[test]
 fn a_call_that_used_to_be_answered_owes_an_answer() {
     check(
-        &[
-            SHOP,
-            "20 3<2 gateway/client/GET http.request.method=GET\n 20 2<1 gateway/server/GET",
-        ],
+        &[SHOP, "20 3<2 gateway/client/GET http.request.method=GET\n 20 2<1 gateway/server/GET"],
         "6020 ms: ready, nothing more came for a settle window; Judge
          the call `GET` (gateway, span 0000000000000003) has no answering span
          the server span `GET` (shop) below `GET` of earlier runs has not arrived",
@@ -183,11 +173,7 @@ fn every_subscriber_of_a_message_is_waited_for() {
 #[track_caller]
 fn owes(kind: &str, attributes: &str, owes: bool) {
     let run = format!("10 3<2 gateway/{kind}/call {attributes}\n 10 2<1 gateway/server/GET");
-    assert_eq!(
-        play_all(&[&run]).contains("has no answering span"),
-        owes,
-        "{kind} {attributes}"
-    );
+    assert_eq!(play_all(&[&run]).contains("has no answering span"), owes, "{kind} {attributes}");
 }
 
 #[test]
@@ -237,10 +223,7 @@ fn an_undecided_spec_settles() {
 #[test]
 fn a_span_after_the_answer_is_waited_for_once_it_is_known() {
     let tail = format!("{SHOP}\n 3000 5<2 gateway/internal/mail");
-    check(
-        &[&tail, &tail],
-        "3150 ms: ready, the trace owes nothing more; Judge",
-    );
+    check(&[&tail, &tail], "3150 ms: ready, the trace owes nothing more; Judge");
     check(
         &[&tail, SHOP],
         "6020 ms: ready, nothing more came for a settle window; Judge
@@ -251,14 +234,8 @@ fn a_span_after_the_answer_is_waited_for_once_it_is_known() {
 #[test]
 fn a_span_that_two_runs_lack_is_no_longer_expected() {
     let tail = format!("{SHOP}\n 3000 5<2 gateway/internal/mail");
-    check(
-        &[&tail, SHOP, SHOP, SHOP],
-        "170 ms: ready, the trace owes nothing more; Judge",
-    );
-    check(
-        &[&tail, SHOP, &tail, &tail, &tail],
-        "3150 ms: ready, the trace owes nothing more; Judge",
-    );
+    check(&[&tail, SHOP, SHOP, SHOP], "170 ms: ready, the trace owes nothing more; Judge");
+    check(&[&tail, SHOP, &tail, &tail, &tail], "3150 ms: ready, the trace owes nothing more; Judge");
 }
 
 #[test]
@@ -270,23 +247,14 @@ fn runs_that_failed_teach_nothing() {
          this test has no complete run yet that says which spans to expect",
     );
     let tail = format!("{SHOP}\n 3000 5<2 gateway/internal/mail");
-    check(
-        &[&tail, error, error, error, &tail],
-        "3150 ms: ready, the trace owes nothing more; Judge",
-    );
+    check(&[&tail, error, error, error, &tail], "3150 ms: ready, the trace owes nothing more; Judge");
 }
 
 #[test]
 fn a_late_span_is_expected_from_then_on_and_doubles_the_quiet_window() {
     let late = format!("{SHOP}\n 3000 5<2 gateway/internal/mail");
-    check(
-        &[SHOP, &late],
-        "170 ms: ready, the trace owes nothing more; Judge",
-    );
-    check(
-        &[SHOP, &late, &late],
-        "3300 ms: ready, the trace owes nothing more; Judge",
-    );
+    check(&[SHOP, &late], "170 ms: ready, the trace owes nothing more; Judge");
+    check(&[SHOP, &late, &late], "3300 ms: ready, the trace owes nothing more; Judge");
 }
 
 #[test]
@@ -302,10 +270,7 @@ fn the_quiet_window_is_forgiven_after_twenty_clean_runs() {
 #[test]
 fn names_with_numbers_are_one_kind() {
     let run = |number: u32| format!("{SHOP}\n 3000 5<2 gateway/internal/mail-{number}");
-    check(
-        &[&run(1), &run(2)],
-        "3150 ms: ready, the trace owes nothing more; Judge",
-    );
+    check(&[&run(1), &run(2)], "3150 ms: ready, the trace owes nothing more; Judge");
 }
 
 #[test]
@@ -322,17 +287,13 @@ fn more_calls_than_usual_owe_more_tails() {
     };
     let one = format!("{SHOP}\n 500 9<4 shop/internal/audit");
     let two = calls("500 9<4 shop/internal/audit\n 4000 10<6 shop/internal/audit");
-    check(
-        &[&one, &two],
-        "4150 ms: ready, the trace owes nothing more; Judge",
-    );
+    check(&[&one, &two], "4150 ms: ready, the trace owes nothing more; Judge");
 }
 
 #[test]
 fn spans_that_never_stop_coming_are_inconclusive() {
-    let trickle: Vec<String> = (0..700)
-        .map(|at| format!("{} {}<2 gateway/internal/tick", 20 + at * 100, 10 + at))
-        .collect();
+    let trickle: Vec<String> =
+        (0..700).map(|at| format!("{} {}<2 gateway/internal/tick", 20 + at * 100, 10 + at)).collect();
     check(
         &[SHOP, &format!("{SHOP}\n{}", trickle.join("\n"))],
         "60000 ms: gave up, the time is up; Inconclusive
@@ -343,10 +304,7 @@ fn spans_that_never_stop_coming_are_inconclusive() {
 #[test]
 fn a_trace_that_was_there_before_is_complete_by_its_root() {
     let trace = "attached\n 0 3<2 shop/server/GET\n 0 2<0 browser/client/click http.method=GET";
-    check(
-        &[trace, trace],
-        "150 ms: ready, the trace owes nothing more; Judge",
-    );
+    check(&[trace, trace], "150 ms: ready, the trace owes nothing more; Judge");
 }
 
 #[test]
@@ -360,8 +318,5 @@ fn a_caller_without_spans_is_accepted_when_it_is_the_only_parent_missing() {
          this test has no complete run yet that says which spans to expect",
     );
     let later = "attached\n 10 5<4 bank/server/GET\n 400 3<2 shop/server/GET\n 400 4<3 shop/client/GET http.method=GET";
-    check(
-        &[trace, later],
-        "550 ms: ready, the trace owes nothing more; Judge",
-    );
+    check(&[trace, later], "550 ms: ready, the trace owes nothing more; Judge");
 }

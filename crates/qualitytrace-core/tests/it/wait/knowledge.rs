@@ -29,10 +29,7 @@ fn learn(runs: &[&str]) -> Learned {
     for (run, text) in (0..).zip(runs) {
         Script::read(text).play(&Policy::DEFAULT, &mut history, &mut lags, run);
     }
-    Learned {
-        tests: [("shop".to_owned(), Arc::unwrap_or_clone(history))].into(),
-        lags,
-    }
+    Learned { tests: [("shop".to_owned(), Arc::unwrap_or_clone(history))].into(), lags }
 }
 
 fn play_next(mut learned: Learned, run: &str) -> String {
@@ -129,10 +126,7 @@ fn a_file_that_is_no_knowledge_is_refused_with_the_reason() {
             r#"{"version":7}"#,
             "history has version 7, and this program reads version 1: delete it to learn anew",
         ),
-        (
-            order,
-            "history of test `t` puts span 0 below span 0, which does not come before it",
-        ),
+        (order, "history of test `t` puts span 0 below span 0, which does not come before it"),
     ] {
         assert_eq!(Learned::from_json(text).unwrap_err().to_string(), reason);
     }
@@ -161,10 +155,7 @@ fn a_synchronous_span_is_not_waited_for_once_its_service_is_known_to_deliver_in_
     assert!(play_all(&runs).starts_with("6020 ms"));
     let mut runs = vec![SHOP; 20];
     runs.push(hit);
-    assert_eq!(
-        play_all(&runs),
-        "170 ms: ready, the trace owes nothing more; Judge"
-    );
+    assert_eq!(play_all(&runs), "170 ms: ready, the trace owes nothing more; Judge");
 }
 
 #[test]
@@ -181,10 +172,7 @@ fn a_service_whose_spans_overtake_each_other_is_given_that_time() {
     let mut runs = vec![late; 20];
     runs.push(hit);
     // 150 ms, and twice the 40 ms by which the stock span came too late.
-    assert_eq!(
-        play_all(&runs),
-        "250 ms: ready, the trace owes nothing more; Judge"
-    );
+    assert_eq!(play_all(&runs), "250 ms: ready, the trace owes nothing more; Judge");
 }
 
 #[test]

@@ -18,13 +18,7 @@ fn owed(spans: &[Sent], order: &[usize], history: &Arc<History>) -> (Progress, W
         progress.arrived(&spans[*at].span, Timestamp::from_nanos(START + MS));
     }
     let after = Timestamp::from_nanos(START + 100_000 * MS);
-    let end = wait(
-        &Policy::DEFAULT,
-        &progress,
-        &Lags::default(),
-        Standing::default,
-        after,
-    );
+    let end = wait(&Policy::DEFAULT, &progress, &Lags::default(), Standing::default, after);
     let (Wait::Ready(ended) | Wait::GaveUp(ended)) = &end else {
         panic!("everything is over by then");
     };
@@ -37,10 +31,7 @@ fn owed(spans: &[Sent], order: &[usize], history: &Arc<History>) -> (Progress, W
 fn the_order_of_arrival_does_not_matter() {
     for seed in 0..80 {
         let mut random = Random::new(seed);
-        let roughness = Roughness {
-            jitter: 0,
-            varies: seed % 2 == 0,
-        };
+        let roughness = Roughness { jitter: 0, varies: seed % 2 == 0 };
         let system = System::new(&mut random, seed, roughness);
         let mut history = Arc::new(History::default());
         for run in 0..3 {
@@ -70,10 +61,7 @@ fn the_order_of_arrival_does_not_matter() {
 #[test]
 fn circles_and_spans_without_ids_do_no_harm() {
     let mut random = Random::new(7);
-    let roughness = Roughness {
-        jitter: 0,
-        varies: false,
-    };
+    let roughness = Roughness { jitter: 0, varies: false };
     let system = System::new(&mut random, 7, roughness);
     for seed in 0..200 {
         let mut random = Random::new(seed);

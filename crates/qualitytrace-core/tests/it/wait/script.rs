@@ -107,10 +107,7 @@ pub(super) fn describe(at: u64, end: &Wait) -> String {
     };
     let Ended { reason, debts, .. } = ended;
     let lines = [format!("{at} ms: {verb}, {reason}; {:?}", ended.meaning())];
-    let lines: Vec<String> = lines
-        .into_iter()
-        .chain(debts.iter().map(ToString::to_string))
-        .collect();
+    let lines: Vec<String> = lines.into_iter().chain(debts.iter().map(ToString::to_string)).collect();
     lines.join("\n")
 }
 
@@ -127,27 +124,16 @@ fn read_span(at: u64, text: &str) -> Span {
     let end = ends.first().map_or(at, |end| number(&end[4..])) * MS;
     let ids = (number(id), number(parent));
     let kind = kind_of(kind);
-    let mut span = Maker::new().span(
-        ids.0,
-        ids.1,
-        &service(service_name),
-        kind,
-        &name.into(),
-        (at * MS, end),
-    );
+    let mut span =
+        Maker::new().span(ids.0, ids.1, &service(service_name), kind, &name.into(), (at * MS, end));
     span.attributes = attributes(&words);
     span.links = links.iter().map(|word| link(number(&word[1..]))).collect();
     span
 }
 
 fn kind_of(word: &str) -> SpanKind {
-    let kinds = [
-        SpanKind::Internal,
-        SpanKind::Server,
-        SpanKind::Client,
-        SpanKind::Producer,
-        SpanKind::Consumer,
-    ];
+    let kinds =
+        [SpanKind::Internal, SpanKind::Server, SpanKind::Client, SpanKind::Producer, SpanKind::Consumer];
     let named = kinds.into_iter().find(|kind| kind.as_str() == word);
     named.expect("a kind of span")
 }

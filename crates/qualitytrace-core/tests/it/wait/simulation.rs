@@ -32,11 +32,7 @@ impl Specs {
         while named.len() < count && !labels.is_empty() {
             named.push(labels.swap_remove(random.index(labels.len())));
         }
-        Self {
-            named,
-            every: random.chance(50),
-            labels: system.label_count(),
-        }
+        Self { named, every: random.chance(50), labels: system.label_count() }
     }
 
     fn judge(&self, seen: &[Sent]) -> Verdict {
@@ -47,21 +43,13 @@ impl Specs {
             }
             counts[sent.label] += u32::from(!sent.copy);
         }
-        if self.named.iter().all(|label| counts[*label] == 1) {
-            Verdict::Passed
-        } else {
-            Verdict::Undecided
-        }
+        if self.named.iter().all(|label| counts[*label] == 1) { Verdict::Passed } else { Verdict::Undecided }
     }
 
     fn standing(&self, seen: &[Sent]) -> Standing {
         let verdict = self.judge(seen);
         Standing {
-            undecided: if verdict == Verdict::Undecided {
-                vec!["spec".to_owned()]
-            } else {
-                vec![]
-            },
+            undecided: if verdict == Verdict::Undecided { vec!["spec".to_owned()] } else { vec![] },
             is_final: verdict == Verdict::Failed,
         }
     }
@@ -91,10 +79,7 @@ fn poll(sending: &Sending, specs: &Specs, delay: u64) -> Stop {
         last = Some(seen);
         at += delay;
     }
-    Stop {
-        at,
-        seen: seen_at(sending, at),
-    }
+    Stop { at, seen: seen_at(sending, at) }
 }
 
 /// Complete after a silence.
@@ -106,10 +91,7 @@ fn quiet(sending: &Sending, silence: u64) -> Stop {
         }
         last = last.max(sent.arrives);
     }
-    Stop {
-        at: last + silence,
-        seen: seen_at(sending, last + silence),
-    }
+    Stop { at: last + silence, seen: seen_at(sending, last + silence) }
 }
 
 /// What `core::wait` says, asked as the runner asks.
@@ -119,10 +101,8 @@ fn structure(
     history: &Arc<History>,
     lags: &mut Lags,
 ) -> (Stop, Progress, Ended) {
-    let mut progress = Progress::new(
-        Begin::Triggered(span_id(TRIGGER).expect("not zero")),
-        Arc::clone(history),
-    );
+    let mut progress =
+        Progress::new(Begin::Triggered(span_id(TRIGGER).expect("not zero")), Arc::clone(history));
     progress.answered(Timestamp::from_nanos(sending.answered));
     let (mut now, mut seen) = (sending.answered, 0);
     loop {
@@ -134,13 +114,7 @@ fn structure(
             seen += 1;
         }
         let standing = || specs.standing(&sending.spans[..seen]);
-        match wait(
-            &Policy::DEFAULT,
-            &progress,
-            lags,
-            standing,
-            Timestamp::from_nanos(now),
-        ) {
+        match wait(&Policy::DEFAULT, &progress, lags, standing, Timestamp::from_nanos(now)) {
             Wait::Ready(ended) | Wait::GaveUp(ended) => return (Stop { at: now, seen }, progress, ended),
             Wait::Until(at, _) => {
                 let next = sending.spans.get(seen).map_or(u64::MAX, |sent| sent.arrives);
@@ -166,8 +140,7 @@ impl Tally {
         self.false_passes += usize::from(got && !truth);
         let originals = sending.spans.iter().filter(|sent| !sent.copy);
         let last = originals.map(|sent| sent.arrives).max().unwrap_or(START);
-        self.waits
-            .push(stop.at.saturating_sub(last.max(sending.answered)));
+        self.waits.push(stop.at.saturating_sub(last.max(sending.answered)));
     }
 
     fn line(&mut self, name: &str) -> String {

@@ -16,10 +16,7 @@ pub(super) struct Maker {
 
 impl Maker {
     pub(super) fn new() -> Self {
-        Self {
-            scope: Arc::new(Scope::default()),
-            trace_state: "".into(),
-        }
+        Self { scope: Arc::new(Scope::default()), trace_state: "".into() }
     }
 
     pub(super) fn span(

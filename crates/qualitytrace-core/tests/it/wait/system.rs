@@ -136,23 +136,14 @@ impl System {
 
     /// One run that begins at `start`. With `bug`, one of its spans carries a bad value.
     pub(super) fn send(&self, random: &mut Random, start: u64, bug: bool) -> Sending {
-        let mut run = Run {
-            system: self,
-            random,
-            spans: Vec::new(),
-            next_id: TRIGGER + 1,
-        };
+        let mut run = Run { system: self, random, spans: Vec::new(), next_id: TRIGGER + 1 };
         let answered = run.visit(0, TRIGGER, start + MS, false);
         let mut spans = run.spans;
         if bug {
             let at = random.index(spans.len());
             spans[at].bad = true;
         }
-        let phases: Vec<u64> = self
-            .services
-            .iter()
-            .map(|service| random.between(0, service.delay))
-            .collect();
+        let phases: Vec<u64> = self.services.iter().map(|service| random.between(0, service.delay)).collect();
         for sent in &mut spans {
             let delay = self.services[sent.label / LABELS].delay;
             let first = start + phases[sent.label / LABELS];
@@ -195,49 +186,25 @@ impl Run<'_> {
             if system.roughness.varies && service.parent.is_some() && self.random.chance(20) {
                 continue;
             }
-            let label = if Arc::ptr_eq(name, &names.internal[0]) {
-                2
-            } else {
-                3
-            };
+            let label = if Arc::ptr_eq(name, &names.internal[0]) { 2 } else { 3 };
             let internal = self.id();
-            self.push(
-                (at, label),
-                (internal, id),
-                SpanKind::Internal,
-                name,
-                (now, now + 2 * MS),
-            );
+            self.push((at, label), (internal, id), SpanKind::Internal, name, (now, now + 2 * MS));
             now += 3 * MS;
         }
         if service.calls_outside {
             let outside = self.id();
-            self.push(
-                (at, 3),
-                (outside, id),
-                SpanKind::Client,
-                &names.outside,
-                (now, now + 4 * MS),
-            );
+            self.push((at, 3), (outside, id), SpanKind::Client, &names.outside, (now, now + 4 * MS));
             now += 5 * MS;
         }
         for callee in (0..system.services.len()).filter(|other| system.services[*other].parent == Some(at)) {
-            let calls = if system.roughness.varies {
-                self.random.between(1, 4)
-            } else {
-                1
-            };
+            let calls = if system.roughness.varies { self.random.between(1, 4) } else { 1 };
             for _ in 0..calls {
                 now = self.call(at, id, callee, now);
             }
         }
         let end = now + MS;
         let consumer = service.reached_by != Reached::Call && service.parent.is_some();
-        let kind = if consumer {
-            SpanKind::Consumer
-        } else {
-            SpanKind::Server
-        };
+        let kind = if consumer { SpanKind::Consumer } else { SpanKind::Server };
         let below = if linked { TRIGGER } else { parent };
         self.push((at, 0), (id, below), kind, &names.entry, (start, end));
         if linked {
@@ -247,13 +214,7 @@ impl Run<'_> {
         if service.has_tail {
             let tail = self.id();
             let length = self.random.between(50 * MS, 2 * SECOND);
-            self.push(
-                (at, 1),
-                (tail, id),
-                SpanKind::Internal,
-                &names.tail,
-                (end, end + length),
-            );
+            self.push((at, 1), (tail, id), SpanKind::Internal, &names.tail, (end, end + length));
         }
         end
     }
@@ -265,19 +226,8 @@ impl Run<'_> {
         let peer = &self.system.services[callee];
         if peer.reached_by != Reached::Call {
             let waiting = self.random.between(10 * MS, 500 * MS);
-            self.visit(
-                callee,
-                id,
-                now + MS + waiting,
-                peer.reached_by == Reached::LinkedMessage,
-            );
-            self.push(
-                (at, 3),
-                (id, parent),
-                SpanKind::Producer,
-                &names.call,
-                (now, now + 2 * MS),
-            );
+            self.visit(callee, id, now + MS + waiting, peer.reached_by == Reached::LinkedMessage);
+            self.push((at, 3), (id, parent), SpanKind::Producer, &names.call, (now, now + 2 * MS));
             return now + 3 * MS;
         }
         let end = self.visit(callee, id, now + MS, false) + MS;
@@ -294,21 +244,13 @@ impl Run<'_> {
         times: (u64, u64),
     ) {
         let system = self.system;
-        let mut span = system
-            .maker
-            .span(id, parent, &system.services[at].resource, kind, name, times);
+        let mut span = system.maker.span(id, parent, &system.services[at].resource, kind, name, times);
         match kind {
             SpanKind::Client => span.attributes = system.http.clone(),
             SpanKind::Producer => span.attributes = system.message.clone(),
             SpanKind::Unspecified | SpanKind::Internal | SpanKind::Server | SpanKind::Consumer => {}
         }
-        self.spans.push(Sent {
-            span,
-            label: at * LABELS + label,
-            bad: false,
-            arrives: 0,
-            copy: false,
-        });
+        self.spans.push(Sent { span, label: at * LABELS + label, bad: false, arrives: 0, copy: false });
     }
 
     fn id(&mut self) -> u64 {
