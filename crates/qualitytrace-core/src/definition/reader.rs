@@ -159,7 +159,8 @@ pub(super) struct Fields<'n, 'r> {
     pub(super) reader: &'r Reader<'r>,
     what: &'static str,
     entries: &'n [Entry],
-    span: Range<usize>,
+    /// Where the mapping stands.
+    pub(super) span: Range<usize>,
     known: Vec<&'static str>,
 }
 
@@ -257,7 +258,7 @@ impl<'n> Fields<'n, '_> {
     }
 
     /// Reports the keys that nobody asked for.
-    pub(super) fn finish(self) {
+    pub(super) fn finish(&self) {
         for entry in self.entries {
             if self.known.contains(&entry.key.as_str()) {
                 continue;

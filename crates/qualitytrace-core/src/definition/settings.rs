@@ -180,50 +180,74 @@ pub struct OpentelemetryStore {
 
 pub(super) fn polling_profile(reader: &Reader<'_>, node: &Node) -> Option<PollingProfile> {
     let mut fields = reader.fields(node, "a polling profile")?;
-    let defaults = PollingProfile::default();
+    let strategy = fields.text("strategy").filter(|strategy| !strategy.is_empty());
     let mut profile = PollingProfile {
         name: fields.string("name").unwrap_or_default(),
-        strategy: strategy(&mut fields),
+        strategy: strategy
+            .as_ref()
+            .map_or(Strategy::Periodic, |text| strategy_named(reader, text)),
         is_periodic_given: false,
         selector_match_retries: 0,
-        ..defaults
+        ..PollingProfile::default()
     };
     fields.text("id");
     fields.flag("default");
-    if let Some(mut periodic) = fields
-        .get("periodic")
-        .and_then(|node| reader.fields(node, "`periodic`"))
-    {
-        profile.is_periodic_given = true;
-        profile.retry_delay = period(&mut periodic, "retryDelay").unwrap_or(profile.retry_delay);
-        profile.timeout = period(&mut periodic, "timeout").unwrap_or(profile.timeout);
-        profile.quiet = period(&mut periodic, "quiet");
-        profile.settle = period(&mut periodic, "settle");
-        if let Some(retries) = periodic.get("selectorMatchRetries") {
-            let count = reader.int(retries, "`selectorMatchRetries`");
-            profile.selector_match_retries = count
-                .and_then(|count| u32::try_from(count).ok())
-                .unwrap_or_else(|| {
-                    if count.is_some() {
-                        let message = "`selectorMatchRetries` cannot be negative";
-                        reader.error("wrong-value", retries.span.clone(), message);
-                    }
-                    0
-                });
-        }
-        periodic.finish();
-    }
+    let periodic = fields.get("periodic");
     fields.finish();
+    // Whoever names the strategy must say how it works; whoever does not, gets the defaults.
+    let is_strict = strategy.is_some() && profile.strategy == Strategy::Periodic;
+    match periodic {
+        Some(periodic) => read_periodic(
+            &mut reader.fields(periodic, "`periodic`")?,
+            &mut profile,
+            is_strict,
+        ),
+        None if is_strict => {
+            let message = "missing periodic polling profile configuration";
+            let diagnostic = Diagnostic::error("no-details", node.span.clone(), message);
+            reader.report(diagnostic.helped("put `retryDelay` and `timeout` under `periodic:`"));
+        }
+        None => {}
+    }
     Some(profile)
 }
 
-fn strategy(fields: &mut Fields<'_, '_>) -> Strategy {
-    let reader = fields.reader;
-    let Some(text) = fields.text("strategy") else {
-        return Strategy::Periodic;
+fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_strict: bool) {
+    profile.is_periodic_given = true;
+    let mut required = |key: &'static str, period: &mut Period| {
+        let has_key = fields.get(key).is_some();
+        match self::period(fields, key) {
+            Some(given) => *period = given,
+            None if is_strict && !has_key => {
+                let message = format!("`periodic` has no `{key}`");
+                fields.reader.error("no-details", fields.span.clone(), message);
+            }
+            None => {}
+        }
     };
+    required("retryDelay", &mut profile.retry_delay);
+    required("timeout", &mut profile.timeout);
+    profile.quiet = period(fields, "quiet");
+    profile.settle = period(fields, "settle");
+    let reader = fields.reader;
+    if let Some(retries) = fields.get("selectorMatchRetries")
+        && let Some(count) = reader.int(retries, "`selectorMatchRetries`")
+    {
+        profile.selector_match_retries = u32::try_from(count).unwrap_or_else(|_| {
+            let message = format!(
+                "`selectorMatchRetries` is a number from 0 to {}, not {count}",
+                u32::MAX
+            );
+            reader.error("wrong-value", retries.span.clone(), message);
+            0
+        });
+    }
+    fields.finish();
+}
+
+fn strategy_named(reader: &Reader<'_>, text: &Text) -> Strategy {
     match text.value.as_str() {
-        "" | "periodic" => Strategy::Periodic,
+        "periodic" => Strategy::Periodic,
         "no-polling" => Strategy::NoPolling,
         other => {
             let message = format!("`{other}` is not a strategy");

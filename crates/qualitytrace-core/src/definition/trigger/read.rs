@@ -104,10 +104,10 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Tr
     let Some((_, _, details)) = blocks.iter().find(|(of, _, _)| *of == block) else {
         let key = block.keys()[0];
         reader.report(
-            Diagnostic::error(
+            Diagnostic::warning(
                 "no-trigger-block",
                 node.span.clone(),
-                format!("the trigger is of type `{kind}` but has no `{key}`"),
+                format!("the trigger is of type `{kind}` but has no `{key}`, so the test cannot run"),
             )
             .helped(format!("put its details under `{key}:`")),
         );
