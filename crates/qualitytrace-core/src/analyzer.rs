@@ -92,35 +92,20 @@ fn report(analyzer: &definition::Analyzer, subjects: &[Subject]) -> Report {
 }
 
 fn plugin_report(plugin: &definition::analyzer::Plugin, subjects: &[Subject]) -> PluginReport {
-    let mut rules: Vec<RuleReport> = plugin
-        .rules
-        .iter()
-        .map(|rule| rule_report(rule.id, rule.weight, rule.level, subjects))
-        .collect();
+    let mut rules: Vec<RuleReport> =
+        plugin.rules.iter().map(|rule| rule_report(rule.id, rule.weight, rule.level, subjects)).collect();
     rules.sort_by_key(|rule| rule.level);
     let (score, passed) = plugin_score(rules.iter().map(|rule| (rule.level, rule.weight, rule.passed)));
-    PluginReport {
-        id: plugin.id,
-        score,
-        passed,
-        rules,
-    }
+    PluginReport { id: plugin.id, score, passed, rules }
 }
 
 /// Holds spans against one rule.
 pub fn rule_report(id: RuleId, weight: u32, level: Level, subjects: &[Subject]) -> RuleReport {
     let results: Vec<SpanReport> = match level {
         Level::Disabled => Vec::new(),
-        Level::Error | Level::Warning => subjects
-            .iter()
-            .filter_map(|subject| rules::judge(id, subject))
-            .collect(),
+        Level::Error | Level::Warning => {
+            subjects.iter().filter_map(|subject| rules::judge(id, subject)).collect()
+        }
     };
-    RuleReport {
-        id,
-        weight,
-        level,
-        passed: results.iter().all(|result| result.passed),
-        results,
-    }
+    RuleReport { id, weight, level, passed: results.iter().all(|result| result.passed), results }
 }

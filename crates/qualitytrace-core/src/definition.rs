@@ -58,9 +58,7 @@ pub struct Reading {
 impl Reading {
     /// Whether nothing stands against using the file; `strict` counts warnings too.
     pub fn is_usable(&self, strict: bool) -> bool {
-        self.diagnostics
-            .iter()
-            .all(|diagnostic| !strict && diagnostic.severity == Severity::Warning)
+        self.diagnostics.iter().all(|diagnostic| !strict && diagnostic.severity == Severity::Warning)
     }
 }
 
@@ -74,10 +72,7 @@ pub struct Document {
 }
 
 /// One thing that users define.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "resources are few, and most of them are tests"
-)]
+#[expect(clippy::large_enum_variant, reason = "resources are few, and most of them are tests")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     /// A trigger and what must hold for the trace that it causes.
@@ -211,13 +206,15 @@ impl Kind {
 }
 
 /// Types that belong to the original's hosted service.
-const HOSTED: [&str; 5] = [
-    "Environment",
-    "EnvironmentToken",
-    "Invite",
-    "Monitor",
-    "Organization",
-];
+const HOSTED: [&str; 5] = ["Environment", "EnvironmentToken", "Invite", "Monitor", "Organization"];
+
+/// Whether a code is about the form of a file rather than about what it says.
+///
+/// The API refuses both alike but speaks of "parsing" for the one and of "validating" for the other.
+pub fn is_about_form(code: &str) -> bool {
+    let forms = ["wrong-type", "duplicate-key", "too-deep", "too-large", "json-syntax", "empty-file"];
+    forms.contains(&code) || code.starts_with("yaml-")
+}
 
 /// Reads every resource of a file.
 pub fn read(source: &str, format: Format) -> Reading {
@@ -235,16 +232,10 @@ fn read_with(source: &str, format: Format, kind: Option<Kind>) -> Reading {
         .iter()
         .filter_map(|node| {
             let resource = resource(&reader, node, kind)?;
-            Some(Document {
-                resource,
-                span: node.span.clone(),
-            })
+            Some(Document { resource, span: node.span.clone() })
         })
         .collect();
-    Reading {
-        documents,
-        diagnostics: reader.finish(),
-    }
+    Reading { documents, diagnostics: reader.finish() }
 }
 
 fn parse(reader: &Reader<'_>) -> Vec<Node> {
@@ -253,10 +244,7 @@ fn parse(reader: &Reader<'_>) -> Vec<Node> {
         Format::Json => json::parse(reader).into_iter().collect(),
     };
     // `---` before the first document or after the last one makes an empty document, which says nothing.
-    documents
-        .into_iter()
-        .filter(|document| !document.is_null())
-        .collect()
+    documents.into_iter().filter(|document| !document.is_null()).collect()
 }
 
 /// Reads the envelope `{type, spec}` and what is in it.
@@ -284,10 +272,7 @@ fn resource(reader: &Reader<'_>, node: &Node, expected: Option<Kind>) -> Option<
         }
     };
     fields.finish();
-    let nothing = Node {
-        shape: Shape::Null,
-        span: node.span.clone(),
-    };
+    let nothing = Node { shape: Shape::Null, span: node.span.clone() };
     let errors = reader.errors();
     let read = content(reader, kind, spec.unwrap_or(&nothing));
     if spec.is_none() && reader.errors() == errors {
@@ -338,10 +323,7 @@ fn kind_named(reader: &Reader<'_>, text: &Text, spec: Option<&Node>) -> Option<K
 }
 
 fn kinds() -> String {
-    let names: Vec<String> = Kind::ALL
-        .iter()
-        .map(|kind| format!("`{}`", kind.as_str()))
-        .collect();
+    let names: Vec<String> = Kind::ALL.iter().map(|kind| format!("`{}`", kind.as_str())).collect();
     names.join(", ")
 }
 
@@ -356,13 +338,10 @@ mod tests {
 
     fn tests(source: &str) -> (Vec<Test>, Vec<Diagnostic>) {
         let reading = read(source, Format::Yaml);
-        let tests = reading
-            .documents
-            .into_iter()
-            .filter_map(|document| match document.resource {
-                Resource::Test(test) => Some(test),
-                _ => None,
-            });
+        let tests = reading.documents.into_iter().filter_map(|document| match document.resource {
+            Resource::Test(test) => Some(test),
+            _ => None,
+        });
         (tests.collect(), reading.diagnostics)
     }
 
@@ -397,16 +376,8 @@ mod tests {
             ("|\n          attr:a\n            = b\n", "  = b", "  = b"),
             ("|-\n          attr:a\n          = b", "a\n=", "a\n          ="),
             (">\n          attr:a\n          = b\n", "= b", "= b"),
-            (
-                ">\n\n          attr:a\n          = b\n",
-                "a = b",
-                "a\n          = b",
-            ),
-            (
-                ">\n\n          attr:a\n          = b\n",
-                "a = b",
-                "a\n          = b",
-            ),
+            (">\n\n          attr:a\n          = b\n", "a = b", "a\n          = b"),
+            (">\n\n          attr:a\n          = b\n", "a = b", "a\n          = b"),
             ("\"attr:a \\\n          = b\"", "= b", "= b"),
         ] {
             assert_eq!(placed(&file(assertion), part), expected, "{assertion}");
@@ -434,14 +405,7 @@ mod tests {
     #[test]
     fn a_billion_laughs_are_refused() {
         let mut source = "a: &a [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
-        for (name, before) in [
-            ("b", "a"),
-            ("c", "b"),
-            ("d", "c"),
-            ("e", "d"),
-            ("f", "e"),
-            ("g", "f"),
-        ] {
+        for (name, before) in [("b", "a"), ("c", "b"), ("d", "c"), ("e", "d"), ("f", "e"), ("g", "f")] {
             let aliases = vec![format!("*{before}"); 10].join(", ");
             source = format!("{source}{name}: &{name} [{aliases}]\n");
         }

@@ -55,14 +55,10 @@ pub fn next<'s>(suite: &'s TestSuite, variables: &[(String, String)], finished: 
         return Next::Stopped { step };
     }
     match suite.steps.get(finished.len()) {
-        None => Next::Done {
-            passed: finished.iter().all(|step| step.outcome == Outcome::Passed),
-        },
-        Some(test) => Next::Start {
-            step: finished.len(),
-            test: &test.value,
-            variables: merged(variables, finished),
-        },
+        None => Next::Done { passed: finished.iter().all(|step| step.outcome == Outcome::Passed) },
+        Some(test) => {
+            Next::Start { step: finished.len(), test: &test.value, variables: merged(variables, finished) }
+        }
     }
 }
 
@@ -83,24 +79,15 @@ mod tests {
     use super::*;
 
     fn suite(steps: &[&str]) -> TestSuite {
-        TestSuite {
-            steps: steps.iter().copied().map(Into::into).collect(),
-            ..TestSuite::default()
-        }
+        TestSuite { steps: steps.iter().copied().map(Into::into).collect(), ..TestSuite::default() }
     }
 
     fn finished(outcome: Outcome, outputs: &[(&str, &str)]) -> Finished {
-        Finished {
-            outcome,
-            outputs: owned(outputs),
-        }
+        Finished { outcome, outputs: owned(outputs) }
     }
 
     fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect()
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
@@ -112,32 +99,19 @@ mod tests {
         let suite = suite(&["a", "b", "a"]);
         let next = next(&suite, &owned(&[("NAME", "given"), ("HOST", "h")]), &finished);
         let variables = owned(&[("NAME", "a"), ("HOST", "h"), ("ID", "2")]);
-        assert_eq!(
-            next,
-            Next::Start {
-                step: 2,
-                test: "a",
-                variables
-            }
-        );
+        assert_eq!(next, Next::Start { step: 2, test: "a", variables });
     }
 
     #[test]
     fn a_broken_step_ends_the_suite() {
         let finished = [finished(Outcome::Passed, &[]), finished(Outcome::Broken, &[])];
-        assert_eq!(
-            next(&suite(&["a", "b", "c"]), &[], &finished),
-            Next::Stopped { step: 1 }
-        );
+        assert_eq!(next(&suite(&["a", "b", "c"]), &[], &finished), Next::Stopped { step: 1 });
     }
 
     #[test]
     fn a_failed_step_does_not_end_the_suite_but_fails_it() {
         let finished = [finished(Outcome::Failed, &[]), finished(Outcome::Passed, &[])];
-        assert_eq!(
-            next(&suite(&["a", "b"]), &[], &finished),
-            Next::Done { passed: false }
-        );
+        assert_eq!(next(&suite(&["a", "b"]), &[], &finished), Next::Done { passed: false });
     }
 
     #[test]

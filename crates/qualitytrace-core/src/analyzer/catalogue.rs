@@ -23,9 +23,7 @@ impl Level {
 
     /// The level of this name.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Error, Self::Warning, Self::Disabled]
-            .into_iter()
-            .find(|level| level.as_str() == name)
+        [Self::Error, Self::Warning, Self::Disabled].into_iter().find(|level| level.as_str() == name)
     }
 }
 
@@ -219,10 +217,6 @@ impl RuleId {
 
     /// The rule of this name.
     pub fn named(name: &str) -> Option<Self> {
-        PluginId::ALL
-            .iter()
-            .flat_map(|plugin| plugin.rules())
-            .copied()
-            .find(|rule| rule.as_str() == name)
+        PluginId::ALL.iter().flat_map(|plugin| plugin.rules()).copied().find(|rule| rule.as_str() == name)
     }
 }

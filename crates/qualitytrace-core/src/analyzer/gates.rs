@@ -28,9 +28,5 @@ pub fn gates(required: &[Gate], analysis: Option<&Report>, specs_passed: bool) -
     if !specs_passed {
         failed.push(Gate::TestSpecs);
     }
-    Gates {
-        required: required.to_vec(),
-        passed: !failed.iter().any(|gate| required.contains(gate)),
-        failed,
-    }
+    Gates { required: required.to_vec(), passed: !failed.iter().any(|gate| required.contains(gate)), failed }
 }

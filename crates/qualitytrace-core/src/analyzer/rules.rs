@@ -81,9 +81,5 @@ pub(super) fn judge(rule: RuleId, subject: &Subject) -> Option<SpanReport> {
         RuleId::SecureHttpsProtocol => addresses::insecure(subject)?,
         RuleId::NoApiKeyLeak => secrecy::keys(subject)?,
     };
-    Some(SpanReport {
-        span: subject.id,
-        passed: faults.is_empty(),
-        faults,
-    })
+    Some(SpanReport { span: subject.id, passed: faults.is_empty(), faults })
 }

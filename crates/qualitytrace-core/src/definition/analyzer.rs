@@ -99,18 +99,11 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Analyzer> {
         name: fields.required_name("linter name cannot be empty"),
         enabled: fields.flag("enabled").unwrap_or_default(),
         minimum_score: whole(&mut fields, "minimumScore", 100),
-        plugins: fields
-            .items("plugins")
-            .iter()
-            .filter_map(|node| plugin(reader, node))
-            .collect(),
+        plugins: fields.items("plugins").iter().filter_map(|node| plugin(reader, node)).collect(),
     };
     fields.finish();
     for (index, plugin) in analyzer.plugins.iter().enumerate() {
-        if analyzer.plugins[..index]
-            .iter()
-            .any(|earlier| earlier.id == plugin.id)
-        {
+        if analyzer.plugins[..index].iter().any(|earlier| earlier.id == plugin.id) {
             let message = format!("plugin {} is listed twice", plugin.id.as_str());
             reader.error("duplicate-plugin", node.span.clone(), message);
         }
@@ -145,27 +138,13 @@ fn plugin(reader: &Reader<'_>, node: &Node) -> Option<Plugin> {
     fields.finish();
     let Some(plugin) = PluginId::named(&id.value) else {
         let names = PluginId::ALL.map(PluginId::as_str);
-        let message = format!(
-            "plugin {} not supported, supported plugins are {}",
-            id.value,
-            names.join(" | ")
-        );
-        let span = if id.is_empty() {
-            node.span.clone()
-        } else {
-            id.place(0..id.value.len())
-        };
-        reader.report(with_guess(
-            Diagnostic::error("unknown-plugin", span, message),
-            &id.value,
-            &names,
-        ));
+        let message =
+            format!("plugin {} not supported, supported plugins are {}", id.value, names.join(" | "));
+        let span = if id.is_empty() { node.span.clone() } else { id.place(0..id.value.len()) };
+        reader.report(with_guess(Diagnostic::error("unknown-plugin", span, message), &id.value, &names));
         return None;
     };
-    let rules: Vec<Rule> = nodes
-        .iter()
-        .filter_map(|node| rule(reader, node, plugin))
-        .collect();
+    let rules: Vec<Rule> = nodes.iter().filter_map(|node| rule(reader, node, plugin)).collect();
     if nodes.len() != plugin.rules().len() {
         let names: Vec<&str> = plugin.rules().iter().map(|rule| rule.as_str()).collect();
         let message = format!(
@@ -176,37 +155,21 @@ fn plugin(reader: &Reader<'_>, node: &Node) -> Option<Plugin> {
             names.join(" | ")
         );
         reader.error("wrong-rules", node.span.clone(), message);
-    } else if let Some(missing) = plugin
-        .rules()
-        .iter()
-        .find(|known| rules.iter().all(|rule| rule.id != **known))
+    } else if let Some(missing) =
+        plugin.rules().iter().find(|known| rules.iter().all(|rule| rule.id != **known))
         && rules.len() == nodes.len()
     {
-        let message = format!(
-            "plugin {} does not list its rule {}",
-            plugin.as_str(),
-            missing.as_str()
-        );
+        let message = format!("plugin {} does not list its rule {}", plugin.as_str(), missing.as_str());
         reader.error("wrong-rules", node.span.clone(), message);
     }
-    Some(Plugin {
-        id: plugin,
-        enabled,
-        name,
-        description,
-        rules,
-    })
+    Some(Plugin { id: plugin, enabled, name, description, rules })
 }
 
 fn rule(reader: &Reader<'_>, node: &Node, plugin: PluginId) -> Option<Rule> {
     let mut fields = reader.fields(node, "a rule")?;
     let id = fields.text("id").unwrap_or_default();
     let level = fields.text("errorLevel").unwrap_or_default();
-    let rule = plugin
-        .rules()
-        .iter()
-        .copied()
-        .find(|rule| rule.as_str() == id.value);
+    let rule = plugin.rules().iter().copied().find(|rule| rule.as_str() == id.value);
     let read = Rule {
         id: rule.unwrap_or(RuleId::SpanNaming),
         weight: whole(&mut fields, "weight", 1_000_000),
@@ -236,16 +199,8 @@ fn rule(reader: &Reader<'_>, node: &Node, plugin: PluginId) -> Option<Rule> {
             plugin.as_str(),
             names.join(" | ")
         );
-        let span = if id.is_empty() {
-            node.span.clone()
-        } else {
-            id.place(0..id.value.len())
-        };
-        reader.report(with_guess(
-            Diagnostic::error("unknown-rule", span, message),
-            &id.value,
-            &names,
-        ));
+        let span = if id.is_empty() { node.span.clone() } else { id.place(0..id.value.len()) };
+        reader.report(with_guess(Diagnostic::error("unknown-rule", span, message), &id.value, &names));
         return None;
     }
     Some(read)

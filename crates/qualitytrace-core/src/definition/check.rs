@@ -23,32 +23,17 @@ pub fn check(resource: &Resource) -> Vec<Diagnostic> {
 fn check_test(test: &Test) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for spec in &test.specs {
-        found.extend(lifted(
-            &spec.selector,
-            parse_selector(&spec.selector.value).diagnostics,
-        ));
+        found.extend(lifted(&spec.selector, parse_selector(&spec.selector.value).diagnostics));
         for assertion in &spec.assertions {
             found.extend(lifted(assertion, parse_assertion(&assertion.value).diagnostics));
         }
     }
     for (index, output) in test.outputs.iter().enumerate() {
-        found.extend(lifted(
-            &output.selector,
-            parse_selector(&output.selector.value).diagnostics,
-        ));
-        found.extend(lifted(
-            &output.value,
-            parse_expression(&output.value.value).diagnostics,
-        ));
-        if test.outputs[..index]
-            .iter()
-            .any(|earlier| earlier.name == output.name)
-        {
+        found.extend(lifted(&output.selector, parse_selector(&output.selector.value).diagnostics));
+        found.extend(lifted(&output.value, parse_expression(&output.value.value).diagnostics));
+        if test.outputs[..index].iter().any(|earlier| earlier.name == output.name) {
             let span = output.name.place(0..output.name.value.len());
-            let message = format!(
-                "two outputs are called `{}`; the later one counts",
-                output.name.value
-            );
+            let message = format!("two outputs are called `{}`; the later one counts", output.name.value);
             found.push(Diagnostic::warning("duplicate-output", span, message));
         }
     }
@@ -56,10 +41,7 @@ fn check_test(test: &Test) -> Vec<Diagnostic> {
         trigger.each_text(|text| {
             let troubles = lifted(text, parse_template(&text.value).diagnostics);
             // The command line may put values in before the server sees the text.
-            found.extend(troubles.map(|trouble| Diagnostic {
-                severity: Severity::Warning,
-                ..trouble
-            }));
+            found.extend(troubles.map(|trouble| Diagnostic { severity: Severity::Warning, ..trouble }));
         });
     }
     found
@@ -67,8 +49,7 @@ fn check_test(test: &Test) -> Vec<Diagnostic> {
 
 /// The diagnostics of a text, moved to where the text stands in its file.
 fn lifted(text: &Text, diagnostics: Vec<Diagnostic>) -> impl Iterator<Item = Diagnostic> {
-    diagnostics.into_iter().map(|diagnostic| Diagnostic {
-        span: text.place(diagnostic.span.clone()),
-        ..diagnostic
-    })
+    diagnostics
+        .into_iter()
+        .map(|diagnostic| Diagnostic { span: text.place(diagnostic.span.clone()), ..diagnostic })
 }

@@ -8,10 +8,7 @@ use super::yaml::MAX_DEPTH;
 
 /// The one document of a JSON text; `None` when it is not JSON.
 pub(super) fn parse(reader: &Reader<'_>) -> Option<Node> {
-    let mut scan = Scan {
-        text: reader.source,
-        at: 0,
-    };
+    let mut scan = Scan { text: reader.source, at: 0 };
     let parsed = scan.value(0).and_then(|node| {
         scan.blanks();
         match scan.peek() {
@@ -21,11 +18,7 @@ pub(super) fn parse(reader: &Reader<'_>) -> Option<Node> {
     });
     parsed
         .map_err(|Refused { message, at }| {
-            reader.error(
-                "json-syntax",
-                reader.letter_at(at),
-                format!("this is not valid JSON: {message}"),
-            );
+            reader.error("json-syntax", reader.letter_at(at), format!("this is not valid JSON: {message}"));
         })
         .ok()
 }
@@ -51,17 +44,10 @@ impl Scan<'_> {
             None => return Err(self.refuse("it ends where a value should stand")),
             Some(b'{') => self.object(depth)?,
             Some(b'[') => self.list(depth)?,
-            Some(b'"') => Shape::Scalar(Scalar {
-                text: self.string()?,
-                style: Style::Double,
-                is_text: true,
-            }),
+            Some(b'"') => Shape::Scalar(Scalar { text: self.string()?, style: Style::Double, is_text: true }),
             Some(_) => self.literal()?,
         };
-        Ok(Node {
-            shape,
-            span: start..self.at,
-        })
+        Ok(Node { shape, span: start..self.at })
     }
 
     fn object(&mut self, depth: usize) -> Result<Shape, Refused> {
@@ -150,11 +136,7 @@ impl Scan<'_> {
         let text = self.slice(start..self.at);
         match serde_json::from_str(text) {
             Ok(serde_json::Value::Null) => Ok(Shape::Null),
-            Ok(_) => Ok(Shape::Scalar(Scalar {
-                text: text.to_owned(),
-                style: Style::Plain,
-                is_text: false,
-            })),
+            Ok(_) => Ok(Shape::Scalar(Scalar { text: text.to_owned(), style: Style::Plain, is_text: false })),
             Err(_) => {
                 self.at = start;
                 Err(self.refuse("a value should stand here"))

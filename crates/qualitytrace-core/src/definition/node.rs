@@ -64,10 +64,7 @@ impl Node {
     /// The value of a key, if this is a mapping that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         match &self.shape {
-            Shape::Map(entries) => entries
-                .iter()
-                .find(|entry| entry.key == key)
-                .map(|entry| &entry.value),
+            Shape::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
             Shape::Null | Shape::Scalar(_) | Shape::List(_) => None,
         }
     }

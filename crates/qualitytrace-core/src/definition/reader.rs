@@ -18,11 +18,7 @@ pub(super) struct Reader<'s> {
 
 impl<'s> Reader<'s> {
     pub(super) fn new(source: &'s str, format: Format) -> Self {
-        Self {
-            source,
-            format,
-            diagnostics: RefCell::default(),
-        }
+        Self { source, format, diagnostics: RefCell::default() }
     }
 
     /// What was found wrong, in the order of the file.
@@ -38,11 +34,7 @@ impl<'s> Reader<'s> {
 
     /// How many errors were found so far.
     pub(super) fn errors(&self) -> usize {
-        self.diagnostics
-            .borrow()
-            .iter()
-            .filter(|found| found.is_error())
-            .count()
+        self.diagnostics.borrow().iter().filter(|found| found.is_error()).count()
     }
 
     pub(super) fn report(&self, diagnostic: Diagnostic) {
@@ -64,17 +56,11 @@ impl<'s> Reader<'s> {
         match &node.shape {
             Shape::Scalar(scalar) if scalar.is_text || self.format == Format::Yaml => Some(Text {
                 value: scalar.text.clone(),
-                origin: Some(Origin::trace(
-                    self.source,
-                    node.span.clone(),
-                    &scalar.text,
-                    scalar.style,
-                )),
+                origin: Some(Origin::trace(self.source, node.span.clone(), &scalar.text, scalar.style)),
             }),
-            Shape::Null => Some(Text {
-                value: String::new(),
-                origin: Some(Origin::unknown(node.span.clone())),
-            }),
+            Shape::Null => {
+                Some(Text { value: String::new(), origin: Some(Origin::unknown(node.span.clone())) })
+            }
             Shape::Scalar(_) | Shape::List(_) | Shape::Map(_) => {
                 self.mismatch(node, what, "a text");
                 None
@@ -124,13 +110,7 @@ impl<'s> Reader<'s> {
             }
         };
         self.duplicates(entries, what);
-        Some(Fields {
-            reader: self,
-            what,
-            entries,
-            span: node.span.clone(),
-            known: Vec::new(),
-        })
+        Some(Fields { reader: self, what, entries, span: node.span.clone(), known: Vec::new() })
     }
 
     fn duplicates(&self, entries: &[Entry], what: &str) {
@@ -167,9 +147,7 @@ pub(super) struct Fields<'n, 'r> {
 impl<'n> Fields<'n, '_> {
     /// The value of a key; `None` when it is absent or null.
     pub(super) fn get(&mut self, key: &'static str) -> Option<&'n Node> {
-        self.entry(key)
-            .map(|entry| &entry.value)
-            .filter(|node| !node.is_null())
+        self.entry(key).map(|entry| &entry.value).filter(|node| !node.is_null())
     }
 
     /// A key with its value; `None` when it is absent.
@@ -223,18 +201,13 @@ impl<'n> Fields<'n, '_> {
     }
 
     pub(super) fn items(&mut self, key: &'static str) -> &'n [Node] {
-        self.get(key)
-            .map(|node| self.reader.items(node, &format!("`{key}`")))
-            .unwrap_or_default()
+        self.get(key).map(|node| self.reader.items(node, &format!("`{key}`"))).unwrap_or_default()
     }
 
     pub(super) fn texts(&mut self, key: &'static str) -> Vec<Text> {
         let reader = self.reader;
         let what = format!("an item of `{key}`");
-        self.items(key)
-            .iter()
-            .filter_map(|item| reader.text(item, &what))
-            .collect()
+        self.items(key).iter().filter_map(|item| reader.text(item, &what)).collect()
     }
 
     /// A mapping from texts to texts, in the order of the file.

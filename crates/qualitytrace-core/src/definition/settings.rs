@@ -55,10 +55,7 @@ pub struct Period {
 
 impl Period {
     fn new(text: &str, duration: Duration) -> Self {
-        Self {
-            duration,
-            text: text.to_owned(),
-        }
+        Self { duration, text: text.to_owned() }
     }
 }
 
@@ -93,10 +90,7 @@ pub struct TestRunner {
 
 impl Default for TestRunner {
     fn default() -> Self {
-        Self {
-            name: "default".to_owned(),
-            required_gates: vec![Gate::TestSpecs],
-        }
+        Self { name: "default".to_owned(), required_gates: vec![Gate::TestSpecs] }
     }
 }
 
@@ -183,9 +177,7 @@ pub(super) fn polling_profile(reader: &Reader<'_>, node: &Node) -> Option<Pollin
     let strategy = fields.text("strategy").filter(|strategy| !strategy.is_empty());
     let mut profile = PollingProfile {
         name: fields.string("name").unwrap_or_default(),
-        strategy: strategy
-            .as_ref()
-            .map_or(Strategy::Periodic, |text| strategy_named(reader, text)),
+        strategy: strategy.as_ref().map_or(Strategy::Periodic, |text| strategy_named(reader, text)),
         is_periodic_given: false,
         selector_match_retries: 0,
         ..PollingProfile::default()
@@ -197,11 +189,7 @@ pub(super) fn polling_profile(reader: &Reader<'_>, node: &Node) -> Option<Pollin
     // Whoever names the strategy must say how it works; whoever does not, gets the defaults.
     let is_strict = strategy.is_some() && profile.strategy == Strategy::Periodic;
     match periodic {
-        Some(periodic) => read_periodic(
-            &mut reader.fields(periodic, "`periodic`")?,
-            &mut profile,
-            is_strict,
-        ),
+        Some(periodic) => read_periodic(&mut reader.fields(periodic, "`periodic`")?, &mut profile, is_strict),
         None if is_strict => {
             let message = "missing periodic polling profile configuration";
             let diagnostic = Diagnostic::error("no-details", node.span.clone(), message);
@@ -234,10 +222,7 @@ fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_s
         && let Some(count) = reader.int(retries, "`selectorMatchRetries`")
     {
         profile.selector_match_retries = u32::try_from(count).unwrap_or_else(|_| {
-            let message = format!(
-                "`selectorMatchRetries` is a number from 0 to {}, not {count}",
-                u32::MAX
-            );
+            let message = format!("`selectorMatchRetries` is a number from 0 to {}, not {count}", u32::MAX);
             reader.error("wrong-value", retries.span.clone(), message);
             0
         });
@@ -282,9 +267,8 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
         let number: f64 = rest[..digits].parse().ok()?;
         rest = &rest[digits..];
-        let letters = rest
-            .find(|letter: char| letter.is_ascii_digit() || letter == '.')
-            .unwrap_or(rest.len());
+        let letters =
+            rest.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(rest.len());
         let unit = match &rest[..letters] {
             "ns" => 1.0,
             "us" | "µs" | "μs" => 1e3,
@@ -298,20 +282,14 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         rest = &rest[letters..];
     }
     let seconds = nanos / 1e9;
-    (!text.is_empty())
-        .then(|| Duration::try_from_secs_f64(seconds).ok())
-        .flatten()
+    (!text.is_empty()).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
 }
 
 pub(super) fn test_runner(reader: &Reader<'_>, node: &Node) -> Option<TestRunner> {
     let mut fields = reader.fields(node, "a test runner")?;
     fields.text("id");
     let name = fields.string("name").unwrap_or_default();
-    let required_gates = fields
-        .texts("requiredGates")
-        .iter()
-        .filter_map(|text| gate(reader, text))
-        .collect();
+    let required_gates = fields.texts("requiredGates").iter().filter_map(|text| gate(reader, text)).collect();
     fields.finish();
     Some(TestRunner { name, required_gates })
 }

@@ -19,11 +19,7 @@ pub struct DataStore {
 
 impl Default for DataStore {
     fn default() -> Self {
-        Self {
-            name: "OTLP".to_owned(),
-            created_at: None,
-            source: Source::Received(Sender::Otlp),
-        }
+        Self { name: "OTLP".to_owned(), created_at: None, source: Source::Received(Sender::Otlp) }
     }
 }
 

@@ -67,16 +67,8 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
         name: fields.string("name").unwrap_or_default(),
         description: fields.string("description").unwrap_or_default(),
         trigger: fields.get("trigger").and_then(|node| trigger::read(reader, node)),
-        specs: fields
-            .items("specs")
-            .iter()
-            .filter_map(|node| spec(reader, node))
-            .collect(),
-        outputs: fields
-            .items("outputs")
-            .iter()
-            .filter_map(|node| output(reader, node))
-            .collect(),
+        specs: fields.items("specs").iter().filter_map(|node| spec(reader, node)).collect(),
+        outputs: fields.items("outputs").iter().filter_map(|node| output(reader, node)).collect(),
         skip_trace_collection: fields.flag("skipTraceCollection").unwrap_or_default(),
         polling_profile: fields.text("pollingProfile").filter(|text| !text.is_empty()),
     };
@@ -137,11 +129,7 @@ fn output(reader: &Reader<'_>, node: &Node) -> Option<Output> {
         fields.finish();
         output
     };
-    for (key, text) in [
-        ("name", &output.name),
-        ("selector", &output.selector),
-        ("value", &output.value),
-    ] {
+    for (key, text) in [("name", &output.name), ("selector", &output.selector), ("value", &output.value)] {
         if text.is_empty() {
             reader.report(
                 Diagnostic::error(

@@ -43,10 +43,7 @@ impl Eq for Text {}
 
 impl From<&str> for Text {
     fn from(value: &str) -> Self {
-        Self {
-            value: value.to_owned(),
-            origin: None,
-        }
+        Self { value: value.to_owned(), origin: None }
     }
 }
 
@@ -100,10 +97,7 @@ impl Origin {
 
     /// An origin of which only the whole is known.
     pub(super) fn unknown(span: Range<usize>) -> Self {
-        Self {
-            span,
-            pieces: Vec::new(),
-        }
+        Self { span, pieces: Vec::new() }
     }
 
     fn place(&self, span: Range<usize>) -> Range<usize> {
@@ -199,22 +193,14 @@ fn escape(bytes: &[u8]) -> Option<usize> {
             // Two escapes make one letter outside the basic plane.
             let high = bytes.get(2).map(u8::to_ascii_lowercase) == Some(b'd')
                 && matches!(bytes.get(3), Some(b'8' | b'9' | b'a' | b'b' | b'A' | b'B'));
-            Some(if high && bytes.get(6..8) == Some(b"\\u") {
-                12
-            } else {
-                6
-            })
+            Some(if high && bytes.get(6..8) == Some(b"\\u") { 12 } else { 6 })
         }
         _ => Some(2),
     }
 }
 
 fn skip_indent(bytes: &[u8], at: usize, indent: usize) -> usize {
-    let spaces = bytes[at.min(bytes.len())..]
-        .iter()
-        .take(indent)
-        .take_while(|byte| **byte == b' ')
-        .count();
+    let spaces = bytes[at.min(bytes.len())..].iter().take(indent).take_while(|byte| **byte == b' ').count();
     at + spaces
 }
 

@@ -34,11 +34,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<VariableSet> {
         id: fields.string("id").filter(|id| !id.is_empty()),
         name: fields.required_name("variable set name cannot be empty"),
         description: fields.string("description").unwrap_or_default(),
-        values: fields
-            .items("values")
-            .iter()
-            .filter_map(|node| variable(reader, node))
-            .collect(),
+        values: fields.items("values").iter().filter_map(|node| variable(reader, node)).collect(),
     };
     fields.text("createdAt");
     fields.finish();
@@ -55,11 +51,7 @@ fn variable(reader: &Reader<'_>, node: &Node) -> Option<Variable> {
     };
     fields.finish();
     if variable.key.is_empty() {
-        reader.error(
-            "no-key",
-            node.span.clone(),
-            "variable set value key cannot be empty",
-        );
+        reader.error("no-key", node.span.clone(), "variable set value key cannot be empty");
     }
     if !matches!(kind.value.as_str(), "" | "raw" | "secret") {
         let message = format!("a variable is `raw` or `secret`, not `{}`", kind.value);

@@ -87,10 +87,7 @@ enum Content {
 impl Building {
     /// Forgets the document, but not how much was built.
     fn next_document(self) -> Self {
-        Self {
-            nodes: self.nodes,
-            ..Self::default()
-        }
+        Self { nodes: self.nodes, ..Self::default() }
     }
 
     /// Takes one event; gives the document's root once it is complete.
@@ -119,10 +116,7 @@ impl Building {
                 };
                 // A flow collection ends with its bracket, a block collection with its last value.
                 let end = if span.is_empty() { end } else { span.end };
-                let node = Node {
-                    shape,
-                    span: open.start..end.max(open.start),
-                };
+                let node = Node { shape, span: open.start..end.max(open.start) };
                 self.complete(node, open.anchor)
             }
             Event::Alias(anchor) => {
@@ -155,11 +149,7 @@ impl Building {
                 span: span.clone(),
             });
         }
-        self.open.push(Open {
-            start: span.start,
-            anchor,
-            content,
-        });
+        self.open.push(Open { start: span.start, anchor, content });
         Ok(None)
     }
 
@@ -175,11 +165,7 @@ impl Building {
         match &mut open.content {
             Content::List(items) => items.push(node),
             Content::Map(entries, pending) => match pending.take() {
-                Some((key, key_span)) => entries.push(Entry {
-                    key,
-                    key_span,
-                    value: node,
-                }),
+                Some((key, key_span)) => entries.push(Entry { key, key_span, value: node }),
                 None => *pending = Some(key(node)?),
             },
         }

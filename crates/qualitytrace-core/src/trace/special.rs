@@ -12,11 +12,7 @@ use crate::value::{Value, base64};
 /// The kind is left out: it is a field of its own wherever this is shown.
 pub fn texts(span: &Span) -> Vec<(String, String)> {
     let mut all = Attributes::default();
-    for attributes in [
-        &span.resource.attributes,
-        &span.scope.attributes,
-        &span.attributes,
-    ] {
+    for attributes in [&span.resource.attributes, &span.scope.attributes, &span.attributes] {
         for (name, value) in attributes.iter() {
             all.set(name, value.clone());
         }
@@ -24,9 +20,7 @@ pub fn texts(span: &Span) -> Vec<(String, String)> {
     for (name, value) in special_attributes(span) {
         all.set(name, value);
     }
-    all.iter()
-        .map(|(name, value)| (name.to_owned(), text(value)))
-        .collect()
+    all.iter().map(|(name, value)| (name.to_owned(), text(value))).collect()
 }
 
 /// Whether the name belongs to us: no sender's attribute is shown under it.
@@ -57,9 +51,6 @@ fn json(value: &Value) -> serde_json::Value {
         Value::String(text) => (**text).into(),
         Value::Bytes(bytes) => base64(bytes).into(),
         Value::List(items) => items.iter().map(json).collect(),
-        Value::Object(pairs) => pairs
-            .iter()
-            .map(|(name, value)| (name.to_string(), json(value)))
-            .collect(),
+        Value::Object(pairs) => pairs.iter().map(|(name, value)| (name.to_string(), json(value))).collect(),
     }
 }

@@ -66,15 +66,11 @@ impl Reading {
             return Err(Error::Depth);
         }
         let name = text(&stored["Name"]);
-        let id: SpanId = text(&stored["ID"]).parse().map_err(|source| Error::SpanId {
-            name: name.to_owned(),
-            source,
-        })?;
+        let id: SpanId =
+            text(&stored["ID"]).parse().map_err(|source| Error::SpanId { name: name.to_owned(), source })?;
         let time = |key: &str| {
-            parse_time(&stored[key]).ok_or_else(|| Error::Time {
-                name: name.to_owned(),
-                text: stored[key].to_string(),
-            })
+            parse_time(&stored[key])
+                .ok_or_else(|| Error::Time { name: name.to_owned(), text: stored[key].to_string() })
         };
         let end = time("EndTime")?;
         self.spans.push(Span {
@@ -108,24 +104,14 @@ fn text(value: &Value) -> &str {
 }
 
 fn kind(word: &str) -> SpanKind {
-    let kinds = [
-        SpanKind::Internal,
-        SpanKind::Server,
-        SpanKind::Client,
-        SpanKind::Producer,
-        SpanKind::Consumer,
-    ];
-    kinds
-        .into_iter()
-        .find(|kind| kind.as_str() == word)
-        .unwrap_or_default()
+    let kinds =
+        [SpanKind::Internal, SpanKind::Server, SpanKind::Client, SpanKind::Producer, SpanKind::Consumer];
+    kinds.into_iter().find(|kind| kind.as_str() == word).unwrap_or_default()
 }
 
 fn attributes(stored: &Value) -> Attributes {
     let pairs = stored.as_object().into_iter().flatten();
-    pairs
-        .map(|(name, value)| (name.as_str(), text(value).into()))
-        .collect()
+    pairs.map(|(name, value)| (name.as_str(), text(value).into())).collect()
 }
 
 /// A time by the number of its digits (seconds, milliseconds, nanoseconds), or in RFC 3339.
@@ -145,9 +131,7 @@ fn parse_time(value: &Value) -> Option<Timestamp> {
         return number.checked_mul(unit).map(Timestamp::from_nanos);
     }
     let time: jiff::Timestamp = text.parse().ok()?;
-    u64::try_from(time.as_nanosecond())
-        .ok()
-        .map(Timestamp::from_nanos)
+    u64::try_from(time.as_nanosecond()).ok().map(Timestamp::from_nanos)
 }
 
 /// A time in RFC 3339.
@@ -170,11 +154,8 @@ pub fn write(trace: &Trace) -> Value {
 
 fn write_span(trace: &Trace, at: usize) -> Value {
     let span = trace.span(at);
-    let attributes: Map<String, Value> = span
-        .attributes
-        .iter()
-        .map(|(name, value)| (name.to_owned(), special::text(value).into()))
-        .collect();
+    let attributes: Map<String, Value> =
+        span.attributes.iter().map(|(name, value)| (name.to_owned(), special::text(value).into())).collect();
     let children: Vec<Value> = trace.children(at).map(|child| write_span(trace, child)).collect();
     json!({
         "ID": span.id.map(|id| id.to_string()),

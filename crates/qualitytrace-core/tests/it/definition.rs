@@ -9,14 +9,8 @@ use qualitytrace_core::lang::Diagnostic;
 /// What is wrong with a file, each with the text that it points at.
 fn trouble(source: &str, format: Format) -> Vec<String> {
     let told = |diagnostic: &Diagnostic| {
-        let help = diagnostic
-            .help
-            .as_deref()
-            .map(|help| format!(" ({help})"))
-            .unwrap_or_default();
-        let place = source
-            .get(diagnostic.span.clone())
-            .expect("a span lies on characters of the file");
+        let help = diagnostic.help.as_deref().map(|help| format!(" ({help})")).unwrap_or_default();
+        let place = source.get(diagnostic.span.clone()).expect("a span lies on characters of the file");
         format!("{}: {}{help} @ {place:?}", diagnostic.code, diagnostic.message)
     };
     read(source, format).diagnostics.iter().map(told).collect()
@@ -28,12 +22,7 @@ fn yaml(source: &str) -> Vec<String> {
 
 fn one(reading: Reading) -> Resource {
     assert_eq!(reading.diagnostics, []);
-    reading
-        .documents
-        .into_iter()
-        .next()
-        .expect("one document")
-        .resource
+    reading.documents.into_iter().next().expect("one document").resource
 }
 
 /// What the resource in `source` looks like to the API.
@@ -86,10 +75,7 @@ fn what_must_have_a_name_says_so_once() {
     let expected = r#"no-name: data store should have a name @ "type: otlp""#;
     assert_eq!(yaml("type: DataStore\nspec:\n  type: otlp\n"), [expected]);
     let expected = r#"no-name: data store should have a name @ "\"\"""#;
-    assert_eq!(
-        yaml("type: DataStore\nspec:\n  name: \"\"\n  type: otlp\n"),
-        [expected]
-    );
+    assert_eq!(yaml("type: DataStore\nspec:\n  name: \"\"\n  type: otlp\n"), [expected]);
 }
 
 #[test]
@@ -151,11 +137,7 @@ fn old_layouts_mean_what_they_meant() {
 #[test]
 fn old_names_of_types_are_known() {
     let kinds = |source: &str| -> Vec<Kind> {
-        read(source, Format::Yaml)
-            .documents
-            .iter()
-            .map(|document| document.resource.kind())
-            .collect()
+        read(source, Format::Yaml).documents.iter().map(|document| document.resource.kind()).collect()
     };
     assert_eq!(
         kinds("type: Transaction\nspec: {name: a}\n---\ntype: Environment\nspec: {name: b, values: []}\n"),
@@ -176,10 +158,7 @@ fn what_a_trigger_does_not_use_is_told_unless_it_is_empty() {
             "type: Test\nspec:\n  name: n\n  trigger:\n    type: http\n    httpRequest: {{url: u}}\n    grpc: {grpc}\n"
         )
     };
-    assert_eq!(
-        yaml(&file("{protobufFile: \"\", address: \"\", method: \"\"}")),
-        [""; 0]
-    );
+    assert_eq!(yaml(&file("{protobufFile: \"\", address: \"\", method: \"\"}")), [""; 0]);
     assert_eq!(
         yaml(&file("{address: a}")),
         [r#"unused-block: `grpc` is not used by a trigger of type `http` @ "{address: a}""#]
@@ -228,11 +207,7 @@ fn tempo_is_asked_the_way_its_blocks_suggest() {
 
 #[test]
 fn the_url_decides_the_kind() {
-    let reading = read_as(
-        r#"{"type": "Banana", "spec": {"name": "x"}}"#,
-        Format::Json,
-        Kind::VariableSet,
-    );
+    let reading = read_as(r#"{"type": "Banana", "spec": {"name": "x"}}"#, Format::Json, Kind::VariableSet);
     assert_eq!(one(reading).kind(), Kind::VariableSet);
 }
 
@@ -284,25 +259,14 @@ fn fragments() -> impl Strategy<Value = String> {
 /// Reads a text in every way there is; nothing may panic, and every diagnostic points into the text.
 fn survives(source: &str) {
     for format in [Format::Yaml, Format::Json] {
-        for kind in [
-            None,
-            Some(Kind::Test),
-            Some(Kind::DataStore),
-            Some(Kind::Analyzer),
-        ] {
+        for kind in [None, Some(Kind::Test), Some(Kind::DataStore), Some(Kind::Analyzer)] {
             let reading = match kind {
                 None => read(source, format),
                 Some(kind) => read_as(source, format, kind),
             };
-            let found = reading
-                .documents
-                .iter()
-                .flat_map(|document| check(&document.resource));
+            let found = reading.documents.iter().flat_map(|document| check(&document.resource));
             for diagnostic in reading.diagnostics.iter().cloned().chain(found) {
-                assert!(
-                    source.get(diagnostic.span.clone()).is_some(),
-                    "{diagnostic:?} in {source:?}"
-                );
+                assert!(source.get(diagnostic.span.clone()).is_some(), "{diagnostic:?} in {source:?}");
             }
         }
     }

@@ -29,17 +29,9 @@ fn every_example_of_definitions_is_read_without_a_word() {
     assert!(blocks.len() > 10, "the examples are gone");
     for (line, block) in blocks {
         let reading = read(block, Format::Yaml);
-        let found: Vec<_> = reading
-            .documents
-            .iter()
-            .flat_map(|document| check(&document.resource))
-            .collect();
+        let found: Vec<_> = reading.documents.iter().flat_map(|document| check(&document.resource)).collect();
         assert!(!reading.documents.is_empty(), "definitions.md:{line}");
-        assert!(
-            reading.diagnostics.is_empty(),
-            "definitions.md:{line}: {:?}",
-            reading.diagnostics
-        );
+        assert!(reading.diagnostics.is_empty(), "definitions.md:{line}: {:?}", reading.diagnostics);
         assert!(found.is_empty(), "definitions.md:{line}: {found:?}");
     }
 }

@@ -5,6 +5,7 @@
 #[path = "../../../qualitytrace-server/tests/conformance/language.rs"]
 mod language;
 
+mod analyzer;
 mod cases;
 mod definition;
 mod docs;

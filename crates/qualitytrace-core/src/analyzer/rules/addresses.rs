@@ -37,16 +37,13 @@ fn has_address(text: &str) -> bool {
         let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
         return hosts.split(',').any(is_address);
     }
-    text.split(|letter: char| letter.is_whitespace() || ";,=@/()'\"".contains(letter))
-        .any(is_address)
+    text.split(|letter: char| letter.is_whitespace() || ";,=@/()'\"".contains(letter)).any(is_address)
 }
 
 /// Whether `host` is an IP address, with or without brackets and a port.
 fn is_address(host: &str) -> bool {
     if let Some(inside) = host.strip_prefix('[') {
-        return inside
-            .split_once(']')
-            .is_some_and(|(address, _)| address.parse::<IpAddr>().is_ok());
+        return inside.split_once(']').is_some_and(|(address, _)| address.parse::<IpAddr>().is_ok());
     }
     let without_port = match host.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') && port.bytes().all(|byte| byte.is_ascii_digit()) => host,

@@ -14,41 +14,20 @@ const REQUIRED: [Needs; 5] = [
         "http",
         &[&["http.method", "http.request.method"]],
         &[&["http.url", "url.full"], &["net.peer.name", "server.address"]],
-        &[
-            &["http.scheme", "url.scheme"],
-            &["http.target", "url.path"],
-            &["net.host.name", "server.address"],
-        ],
+        &[&["http.scheme", "url.scheme"], &["http.target", "url.path"], &["net.host.name", "server.address"]],
     ),
     ("database", &[&["db.system", "db.system.name"]], &[], &[]),
-    (
-        "rpc",
-        &[
-            &["net.peer.name", "server.address"],
-            &["rpc.system", "rpc.system.name"],
-        ],
-        &[],
-        &[],
-    ),
+    ("rpc", &[&["net.peer.name", "server.address"], &["rpc.system", "rpc.system.name"]], &[], &[]),
     (
         "messaging",
         &[
-            &[
-                "messaging.operation",
-                "messaging.operation.name",
-                "messaging.operation.type",
-            ],
+            &["messaging.operation", "messaging.operation.name", "messaging.operation.type"],
             &["messaging.system"],
         ],
         &[],
         &[],
     ),
-    (
-        "faas",
-        &[],
-        &[&["faas.invoked_name"], &["faas.invoked_provider"]],
-        &[&["faas.trigger"]],
-    ),
+    ("faas", &[], &[&["faas.invoked_name"], &["faas.invoked_provider"]], &[&["faas.trigger"]]),
 ];
 
 /// The attributes that the span's type asks for; an empty one is there.
@@ -75,17 +54,13 @@ fn missing(family: &str, names: Names) -> Fault {
     let current = names[1..].iter().map(|name| format!("\"{name}\""));
     let suggestion = match current.collect::<Vec<_>>().join(" or ") {
         current if current.is_empty() => format!("Set \"{}\" where the span begins.", names[0]),
-        current => format!(
-            "Set \"{}\" or, by the current conventions, {current} where the span begins.",
-            names[0]
-        ),
+        current => {
+            format!("Set \"{}\" or, by the current conventions, {current} where the span begins.", names[0])
+        }
     };
     Fault {
         value: names[0].to_owned(),
-        description: format!(
-            "A span of type \"{family}\" needs the attribute \"{}\".",
-            names[0]
-        ),
+        description: format!("A span of type \"{family}\" needs the attribute \"{}\".", names[0]),
         suggestions: vec![suggestion],
         ..Fault::default()
     }

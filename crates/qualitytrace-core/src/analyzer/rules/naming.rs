@@ -93,13 +93,8 @@ fn database(subject: &Subject) -> Expected {
         (database, table) => format!("{database}.{table}"),
     };
     let mut names = vec![joined(&[operation, &target])];
-    let current = [
-        "db.system.name",
-        "db.operation.name",
-        "db.namespace",
-        "db.collection.name",
-        "db.query.summary",
-    ];
+    let current =
+        ["db.system.name", "db.operation.name", "db.namespace", "db.collection.name", "db.query.summary"];
     if subject.first(&current).is_some() {
         let summary = subject.text(&["db.query.summary"]);
         if !summary.is_empty() {
@@ -128,18 +123,10 @@ fn rpc(subject: &Subject) -> Expected {
 fn messaging(subject: &Subject) -> Expected {
     let old = joined(&[
         subject.text(&["messaging.destination", "messaging.destination.name"]),
-        subject.text(&[
-            "messaging.operation",
-            "messaging.operation.name",
-            "messaging.operation.type",
-        ]),
+        subject.text(&["messaging.operation", "messaging.operation.name", "messaging.operation.type"]),
     ]);
     let mut names = vec![old];
-    let current = [
-        "messaging.destination.name",
-        "messaging.operation.name",
-        "messaging.operation.type",
-    ];
+    let current = ["messaging.destination.name", "messaging.operation.name", "messaging.operation.type"];
     if subject.first(&current).is_some() {
         let destination = subject.text(&["messaging.destination.template", "messaging.destination.name"]);
         for operation in ["messaging.operation.name", "messaging.operation.type"] {
@@ -200,8 +187,5 @@ fn follows_convention(name: &str) -> bool {
     let letter = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || (dashes && byte == b'-')
     };
-    name.contains('.')
-        && name
-            .split('.')
-            .all(|part| !part.is_empty() && part.bytes().all(letter))
+    name.contains('.') && name.split('.').all(|part| !part.is_empty() && part.bytes().all(letter))
 }

@@ -3,29 +3,22 @@
 use super::{Fault, Subject};
 
 /// Where headers are recorded.
-const PLACES: [(&str, &str); 2] = [
-    ("http.request.header.", "request"),
-    ("http.response.header.", "response"),
-];
+const PLACES: [(&str, &str); 2] =
+    [("http.request.header.", "request"), ("http.response.header.", "response")];
 /// The headers that carry credentials.
 const HEADERS: [&str; 2] = ["authorization", "x-api-key"];
 
 /// Recorded credentials; `None` for a span that is not about HTTP and has none.
 pub(super) fn keys(subject: &Subject) -> Option<Vec<Fault>> {
-    let faults: Vec<Fault> = subject
-        .attributes
-        .iter()
-        .filter_map(|(name, text)| leak(name, text))
-        .collect();
+    let faults: Vec<Fault> = subject.attributes.iter().filter_map(|(name, text)| leak(name, text)).collect();
     (subject.family == "http" || !faults.is_empty()).then_some(faults)
 }
 
 fn leak(name: &str, text: &str) -> Option<Fault> {
     // Old instrumentation wrote dashes as underscores.
     let folded = name.to_ascii_lowercase();
-    let (header, place) = PLACES
-        .iter()
-        .find_map(|(prefix, place)| Some((folded.strip_prefix(prefix)?, place)))?;
+    let (header, place) =
+        PLACES.iter().find_map(|(prefix, place)| Some((folded.strip_prefix(prefix)?, place)))?;
     let header = header.replace('_', "-");
     if text.is_empty() || !HEADERS.contains(&header.as_str()) {
         return None;
@@ -33,9 +26,7 @@ fn leak(name: &str, text: &str) -> Option<Fault> {
     Some(Fault {
         // The value itself stays out of the report: reports are shared.
         description: format!("The {place} header \"{header}\" was recorded with its value."),
-        suggestions: vec![format!(
-            "Do not record \"{name}\", or remove it in the collector."
-        )],
+        suggestions: vec![format!("Do not record \"{name}\", or remove it in the collector.")],
         value: header,
         ..Fault::default()
     })

@@ -45,11 +45,7 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Da
         return None;
     };
     let source = source(reader, node, &kind, &blocks)?;
-    Some(DataStore {
-        name,
-        created_at: created_at.map(|time| time.value),
-        source,
-    })
+    Some(DataStore { name, created_at: created_at.map(|time| time.value), source })
 }
 
 fn source(reader: &Reader<'_>, node: &Node, kind: &Text, blocks: &[(&str, Option<&Node>)]) -> Option<Source> {
@@ -59,21 +55,14 @@ fn source(reader: &Reader<'_>, node: &Node, kind: &Text, blocks: &[(&str, Option
             reader.report(Diagnostic::warning("unused-block", block.span.clone(), message));
         }
     }
-    if let Some(sender) = Sender::ALL
-        .into_iter()
-        .find(|sender| sender.as_str() == kind.value)
-    {
+    if let Some(sender) = Sender::ALL.into_iter().find(|sender| sender.as_str() == kind.value) {
         return Some(Source::Received(sender));
     }
     let Some((_, title)) = DETAILED.iter().find(|(known, _)| *known == kind.value) else {
         unsupported(reader, kind);
         return None;
     };
-    let Some(block) = blocks
-        .iter()
-        .find(|(of, _)| *of == kind.value)
-        .and_then(|(_, block)| *block)
-    else {
+    let Some(block) = blocks.iter().find(|(of, _)| *of == kind.value).and_then(|(_, block)| *block) else {
         let message = format!("data store should have {title} config values set up");
         let diagnostic = Diagnostic::error("no-details", node.span.clone(), message);
         reader.report(diagnostic.helped(format!("put its details under `{}:`", kind.value)));
@@ -83,11 +72,8 @@ fn source(reader: &Reader<'_>, node: &Node, kind: &Text, blocks: &[(&str, Option
 }
 
 fn unsupported(reader: &Reader<'_>, kind: &Text) {
-    let known: Vec<&str> = DETAILED
-        .iter()
-        .map(|(kind, _)| *kind)
-        .chain(Sender::ALL.into_iter().map(Sender::as_str))
-        .collect();
+    let known: Vec<&str> =
+        DETAILED.iter().map(|(kind, _)| *kind).chain(Sender::ALL.into_iter().map(Sender::as_str)).collect();
     let message = format!("unsupported data store type {}", kind.value);
     let mut diagnostic = Diagnostic::error("unknown-source", kind.place(0..kind.value.len()), message);
     diagnostic = match nearest(&kind.value, known.iter().copied()) {
@@ -152,15 +138,9 @@ fn azure(reader: &Reader<'_>, block: &Node) -> Option<AzureAppInsights> {
     let mut fields = reader.fields(block, "`azureappinsights`")?;
     let connection = fields.text("connectionType").unwrap_or_default();
     if !matches!(connection.value.as_str(), "" | "direct" | "collector") {
-        let message = format!(
-            "a connection is `direct` or through a `collector`, not `{}`",
-            connection.value
-        );
-        reader.error(
-            "wrong-value",
-            connection.place(0..connection.value.len()),
-            message,
-        );
+        let message =
+            format!("a connection is `direct` or through a `collector`, not `{}`", connection.value);
+        reader.error("wrong-value", connection.place(0..connection.value.len()), message);
     }
     let source = AzureAppInsights {
         use_azure_active_directory_auth: fields.flag("useAzureActiveDirectoryAuth").unwrap_or_default(),
@@ -186,9 +166,7 @@ fn grpc_fields(fields: &mut Fields<'_, '_>) -> GrpcClient {
         let span = compression.place(0..compression.value.len());
         let message = format!("`{}` is not a way to compress", compression.value);
         let diagnostic = Diagnostic::error("wrong-value", span, message);
-        fields
-            .reader
-            .report(diagnostic.helped(format!("use one of {}", known.join(", "))));
+        fields.reader.report(diagnostic.helped(format!("use one of {}", known.join(", "))));
     }
     GrpcClient {
         endpoint: fields.string("endpoint").unwrap_or_default(),
@@ -282,13 +260,10 @@ fn missing(reader: &Reader<'_>, kind: &Text) -> Option<Tempo> {
 fn search_index(reader: &Reader<'_>, block: &Node) -> Option<SearchIndex> {
     let mut fields = reader.fields(block, "a search index")?;
     let index = SearchIndex {
-        addresses: fields.get("addresses").is_some().then(|| {
-            fields
-                .texts("addresses")
-                .into_iter()
-                .map(|text| text.value)
-                .collect()
-        }),
+        addresses: fields
+            .get("addresses")
+            .is_some()
+            .then(|| fields.texts("addresses").into_iter().map(|text| text.value).collect()),
         username: fields.string("username").unwrap_or_default(),
         password: fields.string("password").unwrap_or_default(),
         index: fields.string("index").unwrap_or_default(),

@@ -23,14 +23,8 @@ enum Block {
 }
 
 impl Block {
-    const ALL: [Self; 6] = [
-        Self::Http,
-        Self::Grpc,
-        Self::Kafka,
-        Self::TraceId,
-        Self::Graphql,
-        Self::PlaywrightEngine,
-    ];
+    const ALL: [Self; 6] =
+        [Self::Http, Self::Grpc, Self::Kafka, Self::TraceId, Self::Graphql, Self::PlaywrightEngine];
 
     /// The trigger's `type`.
     const fn kind(self) -> &'static str {
@@ -139,12 +133,7 @@ fn unknown(reader: &Reader<'_>, span: Range<usize>, kind: &str) {
         None => format!("use one of {}", known.join(", ")),
     };
     reader.report(
-        Diagnostic::error(
-            "unknown-trigger",
-            span,
-            format!("`{kind}` is not a type of trigger"),
-        )
-        .helped(help),
+        Diagnostic::error("unknown-trigger", span, format!("`{kind}` is not a type of trigger")).helped(help),
     );
 }
 
@@ -246,10 +235,7 @@ fn graphql(reader: &Reader<'_>, block: &Node) -> Option<Graphql> {
         schema: fields.text("schema").unwrap_or_default(),
         ..Graphql::default()
     };
-    if let Some(mut body) = fields
-        .get("body")
-        .and_then(|body| reader.fields(body, "a GraphQL body"))
-    {
+    if let Some(mut body) = fields.get("body").and_then(|body| reader.fields(body, "a GraphQL body")) {
         graphql.query = body.text("query").unwrap_or_default();
         graphql.variables = body.pairs("variables");
         graphql.operation_name = body.text("operationName").unwrap_or_default();

@@ -10,12 +10,7 @@ impl Trigger {
     ///
     /// Stops at the first text that cannot be resolved. Source texts (protocols, schemas, scripts) stay as they are.
     pub fn resolved<E>(&self, mut resolve: impl FnMut(&str) -> Result<String, E>) -> Result<Self, E> {
-        self.mapped(|text| {
-            Ok(Text {
-                value: resolve(&text.value)?,
-                origin: text.origin.clone(),
-            })
-        })
+        self.mapped(|text| Ok(Text { value: resolve(&text.value)?, origin: text.origin.clone() }))
     }
 
     /// Shows `look` every text that may hold expressions.
@@ -24,6 +19,21 @@ impl Trigger {
             look(text);
             Ok::<Text, Infallible>(Text::default())
         });
+    }
+
+    /// Lets `change` replace every text that may be the path of a file by the file's content: bodies, protocols,
+    /// queries, schemas and scripts.
+    pub fn each_file<E>(&mut self, mut change: impl FnMut(&mut Text) -> Result<(), E>) -> Result<(), E> {
+        match self {
+            Self::Http(http) => change(&mut http.body),
+            Self::Grpc(grpc) => change(&mut grpc.protobuf_file),
+            Self::Graphql(graphql) => {
+                change(&mut graphql.query)?;
+                change(&mut graphql.schema)
+            }
+            Self::PlaywrightEngine(engine) => change(&mut engine.script),
+            Self::Kafka(_) | Self::TraceId(_) | Self::Integration(_) => Ok(()),
+        }
     }
 
     fn mapped<E>(&self, mut text: impl FnMut(&Text) -> Result<Text, E>) -> Result<Self, E> {
@@ -46,20 +56,15 @@ impl Trigger {
                 ..grpc.clone()
             }),
             Self::Kafka(kafka) => Self::Kafka(Kafka {
-                broker_urls: kafka
-                    .broker_urls
-                    .iter()
-                    .map(&mut text)
-                    .collect::<Result<_, _>>()?,
+                broker_urls: kafka.broker_urls.iter().map(&mut text).collect::<Result<_, _>>()?,
                 topic: text(&kafka.topic)?,
                 headers: headers(&kafka.headers, &mut text)?,
                 message_key: text(&kafka.message_key)?,
                 message_value: text(&kafka.message_value)?,
                 authentication: match &kafka.authentication {
-                    Some(plain) => Some(Plain {
-                        username: text(&plain.username)?,
-                        password: text(&plain.password)?,
-                    }),
+                    Some(plain) => {
+                        Some(Plain { username: text(&plain.username)?, password: text(&plain.password)? })
+                    }
                     None => None,
                 },
                 ssl_verification: kafka.ssl_verification,
@@ -89,29 +94,18 @@ impl Trigger {
 }
 
 fn headers<E>(headers: &[Header], text: &mut impl FnMut(&Text) -> Result<Text, E>) -> Result<Vec<Header>, E> {
-    headers
-        .iter()
-        .map(|header| {
-            Ok(Header {
-                key: text(&header.key)?,
-                value: text(&header.value)?,
-            })
-        })
-        .collect()
+    headers.iter().map(|header| Ok(Header { key: text(&header.key)?, value: text(&header.value)? })).collect()
 }
 
 fn auth<E>(auth: Option<&Auth>, text: &mut impl FnMut(&Text) -> Result<Text, E>) -> Result<Option<Auth>, E> {
     let Some(auth) = auth else { return Ok(None) };
     Ok(Some(match auth {
-        Auth::Basic { username, password } => Auth::Basic {
-            username: text(username)?,
-            password: text(password)?,
-        },
+        Auth::Basic { username, password } => {
+            Auth::Basic { username: text(username)?, password: text(password)? }
+        }
         Auth::Bearer { token } => Auth::Bearer { token: text(token)? },
-        Auth::ApiKey { key, value, place } => Auth::ApiKey {
-            key: text(key)?,
-            value: text(value)?,
-            place: *place,
-        },
+        Auth::ApiKey { key, value, place } => {
+            Auth::ApiKey { key: text(key)?, value: text(value)?, place: *place }
+        }
     }))
 }

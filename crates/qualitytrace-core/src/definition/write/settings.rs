@@ -37,10 +37,7 @@ pub(super) fn polling_profile(out: &mut Object, profile: &PollingProfile) {
     periodic.put("timeout", profile.timeout.text.clone());
     periodic.put("selectorMatchRetries", profile.selector_match_retries);
     periodic.maybe("quiet", profile.quiet.as_ref().map(|period| period.text.clone()));
-    periodic.maybe(
-        "settle",
-        profile.settle.as_ref().map(|period| period.text.clone()),
-    );
+    periodic.maybe("settle", profile.settle.as_ref().map(|period| period.text.clone()));
     out.put("periodic", periodic);
 }
 

@@ -10,10 +10,7 @@ pub(super) fn data_store(out: &mut Object, store: &DataStore, stored: &Stored) {
     out.put("name", store.name.clone());
     out.put("type", store.source.kind());
     out.put("default", true);
-    out.maybe(
-        "createdAt",
-        store.created_at.clone().or_else(|| stored.created_at.clone()),
-    );
+    out.maybe("createdAt", store.created_at.clone().or_else(|| stored.created_at.clone()));
     if let Some(details) = details(&store.source) {
         out.put(store.source.kind(), details);
     }
@@ -47,10 +44,7 @@ fn details(source: &Source) -> Option<Value> {
             out.put("useDefaultAuth", xray.use_default_auth);
         }
         Source::AzureAppInsights(azure) => {
-            out.put(
-                "useAzureActiveDirectoryAuth",
-                azure.use_azure_active_directory_auth,
-            );
+            out.put("useAzureActiveDirectoryAuth", azure.use_azure_active_directory_auth);
             out.put("accessToken", azure.access_token.clone());
             out.put("resourceArmId", azure.resource_arm_id.clone());
             out.put("connectionType", azure.connection_type.clone());
@@ -68,14 +62,8 @@ fn details(source: &Source) -> Option<Value> {
 fn grpc(client: &GrpcClient) -> Value {
     let mut out = Object::default();
     out.filled("endpoint", &client.endpoint);
-    out.maybe(
-        "readBufferSize",
-        Some(client.read_buffer_size).filter(|size| *size != 0),
-    );
-    out.maybe(
-        "writeBufferSize",
-        Some(client.write_buffer_size).filter(|size| *size != 0),
-    );
+    out.maybe("readBufferSize", Some(client.read_buffer_size).filter(|size| *size != 0));
+    out.maybe("writeBufferSize", Some(client.write_buffer_size).filter(|size| *size != 0));
     out.flag("waitForReady", client.wait_for_ready);
     out.maybe("headers", headers(&client.headers));
     out.filled("balancerName", &client.balancer_name);
@@ -93,10 +81,7 @@ fn http(client: &HttpClient) -> Value {
 }
 
 fn search_index(out: &mut Object, index: &SearchIndex) {
-    out.put(
-        "addresses",
-        index.addresses.clone().map_or(Value::Null, Value::from),
-    );
+    out.put("addresses", index.addresses.clone().map_or(Value::Null, Value::from));
     out.put("username", index.username.clone());
     out.put("password", index.password.clone());
     out.put("index", index.index.clone());

@@ -16,10 +16,7 @@ pub(super) fn test(out: &mut Object, test: &Test, stored: &Stored) {
     out.list("outputs", test.outputs.iter().map(output).collect());
     out.maybe("summary", stored.summary.clone());
     out.flag("skipTraceCollection", test.skip_trace_collection);
-    out.maybe(
-        "pollingProfile",
-        test.polling_profile.as_ref().map(|id| id.value.clone()),
-    );
+    out.maybe("pollingProfile", test.polling_profile.as_ref().map(|id| id.value.clone()));
 }
 
 pub(super) fn suite(out: &mut Object, suite: &TestSuite, stored: &Stored) {
