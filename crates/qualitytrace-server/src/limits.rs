@@ -25,6 +25,8 @@ pub struct Limits {
     pub retry_after: Duration,
     /// `runs.concurrency`: runs under way at one time; further ones wait for their turn.
     pub concurrent_runs: usize,
+    /// `runs.lateWindow`: how long after a verdict late spans are looked for.
+    pub late_window: Duration,
     /// `limits.replyBytes`: how much of a trigger's answer is kept.
     pub reply_bytes: u64,
 }
@@ -41,6 +43,7 @@ impl Default for Limits {
             evictable_after: Duration::from_mins(10),
             retry_after: Duration::from_secs(1),
             concurrent_runs: 64,
+            late_window: Duration::from_mins(1),
             reply_bytes: 16 * MIB,
         }
     }

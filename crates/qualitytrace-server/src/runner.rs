@@ -1,26 +1,28 @@
 //! Runs, from the claim to the verdict.
 //!
-//! A run is one function read from top to bottom. It touches no SQL and no socket itself, and its two hard choices, is
-//! the trace complete and did it pass, are calls to pure functions.
+//! [`Runner`] starts runs, ends them on demand, and keeps what they teach. The run itself is one function, in
+//! `execute`. Nothing here touches SQL or a socket itself.
 
 mod arrivals;
+mod control;
+mod execute;
 mod judging;
+mod late;
 mod log;
 mod memory;
 mod resolving;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use qualitytrace_core::definition::{self, Format, Resource, Test};
 use qualitytrace_core::id::{SpanId, TraceId};
-use qualitytrace_core::lang::Generator;
-use qualitytrace_core::run::{State, TriggerSpan};
-use qualitytrace_core::wait::{self, Debt, Ended, Meaning};
+use qualitytrace_core::run::State;
+use qualitytrace_core::wait;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use self::arrivals::Arrivals;
-use self::judging::Judge;
+use self::control::{Control, Wish, wished};
+use self::execute::Judged;
 use self::log::Log;
 use self::memory::Memory;
 use crate::clock;
@@ -28,8 +30,8 @@ use crate::follow::Followers;
 use crate::limits::Limits;
 use crate::source::Source;
 use crate::store::{self, NewRun, Store, StoredTest};
-use crate::trigger::{Context, Triggers};
-use crate::wire::{Outcome, What};
+use crate::trigger::Triggers;
+use crate::wire::What;
 
 /// A run of a test.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,11 +49,14 @@ pub struct Runner {
     source: Source,
     triggers: Triggers,
     policy: wait::Policy,
+    /// How long late spans of a judged run are looked for.
+    late_window: Duration,
     /// One permit a run under way.
     turns: Semaphore,
     memory: Memory,
     followers: Arc<Followers<RunId>>,
-    tasks: std::sync::Mutex<JoinSet<()>>,
+    control: Control,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 /// Why a run could not be carried on: our own side failed.
@@ -78,10 +83,12 @@ impl Runner {
             source,
             triggers: Triggers::new(limits),
             policy,
+            late_window: limits.late_window,
             turns: Semaphore::new(limits.concurrent_runs),
             memory: Memory::new(store.clone()),
             followers: Arc::default(),
-            tasks: std::sync::Mutex::default(),
+            control: Control::default(),
+            tasks: Mutex::default(),
             store,
         }
     }
@@ -106,15 +113,53 @@ impl Runner {
         let mut log = self.log(&run, 0);
         log.append(What::Created).await?;
         let (runner, test, id) = (Arc::clone(self), test.clone(), run.clone());
-        let task = async move {
-            if let Err(error) = runner.execute(&mut log, &test, new.trace, variables).await {
-                runner.break_off(&mut log, &error).await;
-            }
-        };
-        let mut tasks = self.tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let wish = self.control.begin(run.clone());
+        let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
+        tasks.spawn(async move {
+            let ended = runner.carry_out(&mut log, &test, new.trace, &variables, wish).await;
+            runner.control.end(&run);
+            match ended {
+                Ok(Some(judged)) => runner.watch_late(&mut log, &test, judged).await,
+                Ok(None) => {}
+                Err(error) => runner.break_off(&mut log, &error).await,
+            }
+        });
         Ok(id)
+    }
+
+    /// Ends a run, whatever it is doing. `false` when it is not under way here.
+    pub fn stop(&self, run: &RunId) -> bool {
+        self.control.wish(run, Wish::Stop)
+    }
+
+    /// Judges a run with the spans that are here. `false` when it is not under way here.
+    pub fn skip_waiting(&self, run: &RunId) -> bool {
+        self.control.wish(run, Wish::Skip)
+    }
+
+    /// Carries out a run until it ends by itself or by the user's wish.
+    async fn carry_out(
+        &self,
+        log: &mut Log,
+        test: &StoredTest,
+        trace: TraceId,
+        variables: &Variables,
+        mut wish: watch::Receiver<Wish>,
+    ) -> Result<Option<Judged>, Error> {
+        let skip = wish.clone();
+        let ended = tokio::select! {
+            ended = self.execute(log, test, trace, variables, skip) => Some(ended?),
+            () = wished(&mut wish, Wish::Stop) => None,
+        };
+        match ended {
+            Some(judged) => Ok(judged),
+            // Whatever was under way, the trigger included, was dropped with the function that did it.
+            None => {
+                log.end_anywhere(State::Stopped, What::Stopped).await?;
+                Ok(None)
+            }
+        }
     }
 
     /// Marks the runs that were under way when the server last went away.
@@ -136,77 +181,8 @@ impl Runner {
 
     /// Ends every run under way, as if the server had gone away.
     pub async fn shutdown(&self) {
-        let mut tasks =
-            std::mem::take(&mut *self.tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
-    }
-
-    async fn execute(
-        &self,
-        log: &mut Log,
-        stored: &StoredTest,
-        trace_id: TraceId,
-        variables: Variables,
-    ) -> Result<(), Error> {
-        let test = read(stored)?;
-        // The semaphore is never closed.
-        let _turn = self.turns.acquire().await;
-        if !log.change_state(State::Created, State::Executing).await? {
-            return Ok(());
-        }
-        let mut generator = Generator::in_utc(clock::now(), rand::random());
-        log.append(What::Resolving).await?;
-        let trigger = match resolving::resolve(&test, &variables, &mut generator) {
-            Ok(trigger) => trigger,
-            Err(message) => {
-                return log.end(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
-            }
-        };
-        log.append(What::Resolved).await?;
-
-        let context = Context { trace: trace_id, span: random_span_id(), baggage: String::new() };
-        let history = self.memory.history(&stored.id).await?;
-        let mut arrivals = Arrivals::follow(self.source.clone(), &context, history);
-        log.append(What::Triggering { span_id: context.span.to_string() }).await?;
-        let start = clock::now();
-        let reply = match self.triggers.send(&trigger, &context).await {
-            Ok(reply) => reply,
-            Err(failure) => {
-                return log.end(State::Executing, State::TriggerFailed, What::from(&failure)).await;
-            }
-        };
-        let end = clock::now();
-        log.append(What::Triggered { reply: (&reply).into() }).await?;
-        log.change_state(State::Executing, State::AwaitingTrace).await?;
-
-        let judge = Judge::compile(&test, &variables, generator);
-        let root = TriggerSpan { id: context.span, trace: trace_id, start, end }.to_span(&reply);
-        let ended = if test.skip_trace_collection {
-            None
-        } else {
-            log.append(What::waiting(&self.policy)).await?;
-            arrivals.progress.answered(end);
-            let ended =
-                arrivals.wait(&self.policy, &self.memory, log, |trace| judge.standing(trace), &root).await?;
-            log.append(What::wait_ended(&ended, &arrivals.progress)).await?;
-            Some(ended)
-        };
-        let missing = match ended.as_ref().map(|ended| (ended.meaning(), debts(ended))) {
-            None | Some((Meaning::Judge, _)) => Vec::new(),
-            Some((Meaning::Inconclusive, debts)) => debts,
-            Some((Meaning::NoTrace, debts)) => {
-                let what = What::NoTrace { message: debts.join("; ") };
-                return log.end(State::AwaitingTrace, State::TraceFailed, what).await;
-            }
-        };
-        log.change_state(State::AwaitingTrace, State::AwaitingTestResults).await?;
-        log.append(What::Judging).await?;
-        let verdict = judge.verdict(&arrivals.trace(&root), missing);
-        if let Some(ended) = &ended {
-            let passed = verdict.outcome == Outcome::Passed;
-            self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await?;
-        }
-        log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict }).await
     }
 
     /// The log of a run whose last event so far is `seq`.
@@ -217,21 +193,7 @@ impl Runner {
     async fn break_off(&self, log: &mut Log, error: &Error) {
         tracing::error!(error = error as &dyn std::error::Error, "a run broke off");
         // The store is probably what failed; the run is then marked at the next start.
-        let _ = log.fail(error.to_string()).await;
-    }
-}
-
-/// What was still owed and could matter, a sentence each.
-fn debts(ended: &Ended) -> Vec<String> {
-    ended.debts.iter().filter(|debt| **debt != Debt::First).map(ToString::to_string).collect()
-}
-
-fn read(stored: &StoredTest) -> Result<Test, Error> {
-    let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
-    let reading = definition::read_as(&stored.definition, format, definition::Kind::Test);
-    match reading.documents.into_iter().next().map(|document| document.resource) {
-        Some(Resource::Test(test)) => Ok(test),
-        _ => Err(Error::Definition { test: stored.id.clone() }),
+        let _ = log.end_anywhere(State::Failed, What::Broken { message: error.to_string() }).await;
     }
 }
 
@@ -246,4 +208,8 @@ fn random_span_id() -> SpanId {
 fn variables_json(variables: &Variables) -> String {
     let pairs = variables.iter().map(|(key, value)| (key.clone(), value.clone().into()));
     serde_json::Value::Object(pairs.collect()).to_string()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

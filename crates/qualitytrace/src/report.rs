@@ -97,6 +97,7 @@ impl TestReport {
                 | What::Triggered { .. }
                 | What::Waiting { .. }
                 | What::Arrived { .. }
+                | What::WaitSkipped
                 | What::Judging => {}
             }
         }
@@ -144,6 +145,7 @@ impl Marks {
             | What::TriggerFailed { .. }
             | What::Waiting { .. }
             | What::Arrived { .. }
+            | What::WaitSkipped
             | What::NoTrace { .. }
             | What::Judging
             | What::Late { .. }

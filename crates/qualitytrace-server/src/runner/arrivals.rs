@@ -7,13 +7,14 @@ use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
 use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Standing, Wait, wait};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::Error;
+use super::control::{Wish, wished};
 use super::log::Log;
 use super::memory::Memory;
 use crate::clock;
 use crate::source::Source;
-use crate::trigger::Context;
 use crate::wire::What;
 
 /// What has arrived of a run's trace.
@@ -27,20 +28,29 @@ pub(super) struct Arrivals {
     spans: Vec<Span>,
 }
 
+/// How a wait came to its end.
+#[derive(Debug)]
+pub(super) enum Waited {
+    /// By what arrived, or did not.
+    Ended(Ended),
+    /// By the user's wish, or it never began.
+    Skipped,
+}
+
 impl Arrivals {
     /// Follows the trace. This must begin before the trigger is sent, so that no span is missed.
-    pub(super) fn follow(source: Source, context: &Context, history: Arc<History>) -> Self {
+    pub(super) fn follow(source: Source, trace: TraceId, begin: Begin, history: Arc<History>) -> Self {
         Self {
-            progress: Progress::new(Begin::Triggered(context.span), history),
-            changes: source.follow(context.trace),
+            progress: Progress::new(begin, history),
+            changes: source.follow(trace),
             source,
-            trace: context.trace,
+            trace,
             last_read: Timestamp::default(),
             spans: Vec::new(),
         }
     }
 
-    /// Waits until the trace is complete, or will not become so.
+    /// Waits until the trace is complete, or will not become so, or the user does not want to wait.
     pub(super) async fn wait(
         &mut self,
         policy: &Policy,
@@ -48,7 +58,8 @@ impl Arrivals {
         log: &mut Log,
         standing: impl Fn(&Trace) -> Standing,
         root: &Span,
-    ) -> Result<Ended, Error> {
+        mut skip: watch::Receiver<Wish>,
+    ) -> Result<Waited, Error> {
         loop {
             self.changes.mark_unchanged();
             let new = self.read(memory).await?;
@@ -58,14 +69,26 @@ impl Arrivals {
             let now = clock::now();
             let next = wait(policy, &self.progress, &memory.lags(), || standing(&self.trace(root)), now);
             match next {
-                Wait::Ready(ended) | Wait::GaveUp(ended) => return Ok(ended),
+                Wait::Ready(ended) | Wait::GaveUp(ended) => {
+                    log.append(What::wait_ended(&ended, &self.progress)).await?;
+                    return Ok(Waited::Ended(ended));
+                }
                 Wait::Until(then, _) => tokio::select! {
                     () = tokio::time::sleep(then.since(now)) => {}
                     // The ingest outlives every run.
                     _ = self.changes.changed() => {}
+                    () = wished(&mut skip, Wish::Skip) => {
+                        log.append(What::WaitSkipped).await?;
+                        return Ok(Waited::Skipped);
+                    }
                 },
             }
         }
+    }
+
+    /// Waits for the trace to change. `false` when nothing has changed by the deadline.
+    pub(super) async fn change_before(&mut self, deadline: Instant) -> bool {
+        tokio::time::timeout_at(deadline, self.changes.changed()).await.is_ok_and(|changed| changed.is_ok())
     }
 
     /// The tree of what is here, below the trigger.
@@ -74,7 +97,7 @@ impl Arrivals {
     }
 
     /// Takes in what arrived since the last look and says how many spans are new.
-    async fn read(&mut self, memory: &Memory) -> Result<usize, Error> {
+    pub(super) async fn read(&mut self, memory: &Memory) -> Result<usize, Error> {
         let mut new = 0;
         for arrival in self.source.arrivals(self.trace, self.last_read).await? {
             self.last_read = arrival.at;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 
 use super::{Error, RunId};
@@ -46,14 +47,25 @@ impl Log {
         Ok(())
     }
 
-    /// Ends the run because our own side failed.
-    pub(super) async fn fail(&mut self, message: String) -> Result<(), Error> {
-        self.append(What::Broken { message }).await?;
+    /// Ends a run that comes to no verdict.
+    pub(super) async fn fail<T>(&mut self, from: State, to: State, what: What) -> Result<Option<T>, Error> {
+        self.end(from, to, what).await?;
+        Ok(None)
+    }
+
+    /// Ends the run from whatever state it is in.
+    pub(super) async fn end_anywhere(&mut self, to: State, what: What) -> Result<(), Error> {
+        self.append(what).await?;
         for state in State::ALL.into_iter().filter(|state| !state.is_final()) {
-            self.change_state(state, State::Failed).await?;
+            self.change_state(state, to).await?;
         }
         self.followers.wake(std::iter::once(&self.run));
         Ok(())
+    }
+
+    /// The run turns out to be about another trace than the one made up for it.
+    pub(super) async fn set_trace(&self, trace: TraceId) -> Result<(), Error> {
+        Ok(self.store.set_trace(&self.run.test, self.run.number, trace).await?)
     }
 }
 

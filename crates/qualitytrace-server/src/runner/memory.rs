@@ -1,14 +1,14 @@
 //! What earlier runs taught: the history of each test, and how late each service delivers.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::history::Learned;
 use qualitytrace_core::wait::{Ended, History, Lags, Progress};
 
-use super::Error;
+use super::{Error, lock};
 use crate::store::Store;
 
 /// Tests whose history is held in memory; the store has them all.
@@ -49,16 +49,28 @@ impl Memory {
         ended: &Ended,
         passed: bool,
     ) -> Result<(), Error> {
-        self.history(test).await?;
-        let learned = {
-            let mut held = lock(&self.histories);
-            let Some(history) = held.get_mut(test) else {
-                return Ok(());
-            };
-            let history = Arc::make_mut(history);
-            history.learn(run, ended, passed).then(|| write(test, history))
+        self.change(test, |history| history.learn(run, ended, passed)).await
+    }
+
+    /// Learns that spans came after the verdict.
+    pub(super) async fn late(&self, test: &str, run: &Progress) -> Result<(), Error> {
+        let learn = |history: &mut History| {
+            history.late(run);
+            true
         };
-        match learned {
+        self.change(test, learn).await
+    }
+
+    /// Changes a history and, if `change` says that it did, stores it.
+    async fn change(&self, test: &str, change: impl FnOnce(&mut History) -> bool) -> Result<(), Error> {
+        self.history(test).await?;
+        let changed = {
+            let mut held = lock(&self.histories);
+            let Some(history) = held.get_mut(test) else { return Ok(()) };
+            let history = Arc::make_mut(history);
+            change(history).then(|| write(test, history))
+        };
+        match changed {
             Some(body) => Ok(self.store.put_history(test, &body).await?),
             None => Ok(()),
         }
@@ -92,8 +104,4 @@ fn read(test: &str, body: &str) -> Option<History> {
 fn write(test: &str, history: &History) -> String {
     let tests = BTreeMap::from([(test.to_owned(), history.clone())]);
     Learned { tests, lags: Lags::default() }.to_json()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -94,6 +94,18 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
+    /// Makes a run be about another trace.
+    pub async fn set_trace(&self, test: &str, number: u64, trace: TraceId) -> Result<(), Error> {
+        sqlx::query("UPDATE runs SET trace_id = $1 WHERE test_id = $2 AND number = $3")
+            .bind(trace.to_bytes().to_vec())
+            .bind(test)
+            .bind(signed(number))
+            .execute(&self.write)
+            .await
+            .map_err(failed("name the trace of a run"))?;
+        Ok(())
+    }
+
     /// A run.
     pub async fn run(&self, test: &str, number: u64) -> Result<Option<StoredRun>, Error> {
         let row = sqlx::query(

@@ -93,6 +93,8 @@ pub enum What {
         /// The settle window that was in force, in milliseconds.
         settle: u64,
     },
+    /// Nobody waits for the trace: the test or the user does not want to.
+    WaitSkipped,
     /// No trace came.
     NoTrace {
         /// What to look at.
@@ -239,11 +241,11 @@ impl What {
             complete: ended.meaning() == wait::Meaning::Judge,
             spans: progress.spans(),
             last_arrival: progress.last_arrival().map(Timestamp::as_nanos),
-            // That a test is new delays its verdict, but nothing is missing.
+            // That a test is new is no lack, and what the specs lack is in the verdict.
             debts: ended
                 .debts
                 .iter()
-                .filter(|debt| **debt != wait::Debt::First)
+                .filter(|debt| !matches!(debt, wait::Debt::First | wait::Debt::Spec { .. }))
                 .map(ToString::to_string)
                 .chain(unnamed)
                 .collect(),

@@ -10,4 +10,5 @@ mod databases;
 mod malformed;
 mod otlp;
 mod requests;
+mod runs;
 mod store;

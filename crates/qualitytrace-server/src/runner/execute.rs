@@ -1,0 +1,140 @@
+//! One run, read from top to bottom.
+//!
+//! Its two hard choices, is the trace complete and did it pass, are calls to pure functions.
+
+use qualitytrace_core::definition::{self, Format, Resource, Test, Trigger};
+use qualitytrace_core::id::TraceId;
+use qualitytrace_core::lang::Generator;
+use qualitytrace_core::run::{State, TriggerSpan};
+use qualitytrace_core::trace::Span;
+use qualitytrace_core::wait::{Begin, Debt, Ended, Meaning};
+use tokio::sync::watch;
+
+use super::arrivals::{Arrivals, Waited};
+use super::control::Wish;
+use super::judging::Judge;
+use super::log::Log;
+use super::{Error, Runner, Variables, random_span_id, resolving};
+use crate::clock;
+use crate::store::StoredTest;
+use crate::trigger::Context;
+use crate::wire::{Outcome, Verdict, What};
+
+/// A run that came to a verdict, with what is needed to judge it again.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub(super) judge: Judge,
+    pub(super) root: Span,
+    pub(super) arrivals: Arrivals,
+    pub(super) verdict: Verdict,
+}
+
+impl Runner {
+    /// Carries out a run. `None` when it ended without a verdict.
+    pub(super) async fn execute(
+        &self,
+        log: &mut Log,
+        stored: &StoredTest,
+        trace: TraceId,
+        variables: &Variables,
+        skip: watch::Receiver<Wish>,
+    ) -> Result<Option<Judged>, Error> {
+        let test = read(stored)?;
+        // The semaphore is never closed.
+        let _turn = self.turns.acquire().await;
+        if !log.change_state(State::Created, State::Executing).await? {
+            return Ok(None);
+        }
+        let mut generator = Generator::in_utc(clock::now(), rand::random());
+        log.append(What::Resolving).await?;
+        let trigger = match resolving::resolve(&test, variables, &mut generator) {
+            Ok(trigger) => trigger,
+            Err(message) => return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await,
+        };
+        let attached = match attached(&trigger) {
+            Ok(attached) => attached,
+            Err(message) => return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await,
+        };
+        log.append(What::Resolved).await?;
+
+        let context = Context { trace: attached.unwrap_or(trace), span: random_span_id(), baggage: String::new() };
+        if attached.is_some() {
+            log.set_trace(context.trace).await?;
+        }
+        let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
+        let history = self.memory.history(&stored.id).await?;
+        let mut arrivals = Arrivals::follow(self.source.clone(), context.trace, begin, history);
+        log.append(What::Triggering { span_id: context.span.to_string() }).await?;
+        let start = clock::now();
+        let reply = match self.triggers.send(&trigger, &context).await {
+            Ok(reply) => reply,
+            Err(failure) => return log.fail(State::Executing, State::TriggerFailed, What::from(&failure)).await,
+        };
+        let end = clock::now();
+        log.append(What::Triggered { reply: (&reply).into() }).await?;
+        log.change_state(State::Executing, State::AwaitingTrace).await?;
+
+        let judge = Judge::compile(&test, variables, generator);
+        let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
+        let waited = if test.skip_trace_collection {
+            log.append(What::WaitSkipped).await?;
+            Waited::Skipped
+        } else {
+            log.append(What::waiting(&self.policy)).await?;
+            arrivals.progress.answered(end);
+            let specs = |trace: &_| judge.standing(trace);
+            arrivals.wait(&self.policy, &self.memory, log, specs, &root, skip).await?
+        };
+        let missing = match &waited {
+            Waited::Skipped => Vec::new(),
+            Waited::Ended(ended) => match ended.meaning() {
+                Meaning::Judge => Vec::new(),
+                Meaning::Inconclusive => debts(ended),
+                Meaning::NoTrace => {
+                    let what = What::NoTrace { message: debts(ended).join("; ") };
+                    return log.fail(State::AwaitingTrace, State::TraceFailed, what).await;
+                }
+            },
+        };
+        log.change_state(State::AwaitingTrace, State::AwaitingTestResults).await?;
+        log.append(What::Judging).await?;
+        let verdict = judge.verdict(&arrivals.trace(&root), missing);
+        if let Waited::Ended(ended) = &waited {
+            let passed = verdict.outcome == Outcome::Passed;
+            self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await?;
+        }
+        log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict: verdict.clone() }).await?;
+        Ok(Some(Judged { judge, root, arrivals, verdict }))
+    }
+}
+
+/// The trace that a trigger names instead of causing one.
+fn attached(trigger: &Trigger) -> Result<Option<TraceId>, String> {
+    match trigger {
+        Trigger::TraceId(named) => {
+            let id = named.id.value.trim();
+            id.parse().map(Some).map_err(|error| format!("the trigger names no trace: {error}"))
+        }
+        Trigger::Http(_)
+        | Trigger::Grpc(_)
+        | Trigger::Kafka(_)
+        | Trigger::Graphql(_)
+        | Trigger::PlaywrightEngine(_)
+        | Trigger::Integration(_) => Ok(None),
+    }
+}
+
+/// What was still owed and could matter, a sentence each.
+fn debts(ended: &Ended) -> Vec<String> {
+    ended.debts.iter().filter(|debt| **debt != Debt::First).map(ToString::to_string).collect()
+}
+
+/// The test that a run is of.
+pub(super) fn read(stored: &StoredTest) -> Result<Test, Error> {
+    let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
+    let reading = definition::read_as(&stored.definition, format, definition::Kind::Test);
+    match reading.documents.into_iter().next().map(|document| document.resource) {
+        Some(Resource::Test(test)) => Ok(test),
+        _ => Err(Error::Definition { test: stored.id.clone() }),
+    }
+}

@@ -1,0 +1,280 @@
+//! Runs against a real system that sends its spans when it is told to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::routing::get;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::wait::Policy;
+use qualitytrace_server::clock;
+use qualitytrace_server::ingest::Ingest;
+use qualitytrace_server::limits::Limits;
+use qualitytrace_server::otlp::wire as otlp_wire;
+use qualitytrace_server::runner::{RunId, Runner};
+use qualitytrace_server::source::Source;
+use qualitytrace_server::store::{NewTest, Store};
+use qualitytrace_server::wire::{Event, Outcome, What};
+use tokio::sync::mpsc;
+
+use crate::requests;
+
+/// Short windows: these tests are about what happens, not about how long it takes.
+const POLICY: Policy = Policy {
+    quiet: Duration::from_millis(30),
+    settle: Duration::from_millis(120),
+    timeout: Duration::from_millis(600),
+};
+
+/// A runner, and a system under test that reports the context of each request.
+struct Bench {
+    store: Store,
+    ingest: Arc<Ingest>,
+    runner: Arc<Runner>,
+    url: String,
+    requests: mpsc::UnboundedReceiver<(String, String)>,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        let (ingest, _) = Ingest::start(store.clone(), Limits::default()).await.unwrap();
+        let source = Source::new(store.clone(), Arc::clone(&ingest));
+        let runner = Arc::new(Runner::new(store.clone(), source, POLICY, &Limits::default()));
+        let (seen, requests) = mpsc::unbounded_channel();
+        let router = axum::Router::new()
+            .route("/answer", get(answer))
+            .route("/hang", get(std::future::pending::<&'static str>))
+            .with_state(seen);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { store, ingest, runner, url, requests }
+    }
+
+    async fn run(&self, trigger: &str, specs: &str) -> RunId {
+        let definition = format!("{{\"spec\":{{\"id\":\"t\",\"name\":\"T\",\"trigger\":{trigger},\"specs\":{specs}}}}}");
+        let test = NewTest { id: "t", name: "T", format: "json", definition: &definition };
+        let (test, _) = self.store.put_test(test, clock::now()).await.unwrap();
+        self.runner.start(&test, Vec::new()).await.unwrap()
+    }
+
+    fn http(&self, path: &str) -> String {
+        format!(r#"{{"type":"http","httpRequest":{{"method":"GET","url":"{}{path}"}}}}"#, self.url)
+    }
+
+    /// The trace and span that the system under test saw.
+    async fn context(&mut self) -> (String, String) {
+        self.requests.recv().await.unwrap()
+    }
+
+    async fn send(&self, spans: Vec<Span>) {
+        let attributes = vec![requests::pair("service.name", requests::text("subject"))];
+        let request = ExportTraceServiceRequest {
+            resource_spans: vec![ResourceSpans {
+                resource: Some(Resource { attributes, ..Resource::default() }),
+                scope_spans: vec![ScopeSpans { spans, ..ScopeSpans::default() }],
+                ..ResourceSpans::default()
+            }],
+        };
+        let split = otlp_wire::split_traces(&request.encode_to_vec().into()).unwrap();
+        self.ingest.spans(split, self.ingest.budget().lease().unwrap()).await.unwrap();
+    }
+
+    /// Waits until the run has an event of which `wanted` is true, and gives all events so far.
+    async fn until(&self, run: &RunId, wanted: impl Fn(&What) -> bool) -> Vec<What> {
+        let mut changes = self.runner.follow(run.clone());
+        loop {
+            changes.mark_unchanged();
+            let stored = self.store.events(&run.test, run.number, 0).await.unwrap();
+            let events: Vec<What> = stored
+                .iter()
+                .map(|event| {
+                    let mut body: serde_json::Value = serde_json::from_str(&event.body).unwrap();
+                    body["seq"] = event.seq.into();
+                    body["at"] = event.at.as_nanos().into();
+                    serde_json::from_value::<Event>(body).unwrap().what
+                })
+                .collect();
+            if events.iter().any(&wanted) {
+                return events;
+            }
+            changes.changed().await.unwrap();
+        }
+    }
+
+    async fn state(&self, run: &RunId, state: &str) {
+        let mut changes = self.runner.follow(run.clone());
+        loop {
+            changes.mark_unchanged();
+            if self.store.run(&run.test, run.number).await.unwrap().unwrap().state == state {
+                return;
+            }
+            changes.changed().await.unwrap();
+        }
+    }
+}
+
+async fn answer(State(seen): State<mpsc::UnboundedSender<(String, String)>>, headers: http::HeaderMap) -> &'static str {
+    let parent = headers["traceparent"].to_str().unwrap();
+    let parts: Vec<&str> = parent.split('-').collect();
+    seen.send((parts[1].to_owned(), parts[2].to_owned())).unwrap();
+    r#"{"id": 7}"#
+}
+
+fn span(trace: &str, id: u64, parent: &str, name: &str, kind: SpanKind) -> Span {
+    let bytes = |hex: &str| (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+    let now = clock::now().as_nanos();
+    Span {
+        trace_id: bytes(trace),
+        span_id: id.to_be_bytes().to_vec(),
+        parent_span_id: bytes(parent),
+        name: name.to_owned(),
+        kind: kind as i32,
+        start_time_unix_nano: now,
+        end_time_unix_nano: now + 1_000_000,
+        ..Span::default()
+    }
+}
+
+fn id(number: u64) -> String {
+    format!("{number:016x}")
+}
+
+fn is_judged(what: &What) -> bool {
+    matches!(what, What::Judged { .. })
+}
+
+fn outcome(events: &[What]) -> Outcome {
+    let verdict = events.iter().find_map(|what| if let What::Judged { verdict } = what { Some(verdict) } else { None });
+    verdict.unwrap().outcome
+}
+
+const LEAF: &str = r#"[{"selector":"span[name=\"leaf\"]","assertions":["attr:tracetest.selected_spans.count = 1"]}]"#;
+const REPLY: &str = r#"[{"selector":"span[name=\"Tracetest trigger\"]","assertions":["attr:tracetest.response.body | json_path '$.id' = 7","attr:tracetest.response.status = 200"]}]"#;
+
+#[tokio::test]
+async fn a_trace_in_pieces_is_judged_when_it_is_complete() {
+    let mut bench = Bench::start().await;
+    let run = bench.run(&bench.http("/answer"), LEAF).await;
+    let (trace, parent) = bench.context().await;
+    bench.send(vec![span(&trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
+    bench.until(&run, |what| matches!(what, What::Arrived { .. })).await;
+    bench.send(vec![span(&trace, 1, &parent, "root", SpanKind::Server)]).await;
+    let events = bench.until(&run, is_judged).await;
+    assert_eq!(outcome(&events), Outcome::Passed);
+    bench.state(&run, "FINISHED").await;
+}
+
+#[tokio::test]
+async fn the_answer_can_be_judged_without_a_trace() {
+    let bench = Bench::start().await;
+    let trigger = bench.http("/answer");
+    let definition = format!(
+        "{{\"spec\":{{\"id\":\"t\",\"name\":\"T\",\"skipTraceCollection\":true,\"trigger\":{trigger},\"specs\":{REPLY}}}}}"
+    );
+    let test = NewTest { id: "t", name: "T", format: "json", definition: &definition };
+    let (test, _) = bench.store.put_test(test, clock::now()).await.unwrap();
+    let run = bench.runner.start(&test, Vec::new()).await.unwrap();
+    let events = bench.until(&run, is_judged).await;
+    assert_eq!(outcome(&events), Outcome::Passed);
+    assert!(events.contains(&What::WaitSkipped));
+}
+
+#[tokio::test]
+async fn no_trace_is_no_verdict() {
+    let bench = Bench::start().await;
+    let run = bench.run(&bench.http("/answer"), LEAF).await;
+    let events = bench.until(&run, |what| matches!(what, What::NoTrace { .. })).await;
+    let message = events.iter().find_map(|what| if let What::NoTrace { message } = what { Some(message) } else { None });
+    assert!(message.unwrap().contains("check that the system under test exports to this server"), "{message:?}");
+    bench.state(&run, "TRACE_FAILED").await;
+}
+
+#[tokio::test]
+async fn a_missing_parent_makes_the_run_inconclusive_and_is_named() {
+    let mut bench = Bench::start().await;
+    let specs = r#"[{"selector":"span[name=\"worker\"]","assertions":["attr:tracetest.selected_spans.count = 1"]}]"#;
+    let run = bench.run(&bench.http("/answer"), specs).await;
+    let (trace, parent) = bench.context().await;
+    let root = span(&trace, 1, &parent, "root", SpanKind::Server);
+    bench.send(vec![root, span(&trace, 3, &id(9), "worker", SpanKind::Internal)]).await;
+    let events = bench.until(&run, is_judged).await;
+    assert_eq!(outcome(&events), Outcome::Inconclusive);
+    let text = format!("{events:?}");
+    assert!(text.contains(&format!("the parent {} of span `worker` (subject) has not arrived", id(9))), "{text}");
+}
+
+#[tokio::test]
+async fn a_late_span_corrects_the_verdict() {
+    let mut bench = Bench::start().await;
+    let run = bench.run(&bench.http("/answer"), LEAF).await;
+    let (trace, parent) = bench.context().await;
+    bench.send(vec![span(&trace, 1, &parent, "root", SpanKind::Server)]).await;
+    let events = bench.until(&run, is_judged).await;
+    assert_eq!(outcome(&events), Outcome::Failed);
+    bench.state(&run, "FINISHED").await;
+    bench.send(vec![span(&trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
+    let events = bench.until(&run, |what| matches!(what, What::Late { .. })).await;
+    let Some(What::Late { spans: 1, before: Outcome::Failed, verdict }) = events.last() else {
+        panic!("{:?}", events.last())
+    };
+    assert_eq!(verdict.outcome, Outcome::Passed);
+}
+
+#[tokio::test]
+async fn stop_ends_a_hanging_trigger() {
+    let bench = Bench::start().await;
+    let run = bench.run(&bench.http("/hang"), LEAF).await;
+    bench.until(&run, |what| matches!(what, What::Triggering { .. })).await;
+    assert!(bench.runner.stop(&run));
+    bench.until(&run, |what| *what == What::Stopped).await;
+    bench.state(&run, "STOPPED").await;
+}
+
+#[tokio::test]
+async fn whoever_does_not_want_to_wait_gets_a_verdict_on_what_is_here() {
+    let mut bench = Bench::start().await;
+    let run = bench.run(&bench.http("/answer"), LEAF).await;
+    let (trace, _) = bench.context().await;
+    bench.send(vec![span(&trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
+    bench.until(&run, |what| matches!(what, What::Arrived { .. })).await;
+    assert!(bench.runner.skip_waiting(&run));
+    assert_eq!(outcome(&bench.until(&run, is_judged).await), Outcome::Passed);
+}
+
+#[tokio::test]
+async fn spans_that_came_before_a_traceid_run_count() {
+    let bench = Bench::start().await;
+    let trace = "0102030405060708090a0b0c0d0e0f10";
+    let root = span(trace, 1, "", "root", SpanKind::Server);
+    bench.send(vec![root, span(trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
+    let run = bench.run(&format!(r#"{{"type":"traceid","traceid":{{"id":"{trace}"}}}}"#), LEAF).await;
+    assert_eq!(outcome(&bench.until(&run, is_judged).await), Outcome::Passed);
+    let stored = bench.store.run(&run.test, run.number).await.unwrap().unwrap();
+    assert_eq!(stored.trace.to_string(), trace);
+    assert!(stored.created > Timestamp::default());
+}
+
+#[tokio::test]
+async fn a_closed_port_is_named_with_the_way_out() {
+    let bench = Bench::start().await;
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let trigger = format!(r#"{{"type":"http","httpRequest":{{"method":"GET","url":"http://{closed}/"}}}}"#);
+    let run = bench.run(&trigger, LEAF).await;
+    let events = bench.until(&run, |what| matches!(what, What::TriggerFailed { .. })).await;
+    let Some(What::TriggerFailed { reason, message, connection: true, targets_localhost: true }) = events.last() else {
+        panic!("{:?}", events.last())
+    };
+    assert_eq!(reason, "refused");
+    assert_eq!(
+        *message,
+        format!("nothing listens on {closed}; start the system under test or correct the trigger's url")
+    );
+}
