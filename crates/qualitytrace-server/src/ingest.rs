@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -19,7 +20,7 @@ pub use budget::{Budget, Lease, NoRoom};
 use crate::clock::{self, Sequence};
 use crate::follow::Followers;
 use crate::limits::Limits;
-use crate::otlp::wire::Split;
+use crate::otlp::wire::{Chunk, Split};
 use crate::store::{NewChunk, Signal, Store};
 
 /// Requests that may wait for the writer; their bytes are bounded by the budget.
@@ -31,6 +32,9 @@ const EVICTION_INTERVAL: Duration = Duration::from_secs(30);
 /// Traces whose span count is remembered, so that most requests need not ask the store.
 const COUNTED_TRACES: usize = 50_000;
 
+/// Everything that was handed over is committed.
+const NO_BACKLOG: u64 = u64::MAX;
+
 /// Takes in what senders deliver.
 #[derive(Debug)]
 pub struct Ingest {
@@ -38,7 +42,8 @@ pub struct Ingest {
     store: Store,
     budget: Budget,
     followers: Followers<TraceId>,
-    arrivals: Sequence,
+    /// When the oldest request was handed over that is not committed yet.
+    backlog_since: AtomicU64,
     writer: mpsc::Sender<Write>,
     retained: AtomicU64,
     span_counts: Mutex<HashMap<TraceId, u64>>,
@@ -100,7 +105,9 @@ pub enum Refused {
 }
 
 struct Write {
-    chunks: Vec<NewChunk>,
+    chunks: Vec<Chunk>,
+    signal: Signal,
+    queued: Timestamp,
     done: oneshot::Sender<Result<(), Refused>>,
 }
 
@@ -127,7 +134,7 @@ impl Ingest {
         let ingest = Arc::new(Self {
             budget: Budget::new(limits.ingest_bytes),
             followers: Followers::default(),
-            arrivals: Sequence::default(),
+            backlog_since: AtomicU64::new(NO_BACKLOG),
             retained: AtomicU64::new(store.retained_bytes().await?),
             span_counts: Mutex::default(),
             counters: Counters::default(),
@@ -165,6 +172,11 @@ impl Ingest {
     /// Wakes whenever chunks of this trace were committed. The number only grows.
     pub fn follow(&self, trace: TraceId) -> watch::Receiver<u64> {
         self.followers.follow(trace)
+    }
+
+    /// Up to when everything that was handed over is committed: `now`, unless there is a backlog.
+    pub fn horizon(&self, now: Timestamp) -> Timestamp {
+        now.min(Timestamp::from_nanos(self.backlog_since.load(Ordering::Acquire)))
     }
 
     /// Stores the spans of a request. `lease` is held until they are committed.
@@ -259,18 +271,8 @@ impl Ingest {
                 limit: self.limits.retained_bytes,
             });
         }
-        let chunks = split.chunks.into_iter().map(|chunk| NewChunk {
-            trace: chunk.trace,
-            signal,
-            arrived: self.arrivals.next(),
-            items: chunk.items,
-            data: chunk.data,
-        });
         let (done, answer) = oneshot::channel();
-        let write = Write {
-            chunks: chunks.collect(),
-            done,
-        };
+        let write = Write { chunks: split.chunks, signal, queued: clock::now(), done };
         self.writer.try_send(write).map_err(|_| Refused::Busy)?;
         let outcome = answer.await.unwrap_or_else(|_| {
             Err(Refused::Failed {
@@ -289,26 +291,34 @@ impl Ingest {
 }
 
 /// Commits what is handed over, as much at a time as has gathered.
+///
+/// Chunks get their time of arrival here, in the order in which they are committed: whoever has read up to one time
+/// never finds an earlier one later.
 async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver<Write>) {
+    let arrivals = Sequence::default();
     while let Some(first) = queue.recv().await {
-        let mut chunks = first.chunks;
-        let mut waiting = vec![first.done];
-        let mut bytes: usize = chunks.iter().map(|chunk| chunk.data.len()).sum();
-        while bytes < COMMIT_BYTES {
-            let Ok(next) = queue.try_recv() else { break };
-            bytes += next.chunks.iter().map(|chunk| chunk.data.len()).sum::<usize>();
-            chunks.extend(next.chunks);
-            waiting.push(next.done);
+        if let Some(ingest) = ingest.upgrade() {
+            ingest.backlog_since.store(first.queued.as_nanos(), Ordering::Release);
+        }
+        let (mut chunks, mut waiting, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut next = Some(first);
+        while let Some(write) = next {
+            bytes += write.chunks.iter().map(|chunk| chunk.data.len()).sum::<usize>();
+            chunks.extend(write.chunks.into_iter().map(|chunk| arrived(chunk, write.signal, arrivals.next())));
+            waiting.push(write.done);
+            next = if bytes < COMMIT_BYTES { queue.try_recv().ok() } else { None };
         }
         let outcome = store.append_chunks(&chunks).await;
-        if let (Ok(retained), Some(ingest)) = (&outcome, ingest.upgrade()) {
-            ingest.committed(&chunks, *retained);
+        if let Some(ingest) = ingest.upgrade() {
+            if let Ok(retained) = &outcome {
+                ingest.committed(&chunks, *retained);
+            }
+            if queue.is_empty() {
+                ingest.backlog_since.store(NO_BACKLOG, Ordering::Release);
+            }
         }
         let outcome = outcome.map(drop).map_err(|error| {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "failed to store what arrived"
-            );
+            tracing::error!(error = &error as &dyn std::error::Error, "failed to store what arrived");
             failed(&error)
         });
         for done in waiting {
@@ -316,6 +326,10 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
             let _ = done.send(outcome.clone());
         }
     }
+}
+
+fn arrived(chunk: Chunk, signal: Signal, at: Timestamp) -> NewChunk {
+    NewChunk { trace: chunk.trace, signal, arrived: at, items: chunk.items, data: chunk.data }
 }
 
 /// Removes what is older than the retention time, and more when the store is nearly full.

@@ -40,6 +40,11 @@ impl Source {
         self.ingest.follow(trace)
     }
 
+    /// Up to when everything that senders were able to deliver can be read.
+    pub fn horizon(&self, now: Timestamp) -> Timestamp {
+        self.ingest.horizon(now)
+    }
+
     /// What arrived of a trace after a point in time.
     pub async fn arrivals(&self, trace: TraceId, after: Timestamp) -> Result<Vec<Arrival>, store::Error> {
         arrivals(&self.store, trace, after).await

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::post;
+use axum::routing::{MethodRouter, post};
 use base64::Engine;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
@@ -36,9 +36,9 @@ const FRAME_HEADER: usize = 5;
 /// The three collector services.
 pub fn services(ingest: Arc<Ingest>) -> Router {
     Router::new()
-        .route("/opentelemetry.proto.collector.trace.v1.TraceService/Export", post(traces))
-        .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", post(metrics))
-        .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", post(logs))
+        .route("/opentelemetry.proto.collector.trace.v1.TraceService/Export", method(Signal::Traces))
+        .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", method(Signal::Metrics))
+        .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", method(Signal::Logs))
         .with_state(ingest)
 }
 
@@ -47,16 +47,8 @@ pub fn unknown_method(headers: &HeaderMap, path: &str) -> Option<Response> {
     is_grpc(headers).then(|| failure(Code::Unimplemented, &format!("unknown method {path}"), None))
 }
 
-async fn traces(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
-    export(&ingest, Signal::Traces, request).await
-}
-
-async fn metrics(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
-    export(&ingest, Signal::Metrics, request).await
-}
-
-async fn logs(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
-    export(&ingest, Signal::Logs, request).await
+fn method(signal: Signal) -> MethodRouter<Arc<Ingest>> {
+    post(move |State(ingest): State<Arc<Ingest>>, request: Request| async move { export(&ingest, signal, request).await })
 }
 
 async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {

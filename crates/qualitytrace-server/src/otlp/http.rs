@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{MethodRouter, post};
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use prost::Message;
@@ -23,23 +23,15 @@ const JSON: &str = "application/json";
 pub fn routes(ingest: Arc<Ingest>) -> Router {
     let cors = CorsLayer::new().allow_origin(Any).allow_methods([http::Method::POST]).allow_headers(Any);
     Router::new()
-        .route("/v1/traces", post(traces))
-        .route("/v1/metrics", post(metrics))
-        .route("/v1/logs", post(logs))
+        .route("/v1/traces", endpoint(Signal::Traces))
+        .route("/v1/metrics", endpoint(Signal::Metrics))
+        .route("/v1/logs", endpoint(Signal::Logs))
         .layer(cors)
         .with_state(ingest)
 }
 
-async fn traces(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
-    export(&ingest, Signal::Traces, request).await
-}
-
-async fn metrics(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
-    export(&ingest, Signal::Metrics, request).await
-}
-
-async fn logs(State(ingest): State<Arc<Ingest>>, request: Request) -> Response {
-    export(&ingest, Signal::Logs, request).await
+fn endpoint(signal: Signal) -> MethodRouter<Arc<Ingest>> {
+    post(move |State(ingest): State<Arc<Ingest>>, request: Request| async move { export(&ingest, signal, request).await })
 }
 
 async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {

@@ -62,11 +62,12 @@ impl Arrivals {
     ) -> Result<Waited, Error> {
         loop {
             self.changes.mark_unchanged();
+            // Taken before reading: silence that nobody listened to is none.
+            let now = self.source.horizon(clock::now());
             let new = self.read(memory).await?;
             if new > 0 {
                 log.append(What::Arrived { new, spans: self.progress.spans() }).await?;
             }
-            let now = clock::now();
             let next = wait(policy, &self.progress, &memory.lags(), || standing(&self.trace(root)), now);
             match next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => {
@@ -102,8 +103,10 @@ impl Arrivals {
         for arrival in self.source.arrivals(self.trace, self.last_read).await? {
             self.last_read = arrival.at;
             for span in arrival.spans {
-                memory.arrived(&span, arrival.at);
-                new += usize::from(self.progress.arrived(&span, arrival.at));
+                if self.progress.arrived(&span, arrival.at) {
+                    memory.arrived(&span, arrival.at);
+                    new += 1;
+                }
                 self.spans.push(span);
             }
         }
