@@ -42,6 +42,8 @@ struct StoredSpec {
 impl Client {
     /// A client of the server at this address.
     pub(crate) fn new(base: &str) -> anyhow::Result<Self> {
+        // Fails when there is a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().build()?;
         let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
         Ok(Self { http, base: base.trim_end_matches('/').to_owned() })

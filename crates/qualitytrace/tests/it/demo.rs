@@ -1,6 +1,8 @@
 //! `qualitytrace demo`: a healthy shop passes, every bug is caught, and the report says where and why.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Runs the demo and returns its exit code and what it printed.
 fn demo(arguments: &[&str]) -> (Option<i32>, String) {
@@ -25,6 +27,43 @@ fn a_healthy_shop_passes_again_and_again() {
     assert_eq!(code, Some(0), "{text}");
     assert_eq!(text.matches("8 passed").count(), 2, "{text}");
     assert!(!text.contains('✘'), "{text}");
+}
+
+#[test]
+fn a_kept_demo_runs_what_it_suggests_and_ends_when_asked() {
+    let program = env!("CARGO_BIN_EXE_qualitytrace");
+    let mut kept = Command::new(program)
+        .args(["demo", "--keep"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(kept.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let suggested = lines
+        .find_map(|line| Some(line.split_once("qualitytrace run ")?.1.to_owned()))
+        .unwrap();
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let run = Command::new(program)
+        .arg("run")
+        .args(suggested.split(' '))
+        .current_dir(project)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert_eq!(
+        run.status.code(),
+        Some(0),
+        "{text}{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    assert!(text.contains("8 passed"), "{text}");
+    let asked = Command::new("kill")
+        .args(["-INT", &kept.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(asked.success());
+    assert_eq!(kept.wait().unwrap().code(), Some(0));
 }
 
 #[test]
