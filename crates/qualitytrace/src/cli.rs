@@ -13,12 +13,7 @@ use clap::{Parser, Subcommand};
 
 /// Trace-based testing in one binary: triggers a request, collects the trace that it causes, judges it.
 #[derive(Debug, Parser)]
-#[command(
-    name = "qualitytrace",
-    version,
-    arg_required_else_help = true,
-    max_term_width = 100
-)]
+#[command(name = "qualitytrace", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 all passed, 1 could not do it, 2 a test did not pass.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -38,9 +38,7 @@ mod tests {
     #[test]
     fn every_example_of_the_folder_is_in_the_binary() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shop");
-        let names = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name());
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
         let mut on_disk: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
         on_disk.retain(|name| name != "catalogue.proto");
         on_disk.sort();
@@ -54,12 +52,7 @@ mod tests {
     fn every_example_reads_without_a_remark() {
         for example in EXAMPLES {
             let reading = definition::read(example.text, Format::Yaml);
-            assert!(
-                reading.diagnostics.is_empty(),
-                "{}: {:?}",
-                example.file,
-                reading.diagnostics
-            );
+            assert!(reading.diagnostics.is_empty(), "{}: {:?}", example.file, reading.diagnostics);
             assert_eq!(reading.documents.len(), 1, "{}", example.file);
         }
     }

@@ -32,94 +32,51 @@ fn a_healthy_shop_passes_again_and_again() {
 #[test]
 fn a_kept_demo_runs_what_it_suggests_and_ends_when_asked() {
     let program = env!("CARGO_BIN_EXE_qualitytrace");
-    let mut kept = Command::new(program)
-        .args(["demo", "--keep"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(kept.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let suggested = lines
-        .find_map(|line| Some(line.split_once("qualitytrace run ")?.1.to_owned()))
-        .unwrap();
+    let mut kept = Command::new(program).args(["demo", "--keep"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(kept.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let suggested = lines.find_map(|line| Some(line.split_once("qualitytrace run ")?.1.to_owned())).unwrap();
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let run = Command::new(program)
-        .arg("run")
-        .args(suggested.split(' '))
-        .current_dir(project)
-        .output()
-        .unwrap();
+    let run =
+        Command::new(program).arg("run").args(suggested.split(' ')).current_dir(project).output().unwrap();
     let text = String::from_utf8_lossy(&run.stdout);
-    assert_eq!(
-        run.status.code(),
-        Some(0),
-        "{text}{}",
-        String::from_utf8_lossy(&run.stderr)
-    );
+    assert_eq!(run.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&run.stderr));
     assert!(text.contains("8 passed"), "{text}");
-    let asked = Command::new("kill")
-        .args(["-INT", &kept.id().to_string()])
-        .status()
-        .unwrap();
+    let asked = Command::new("kill").args(["-INT", &kept.id().to_string()]).status().unwrap();
     assert!(asked.success());
     assert_eq!(kept.wait().unwrap().code(), Some(0));
 }
 
 #[test]
 fn slow_payment_is_caught() {
-    check(
-        "slow-payment",
-        &[
-            "✘ The card network answers in time",
-            "`authorize card` (payment)",
-            "got 1.5",
-        ],
-    );
+    check("slow-payment", &["✘ The card network answers in time", "`authorize card` (payment)", "got 1.5"]);
 }
 
 #[test]
 fn n_plus_one_queries_are_caught() {
-    check(
-        "n-plus-one-queries",
-        &["✘ One query loads the whole cart", "got 5"],
-    );
+    check("n-plus-one-queries", &["✘ One query loads the whole cart", "got 5"]);
 }
 
 #[test]
 fn a_lost_async_step_is_caught() {
-    check(
-        "lost-async-step",
-        &["✘ The worker takes the same order from the queue", "got 0"],
-    );
+    check("lost-async-step", &["✘ The worker takes the same order from the queue", "got 0"]);
 }
 
 #[test]
 fn a_swallowed_error_is_caught() {
-    check(
-        "swallowed-error",
-        &["✘ The buyer is told", "got 200", "expected 402"],
-    );
+    check("swallowed-error", &["✘ The buyer is told", "got 200", "expected 402"]);
 }
 
 #[test]
 fn a_missing_attribute_is_caught() {
     check(
         "missing-attribute",
-        &[
-            "✘ The worker takes the same order",
-            "`process orders` (worker)",
-            "shop.order.id",
-        ],
+        &["✘ The worker takes the same order", "`process orders` (worker)", "shop.order.id"],
     );
 }
 
 #[test]
 fn a_wrong_total_is_caught() {
-    check(
-        "wrong-total",
-        &["✘ The buyer sees the right total", "got 4290", "expected 6180"],
-    );
+    check("wrong-total", &["✘ The buyer sees the right total", "got 4290", "expected 6180"]);
 }
 
 #[test]

@@ -36,11 +36,8 @@ async fn survives_kill_9(database_url: &str) {
 
     let acknowledged = Arc::new(AtomicU64::new(0));
     let sender = {
-        let (client, acknowledged, url) = (
-            client.clone(),
-            Arc::clone(&acknowledged),
-            server.url("/v1/traces"),
-        );
+        let (client, acknowledged, url) =
+            (client.clone(), Arc::clone(&acknowledged), server.url("/v1/traces"));
         tokio::spawn(async move {
             for number in 1.. {
                 match client.post(&url).json(&request(number)).send().await {
@@ -60,34 +57,13 @@ async fn survives_kill_9(database_url: &str) {
 
     let server = Served::start(database_url).await;
     for number in 1..=acknowledged {
-        let answer = client
-            .get(server.url(&format!("/api/traces/{number:032x}")))
-            .send()
-            .await
-            .unwrap();
-        assert_eq!(
-            answer.status(),
-            200,
-            "trace {number} of {acknowledged} acknowledged ones is lost"
-        );
+        let answer = client.get(server.url(&format!("/api/traces/{number:032x}"))).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "trace {number} of {acknowledged} acknowledged ones is lost");
     }
-    let interrupted: Value = client
-        .get(server.url(&run))
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap();
+    let interrupted: Value = client.get(server.url(&run)).send().await.unwrap().json().await.unwrap();
     assert_eq!(interrupted["state"], "FAILED");
-    let events = client
-        .get(server.url(&format!("{run}/events/stream")))
-        .send()
-        .await
-        .unwrap()
-        .text()
-        .await
-        .unwrap();
+    let events =
+        client.get(server.url(&format!("{run}/events/stream"))).send().await.unwrap().text().await.unwrap();
     assert!(events.contains(r#""what":"interrupted""#), "{events}");
 }
 
@@ -104,14 +80,7 @@ async fn start_hanging_run(client: &reqwest::Client, server: &Served) -> String 
     let trigger =
         json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("http://{address}/") } });
     let test = json!({ "type": "Test", "spec": { "id": "hanging", "name": "Hanging", "trigger": trigger } });
-    client
-        .put(server.url("/api/tests"))
-        .json(&test)
-        .send()
-        .await
-        .unwrap()
-        .error_for_status()
-        .unwrap();
+    client.put(server.url("/api/tests")).json(&test).send().await.unwrap().error_for_status().unwrap();
     let started: Value = client
         .post(server.url("/api/tests/hanging/run"))
         .json(&json!({}))
@@ -137,10 +106,7 @@ async fn fresh_database(server: &str) -> String {
     sqlx::any::install_default_drivers();
     let name = format!("kill_{}", std::process::id());
     let mut connection = sqlx::AnyConnection::connect(server).await.unwrap();
-    connection
-        .execute(AssertSqlSafe(format!("CREATE DATABASE {name}")))
-        .await
-        .unwrap();
+    connection.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await.unwrap();
     let base = server.split('?').next().unwrap();
     format!("{}/{name}", base.rsplit_once('/').unwrap().0)
 }

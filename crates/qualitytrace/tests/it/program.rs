@@ -16,15 +16,7 @@ impl Served {
     /// Starts the server and waits until it says that it is ready.
     pub(crate) async fn start(database_url: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_qualitytrace"))
-            .args([
-                "serve",
-                "--server.httpPort",
-                "0",
-                "--otlp-grpc-addr",
-                "off",
-                "--otlp-http-addr",
-                "off",
-            ])
+            .args(["serve", "--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"])
             .args(["--database-url", database_url])
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -42,10 +34,7 @@ impl Served {
         }
         // What the server prints from here on must go somewhere, or it would block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self {
-            child,
-            http: address.expect("the server says where it listens"),
-        }
+        Self { child, http: address.expect("the server says where it listens") }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

@@ -129,13 +129,8 @@ async fn clear(
     Extension(context): Extension<Context>,
     Path(user): Path<String>,
 ) -> Result<Json<Cart>, Problem> {
-    carts
-        .run(&context, DELETE_ITEMS, sqlx::query(DELETE_ITEMS.text).bind(&user))
-        .await?;
-    Ok(Json(Cart {
-        user,
-        items: Vec::new(),
-    }))
+    carts.run(&context, DELETE_ITEMS, sqlx::query(DELETE_ITEMS.text).bind(&user)).await?;
+    Ok(Json(Cart { user, items: Vec::new() }))
 }
 
 type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
@@ -150,29 +145,19 @@ impl Carts {
             .traced(
                 context,
                 SELECT_ITEMS,
-                sqlx::query_as(SELECT_ITEMS.text)
-                    .bind(user)
-                    .fetch_all(&self.database.pool),
+                sqlx::query_as(SELECT_ITEMS.text).bind(user).fetch_all(&self.database.pool),
             )
             .await?;
-        Ok(rows
-            .into_iter()
-            .map(|(product, quantity)| Item { product, quantity })
-            .collect())
+        Ok(rows.into_iter().map(|(product, quantity)| Item { product, quantity }).collect())
     }
 
     async fn items_one_by_one(&self, context: &Context, user: &str) -> Result<Vec<Item>, sqlx::Error> {
         let pool = &self.database.pool;
-        let query = sqlx::query_scalar(SELECT_PRODUCTS.text)
-            .bind(user)
-            .fetch_all(pool);
+        let query = sqlx::query_scalar(SELECT_PRODUCTS.text).bind(user).fetch_all(pool);
         let products: Vec<String> = self.database.traced(context, SELECT_PRODUCTS, query).await?;
         let mut items = Vec::with_capacity(products.len());
         for product in products {
-            let query = sqlx::query_scalar(SELECT_QUANTITY.text)
-                .bind(user)
-                .bind(&product)
-                .fetch_one(pool);
+            let query = sqlx::query_scalar(SELECT_QUANTITY.text).bind(user).bind(&product).fetch_one(pool);
             let quantity = self.database.traced(context, SELECT_QUANTITY, query).await?;
             items.push(Item { product, quantity });
         }
@@ -185,9 +170,7 @@ impl Carts {
         statement: Statement,
         query: Query<'_>,
     ) -> Result<(), sqlx::Error> {
-        self.database
-            .traced(context, statement, query.execute(&self.database.pool))
-            .await?;
+        self.database.traced(context, statement, query.execute(&self.database.pool)).await?;
         Ok(())
     }
 }

@@ -78,36 +78,22 @@ pub(super) fn router(telemetry: Arc<Telemetry>) -> Router {
 }
 
 async fn list_products(State(telemetry): State<Arc<Telemetry>>, request: Request) -> Response {
-    answer(
-        &telemetry,
-        "ListProducts",
-        request,
-        |wanted: ListProductsRequest, span| {
-            let products: Vec<_> = products()
-                .filter(|product| wanted.ids.is_empty() || wanted.ids.contains(&product.id))
-                .collect();
-            span.set(
-                "shop.products.count",
-                i64::try_from(products.len()).unwrap_or(i64::MAX),
-            );
-            Ok(ListProductsResponse { products })
-        },
-    )
+    answer(&telemetry, "ListProducts", request, |wanted: ListProductsRequest, span| {
+        let products: Vec<_> =
+            products().filter(|product| wanted.ids.is_empty() || wanted.ids.contains(&product.id)).collect();
+        span.set("shop.products.count", i64::try_from(products.len()).unwrap_or(i64::MAX));
+        Ok(ListProductsResponse { products })
+    })
     .await
 }
 
 async fn get_product(State(telemetry): State<Arc<Telemetry>>, request: Request) -> Response {
-    answer(
-        &telemetry,
-        "GetProduct",
-        request,
-        |wanted: GetProductRequest, span| {
-            span.set("shop.product.id", wanted.id.clone());
-            products()
-                .find(|product| product.id == wanted.id)
-                .ok_or_else(|| Status::not_found(format!("there is no product `{}`", wanted.id)))
-        },
-    )
+    answer(&telemetry, "GetProduct", request, |wanted: GetProductRequest, span| {
+        span.set("shop.product.id", wanted.id.clone());
+        products()
+            .find(|product| product.id == wanted.id)
+            .ok_or_else(|| Status::not_found(format!("there is no product `{}`", wanted.id)))
+    })
     .await
 }
 
@@ -135,12 +121,7 @@ where
     A: Message + Default + 'static,
 {
     let parent = telemetry.extract(&Headers(request.headers()));
-    let span = telemetry.start(
-        &parent,
-        SpanKind::Server,
-        format!("{SERVICE}/{method}"),
-        attributes(method),
-    );
+    let span = telemetry.start(&parent, SpanKind::Server, format!("{SERVICE}/{method}"), attributes(method));
     let act = tower::service_fn(|request: tonic::Request<Q>| {
         let result = decide(request.into_inner(), &span);
         let code = result.as_ref().err().map_or(Code::Ok, Status::code);
@@ -174,27 +155,21 @@ impl Client {
         let channel = Endpoint::from_shared(format!("http://{address}"))
             .context("failed to set up the gRPC client of the shop")?
             .connect_lazy();
-        Ok(Self {
-            telemetry,
-            channel,
-            address,
-        })
+        Ok(Self { telemetry, channel, address })
     }
 
     /// The products with these ids, all of them if there are none.
     pub(super) async fn list(&self, context: &Context, ids: Vec<String>) -> Result<Vec<Product>, Problem> {
         let path = PathAndQuery::from_static(LIST_PRODUCTS);
-        let answer: ListProductsResponse = self
-            .call(context, "ListProducts", path, ListProductsRequest { ids })
-            .await?;
+        let answer: ListProductsResponse =
+            self.call(context, "ListProducts", path, ListProductsRequest { ids }).await?;
         Ok(answer.products)
     }
 
     /// One product.
     pub(super) async fn get(&self, context: &Context, id: String) -> Result<Product, Problem> {
         let path = PathAndQuery::from_static(GET_PRODUCT);
-        self.call(context, "GetProduct", path, GetProductRequest { id })
-            .await
+        self.call(context, "GetProduct", path, GetProductRequest { id }).await
     }
 
     async fn call<Q, A>(
@@ -217,8 +192,7 @@ impl Client {
         span.set("server.address", self.address.ip().to_string());
         span.set("server.port", i64::from(self.address.port()));
         let mut headers = HeaderMap::new();
-        self.telemetry
-            .inject(span.context(), &mut HeadersMut(&mut headers));
+        self.telemetry.inject(span.context(), &mut HeadersMut(&mut headers));
         let mut request = tonic::Request::new(message);
         *request.metadata_mut() = MetadataMap::from_headers(headers);
 

@@ -44,11 +44,7 @@ impl Database {
             .execute(&pool)
             .await
             .with_context(|| format!("failed to create the {namespace} database of the shop"))?;
-        Ok(Self {
-            telemetry,
-            namespace,
-            pool,
-        })
+        Ok(Self { telemetry, namespace, pool })
     }
 
     /// Runs `query`, which executes `statement`, inside a client span.

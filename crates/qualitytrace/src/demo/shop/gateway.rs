@@ -120,19 +120,12 @@ async fn add_to_cart(
     check_name(&user)?;
     let ids: Vec<_> = new.items.iter().map(|item| item.product.clone()).collect();
     let known = gateway.catalogue.list(&context, ids).await?;
-    if let Some(item) = new
-        .items
-        .iter()
-        .find(|item| known.iter().all(|product| product.id != item.product))
-    {
+    if let Some(item) = new.items.iter().find(|item| known.iter().all(|product| product.id != item.product)) {
         let message = format!("there is no product `{}`", item.product);
         return Err(Problem::new(StatusCode::NOT_FOUND, message));
     }
-    let call = Call {
-        method: Method::POST,
-        template: "/carts/{user}/items",
-        path: &format!("/carts/{user}/items"),
-    };
+    let call =
+        Call { method: Method::POST, template: "/carts/{user}/items", path: &format!("/carts/{user}/items") };
     Ok(Json(gateway.cart.send(&context, call, Some(&new)).await?))
 }
 
@@ -162,11 +155,8 @@ async fn checkout(
         Err(_) if gateway.bug == Some(Bug::SwallowedError) => {}
         Err(problem) => return Err(problem),
     }
-    let empty = Call {
-        method: Method::DELETE,
-        template: "/carts/{user}",
-        path: &format!("/carts/{}", request.user),
-    };
+    let empty =
+        Call { method: Method::DELETE, template: "/carts/{user}", path: &format!("/carts/{}", request.user) };
     let _: Cart = gateway.cart.send(&context, empty, NOTHING).await?;
     gateway.announce(&context, &order).await?;
     Ok(Json(order))
@@ -178,32 +168,19 @@ async fn show_order(
     Path(id): Path<String>,
 ) -> Result<Json<Order>, Problem> {
     check_name(&id)?;
-    let call = Call {
-        method: Method::GET,
-        template: "/orders/{id}",
-        path: &format!("/orders/{id}"),
-    };
+    let call = Call { method: Method::GET, template: "/orders/{id}", path: &format!("/orders/{id}") };
     Ok(Json(gateway.worker.send(&context, call, NOTHING).await?))
 }
 
 impl Gateway {
     async fn load_cart(&self, context: &Context, user: &str) -> Result<Cart, Problem> {
         check_name(user)?;
-        let call = Call {
-            method: Method::GET,
-            template: "/carts/{user}",
-            path: &format!("/carts/{user}"),
-        };
+        let call = Call { method: Method::GET, template: "/carts/{user}", path: &format!("/carts/{user}") };
         self.cart.send(context, call, NOTHING).await
     }
 
     fn total(&self, cart: &Cart, products: &[Product]) -> i64 {
-        let price = |id: &str| {
-            products
-                .iter()
-                .find(|product| product.id == id)
-                .map_or(0, |p| p.price_cents)
-        };
+        let price = |id: &str| products.iter().find(|product| product.id == id).map_or(0, |p| p.price_cents);
         cart.items
             .iter()
             .map(|item| match self.bug {
@@ -214,16 +191,8 @@ impl Gateway {
     }
 
     async fn charge(&self, context: &Context, order: &Order, card: String) -> Result<Charge, Problem> {
-        let request = ChargeRequest {
-            order: order.id.clone(),
-            card,
-            amount_cents: order.total_cents,
-        };
-        let call = || Call {
-            method: Method::POST,
-            template: "/charges",
-            path: "/charges",
-        };
+        let request = ChargeRequest { order: order.id.clone(), card, amount_cents: order.total_cents };
+        let call = || Call { method: Method::POST, template: "/charges", path: "/charges" };
         let charge = self.payment.send(context, call(), Some(&request)).await?;
         if self.bug == Some(Bug::DuplicateCharge) {
             return self.payment.send(context, call(), Some(&request)).await;
@@ -256,22 +225,16 @@ impl Gateway {
         self.telemetry.inject(span.context(), &mut attributes);
         let body = serde_json::json!(order);
         let message = Message { id, attributes, body };
-        queue::publish(self.broker, queue, message)
-            .await
-            .map_err(|error| {
-                span.fail("anyhow::Error", error.as_ref());
-                Problem::new(StatusCode::BAD_GATEWAY, format!("{error:#}"))
-            })
+        queue::publish(self.broker, queue, message).await.map_err(|error| {
+            span.fail("anyhow::Error", error.as_ref());
+            Problem::new(StatusCode::BAD_GATEWAY, format!("{error:#}"))
+        })
     }
 }
 
 impl From<Product> for ProductView {
     fn from(product: Product) -> Self {
-        Self {
-            id: product.id,
-            name: product.name,
-            price_cents: product.price_cents,
-        }
+        Self { id: product.id, name: product.name, price_cents: product.price_cents }
     }
 }
 

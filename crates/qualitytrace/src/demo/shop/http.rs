@@ -25,12 +25,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Binds a free port on the loopback interface.
 pub(super) async fn bind() -> anyhow::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind("127.0.0.1:0")
-        .await
-        .context("failed to bind a loopback port for the shop")?;
-    let address = listener
-        .local_addr()
-        .context("failed to read the bound address")?;
+    let listener =
+        TcpListener::bind("127.0.0.1:0").await.context("failed to bind a loopback port for the shop")?;
+    let address = listener.local_addr().context("failed to read the bound address")?;
     Ok((listener, address))
 }
 
@@ -58,12 +55,7 @@ pub(super) async fn trace(
         KeyValue::new("url.path", request.uri().path().to_owned()),
         KeyValue::new("network.protocol.version", "1.1"),
     ];
-    attributes.extend(
-        header(request.headers(), "host")
-            .and_then(address_of)
-            .into_iter()
-            .flatten(),
-    );
+    attributes.extend(header(request.headers(), "host").and_then(address_of).into_iter().flatten());
     attributes.extend(
         header(request.headers(), "user-agent")
             .map(|agent| KeyValue::new("user_agent.original", agent.to_owned())),
@@ -105,11 +97,7 @@ impl Client {
             .user_agent(concat!("shop/", env!("CARGO_PKG_VERSION")))
             .build()
             .context("failed to set up an HTTP client of the shop")?;
-        Ok(Self {
-            telemetry,
-            inner,
-            address,
-        })
+        Ok(Self { telemetry, inner, address })
     }
 
     /// Calls the other service and reads its JSON answer; an answer of 400 and above is an error.
@@ -133,8 +121,7 @@ impl Client {
             ],
         );
         let mut headers = HeaderMap::new();
-        self.telemetry
-            .inject(span.context(), &mut HeadersMut(&mut headers));
+        self.telemetry.inject(span.context(), &mut HeadersMut(&mut headers));
         let mut request = self.inner.request(call.method, url).headers(headers);
         if let Some(body) = body {
             request = request.json(body);
@@ -169,10 +156,7 @@ pub(super) struct Problem {
 
 impl Problem {
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            message: message.into(),
-        }
+        Self { status, message: message.into() }
     }
 
     fn unreachable(error: &reqwest::Error) -> Self {
@@ -183,10 +167,7 @@ impl Problem {
         let message = serde_json::from_str::<serde_json::Value>(text)
             .ok()
             .and_then(|body| body["error"].as_str().map(str::to_owned));
-        Self::new(
-            status,
-            message.unwrap_or_else(|| format!("the other service answered {status}")),
-        )
+        Self::new(status, message.unwrap_or_else(|| format!("the other service answered {status}")))
     }
 }
 
@@ -235,8 +216,5 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 fn address_of(host: &str) -> Option<[KeyValue; 2]> {
     let (address, port) = host.rsplit_once(':')?;
     let port: u16 = port.parse().ok()?;
-    Some([
-        KeyValue::new("server.address", address.to_owned()),
-        KeyValue::new("server.port", i64::from(port)),
-    ])
+    Some([KeyValue::new("server.address", address.to_owned()), KeyValue::new("server.port", i64::from(port))])
 }

@@ -40,11 +40,7 @@ impl Telemetry {
             .build()
             .with_context(|| format!("failed to set up the span exporter of {service}"))?;
         let batches = BatchSpanProcessor::builder(exporter)
-            .with_batch_config(
-                BatchConfigBuilder::default()
-                    .with_scheduled_delay(SCHEDULE_DELAY)
-                    .build(),
-            )
+            .with_batch_config(BatchConfigBuilder::default().with_scheduled_delay(SCHEDULE_DELAY).build())
             .build();
         // Limits, sampler and resource are spelled out, so that OTEL_* variables of the person's shell change nothing.
         let provider = SdkTracerProvider::builder()
@@ -89,9 +85,7 @@ impl Telemetry {
             .with_kind(kind)
             .with_attributes(attributes)
             .start_with_context(&self.tracer, parent);
-        Active {
-            context: parent.with_span(span),
-        }
+        Active { context: parent.with_span(span) }
     }
 
     /// Writes the context into the headers, metadata or attributes that travel with a call.
@@ -106,9 +100,7 @@ impl Telemetry {
 
     /// Sends what is still queued. Blocks, so it must not be called on a thread of the runtime that exports.
     pub(super) fn shutdown(&self) -> anyhow::Result<()> {
-        self.provider
-            .shutdown()
-            .context("failed to send the last spans of a shop service")
+        self.provider.shutdown().context("failed to send the last spans of a shop service")
     }
 }
 

@@ -50,10 +50,7 @@ struct Declined;
 
 /// The service's routes.
 pub(super) fn router(telemetry: Arc<Telemetry>, bug: Option<Bug>) -> Router {
-    let payment = Payment {
-        telemetry: Arc::clone(&telemetry),
-        bug,
-    };
+    let payment = Payment { telemetry: Arc::clone(&telemetry), bug };
     Router::new()
         .route("/charges", post(charge))
         .route_layer(from_fn_with_state(telemetry, http::trace))
@@ -74,17 +71,13 @@ async fn charge(
         .await
         .map_err(|declined| Problem::new(StatusCode::PAYMENT_REQUIRED, declined.to_string()))?;
     let charge = format!("ch-{}", super::short_id());
-    context
-        .span()
-        .set_attribute(KeyValue::new("shop.payment.charge_id", charge.clone()));
+    context.span().set_attribute(KeyValue::new("shop.payment.charge_id", charge.clone()));
     Ok((StatusCode::CREATED, Json(Charge { charge })))
 }
 
 impl Payment {
     async fn authorize(&self, context: &Context, card: &str) -> Result<(), Declined> {
-        let span = self
-            .telemetry
-            .start(context, SpanKind::Internal, "authorize card", Vec::new());
+        let span = self.telemetry.start(context, SpanKind::Internal, "authorize card", Vec::new());
         let wait = match self.bug {
             Some(Bug::SlowPayment) => SLOW_WAIT,
             _ => USUAL_WAIT,

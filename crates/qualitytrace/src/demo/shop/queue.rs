@@ -48,10 +48,7 @@ struct Receipt {
 /// Puts a message into a queue; returns when the broker has it.
 pub(super) async fn publish(broker: SocketAddr, queue: &str, message: Message) -> anyhow::Result<()> {
     let mut connection = connect(broker).await?;
-    let request = Request::Publish {
-        queue: queue.to_owned(),
-        message,
-    };
+    let request = Request::Publish { queue: queue.to_owned(), message };
     write_frame(&mut connection, &request).await?;
     match read_frame(&mut connection).await? {
         Some(Receipt { refused: None }) => Ok(()),
@@ -70,19 +67,14 @@ impl Consumer {
     /// Becomes the consumer of `queue`.
     pub(super) async fn attach(broker: SocketAddr, queue: &str) -> anyhow::Result<Self> {
         let mut connection = connect(broker).await?;
-        let request = Request::Consume {
-            queue: queue.to_owned(),
-        };
+        let request = Request::Consume { queue: queue.to_owned() };
         write_frame(&mut connection, &request).await?;
         Ok(Self { connection })
     }
 
     /// Waits until there is something to read, without taking it.
     pub(super) async fn ready(&self) -> anyhow::Result<()> {
-        self.connection
-            .readable()
-            .await
-            .context("failed to wait for the broker")
+        self.connection.readable().await.context("failed to wait for the broker")
     }
 
     /// The next message; `None` when the broker has gone.
@@ -99,15 +91,11 @@ struct Queues(Mutex<HashMap<String, Queue>>);
 
 impl Queues {
     fn offer(&self, queue: String, message: Message) -> Result<(), String> {
-        self.with(queue, |(sender, _)| {
-            sender.try_send(message).map_err(|error| error.to_string())
-        })?
+        self.with(queue, |(sender, _)| sender.try_send(message).map_err(|error| error.to_string()))?
     }
 
     fn take(&self, queue: String) -> Result<mpsc::Receiver<Message>, String> {
-        self.with(queue, |(_, receiver)| {
-            receiver.take().ok_or_else(|| "it has a consumer".to_owned())
-        })?
+        self.with(queue, |(_, receiver)| receiver.take().ok_or_else(|| "it has a consumer".to_owned()))?
     }
 
     fn with<T>(&self, queue: String, act: impl FnOnce(&mut Queue) -> T) -> Result<T, String> {
@@ -158,25 +146,16 @@ async fn attend(mut connection: TcpStream, queues: Arc<Queues>) -> anyhow::Resul
 }
 
 async fn connect(broker: SocketAddr) -> anyhow::Result<TcpStream> {
-    TcpStream::connect(broker)
-        .await
-        .context("failed to reach the broker")
+    TcpStream::connect(broker).await.context("failed to reach the broker")
 }
 
 async fn write_frame(connection: &mut TcpStream, value: &(impl Serialize + Sync)) -> anyhow::Result<()> {
     let body = serde_json::to_vec(value).context("failed to encode a frame")?;
-    let length = u32::try_from(body.len())
-        .ok()
-        .filter(|length| *length <= MAX_FRAME);
-    let Some(length) = length else {
-        bail!("a frame of {} bytes is too large", body.len())
-    };
+    let length = u32::try_from(body.len()).ok().filter(|length| *length <= MAX_FRAME);
+    let Some(length) = length else { bail!("a frame of {} bytes is too large", body.len()) };
     let mut frame = length.to_be_bytes().to_vec();
     frame.extend(body);
-    connection
-        .write_all(&frame)
-        .await
-        .context("failed to write a frame")
+    connection.write_all(&frame).await.context("failed to write a frame")
 }
 
 async fn read_frame<T: DeserializeOwned>(connection: &mut TcpStream) -> anyhow::Result<Option<T>> {
@@ -187,11 +166,6 @@ async fn read_frame<T: DeserializeOwned>(connection: &mut TcpStream) -> anyhow::
         Err(error) => return Err(error).context("failed to read a frame"),
     };
     let mut body = vec![0; length as usize];
-    connection
-        .read_exact(&mut body)
-        .await
-        .context("failed to read a frame")?;
-    serde_json::from_slice(&body)
-        .map(Some)
-        .context("failed to decode a frame")
+    connection.read_exact(&mut body).await.context("failed to read a frame")?;
+    serde_json::from_slice(&body).map(Some).context("failed to decode a frame")
 }

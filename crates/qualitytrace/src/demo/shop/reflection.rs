@@ -91,14 +91,8 @@ struct Refusal {
 /// The routes of the reflection service.
 pub(super) fn router() -> Router {
     Router::new()
-        .route(
-            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-            post(info),
-        )
-        .route(
-            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-            post(info),
-        )
+        .route("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", post(info))
+        .route("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", post(info))
 }
 
 async fn info(request: Request) -> Response {
@@ -116,51 +110,35 @@ fn answer(question: Question) -> Answer {
     let told = match &question.asked {
         Some(Asked::FileByName(name)) if name == FILE => files(),
         Some(Asked::FileWithSymbol(symbol)) if knows(symbol) => files(),
-        Some(Asked::Services(_)) => Told::Services(Services {
-            services: vec![Service {
-                name: SERVICE.to_owned(),
-            }],
-        }),
+        Some(Asked::Services(_)) => {
+            Told::Services(Services { services: vec![Service { name: SERVICE.to_owned() }] })
+        }
         Some(Asked::FileByName(name) | Asked::FileWithSymbol(name) | Asked::ExtensionNumbers(name)) => {
             refusal(Code::NotFound, format!("`{name}` is not known here"))
         }
         Some(Asked::FileWithExtension(_)) => refusal(Code::NotFound, "there are no extensions".to_owned()),
         None => refusal(Code::InvalidArgument, "nothing was asked".to_owned()),
     };
-    Answer {
-        host: question.host.clone(),
-        question: Some(question),
-        told: Some(told),
-    }
+    Answer { host: question.host.clone(), question: Some(question), told: Some(told) }
 }
 
 fn files() -> Told {
-    Told::Files(Files {
-        descriptors: vec![file().encode_to_vec()],
-    })
+    Told::Files(Files { descriptors: vec![file().encode_to_vec()] })
 }
 
 fn refusal(code: Code, message: String) -> Told {
-    Told::Error(Refusal {
-        code: code.into(),
-        message,
-    })
+    Told::Error(Refusal { code: code.into(), message })
 }
 
 /// Whether a full name belongs to the catalogue: its service, a method of it, or a message.
 fn knows(symbol: &str) -> bool {
-    let Some(name) = symbol
-        .strip_prefix(PACKAGE)
-        .and_then(|rest| rest.strip_prefix('.'))
-    else {
+    let Some(name) = symbol.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix('.')) else {
         return false;
     };
     let file = file();
     file.message_type.iter().any(|message| message.name() == name)
         || file.service.iter().any(|service| {
-            let method = name
-                .strip_prefix(service.name())
-                .and_then(|rest| rest.strip_prefix('.'));
+            let method = name.strip_prefix(service.name()).and_then(|rest| rest.strip_prefix('.'));
             name == service.name() || service.method.iter().any(|known| Some(known.name()) == method)
         })
 }
@@ -172,10 +150,7 @@ fn file() -> FileDescriptorProto {
         package: Some(PACKAGE.to_owned()),
         syntax: Some("proto3".to_owned()),
         message_type: vec![
-            message(
-                "ListProductsRequest",
-                vec![field("ids", 1, Label::Repeated, Type::String)],
-            ),
+            message("ListProductsRequest", vec![field("ids", 1, Label::Repeated, Type::String)]),
             message(
                 "ListProductsResponse",
                 vec![FieldDescriptorProto {
@@ -183,10 +158,7 @@ fn file() -> FileDescriptorProto {
                     ..field("products", 1, Label::Repeated, Type::Message)
                 }],
             ),
-            message(
-                "GetProductRequest",
-                vec![field("id", 1, Label::Optional, Type::String)],
-            ),
+            message("GetProductRequest", vec![field("id", 1, Label::Optional, Type::String)]),
             message(
                 "Product",
                 vec![
@@ -202,11 +174,7 @@ fn file() -> FileDescriptorProto {
         service: vec![ServiceDescriptorProto {
             name: Some("Catalogue".to_owned()),
             method: vec![
-                method(
-                    "ListProducts",
-                    ".shop.ListProductsRequest",
-                    ".shop.ListProductsResponse",
-                ),
+                method("ListProducts", ".shop.ListProductsRequest", ".shop.ListProductsResponse"),
                 method("GetProduct", ".shop.GetProductRequest", ".shop.Product"),
             ],
             options: None,
@@ -216,11 +184,7 @@ fn file() -> FileDescriptorProto {
 }
 
 fn message(name: &str, field: Vec<FieldDescriptorProto>) -> DescriptorProto {
-    DescriptorProto {
-        name: Some(name.to_owned()),
-        field,
-        ..DescriptorProto::default()
-    }
+    DescriptorProto { name: Some(name.to_owned()), field, ..DescriptorProto::default() }
 }
 
 fn field(name: &str, number: i32, label: Label, kind: Type) -> FieldDescriptorProto {
@@ -249,10 +213,7 @@ mod tests {
 
     /// Which file, services or error a question is answered with.
     fn check(asked: Asked, expected: &str) {
-        let question = Question {
-            host: String::new(),
-            asked: Some(asked),
-        };
+        let question = Question { host: String::new(), asked: Some(asked) };
         let told = match answer(question).told {
             Some(Told::Files(files)) => {
                 let file = FileDescriptorProto::decode(files.descriptors[0].as_slice()).unwrap();
@@ -268,30 +229,12 @@ mod tests {
     #[test]
     fn questions_are_answered_about_the_catalogue_and_nothing_else() {
         check(Asked::Services(String::new()), "services shop.Catalogue");
-        check(
-            Asked::FileByName("catalogue.proto".into()),
-            "file catalogue.proto",
-        );
-        check(
-            Asked::FileWithSymbol("shop.Catalogue".into()),
-            "file catalogue.proto",
-        );
-        check(
-            Asked::FileWithSymbol("shop.Catalogue.GetProduct".into()),
-            "file catalogue.proto",
-        );
-        check(
-            Asked::FileWithSymbol("shop.Product".into()),
-            "file catalogue.proto",
-        );
-        check(
-            Asked::FileWithSymbol("shop.Teapot".into()),
-            "error `shop.Teapot` is not known here",
-        );
-        check(
-            Asked::FileWithSymbol("shopping".into()),
-            "error `shopping` is not known here",
-        );
+        check(Asked::FileByName("catalogue.proto".into()), "file catalogue.proto");
+        check(Asked::FileWithSymbol("shop.Catalogue".into()), "file catalogue.proto");
+        check(Asked::FileWithSymbol("shop.Catalogue.GetProduct".into()), "file catalogue.proto");
+        check(Asked::FileWithSymbol("shop.Product".into()), "file catalogue.proto");
+        check(Asked::FileWithSymbol("shop.Teapot".into()), "error `shop.Teapot` is not known here");
+        check(Asked::FileWithSymbol("shopping".into()), "error `shopping` is not known here");
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -301,25 +244,17 @@ mod tests {
         let channel = tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap();
         let mut client = tonic::client::Grpc::new(channel.connect().await.unwrap());
         client.ready().await.unwrap();
-        let questions = ["one", "two"].map(|host| Question {
-            host: host.to_owned(),
-            asked: Some(Asked::Services(String::new())),
-        });
+        let questions = ["one", "two"]
+            .map(|host| Question { host: host.to_owned(), asked: Some(Asked::Services(String::new())) });
         let answers = client
             .streaming(
                 tonic::Request::new(futures_util::stream::iter(questions)),
-                "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
-                    .parse()
-                    .unwrap(),
+                "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo".parse().unwrap(),
                 ProstCodec::<Question, Answer>::default(),
             )
             .await
             .unwrap();
-        let hosts: Vec<_> = answers
-            .into_inner()
-            .map(|answer| answer.unwrap().host)
-            .collect()
-            .await;
+        let hosts: Vec<_> = answers.into_inner().map(|answer| answer.unwrap().host).collect().await;
         assert_eq!(hosts, ["one", "two"]);
         server.abort();
     }

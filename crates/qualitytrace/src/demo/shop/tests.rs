@@ -36,10 +36,7 @@ type Spans = watch::Sender<Vec<Seen>>;
 async fn receiver(spans: Arc<Spans>) -> String {
     let (listener, address) = http::bind().await.unwrap();
     let router = Router::new()
-        .route(
-            "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-            post(receive),
-        )
+        .route("/opentelemetry.proto.collector.trace.v1.TraceService/Export", post(receive))
         .with_state(spans);
     tokio::spawn(async move { axum::serve(listener, router).await });
     format!("http://{address}")
@@ -48,9 +45,7 @@ async fn receiver(spans: Arc<Spans>) -> String {
 async fn receive(State(spans): State<Arc<Spans>>, request: Request) -> Response {
     let keep = tower::service_fn(|request: tonic::Request<ExportTraceServiceRequest>| {
         spans.send_modify(|all| all.extend(flatten(request.into_inner())));
-        ready(Ok::<_, tonic::Status>(tonic::Response::new(
-            ExportTraceServiceResponse::default(),
-        )))
+        ready(Ok::<_, tonic::Status>(tonic::Response::new(ExportTraceServiceResponse::default())))
     });
     let codec = ProstCodec::<ExportTraceServiceResponse, ExportTraceServiceRequest>::default();
     // A person's shell may set OTEL_EXPORTER_OTLP_COMPRESSION.
@@ -66,22 +61,13 @@ fn flatten(request: ExportTraceServiceRequest) -> Vec<Seen> {
     let mut seen = Vec::new();
     for resource_spans in request.resource_spans {
         let attributes = resource_spans.resource.unwrap_or_default().attributes;
-        let service = attributes
-            .iter()
-            .find(|attribute| attribute.key == "service.name");
+        let service = attributes.iter().find(|attribute| attribute.key == "service.name");
         let service = match service.and_then(|attribute| attribute.value.clone()?.value) {
             Some(Value::StringValue(service)) => service,
             other => panic!("a service without a name: {other:?}"),
         };
-        for span in resource_spans
-            .scope_spans
-            .into_iter()
-            .flat_map(|scope| scope.spans)
-        {
-            seen.push(Seen {
-                service: service.clone(),
-                span,
-            });
+        for span in resource_spans.scope_spans.into_iter().flat_map(|scope| scope.spans) {
+            seen.push(Seen { service: service.clone(), span });
         }
     }
     seen
@@ -111,10 +97,7 @@ async fn visit(
         .unwrap();
     let status = answer.status().as_u16();
     let arrived = arrivals.wait_for(|all| all.iter().any(|seen| seen.span.name == until));
-    tokio::time::timeout(Duration::from_secs(30), arrived)
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(30), arrived).await.unwrap().unwrap();
     shop.stop().await.unwrap();
     (status, arrivals.borrow().clone())
 }
@@ -122,32 +105,21 @@ async fn visit(
 /// The spans as an indented tree below the trigger: service, kind, name, and what it links to.
 fn picture(spans: &[Seen]) -> String {
     let mut text = String::new();
-    let trigger: Vec<u8> = (0..8)
-        .map(|i| u8::from_str_radix(&TRIGGER[2 * i..2 * i + 2], 16).unwrap())
-        .collect();
+    let trigger: Vec<u8> =
+        (0..8).map(|i| u8::from_str_radix(&TRIGGER[2 * i..2 * i + 2], 16).unwrap()).collect();
     draw(&mut text, spans, &trigger, 0);
     text
 }
 
 fn draw(text: &mut String, spans: &[Seen], parent: &[u8], depth: usize) {
-    let mut children: Vec<_> = spans
-        .iter()
-        .filter(|seen| seen.span.parent_span_id == parent)
-        .collect();
+    let mut children: Vec<_> = spans.iter().filter(|seen| seen.span.parent_span_id == parent).collect();
     children.sort_by_key(|seen| seen.span.start_time_unix_nano);
     for Seen { service, span } in children {
-        let kind = span
-            .kind()
-            .as_str_name()
-            .trim_start_matches("SPAN_KIND_")
-            .to_lowercase();
+        let kind = span.kind().as_str_name().trim_start_matches("SPAN_KIND_").to_lowercase();
         let indent = "  ".repeat(depth);
         write!(text, "{indent}{service}: {} ({kind})", span.name).unwrap();
         for link in &span.links {
-            let cause = spans
-                .iter()
-                .find(|seen| seen.span.span_id == link.span_id)
-                .unwrap();
+            let cause = spans.iter().find(|seen| seen.span.span_id == link.span_id).unwrap();
             write!(text, " -> {}", cause.span.name).unwrap();
         }
         text.push('\n');
@@ -181,9 +153,7 @@ async fn a_checkout_is_one_trace_through_every_service() {
           worker: UPDATE orders (client)
     ");
     let end = |name: &str, kind: SpanKind| {
-        let found = spans
-            .iter()
-            .find(|seen| seen.span.name == name && seen.span.kind() == kind);
+        let found = spans.iter().find(|seen| seen.span.name == name && seen.span.kind() == kind);
         found.unwrap().span.end_time_unix_nano
     };
     assert!(end("process orders", SpanKind::Consumer) > end("POST /checkout", SpanKind::Server));
@@ -194,14 +164,10 @@ async fn a_declined_card_fails_where_it_is_declined_and_reaches_the_buyer() {
     let body = r#"{"user": "henry", "card": "4000000000000002"}"#;
     let (status, spans) = visit(None, "POST", "/checkout", body, "POST /checkout").await;
     assert_eq!(status, 402);
-    let failed: Vec<_> = spans
-        .iter()
-        .filter(|seen| seen.span.status.as_ref().is_some_and(|s| s.code == 2))
-        .collect();
-    let mut failed: Vec<_> = failed
-        .iter()
-        .map(|seen| format!("{}: {}", seen.service, seen.span.name))
-        .collect();
+    let failed: Vec<_> =
+        spans.iter().filter(|seen| seen.span.status.as_ref().is_some_and(|s| s.code == 2)).collect();
+    let mut failed: Vec<_> =
+        failed.iter().map(|seen| format!("{}: {}", seen.service, seen.span.name)).collect();
     failed.sort();
     assert_eq!(failed, ["gateway: POST /charges", "payment: authorize card"]);
     assert!(!spans.iter().any(|seen| seen.span.name.starts_with("send")));
@@ -219,10 +185,7 @@ async fn the_catalogue_answers_other_callers_too() {
     let problem = client.get(&context, "teapot".to_owned()).await.unwrap_err();
     assert_eq!(problem.to_string(), "there is no product `teapot`");
     shop.stop().await.unwrap();
-    tokio::task::spawn_blocking(move || caller.shutdown())
-        .await
-        .unwrap()
-        .unwrap();
+    tokio::task::spawn_blocking(move || caller.shutdown()).await.unwrap().unwrap();
 }
 
 #[test]
@@ -235,7 +198,5 @@ fn every_bug_is_found_by_its_name() {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }

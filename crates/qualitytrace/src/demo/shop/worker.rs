@@ -71,11 +71,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) async fn new(telemetry: Arc<Telemetry>, bug: Option<Bug>) -> anyhow::Result<Arc<Self>> {
         let database = Database::open(Arc::clone(&telemetry), "orders", SCHEMA).await?;
-        Ok(Arc::new(Self {
-            telemetry,
-            database,
-            bug,
-        }))
+        Ok(Arc::new(Self { telemetry, database, bug }))
     }
 
     /// The service's routes.
@@ -140,25 +136,14 @@ impl Worker {
 
     async fn pack(&self, context: &Context, order: &Order) -> anyhow::Result<()> {
         let pool = &self.database.pool;
-        let insert = sqlx::query(INSERT_ORDER.text)
-            .bind(&order.id)
-            .bind(order.total_cents)
-            .execute(pool);
-        self.database
-            .traced(context, INSERT_ORDER, insert)
-            .await
-            .context("failed to note the order")?;
+        let insert = sqlx::query(INSERT_ORDER.text).bind(&order.id).bind(order.total_cents).execute(pool);
+        self.database.traced(context, INSERT_ORDER, insert).await.context("failed to note the order")?;
         {
-            let _span = self
-                .telemetry
-                .start(context, SpanKind::Internal, "pack order", Vec::new());
+            let _span = self.telemetry.start(context, SpanKind::Internal, "pack order", Vec::new());
             tokio::time::sleep(PACKING_TIME).await;
         }
         let update = sqlx::query(UPDATE_ORDER.text).bind(&order.id).execute(pool);
-        self.database
-            .traced(context, UPDATE_ORDER, update)
-            .await
-            .context("failed to note the packing")?;
+        self.database.traced(context, UPDATE_ORDER, update).await.context("failed to note the packing")?;
         Ok(())
     }
 }
@@ -168,15 +153,9 @@ async fn show(
     Extension(context): Extension<Context>,
     Path(id): Path<String>,
 ) -> Result<Json<Order>, Problem> {
-    let query = sqlx::query_as(SELECT_ORDER.text)
-        .bind(&id)
-        .fetch_optional(&worker.database.pool);
+    let query = sqlx::query_as(SELECT_ORDER.text).bind(&id).fetch_optional(&worker.database.pool);
     let found: Option<(String, i64)> = worker.database.traced(&context, SELECT_ORDER, query).await?;
     let (status, total_cents) =
         found.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, format!("there is no order `{id}`")))?;
-    Ok(Json(Order {
-        id,
-        status,
-        total_cents,
-    }))
+    Ok(Json(Order { id, status, total_cents }))
 }
