@@ -155,14 +155,15 @@ fn span_result(result: &SpanResult, others: usize) -> String {
     let alias = result.alias.as_ref().map(|name| format!(" (read from {name})")).unwrap_or_default();
     match result.error.as_deref() {
         None | Some("no match") => {
-            format!(
-                "{place}: got {}{alias}, expected {}",
-                style::bad(&result.observed),
-                style::good(&result.expected)
-            )
+            let (observed, expected) = (or_nothing(&result.observed), or_nothing(&result.expected));
+            format!("{place}: got {}{alias}, expected {}", style::bad(observed), style::good(expected))
         }
         Some(error) => format!("{place}: {}", style::bad(error)),
     }
+}
+
+fn or_nothing(value: &str) -> &str {
+    if value.is_empty() { "nothing" } else { value }
 }
 
 fn output(text: &mut String, output: &Output) {
