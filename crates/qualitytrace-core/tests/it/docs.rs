@@ -23,15 +23,19 @@ fn blocks<'d>(document: &'d str, language: &str) -> Vec<(usize, &'d str)> {
 }
 
 #[test]
-fn every_example_of_definitions_is_read_without_a_word() {
-    let document = include_str!("../../../../docs/definitions.md");
-    let blocks = blocks(document, "yaml");
-    assert!(blocks.len() > 10, "the examples are gone");
-    for (line, block) in blocks {
-        let reading = read(block, Format::Yaml);
-        let found: Vec<_> = reading.documents.iter().flat_map(|document| check(&document.resource)).collect();
-        assert!(!reading.documents.is_empty(), "definitions.md:{line}");
-        assert!(reading.diagnostics.is_empty(), "definitions.md:{line}: {:?}", reading.diagnostics);
-        assert!(found.is_empty(), "definitions.md:{line}: {found:?}");
+fn every_example_of_a_definition_is_read_without_a_word() {
+    for (name, document, at_least) in [
+        ("docs/definitions.md", include_str!("../../../../docs/definitions.md"), 10),
+        ("README.md", include_str!("../../../../README.md"), 1),
+    ] {
+        let blocks = blocks(document, "yaml");
+        assert!(blocks.len() >= at_least, "the examples of {name} are gone");
+        for (line, block) in blocks {
+            let reading = read(block, Format::Yaml);
+            let found: Vec<_> = reading.documents.iter().flat_map(|document| check(&document.resource)).collect();
+            assert!(!reading.documents.is_empty(), "{name}:{line}");
+            assert!(reading.diagnostics.is_empty(), "{name}:{line}: {:?}", reading.diagnostics);
+            assert!(found.is_empty(), "{name}:{line}: {found:?}");
+        }
     }
 }

@@ -29,7 +29,9 @@ impl File {
     pub(crate) fn parse(path: &Path, source: String) -> Self {
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let format = if is_json { Format::Json } else { Format::Yaml };
-        let reading = definition::read(&source, format);
+        let mut reading = definition::read(&source, format);
+        let checked = reading.documents.iter().flat_map(|document| definition::check(&document.resource));
+        reading.diagnostics.extend(checked.collect::<Vec<_>>());
         Self { path: path.to_owned(), source, format, reading }
     }
 
