@@ -41,7 +41,9 @@ impl File {
         if diagnostics.is_empty() {
             return String::new();
         }
-        lang::render(&self.path.display().to_string(), &self.source, diagnostics, report::style::coloured())
+        let name = self.path.display().to_string();
+        let shown = lang::render(&name, &self.source, diagnostics, report::style::coloured());
+        format!("{}\n\n", shown.trim_end())
     }
 
     /// Whether it can be used.
