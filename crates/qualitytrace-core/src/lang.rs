@@ -6,6 +6,7 @@
 pub mod ast;
 
 mod aggregate;
+mod column;
 mod compare;
 mod cursor;
 mod date;

@@ -86,16 +86,15 @@ pub(super) fn judge(
 
 /// The claim on this subject alone.
 pub(super) fn once(assertion: &Parsed<Assertion>, context: &Context<'_, '_>, subject: Subject) -> SpanResult {
-    match assertion.error() {
-        Some(error) => SpanResult::failed(
+    if let Some(error) = assertion.error() {
+        SpanResult::failed(
             Failure::InvalidAssertion,
             format!("invalid syntax: {}", error.message),
             Some(Class::Syntax),
-        ),
-        None => {
-            let claim = &assertion.tree.claim;
-            evaluate(claim, context, subject, &Others::new(claim, context))
-        }
+        )
+    } else {
+        let claim = &assertion.tree.claim;
+        evaluate(claim, context, subject, &Others::new(claim, context))
     }
 }
 

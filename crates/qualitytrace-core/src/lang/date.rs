@@ -57,15 +57,12 @@ pub(super) fn format(time: &Zoned, format: &str) -> String {
             .iter()
             .filter(|(piece, _)| rest.starts_with(piece))
             .max_by_key(|(piece, _)| piece.len());
-        match piece {
-            Some((piece, meaning)) => {
-                text.push_str(&one(time, meaning));
-                rest = &rest[piece.len()..];
-            }
-            None => {
-                text.push(next);
-                rest = &rest[next.len_utf8()..];
-            }
+        if let Some((piece, meaning)) = piece {
+            text.push_str(&one(time, meaning));
+            rest = &rest[piece.len()..];
+        } else {
+            text.push(next);
+            rest = &rest[next.len_utf8()..];
         }
     }
     text

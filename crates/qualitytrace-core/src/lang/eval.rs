@@ -261,9 +261,9 @@ fn remembered<T: Clone>(memory: &RefCell<Vec<(usize, T)>>, expr: &Expr, make: im
     if let Some((_, known)) = memory.borrow().iter().find(|(known, _)| *known == key) {
         return known.clone();
     }
-    let made = make();
-    memory.borrow_mut().push((key, made.clone()));
-    made
+    let value = make();
+    memory.borrow_mut().push((key, value.clone()));
+    value
 }
 
 /// An attribute as an item; lists and objects as the JSON that Tracetest's files would see.

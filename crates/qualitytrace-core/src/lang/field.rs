@@ -3,8 +3,11 @@
 //! The exact attribute always wins. Only where a span has none of that name is the name read as a scope
 //! (`resource.`, `event.`...), as a field (`status`, `duration`), or under the names of other conventions.
 
+use std::cell::{OnceCell, RefCell};
 use std::fmt::Write;
+use std::rc::Rc;
 
+use super::column::Column;
 use crate::names;
 use crate::trace::{Event, Link, Span, StatusCode, Trace};
 use crate::value::Value;
@@ -22,7 +25,7 @@ pub(crate) enum Field {
     Attribute {
         name: Box<str>,
         /// How to read the name where no attribute has it.
-        scope: Option<Scope>,
+        reading: Option<Reading>,
         /// What the attribute is called in other conventions.
         aliases: Box<[&'static str]>,
     },
@@ -60,7 +63,7 @@ const SPECIAL: [(&str, Special); 11] = [
 
 /// How a name without an attribute of that name is read.
 #[derive(Debug, Clone)]
-pub(crate) enum Scope {
+pub(crate) enum Reading {
     Status,
     Duration,
     SpanName,
@@ -70,7 +73,7 @@ pub(crate) enum Scope {
     Resource(Box<str>),
     ScopeName,
     ScopeVersion,
-    Scope(Box<str>),
+    InScope(Box<str>),
     Event(Box<str>),
     Link(Box<str>),
 }
@@ -118,7 +121,7 @@ impl Field {
             Vec::new()
         };
         Self::Attribute {
-            scope: scopes.then(|| Scope::parse(&name)).flatten(),
+            reading: scopes.then(|| Reading::parse(&name)).flatten(),
             aliases: aliases.into(),
             name: name.into(),
         }
@@ -130,8 +133,8 @@ impl Field {
             Self::Name | Self::Kind => 0,
             Self::Special(Special::Type, _) => 1,
             Self::Special(..) => 2,
-            Self::Attribute { aliases, scope, .. } => {
-                3 + u8::from(scope.is_some()) + u8::try_from(aliases.len()).unwrap_or(9)
+            Self::Attribute { aliases, reading, .. } => {
+                3 + u8::from(reading.is_some()) + u8::try_from(aliases.len()).unwrap_or(9)
             }
         }
     }
@@ -139,7 +142,7 @@ impl Field {
     /// What the span has under this name, and the alias under which it has it.
     pub(crate) fn look<'t>(
         &self,
-        scene: &'t Scene<'_>,
+        scene: &Scene<'t>,
         at: usize,
     ) -> Option<(Seen<'t>, Option<&'static str>)> {
         let span = scene.trace.span(at);
@@ -154,11 +157,15 @@ impl Field {
                 },
                 None => made(*special, span)?,
             },
-            Self::Attribute { name, scope, aliases } => {
+            Self::Attribute {
+                name,
+                reading,
+                aliases,
+            } => {
                 if let Some(value) = span.attribute(name) {
                     return Some((Seen::Value(value), None));
                 }
-                if let Some(seen) = scope.as_ref().and_then(|scope| scope.look(scene, at)) {
+                if let Some(seen) = reading.as_ref().and_then(|reading| reading.look(scene, at)) {
                     return Some((seen, None));
                 }
                 return aliases
@@ -169,12 +176,30 @@ impl Field {
         Some((seen, None))
     }
 
+    /// What makes two fields the same; `None` for fields that hardly repeat a value.
+    fn key(&self) -> Option<(u8, &str)> {
+        match self {
+            Self::Name => Some((0, "")),
+            Self::Kind => Some((1, "")),
+            Self::Special(Special::Type, _) => Some((2, "")),
+            Self::Special(..) => None,
+            Self::Attribute {
+                name,
+                reading,
+                aliases,
+            } => {
+                let flags = u8::from(reading.is_some()) | u8::from(!aliases.is_empty()) << 1;
+                Some((4 | flags, name))
+            }
+        }
+    }
+
     pub(crate) fn is_duration(&self) -> bool {
         matches!(self, Self::Special(Special::Duration, _))
     }
 }
 
-impl Scope {
+impl Reading {
     fn parse(name: &str) -> Option<Self> {
         match name {
             "status" => return Some(Self::Status),
@@ -194,14 +219,14 @@ impl Scope {
             ("resource", rest) => Self::Resource(rest.into()),
             ("scope", "name") => Self::ScopeName,
             ("scope", "version") => Self::ScopeVersion,
-            ("scope", rest) => Self::Scope(rest.into()),
+            ("scope", rest) => Self::InScope(rest.into()),
             ("event", rest) => Self::Event(rest.into()),
             ("link", rest) => Self::Link(rest.into()),
             _ => return None,
         })
     }
 
-    fn look<'t>(&self, scene: &'t Scene<'_>, at: usize) -> Option<Seen<'t>> {
+    fn look<'t>(&self, scene: &Scene<'t>, at: usize) -> Option<Seen<'t>> {
         let span = scene.trace.span(at);
         let text = |text: &'t str| (!text.is_empty()).then_some(Seen::Text(text));
         match self {
@@ -219,7 +244,7 @@ impl Scope {
             Self::Resource(name) => span.resource.attributes.get(name).map(Seen::Value),
             Self::ScopeName => text(&span.scope.name),
             Self::ScopeVersion => text(&span.scope.version),
-            Self::Scope(name) => span.scope.attributes.get(name).map(Seen::Value),
+            Self::InScope(name) => span.scope.attributes.get(name).map(Seen::Value),
             Self::Event(name) => many(scene.event_values(at, name)),
             Self::Link(name) => many(scene.link_values(at, name)),
         }
@@ -352,19 +377,44 @@ pub fn span_type(span: &Span) -> &'static str {
     FAMILIES.get(best).map_or("general", |(_, family)| family)
 }
 
+/// Fewer spans than this are asked one by one.
+const SMALL: usize = 64;
+
 /// A trace with what is worked out about it only once.
 #[derive(Debug)]
 pub(crate) struct Scene<'t> {
     pub(crate) trace: &'t Trace,
-    types: std::cell::OnceCell<Vec<&'t str>>,
+    types: OnceCell<Vec<&'t str>>,
+    columns: RefCell<Vec<(Key, Rc<Column<'t>>)>>,
 }
+
+/// What makes two fields the same: what they are, their name, and whether they have aliases.
+type Key = (u8, Box<str>);
 
 impl<'t> Scene<'t> {
     pub(crate) fn new(trace: &'t Trace) -> Self {
         Self {
             trace,
-            types: std::cell::OnceCell::new(),
+            types: OnceCell::new(),
+            columns: RefCell::default(),
         }
+    }
+
+    /// The column of a field, if it is there or if asking `spans` spans makes it worth building.
+    pub(crate) fn column(&self, field: &Field, spans: usize) -> Option<Rc<Column<'t>>> {
+        let (kind, name) = field.key()?;
+        let known = |key: &Key| key.0 == kind && *key.1 == *name;
+        if let Some((_, column)) = self.columns.borrow().iter().find(|(key, _)| known(key)) {
+            return Some(Rc::clone(column));
+        }
+        if spans < SMALL || spans < self.trace.spans().len() / 8 {
+            return None;
+        }
+        let column = Rc::new(Column::new(field, self));
+        self.columns
+            .borrow_mut()
+            .push(((kind, name.into()), Rc::clone(&column)));
+        Some(column)
     }
 
     fn span_type(&self, at: usize) -> &'t str {

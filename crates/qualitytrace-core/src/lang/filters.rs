@@ -164,13 +164,14 @@ fn translate(pattern: &str) -> String {
     while let Some(c) = characters.next() {
         match c {
             '\\' => match characters.next() {
-                Some(escaped) => match ascii_class(escaped, in_class) {
-                    Some(class) => out.push_str(class),
-                    None => {
+                Some(escaped) => {
+                    if let Some(class) = ascii_class(escaped, in_class) {
+                        out.push_str(class);
+                    } else {
                         out.push('\\');
                         out.push(escaped);
                     }
-                },
+                }
                 None => out.push('\\'),
             },
             '[' if !in_class => {

@@ -323,15 +323,12 @@ fn last_of_each(members: Vec<(String, Json)>) -> Vec<(String, Json)> {
     let mut places = std::collections::HashMap::new();
     let mut kept: Vec<(String, Json)> = Vec::with_capacity(members.len());
     for (name, value) in members {
-        match places.get(&name) {
-            Some(at) => {
-                let slot: &mut (String, Json) = &mut kept[*at];
-                slot.1 = value;
-            }
-            None => {
-                places.insert(name.clone(), kept.len());
-                kept.push((name, value));
-            }
+        if let Some(at) = places.get(&name) {
+            let slot: &mut (String, Json) = &mut kept[*at];
+            slot.1 = value;
+        } else {
+            places.insert(name.clone(), kept.len());
+            kept.push((name, value));
         }
     }
     kept

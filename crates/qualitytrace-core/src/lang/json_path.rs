@@ -246,7 +246,7 @@ fn same(left: Option<&Json>, right: Option<&Json>) -> bool {
     match (left, right) {
         (Some(left), Some(right)) => left.same(right),
         // What is not there equals null.
-        (None, Some(Json::Null)) | (Some(Json::Null), None) | (None, None) => true,
+        (None, Some(Json::Null) | None) | (Some(Json::Null), None) => true,
         _ => false,
     }
 }

@@ -312,9 +312,12 @@ impl CompiledStep {
 
     /// The spans among `range` that satisfy everything but the position, in order.
     fn matches(&self, scene: &Scene<'_>, gates: &[Vec<bool>], range: std::ops::Range<usize>) -> Vec<usize> {
-        range
-            .filter(|at| self.condition.holds(scene, *at) && gates.iter().all(|gate| gate[*at]))
-            .collect()
+        let mut found: Vec<usize> = range.collect();
+        self.condition.retain(scene, &mut found);
+        if !gates.is_empty() {
+            found.retain(|at| gates.iter().all(|gate| gate[*at]));
+        }
+        found
     }
 
     /// The step taken from each of the spans `from`; a position counts separately for each of them.
@@ -457,9 +460,46 @@ impl Filter {
         }
     }
 
+    /// Keeps the spans for which it holds, in their order.
+    fn retain(&self, scene: &Scene<'_>, candidates: &mut Vec<usize>) {
+        match self {
+            Self::Test(field, check) => match scene.column(field, candidates.len()) {
+                Some(column) => column.retain(candidates, |seen| check.holds(seen)),
+                None => candidates.retain(|at| self.holds(scene, *at)),
+            },
+            Self::All(filters) => {
+                for filter in filters {
+                    if candidates.is_empty() {
+                        break;
+                    }
+                    filter.retain(scene, candidates);
+                }
+            }
+            Self::Not(inner) => {
+                let mut held = candidates.clone();
+                inner.retain(scene, &mut held);
+                let mut held = held.into_iter().peekable();
+                candidates.retain(|at| held.next_if_eq(at).is_none());
+            }
+            Self::Any(filters) => {
+                let mut left = candidates.clone();
+                let mut kept = Vec::new();
+                for filter in filters {
+                    let mut held = left.clone();
+                    filter.retain(scene, &mut held);
+                    let mut gone = held.iter().peekable();
+                    left.retain(|at| gone.next_if_eq(&at).is_none());
+                    kept.append(&mut held);
+                }
+                kept.sort_unstable();
+                *candidates = kept;
+            }
+        }
+    }
+
     pub(crate) fn holds(&self, scene: &Scene<'_>, at: usize) -> bool {
         match self {
-            Self::Test(field, check) => check.holds(field.look(scene, at).map(|(seen, _)| seen)),
+            Self::Test(field, check) => check.holds(field.look(scene, at).as_ref().map(|(seen, _)| seen)),
             Self::Not(inner) => !inner.holds(scene, at),
             Self::All(filters) => filters.iter().all(|filter| filter.holds(scene, at)),
             Self::Any(filters) => filters.iter().any(|filter| filter.holds(scene, at)),
@@ -469,7 +509,7 @@ impl Filter {
 
 impl Check {
     /// Whether it is true of what was found; every check but `!exists` needs something.
-    pub(crate) fn holds(&self, seen: Option<Seen<'_>>) -> bool {
+    pub(crate) fn holds(&self, seen: Option<&Seen<'_>>) -> bool {
         let Some(seen) = seen else {
             return matches!(self, Self::Exists(true));
         };
@@ -477,12 +517,12 @@ impl Check {
             Seen::Text(text) => self.holds_for_text(text),
             Seen::Nanos(nanos) => match self {
                 Self::Duration(comparator, expected) => {
-                    ordered(*comparator, super::compare::measured_against(nanos, *expected))
+                    ordered(*comparator, super::compare::measured_against(*nanos, *expected))
                 }
-                _ => self.holds_for_value(&Value::Int(nanos)),
+                _ => self.holds_for_value(&Value::Int(*nanos)),
             },
             Seen::Value(value) => self.holds_for_value(value),
-            Seen::Made(value) => self.holds_for_value(&value),
+            Seen::Made(value) => self.holds_for_value(value),
         }
     }
 
@@ -524,14 +564,15 @@ impl Check {
 
     fn holds_for_text(&self, text: &str) -> bool {
         match self {
-            Self::Text(comparator, expected) => compare_texts(*comparator, text, expected),
             Self::Number(comparator, expected) if is_order(*comparator) => {
                 match number::compare(text, expected) {
                     Some(order) => ordered(*comparator, order),
                     None => *comparator == Comparator::NotEqual,
                 }
             }
-            Self::Number(comparator, expected) => compare_texts(*comparator, text, expected),
+            Self::Text(comparator, expected) | Self::Number(comparator, expected) => {
+                compare_texts(*comparator, text, expected)
+            }
             Self::Duration(comparator, expected) => match text.parse::<i64>() {
                 Ok(nanos) => ordered(*comparator, super::compare::measured_against(nanos, *expected)),
                 Err(_) => match time::parse_plain_duration(text) {

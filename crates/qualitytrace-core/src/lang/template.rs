@@ -85,7 +85,9 @@ fn in_expr(expr: &Expr, names: &mut Vec<String>) {
         }
         ExprKind::Text(parts) => in_parts(parts, names),
         ExprKind::Array(items) | ExprKind::Call { arguments: items, .. } => {
-            items.iter().for_each(|item| in_expr(item, names));
+            for item in items {
+                in_expr(item, names);
+            }
         }
         ExprKind::Binary { left, right, .. } => {
             in_expr(left, names);
@@ -93,7 +95,9 @@ fn in_expr(expr: &Expr, names: &mut Vec<String>) {
         }
         ExprKind::Filter { input, arguments, .. } => {
             in_expr(input, names);
-            arguments.iter().for_each(|argument| in_expr(argument, names));
+            for argument in arguments {
+                in_expr(argument, names);
+            }
         }
         ExprKind::Aggregate {
             over: Over::Own(Some(inner)),

@@ -9,4 +9,5 @@ mod analyzer;
 mod cases;
 mod definition;
 mod docs;
+mod properties;
 mod wait;

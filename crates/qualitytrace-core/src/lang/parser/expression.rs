@@ -50,15 +50,12 @@ impl<'s> Parser<'s> {
         self.skip();
         let start = self.cursor.at;
         let quantifier = self.try_quantifier();
-        match quantifier {
-            Some(quantifier) => {
-                self.beyond(start);
-                quantifier
-            }
-            None => {
-                self.cursor.at = start;
-                Quantifier::All
-            }
+        if let Some(quantifier) = quantifier {
+            self.beyond(start);
+            quantifier
+        } else {
+            self.cursor.at = start;
+            Quantifier::All
         }
     }
 
@@ -428,17 +425,16 @@ impl<'s> Parser<'s> {
         if self.cursor.peek().is_some_and(|c| matches!(c, '"' | '\'')) {
             let parts = self.quoted()?;
             self.beyond(start);
-            return match parts.as_slice() {
-                [crate::lang::ast::Part::Literal(name)] => Some(name.clone()),
-                _ => {
-                    let span = self.span(start);
-                    self.report(Diagnostic::error(
-                        "expected-attribute",
-                        span,
-                        "an attribute's name is plain text",
-                    ));
-                    None
-                }
+            return if let [crate::lang::ast::Part::Literal(name)] = parts.as_slice() {
+                Some(name.clone())
+            } else {
+                let span = self.span(start);
+                self.report(Diagnostic::error(
+                    "expected-attribute",
+                    span,
+                    "an attribute's name is plain text",
+                ));
+                None
             };
         }
         let name = self.cursor.take_while(is_attribute_character);

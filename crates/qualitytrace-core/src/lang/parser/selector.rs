@@ -184,11 +184,8 @@ impl<'s> Parser<'s> {
 
     fn all_conditions(&mut self) -> Condition {
         let mut all = Vec::new();
-        loop {
-            match self.one_condition() {
-                Some(condition) => all.push(condition),
-                None => break,
-            }
+        while let Some(condition) = self.one_condition() {
+            all.push(condition);
             if let Some(start) = self.keyword("and") {
                 self.beyond(start);
                 continue;
@@ -550,15 +547,14 @@ impl<'s> Parser<'s> {
         if let Some(radix) = self.radix() {
             let text = self.cursor.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
             let span = self.span(start);
-            return match i64::from_str_radix(text, radix) {
-                Ok(number) => Some(Literal::Number(number.to_string())),
-                Err(_) => {
-                    self.report(
-                        Diagnostic::error("invalid-number", span, "this is not a number")
-                            .labelled("not a number"),
-                    );
-                    None
-                }
+            return if let Ok(number) = i64::from_str_radix(text, radix) {
+                Some(Literal::Number(number.to_string()))
+            } else {
+                self.report(
+                    Diagnostic::error("invalid-number", span, "this is not a number")
+                        .labelled("not a number"),
+                );
+                None
             };
         }
         self.cursor.take_while(|c| c.is_ascii_digit());

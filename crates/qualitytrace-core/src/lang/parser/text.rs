@@ -190,7 +190,7 @@ fn join(pieces: Vec<Piece<'_>>, as_written: bool) -> Vec<Part> {
     for piece in pieces {
         match piece {
             Piece::Characters { raw, cooked } => {
-                literal.push_str(if as_written { as_json(raw) } else { cooked })
+                literal.push_str(if as_written { as_json(raw) } else { cooked });
             }
             Piece::Interpolation(expr) => {
                 if !literal.is_empty() {

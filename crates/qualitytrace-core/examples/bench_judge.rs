@@ -1,0 +1,150 @@
+//! Measures judging: traces of 1,000 to 100,000 spans against 50 specs, one JSON line for each.
+//!
+//! `cargo run --release -p qualitytrace-core --example bench_judge`
+
+#![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
+#![expect(clippy::disallowed_methods, reason = "a measurement needs a clock")]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use qualitytrace_core::definition::{Spec, Text};
+use qualitytrace_core::id::{SpanId, TraceId};
+use qualitytrace_core::judge::{Compiled, Options};
+use qualitytrace_core::lang::{Generator, Variables};
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
+use qualitytrace_core::value::Value;
+
+const ROUNDS: usize = 7;
+
+fn main() {
+    let specs = specs();
+    let compiled = Compiled::new(&specs, &[]);
+    for count in [1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000] {
+        let trace = trace(count);
+        let options = Options::new(Generator::in_utc(
+            Timestamp::from_nanos(1_700_000_000_000_000_000),
+            1,
+        ));
+        let variables = Variables::new();
+        let mut best = f64::INFINITY;
+        let mut results = 0;
+        for _ in 0..ROUNDS {
+            let start = Instant::now();
+            let verdict = compiled.judge(&trace, &variables, &options);
+            best = best.min(start.elapsed().as_secs_f64());
+            let assertions = verdict.specs.iter().flat_map(|spec| &spec.assertions);
+            results = assertions.map(|assertion| assertion.results.len()).sum();
+        }
+        println!(
+            "{{\"spans\":{count},\"specs\":{},\"results\":{results},\"seconds\":{best:.6}}}",
+            specs.len()
+        );
+    }
+}
+
+/// Fifty specs of the kinds that real files hold: names, types, attributes, descendants, positions.
+fn specs() -> Vec<Spec> {
+    let spec = |selector: String, assertion: &str| Spec {
+        name: None,
+        selector: Text::from(selector.as_str()),
+        assertions: vec![Text::from(assertion)],
+    };
+    let mut specs = Vec::new();
+    for at in 0..10 {
+        specs.push(spec(
+            format!("span[tracetest.span.type=\"http\" name=\"GET /items/{at}\" http.method=\"GET\"]"),
+            "attr:http.status_code = 200",
+        ));
+        specs.push(spec(
+            format!("span[tracetest.span.type=\"database\" db.system=\"postgresql\" db.name=\"shop\" db.sql.table=\"table{at}\"]"),
+            "attr:tracetest.span.duration < 100ms",
+        ));
+        specs.push(spec(
+            format!("span[service.name=\"service-{at}\" kind=\"server\"]"),
+            "attr:tracetest.selected_spans.count >= 1",
+        ));
+        specs.push(spec(
+            format!("span[name=\"GET /items/{at}\"] span[tracetest.span.type=\"database\"]"),
+            "attr:db.statement contains \"select\"",
+        ));
+        specs.push(spec(
+            format!("span[name contains \"table{at}\"]:first"),
+            "attr:tracetest.span.duration <= 1s",
+        ));
+    }
+    specs
+}
+
+fn trace(count: u64) -> Trace {
+    let resources: Vec<Arc<Resource>> = (0..10)
+        .map(|at| {
+            let mut attributes = Attributes::default();
+            attributes.set("service.name", format!("service-{at}"));
+            attributes.set("service.version", "1.2.3");
+            attributes.set("host.name", "host");
+            attributes.set("telemetry.sdk.language", "rust");
+            Arc::new(Resource {
+                attributes,
+                ..Resource::default()
+            })
+        })
+        .collect();
+    let scope = Arc::new(Scope::default());
+    let spans = (1..=count).map(|at| span(at, &resources, &scope));
+    Trace::assemble(TraceId::from_bytes([7; 16]).expect("not zero"), spans)
+}
+
+/// A request with two children, again and again, each below one of the requests before it.
+fn span(at: u64, resources: &[Arc<Resource>], scope: &Arc<Scope>) -> Span {
+    let turn = at % 100;
+    let service = usize::try_from(turn % 10).expect("small");
+    let mut attributes = Attributes::default();
+    attributes.set("thread.id", Value::Int(7));
+    attributes.set("thread.name", "main");
+    attributes.set("code.function", "handle");
+    attributes.set("net.peer.name", "10.0.0.1");
+    attributes.set("net.peer.port", Value::Int(5432));
+    let (name, kind) = match at % 3 {
+        0 => {
+            attributes.set("http.method", "GET");
+            attributes.set("http.status_code", Value::Int(200));
+            attributes.set("http.route", "/items/{id}");
+            attributes.set("http.target", format!("/items/{turn}"));
+            (format!("GET /items/{turn}"), SpanKind::Server)
+        }
+        1 => {
+            attributes.set("db.system", "postgresql");
+            attributes.set("db.name", "shop");
+            attributes.set("db.statement", "select * from table where id = $1");
+            attributes.set("db.sql.table", format!("table{turn}"));
+            (format!("select shop.table{turn}"), SpanKind::Client)
+        }
+        _ => (format!("work {turn}"), SpanKind::Internal),
+    };
+    let id = |n: u64| SpanId::from_bytes(n.to_be_bytes());
+    Span {
+        id: id(at),
+        parent: id(if at.is_multiple_of(3) {
+            at / 9 * 3
+        } else {
+            at / 3 * 3
+        }),
+        name: name.into(),
+        kind,
+        start: Timestamp::from_nanos(1_700_000_000_000_000_000 + at * 1_000),
+        end: Some(Timestamp::from_nanos(
+            1_700_000_000_000_000_000 + at * 1_000 + 25_000_000,
+        )),
+        status: None,
+        attributes,
+        events: vec![],
+        links: vec![],
+        resource: Arc::clone(&resources[service]),
+        scope: Arc::clone(scope),
+        trace_state: "".into(),
+        flags: 1,
+        dropped: Dropped::default(),
+    }
+}
