@@ -6,10 +6,12 @@
 mod claim;
 mod compiled;
 mod last;
+mod near;
 mod outcome;
 mod output;
 
 pub use compiled::{Compiled, CompiledAssertion, CompiledOutput, CompiledSpec};
+pub use near::{FailedCondition, NearMiss, nearest_misses};
 pub use outcome::{Alias, AssertionResult, Failure, Outcome, OutputResult, SpanResult, SpecResult, Verdict};
 
 use std::cell::RefCell;
@@ -25,6 +27,8 @@ pub struct Options {
     pub aliases: bool,
     /// Why the trace may still grow; `None` when it is complete.
     pub incomplete: Option<String>,
+    /// How many near misses to look for when a selector matches nothing.
+    pub near_misses: usize,
     /// Makes up the values that assertions ask for.
     pub generator: Generator,
 }
@@ -35,6 +39,7 @@ impl Options {
         Self {
             aliases: true,
             incomplete: None,
+            near_misses: 3,
             generator,
         }
     }
@@ -77,7 +82,11 @@ impl Compiled {
 
     /// How each assertion stands, for whoever decides whether to wait for more spans.
     pub fn standing(&self, trace: &Trace, variables: &Variables, options: &Options) -> Vec<Standing> {
-        let verdict = self.judge(trace, variables, options);
+        let options = Options {
+            near_misses: 0,
+            ..options.clone()
+        };
+        let verdict = self.judge(trace, variables, &options);
         let mut standings = Vec::new();
         for (spec, result) in verdict.specs.iter().enumerate() {
             for (assertion, result) in result.assertions.iter().enumerate() {
@@ -118,6 +127,7 @@ impl Compiled {
             duplicate_of,
             selected: Vec::new(),
             assertions: Vec::new(),
+            near_misses: Vec::new(),
             diagnostics: spec.selector.diagnostics.clone(),
         };
         if let Some(error) = spec.selector.error() {
@@ -134,6 +144,10 @@ impl Compiled {
             .iter()
             .map(|at| (*at, scene.trace.span(*at).id))
             .collect();
+        if selection.is_empty() {
+            result.near_misses =
+                near::near_misses(&spec.selector.tree, scene, options.near_misses, options.aliases);
+        }
         for assertion in &spec.assertions {
             let context = Context {
                 scene: Some(scene),

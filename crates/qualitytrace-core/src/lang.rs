@@ -41,5 +41,5 @@ pub use variables::Variables;
 
 pub(crate) use compare::{compare, in_time, no_match_unless, one_of};
 pub(crate) use eval::{Context, Memory, Subject};
-pub(crate) use field::{Scene, timestamp};
-pub(crate) use select::Query;
+pub(crate) use field::{Field, Scene, timestamp};
+pub(crate) use select::{Filter, Query, compile_condition};

@@ -5,7 +5,7 @@ use crate::id::SpanId;
 use crate::lang::{Class, Diagnostic};
 use crate::value::Value;
 
-use super::CompiledAssertion;
+use super::{CompiledAssertion, NearMiss};
 
 /// What came of a whole test.
 #[derive(Debug, Clone)]
@@ -60,6 +60,8 @@ pub struct SpecResult {
     pub selected: Vec<(usize, Option<SpanId>)>,
     /// One result for each assertion, in order.
     pub assertions: Vec<AssertionResult>,
+    /// What the selector nearly matched, when it matched nothing.
+    pub near_misses: Vec<NearMiss>,
     /// What is wrong with the selector.
     pub diagnostics: Vec<Diagnostic>,
 }

@@ -140,11 +140,7 @@ impl Field {
     }
 
     /// What the span has under this name, and the alias under which it has it.
-    pub(crate) fn look<'t>(
-        &self,
-        scene: &Scene<'t>,
-        at: usize,
-    ) -> Option<(Seen<'t>, Option<&'static str>)> {
+    pub(crate) fn look<'t>(&self, scene: &Scene<'t>, at: usize) -> Option<(Seen<'t>, Option<&'static str>)> {
         let span = scene.trace.span(at);
         let seen = match self {
             Self::Name => Seen::Text(&span.name),

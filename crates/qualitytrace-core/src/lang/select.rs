@@ -461,7 +461,7 @@ impl Filter {
     }
 
     /// Keeps the spans for which it holds, in their order.
-    fn retain(&self, scene: &Scene<'_>, candidates: &mut Vec<usize>) {
+    pub(crate) fn retain(&self, scene: &Scene<'_>, candidates: &mut Vec<usize>) {
         match self {
             Self::Test(field, check) => match scene.column(field, candidates.len()) {
                 Some(column) => column.retain(candidates, |seen| check.holds(seen)),

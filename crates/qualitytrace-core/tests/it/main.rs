@@ -9,5 +9,6 @@ mod analyzer;
 mod cases;
 mod definition;
 mod docs;
+mod near;
 mod properties;
 mod wait;

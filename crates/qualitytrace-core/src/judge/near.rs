@@ -1,0 +1,560 @@
+//! The nearest miss: what a selector that matches nothing was probably meant to match.
+//!
+//! Spans are ranked by how many conditions they satisfy, then by how near the others are. For each the failing
+//! conditions are named with what the span has instead, and a selector is proposed that would have matched.
+
+use std::collections::HashMap;
+use std::fmt::{self, Display, Formatter};
+use std::ops::Range;
+
+use crate::id::SpanId;
+use crate::lang::ast::{
+    Chain, Clause, Combinator, Comparator, Condition, Literal, Name, Pseudo, Selector, Step, Test,
+};
+use crate::lang::diagnostic::distance;
+use crate::lang::{Field, Filter, Query, Scene, compile_condition};
+use crate::trace::Trace;
+use crate::value::Value;
+
+/// A span that a selector nearly matches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NearMiss {
+    /// The span's position in the trace.
+    pub position: usize,
+    /// The span's id.
+    pub span: Option<SpanId>,
+    /// The span's name.
+    pub name: String,
+    /// How many conditions it satisfies.
+    pub satisfied: usize,
+    /// How many conditions there are.
+    pub conditions: usize,
+    /// The conditions that it does not satisfy.
+    pub failing: Vec<FailedCondition>,
+    /// A selector that matches the span, as near to the one written as can be.
+    pub suggestion: Option<String>,
+}
+
+/// A condition that a span does not satisfy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailedCondition {
+    /// The condition.
+    pub condition: String,
+    /// Where it stands in the selector.
+    pub place: Range<usize>,
+    /// What the span has instead; `None` when it has nothing of that name.
+    pub actual: Option<String>,
+    /// An attribute of the span that was probably meant.
+    pub did_you_mean: Option<String>,
+}
+
+/// So many spans that satisfy the most conditions are looked at closely.
+const LONG_LIST: usize = 4096;
+/// So many are kept after that.
+const SHORT_LIST: usize = 64;
+
+/// The spans that the selector nearly matches, nearest first; nothing when it matches something.
+pub fn nearest_misses(selector: &Selector, trace: &Trace, limit: usize, aliases: bool) -> Vec<NearMiss> {
+    let scene = Scene::new(trace);
+    if Query::new(selector, aliases).run(&scene).is_empty() {
+        near_misses(selector, &scene, limit, aliases)
+    } else {
+        Vec::new()
+    }
+}
+
+pub(super) fn near_misses(
+    selector: &Selector,
+    scene: &Scene<'_>,
+    limit: usize,
+    aliases: bool,
+) -> Vec<NearMiss> {
+    if limit == 0 {
+        return Vec::new();
+    }
+    let mut found: Vec<(f64, NearMiss)> = Vec::new();
+    for (at, chain) in selector.chains.iter().enumerate() {
+        let search = Search::new(chain, scene, aliases);
+        for (score, position) in search.short_list().into_iter().take(limit) {
+            found.push((score, search.explain(selector, at, position)));
+        }
+    }
+    found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.position.cmp(&b.1.position)));
+    found.truncate(limit);
+    found.into_iter().map(|(_, miss)| miss).collect()
+}
+
+/// A chain taken apart into conditions.
+struct Search<'s, 't> {
+    scene: &'s Scene<'t>,
+    aliases: bool,
+    steps: Vec<(Combinator, Vec<Part<'s>>)>,
+}
+
+/// One condition of one step.
+struct Part<'s> {
+    condition: &'s Condition,
+    filter: Filter,
+    /// The spans that satisfy it.
+    holding: Vec<usize>,
+    /// How much it says that a span satisfies it: more, the fewer do.
+    weight: f64,
+}
+
+impl<'s, 't> Search<'s, 't> {
+    fn new(chain: &'s Chain, scene: &'s Scene<'t>, aliases: bool) -> Self {
+        let first = std::iter::once((Combinator::Descendant, &chain.first));
+        let rest = chain.rest.iter().map(|(combinator, step)| (*combinator, step));
+        let steps = first
+            .chain(rest)
+            .map(|(combinator, step)| (combinator, parts(step, scene, aliases)))
+            .collect();
+        Self {
+            scene,
+            aliases,
+            steps,
+        }
+    }
+
+    /// The spans worth a closer look, nearest first, with their scores.
+    fn short_list(&self) -> Vec<(f64, usize)> {
+        let length = self.scene.trace.spans().len();
+        let Some((_, target)) = self.steps.last() else {
+            return Vec::new();
+        };
+        let mut counts = vec![0_usize; length];
+        for part in target {
+            for at in &part.holding {
+                counts[*at] += 1;
+            }
+        }
+        let mut likely: Vec<usize> = (0..length).collect();
+        likely.sort_by_key(|at| std::cmp::Reverse(counts[*at]));
+        likely.truncate(LONG_LIST);
+        let mut likeness = Likeness::default();
+        let mut ranked: Vec<(f64, usize)> = likely
+            .into_iter()
+            .map(|at| (self.own_score(target, at, &mut likeness), at))
+            .collect();
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        if self.steps.len() > 1 {
+            for (score, at) in &mut ranked {
+                *score += self.path_score(*at, &mut likeness);
+            }
+            ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        }
+        ranked.truncate(SHORT_LIST);
+        ranked
+    }
+
+    /// How near a span comes to the conditions of a step. Each satisfied one counts 1; what lies behind the point
+    /// only decides between spans that satisfy equally many.
+    fn own_score(&self, parts: &[Part<'_>], at: usize, likeness: &mut Likeness) -> f64 {
+        let share = 0.9 * ratio(1, parts.len());
+        parts
+            .iter()
+            .map(|part| {
+                if part.filter.holds(self.scene, at) {
+                    1.0 + part.weight * share * 0.3
+                } else {
+                    self.closeness(part.condition, at, likeness) * share
+                }
+            })
+            .sum()
+    }
+
+    /// How near the spans above come to the steps before the last.
+    fn path_score(&self, at: usize, likeness: &mut Likeness) -> f64 {
+        let mut here = at;
+        let mut score = 0.0;
+        for index in (0..self.steps.len() - 1).rev() {
+            let combinator = self.steps[index + 1].0;
+            let parts = &self.steps[index].1;
+            let best = self
+                .before(combinator, here)
+                .into_iter()
+                .map(|other| (self.own_score(parts, other, likeness), other))
+                .max_by(|a, b| a.0.total_cmp(&b.0));
+            let Some((best, other)) = best else { break };
+            score += best;
+            here = other;
+        }
+        score
+    }
+
+    /// The spans from which a step could lead to `at`.
+    fn before(&self, combinator: Combinator, at: usize) -> Vec<usize> {
+        let trace = self.scene.trace;
+        match combinator {
+            Combinator::Descendant => std::iter::successors(trace.parent(at), |parent| trace.parent(*parent))
+                .take(SHORT_LIST)
+                .collect(),
+            Combinator::Child => trace.parent(at).into_iter().collect(),
+            Combinator::Sibling | Combinator::Next => match trace.parent(at) {
+                Some(parent) => trace.children(parent).take_while(|other| *other < at).collect(),
+                None => trace.roots().take_while(|other| *other < at).collect(),
+            },
+        }
+    }
+
+    /// How near a span comes to a condition that it does not satisfy: 0 for not at all, below 1 for nearly.
+    fn closeness(&self, condition: &Condition, at: usize, likeness: &mut Likeness) -> f64 {
+        match condition {
+            Condition::Clause(clause) => self.clause_closeness(clause, at, likeness),
+            Condition::All(inner) | Condition::Any(inner) => inner
+                .iter()
+                .map(|condition| self.closeness(condition, at, likeness))
+                .fold(0.0, f64::max),
+            Condition::Not(_) => 0.0,
+        }
+    }
+
+    fn clause_closeness(&self, clause: &Clause, at: usize, likeness: &mut Likeness) -> f64 {
+        let expected = expected_text(&clause.test);
+        match self.actual(&clause.name, at) {
+            Some(actual) => match expected {
+                // To have the attribute at all is already something.
+                Some(expected) => 0.1 + 0.9 * likeness.of(&expected, &actual.text()),
+                None => 0.2,
+            },
+            None => match self.similar_name(&clause.name.text, at, likeness) {
+                Some((other, near)) => {
+                    let value = self.actual(&unquoted(&other), at);
+                    let same = expected
+                        .zip(value)
+                        .map_or(0.0, |(expected, value)| likeness.of(&expected, &value.text()));
+                    near * (0.3 + 0.6 * same)
+                }
+                None => 0.0,
+            },
+        }
+    }
+
+    fn actual(&self, name: &Name, at: usize) -> Option<Value> {
+        let field = Field::in_selector(&name.text, name.quoted, self.aliases);
+        field.look(self.scene, at).map(|(seen, _)| seen.into_value())
+    }
+
+    /// The attribute of the span whose name is nearest to this one, and how near it is.
+    fn similar_name(&self, name: &str, at: usize, likeness: &mut Likeness) -> Option<(String, f64)> {
+        let span = self.scene.trace.span(at);
+        let own = span.attributes.iter();
+        let inherited = span
+            .resource
+            .attributes
+            .iter()
+            .chain(span.scope.attributes.iter());
+        let fields = [
+            "name",
+            "kind",
+            "status",
+            "tracetest.span.type",
+            "tracetest.span.name",
+        ]
+        .into_iter();
+        own.chain(inherited)
+            .map(|(known, _)| known)
+            .chain(fields)
+            .map(|known| (known, likeness.of(name, known)))
+            .filter(|(_, near)| *near >= 0.6)
+            .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(a.0)))
+            .map(|(known, near)| (known.to_owned(), near))
+    }
+
+    fn explain(&self, selector: &Selector, chain: usize, at: usize) -> NearMiss {
+        let trace = self.scene.trace;
+        let mut failing = Vec::new();
+        let (mut satisfied, mut conditions) = (0, 0);
+        let mut corrected = selector.chains[chain].clone();
+        let mut here = Some(at);
+        let mut likeness = Likeness::default();
+        for index in (0..self.steps.len()).rev() {
+            let parts = &self.steps[index].1;
+            conditions += parts.len();
+            let Some(position) = here else {
+                failing.extend(parts.iter().map(|part| FailedCondition {
+                    condition: part.condition.to_string(),
+                    place: place_of(part.condition),
+                    actual: None,
+                    did_you_mean: None,
+                }));
+                // There is nothing above the span that this step could mean.
+                drop_first_step(&mut corrected);
+                continue;
+            };
+            let mut kept = Vec::new();
+            for part in parts {
+                if part.filter.holds(self.scene, position) {
+                    satisfied += 1;
+                    kept.push(part.condition.clone());
+                    continue;
+                }
+                let (failure, correction) = self.correct(part.condition, position);
+                failing.push(failure);
+                kept.extend(correction);
+            }
+            let offset = corrected.rest.len() + 1 - (self.steps.len() - index);
+            let step = match offset {
+                0 => &mut corrected.first,
+                offset => &mut corrected.rest[offset - 1].1,
+            };
+            step.condition = match kept.len() {
+                1 => kept.remove(0),
+                _ => Condition::All(kept),
+            };
+            if index > 0 {
+                here = self
+                    .before(self.steps[index].0, position)
+                    .into_iter()
+                    .map(|other| {
+                        (
+                            self.own_score(&self.steps[index - 1].1, other, &mut likeness),
+                            other,
+                        )
+                    })
+                    .max_by(|a, b| a.0.total_cmp(&b.0))
+                    .map(|(_, other)| other);
+            }
+        }
+        self.positions(&mut corrected, &mut failing, &mut conditions, at);
+        let suggestion = Selector {
+            chains: vec![corrected],
+            place: selector.place.clone(),
+        };
+        let works = Query::new(&suggestion, self.aliases)
+            .run(self.scene)
+            .contains(&at);
+        NearMiss {
+            position: at,
+            span: trace.span(at).id,
+            name: trace.span(at).name.to_string(),
+            satisfied,
+            conditions,
+            failing,
+            suggestion: works.then(|| suggestion.to_string()),
+        }
+    }
+
+    /// Drops the conditions on the place where they keep the corrected selector from matching the span.
+    fn positions(
+        &self,
+        chain: &mut Chain,
+        failing: &mut Vec<FailedCondition>,
+        conditions: &mut usize,
+        at: usize,
+    ) {
+        let found = |chain: &Chain| {
+            let selector = Selector {
+                chains: vec![chain.clone()],
+                place: crate::lang::ast::Place::default(),
+            };
+            Query::new(&selector, self.aliases).run(self.scene)
+        };
+        if found(chain).contains(&at) {
+            return;
+        }
+        let mut free = chain.clone();
+        let steps = std::iter::once(&mut free.first).chain(free.rest.iter_mut().map(|(_, step)| step));
+        let mut dropped: Vec<(Pseudo, Range<usize>)> = Vec::new();
+        for step in steps {
+            let place = step.place.0.clone();
+            dropped.extend(step.pseudos.drain(..).map(|pseudo| (pseudo, place.clone())));
+        }
+        if dropped.is_empty() {
+            return;
+        }
+        let count = found(&free).len();
+        for (pseudo, place) in dropped {
+            *conditions += 1;
+            failing.push(FailedCondition {
+                condition: pseudo.to_string(),
+                place,
+                actual: Some(format!("{count} spans without it")),
+                did_you_mean: None,
+            });
+        }
+        *chain = free;
+    }
+
+    /// What is wrong with a condition on this span, and the condition that would hold instead; `None` to leave it out.
+    fn correct(&self, condition: &Condition, at: usize) -> (FailedCondition, Option<Condition>) {
+        let mut failure = FailedCondition {
+            condition: condition.to_string(),
+            place: place_of(condition),
+            actual: None,
+            did_you_mean: None,
+        };
+        let Condition::Clause(clause) = condition else {
+            return (failure, None);
+        };
+        let mut clause = clause.clone();
+        let mut actual = self.actual(&clause.name, at);
+        if actual.is_none()
+            && let Some((other, _)) = self.similar_name(&clause.name.text, at, &mut Likeness::default())
+        {
+            clause.name = unquoted(&other);
+            actual = self.actual(&clause.name, at);
+            failure.did_you_mean = Some(other);
+        } else {
+            failure.actual = actual.as_ref().map(|value| value.text().into_owned());
+        }
+        let Some(actual) = actual else {
+            return (failure, None);
+        };
+        let holds = |clause: &Clause| {
+            compile_condition(&Condition::Clause(clause.clone()), self.aliases).holds(self.scene, at)
+        };
+        if holds(&clause) {
+            return (failure, Some(Condition::Clause(clause)));
+        }
+        let text = actual.text().into_owned();
+        clause.test = match &clause.test {
+            Test::Compare(_, Literal::Number(_)) if text.parse::<i64>().is_ok() => {
+                Test::Compare(Comparator::Equal, Literal::Number(text))
+            }
+            Test::Compare(..) | Test::OneOf { negated: false, .. } | Test::Matches { negated: false, .. } => {
+                Test::Compare(Comparator::Equal, Literal::Text(text))
+            }
+            Test::OneOf { .. } | Test::Matches { .. } | Test::Exists { .. } => return (failure, None),
+        };
+        let corrected = holds(&clause).then_some(Condition::Clause(clause));
+        (failure, corrected)
+    }
+}
+
+fn drop_first_step(chain: &mut Chain) {
+    if !chain.rest.is_empty() {
+        chain.first = chain.rest.remove(0).1;
+    }
+}
+
+/// The conditions of a step, one by one.
+fn parts<'s>(step: &'s Step, scene: &Scene<'_>, aliases: bool) -> Vec<Part<'s>> {
+    let conditions: Vec<&Condition> = match &step.condition {
+        Condition::All(all) => all.iter().collect(),
+        other => vec![other],
+    };
+    let length = scene.trace.spans().len();
+    conditions
+        .into_iter()
+        .map(|condition| {
+            let filter = compile_condition(condition, aliases);
+            let mut holding: Vec<usize> = (0..length).collect();
+            filter.retain(scene, &mut holding);
+            let weight = 1.0 - ratio(holding.len(), length);
+            Part {
+                condition,
+                filter,
+                holding,
+                weight,
+            }
+        })
+        .collect()
+}
+
+fn place_of(condition: &Condition) -> Range<usize> {
+    match condition {
+        Condition::Clause(clause) => clause.place.0.clone(),
+        Condition::Not(inner) => place_of(inner),
+        Condition::All(inner) | Condition::Any(inner) => {
+            let places = inner.iter().map(place_of);
+            places
+                .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
+                .unwrap_or_default()
+        }
+    }
+}
+
+/// A name as it can be written: with quotes only where it needs them.
+fn unquoted(name: &str) -> Name {
+    let plain = |segment: &str| {
+        segment.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && segment
+                .chars()
+                .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    Name {
+        text: name.to_owned(),
+        quoted: !name.split('.').all(plain),
+        place: crate::lang::ast::Place::default(),
+    }
+}
+
+fn expected_text(test: &Test) -> Option<String> {
+    let literal = match test {
+        Test::Compare(_, literal) => literal,
+        Test::OneOf { choices, .. } => choices.first()?,
+        Test::Matches { .. } | Test::Exists { .. } => return None,
+    };
+    Some(match literal {
+        Literal::Text(value) | Literal::Number(value) | Literal::Duration(value) | Literal::Word(value) => {
+            value.clone()
+        }
+        Literal::Bool(truth) => truth.to_string(),
+    })
+}
+
+/// How alike texts are, remembered: spans repeat their values.
+#[derive(Default)]
+struct Likeness(HashMap<String, HashMap<String, f64>>);
+
+impl Likeness {
+    fn of(&mut self, expected: &str, actual: &str) -> f64 {
+        if !self.0.contains_key(expected) {
+            self.0.insert(expected.to_owned(), HashMap::new());
+        }
+        let Some(known) = self.0.get_mut(expected) else {
+            return 0.0;
+        };
+        if let Some(near) = known.get(actual) {
+            return *near;
+        }
+        let near = similarity(expected, actual);
+        known.insert(actual.to_owned(), near);
+        near
+    }
+}
+
+/// 1 for equal texts, 0 for texts that have nothing in common.
+fn similarity(left: &str, right: &str) -> f64 {
+    if left == right {
+        return 1.0;
+    }
+    let longest = left.chars().count().max(right.chars().count()).clamp(1, 64);
+    let near = 1.0 - ratio(distance(left, right), longest).min(1.0);
+    let contained = !left.is_empty() && !right.is_empty() && (left.contains(right) || right.contains(left));
+    if contained { near.max(0.5) } else { near * 0.98 }
+}
+
+fn ratio(part: usize, whole: usize) -> f64 {
+    let float = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+    float(part) / float(whole.max(1))
+}
+
+impl Display for NearMiss {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the nearest span is `{}`, which satisfies {} of {} conditions",
+            self.name, self.satisfied, self.conditions
+        )?;
+        for (at, failed) in self.failing.iter().enumerate() {
+            f.write_str(if at == 0 { ": " } else { "; " })?;
+            failed.fmt(f)?;
+        }
+        match &self.suggestion {
+            Some(suggestion) => write!(f, "; try `{suggestion}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for FailedCondition {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (&self.did_you_mean, &self.actual) {
+            (Some(name), _) => write!(f, "for `{}` it has `{name}`", self.condition),
+            (None, Some(actual)) => write!(f, "for `{}` it has `{actual}`", self.condition),
+            (None, None) => write!(f, "it has nothing for `{}`", self.condition),
+        }
+    }
+}
