@@ -6,6 +6,7 @@
 
 pub mod analyzer;
 mod check;
+mod edit;
 mod json;
 mod node;
 mod reader;
@@ -23,6 +24,7 @@ use std::ops::Range;
 
 pub use analyzer::Analyzer;
 pub use check::check;
+pub use edit::with_id;
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;
 pub use suite::TestSuite;

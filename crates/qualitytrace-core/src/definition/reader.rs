@@ -1,6 +1,7 @@
 //! Reading fields out of the common tree, and saying all that is wrong with them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::Format;
@@ -14,16 +15,26 @@ pub(super) struct Reader<'s> {
     pub(super) source: &'s str,
     pub(super) format: Format,
     diagnostics: RefCell<Vec<Diagnostic>>,
+    /// How many more were found than are kept.
+    left_out: Cell<usize>,
 }
+
+/// How many diagnostics of a file are kept; nobody reads more.
+const MAX_DIAGNOSTICS: usize = 1_000;
 
 impl<'s> Reader<'s> {
     pub(super) fn new(source: &'s str, format: Format) -> Self {
-        Self { source, format, diagnostics: RefCell::default() }
+        Self { source, format, diagnostics: RefCell::default(), left_out: Cell::default() }
     }
 
     /// What was found wrong, in the order of the file.
     pub(super) fn finish(self) -> Vec<Diagnostic> {
         let mut diagnostics = self.diagnostics.into_inner();
+        if self.left_out.get() > 0 {
+            let message = format!("{} more things are wrong with this file", self.left_out.get());
+            let end = self.source.len();
+            diagnostics.push(Diagnostic::warning("too-many", end..end, message));
+        }
         diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
         diagnostics
     }
@@ -38,7 +49,13 @@ impl<'s> Reader<'s> {
     }
 
     pub(super) fn report(&self, diagnostic: Diagnostic) {
-        self.diagnostics.borrow_mut().push(diagnostic);
+        let mut kept = self.diagnostics.borrow_mut();
+        // The first error is always kept: it decides whether the file can be used.
+        if kept.len() < MAX_DIAGNOSTICS || (diagnostic.is_error() && !kept.iter().any(Diagnostic::is_error)) {
+            kept.push(diagnostic);
+        } else {
+            self.left_out.set(self.left_out.get() + 1);
+        }
     }
 
     /// The bytes of the letter that stands at `at`, for an error that names only a position.
@@ -114,8 +131,9 @@ impl<'s> Reader<'s> {
     }
 
     fn duplicates(&self, entries: &[Entry], what: &str) {
-        for (index, entry) in entries.iter().enumerate() {
-            if entries[..index].iter().any(|earlier| earlier.key == entry.key) {
+        let mut known = HashSet::new();
+        for entry in entries {
+            if !known.insert(entry.key.as_str()) {
                 let message = format!("`{}` is given twice in {what}", entry.key);
                 self.report(
                     Diagnostic::error("duplicate-key", entry.key_span.clone(), message)

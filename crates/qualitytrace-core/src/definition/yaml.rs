@@ -3,7 +3,7 @@
 //! Aliases are expanded and merge keys (`<<`) are merged here, both within a budget, so that a short file cannot
 //! become a large tree. A broken document does not hide the ones after it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use granit_parser::{Event, Options, Parser, ScalarStyle};
@@ -156,6 +156,8 @@ impl Building {
     fn complete(&mut self, node: Node, anchor: usize) -> Result<Option<Node>, Refused> {
         self.spend(1, &node.span)?;
         if anchor != 0 {
+            // Anchors inside anchors would multiply their copies.
+            self.spend(size(&node), &node.span)?;
             self.anchors.insert(anchor, node.clone());
         }
         let Some(open) = self.open.last_mut() else {
@@ -219,6 +221,7 @@ fn merged(entries: Vec<Entry>) -> Result<Vec<Entry>, Refused> {
     }
     let (merges, mut own): (Vec<Entry>, Vec<Entry>) =
         entries.into_iter().partition(|entry| entry.key == "<<");
+    let mut known: HashSet<String> = own.iter().map(|entry| entry.key.clone()).collect();
     for merge in merges {
         let sources = match merge.value.shape {
             Shape::List(items) => items,
@@ -233,7 +236,7 @@ fn merged(entries: Vec<Entry>) -> Result<Vec<Entry>, Refused> {
                 });
             };
             for entry in inherited {
-                if own.iter().all(|known| known.key != entry.key) {
+                if known.insert(entry.key.clone()) {
                     own.push(entry);
                 }
             }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use qualitytrace_core::definition::{
-    Format, Kind, Reading, Resource, check, read, read_as, to_json, to_yaml,
+    Format, Kind, Reading, Resource, check, read, read_as, to_json, to_yaml, with_id,
 };
 use qualitytrace_core::lang::Diagnostic;
 
@@ -215,6 +215,48 @@ fn the_url_decides_the_kind() {
 fn the_built_in_analyzer_reads_back() {
     let built_in = Resource::Analyzer(qualitytrace_core::definition::Analyzer::default());
     assert_eq!(one(read(&to_json(&built_in).to_string(), Format::Json)), built_in);
+}
+
+#[test]
+fn an_id_is_written_into_the_file_and_nothing_else_changes() {
+    for (before, after) in [
+        (
+            "# a\ntype: Test\nspec: # b\n  # c\n  name: x # d\n",
+            "# a\ntype: Test\nspec: # b\n  # c\n  id: new\n  name: x # d\n",
+        ),
+        (
+            "type: Test\nspec:\n    id: old # c\n    name: x\n",
+            "type: Test\nspec:\n    id: new # c\n    name: x\n",
+        ),
+        ("type: Test\nspec:\n  id:\n  name: x\n", "type: Test\nspec:\n  id: new\n  name: x\n"),
+        ("type: Test\nspec:\n  id: \"\"\n  name: x\n", "type: Test\nspec:\n  id: new\n  name: x\n"),
+        ("{type: Test, spec: {name: x}}", "{type: Test, spec: {id: new, name: x}}"),
+        ("{type: Test, spec: {}}", "{type: Test, spec: {id: new}}"),
+    ] {
+        assert_eq!(with_id(before, Format::Yaml, 0, "new").as_deref(), Some(after));
+    }
+    let json = r#"{"type": "Test", "spec": {"name": "x"}}"#;
+    let after = r#"{"type": "Test", "spec": {"id": "n\"w", "name": "x"}}"#;
+    assert_eq!(with_id(json, Format::Json, 0, "n\"w").as_deref(), Some(after));
+    let stream = "type: Test\nspec:\n  name: a\n---\ntype: Test\nspec:\n  name: b\n";
+    let after = "type: Test\nspec:\n  name: a\n---\ntype: Test\nspec:\n  id: \"1e5\"\n  name: b\n";
+    assert_eq!(with_id(stream, Format::Yaml, 1, "1e5").as_deref(), Some(after));
+    assert_eq!(with_id("type: Test\n", Format::Yaml, 0, "new"), None);
+}
+
+#[test]
+fn a_file_full_of_mistakes_is_read_quickly_and_still_refused() {
+    let mut source = String::from("type: Test\nspec:\n  name: x\n");
+    for number in 0..20_000 {
+        source.push_str("  key");
+        source.push_str(&number.to_string());
+        source.push_str(": 1\n");
+    }
+    source.push_str("---\ntype: Nope\n");
+    let reading = read(&source, Format::Yaml);
+    assert!(!reading.is_usable(false));
+    assert_eq!(reading.diagnostics.len(), 1_002);
+    assert_eq!(reading.diagnostics[1_001].message, "19000 more things are wrong with this file");
 }
 
 /// Fragments of definitions, thrown together: closer to real files than random letters are.

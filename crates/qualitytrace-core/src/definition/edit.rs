@@ -1,0 +1,56 @@
+//! Changing a file without touching the rest of it.
+
+use super::node::{Entry, Node, Shape};
+use super::reader::Reader;
+use super::{Format, parse};
+
+/// The file with `id` as the id of its resource number `index`, counted from 0; comments and layout stay.
+///
+/// `None` when the file has no such resource, or the resource no `spec`.
+pub fn with_id(source: &str, format: Format, index: usize, id: &str) -> Option<String> {
+    let documents = parse(&Reader::new(source, format));
+    let spec = documents.get(index)?.get("spec")?;
+    let Shape::Map(entries) = &spec.shape else { return None };
+    let written = match format {
+        Format::Json => format!("\"id\": {}", quoted(id)),
+        Format::Yaml => format!("id: {}", scalar(id)),
+    };
+    let (range, text) = match (entries.iter().find(|entry| entry.key == "id"), entries.first()) {
+        (Some(entry), _) => (entry.key_span.start..end(source, entry), written),
+        (None, Some(first)) => {
+            let at = first.key_span.start;
+            (at..at, format!("{written}{}", separator(source, spec, at)))
+        }
+        // An empty mapping can only be written with braces.
+        (None, None) => (spec.span.start + 1..spec.span.start + 1, written),
+    };
+    Some([source.get(..range.start)?, &text, source.get(range.end..)?].concat())
+}
+
+/// Where an entry ends: an absent value ends with the colon.
+fn end(source: &str, entry: &Entry) -> usize {
+    let colon = source.get(entry.key_span.end..).and_then(|rest| rest.find(':'));
+    let colon = colon.map_or(entry.key_span.end, |at| entry.key_span.end + at + 1);
+    entry.value.span.end.max(colon)
+}
+
+/// What stands between two entries of the mapping whose first entry begins at `at`.
+fn separator(source: &str, spec: &Node, at: usize) -> String {
+    if source.get(spec.span.start..).is_some_and(|rest| rest.starts_with('{')) {
+        return ", ".to_owned();
+    }
+    let line = source.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+    format!("\n{}", " ".repeat(at - line))
+}
+
+fn scalar(id: &str) -> String {
+    let is_plain = id.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && id.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_')
+        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
+            .contains(&id.to_lowercase().as_str());
+    if is_plain { id.to_owned() } else { quoted(id) }
+}
+
+fn quoted(id: &str) -> String {
+    serde_json::Value::from(id).to_string()
+}
