@@ -27,9 +27,16 @@ const SIGNS: [&str; 9] = [
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
     let other_spelling =
         std::str::from_utf8(body).is_ok_and(|body| SIGNS.iter().any(|sign| body.contains(sign)));
-    if !other_spelling {
-        return serde_json::from_slice(body);
+    let strict = if other_spelling { None } else { Some(serde_json::from_slice::<T>(body)) };
+    match strict {
+        Some(Ok(request)) => Ok(request),
+        // Nulls and numbers in quotes are allowed too, but rare enough to be tried last.
+        Some(Err(error)) => lenient(body).map_err(|_| error),
+        None => lenient(body),
     }
+}
+
+fn lenient<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
     serde_json::from_value(respelled(serde_json::from_slice(body)?))
 }
 
@@ -41,8 +48,15 @@ fn respelled(value: Value) -> Value {
         Value::Object(fields) => {
             let mut object = Map::new();
             for (key, value) in fields {
-                let key = camel(&key);
-                let value = number(&key, &value).map_or_else(|| respelled(value), Value::from);
+                if value.is_null() {
+                    continue;
+                }
+                let mut key = camel(&key);
+                // JSON has no number for these; the text says the same.
+                if key == "doubleValue" && matches!(value.as_str(), Some("NaN" | "Infinity" | "-Infinity")) {
+                    "stringValue".clone_into(&mut key);
+                }
+                let value = number(&key, &value).unwrap_or_else(|| respelled(value));
                 object.insert(key, value);
             }
             Value::Object(object)
@@ -51,14 +65,17 @@ fn respelled(value: Value) -> Value {
     }
 }
 
-/// The number of an enumeration's name.
-fn number(key: &str, value: &Value) -> Option<i32> {
-    let name = value.as_str()?;
+/// The number of an enumeration's name, or of a number in quotes.
+fn number(key: &str, value: &Value) -> Option<Value> {
+    let text = value.as_str()?;
     match key {
-        "kind" => SpanKind::from_str_name(name).map(i32::from),
-        "code" => StatusCode::from_str_name(name).map(i32::from),
-        "severityNumber" => SeverityNumber::from_str_name(name).map(i32::from),
-        "aggregationTemporality" => AggregationTemporality::from_str_name(name).map(i32::from),
+        "kind" => SpanKind::from_str_name(text).map(|kind| i32::from(kind).into()),
+        "code" => StatusCode::from_str_name(text).map(|code| i32::from(code).into()),
+        "severityNumber" => SeverityNumber::from_str_name(text).map(|number| i32::from(number).into()),
+        "aggregationTemporality" => {
+            AggregationTemporality::from_str_name(text).map(|kind| i32::from(kind).into())
+        }
+        "doubleValue" | "asDouble" => text.parse::<f64>().ok().map(Value::from),
         _ => None,
     }
 }
@@ -72,4 +89,33 @@ fn camel(key: &str) -> String {
         out.push_str(letters.as_str());
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+
+    use super::*;
+
+    fn decoded(span: &str) -> Result<String, String> {
+        let body = format!(r#"{{"resource_spans": [{{"scopeSpans": [{{"spans": [{span}]}}]}}]}}"#);
+        let request: ExportTraceServiceRequest =
+            decode(body.as_bytes()).map_err(|error| error.to_string())?;
+        let span = &request.resource_spans[0].scope_spans[0].spans[0];
+        let value = span.attributes.first().and_then(|attribute| attribute.value.as_ref()?.value.as_ref());
+        Ok(format!("{} {} {value:?}", span.kind, span.start_time_unix_nano))
+    }
+
+    #[test]
+    fn protobuf_names_are_read() {
+        let span = r#"{"kind": "SPAN_KIND_CLIENT", "start_time_unix_nano": "5", "attributes": [{"key": "a_b",
+            "value": {"double_value": "2.5"}}], "end_time_unix_nano": null}"#;
+        assert_eq!(decoded(span).unwrap(), "3 5 Some(DoubleValue(2.5))");
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_are_kept_as_text() {
+        let span = r#"{"attributes": [{"key": "a", "value": {"doubleValue": "NaN"}}]}"#;
+        assert_eq!(decoded(span).unwrap(), r#"0 0 Some(StringValue("NaN"))"#);
+    }
 }

@@ -61,17 +61,19 @@ fn spans(input: &Value) -> Result<Vec<(Option<TraceId>, Span)>, String> {
     let body = input["body"].to_string();
     let request: ExportTraceServiceRequest =
         json::decode(body.as_bytes()).map_err(|error| error.to_string())?;
-    Ok(convert::spans(request))
+    let spans = convert::spans(request);
+    // The endpoint takes what it can and counts the rest; nothing taken is an error.
+    if !spans.is_empty() && spans.iter().all(|(trace, _)| trace.is_none()) {
+        return Err("no span has a valid trace id".to_owned());
+    }
+    Ok(spans)
 }
 
 fn traces(spans: Vec<(Option<TraceId>, Span)>) -> Value {
     let mut ids: Vec<Option<TraceId>> = spans.iter().map(|(trace, _)| *trace).collect();
     ids.sort();
     ids.dedup();
-    let mut whole = answer(
-        ids.first().copied().flatten(),
-        spans.into_iter().map(|(_, span)| span),
-    );
+    let mut whole = answer(ids.first().copied().flatten(), spans.into_iter().map(|(_, span)| span));
     whole["traces"] = json!(ids.len());
     whole
 }
@@ -82,22 +84,14 @@ fn answer(trace: Option<TraceId>, spans: impl Iterator<Item = Span>) -> Value {
         return Value::Null;
     };
     let roots: Vec<usize> = trace.roots().collect();
-    let trigger = roots
-        .iter()
-        .copied()
-        .find(|root| &*trace.span(*root).name == names::TRIGGER_SPAN);
+    let trigger = roots.iter().copied().find(|root| &*trace.span(*root).name == names::TRIGGER_SPAN);
     let mut count = trace.spans().len();
     let tree = match (roots.as_slice(), trigger) {
         ([root], _) => tree(&trace, *root),
         (roots, Some(trigger)) => {
             let mut top = tree(&trace, trigger);
-            let others = roots
-                .iter()
-                .filter(|root| **root != trigger)
-                .map(|root| tree(&trace, *root));
-            top.as_array_mut()
-                .into_iter()
-                .for_each(|top| top.extend(others.clone()));
+            let others = roots.iter().filter(|root| **root != trigger).map(|root| tree(&trace, *root));
+            top.as_array_mut().into_iter().for_each(|top| top.extend(others.clone()));
             top
         }
         (roots, None) => {
@@ -107,11 +101,8 @@ fn answer(trace: Option<TraceId>, spans: impl Iterator<Item = Span>) -> Value {
             Value::Array(top)
         }
     };
-    let spans: Map<String, Value> = trace
-        .spans()
-        .iter()
-        .map(|span| (span.name.to_string(), view(span)))
-        .collect();
+    let spans: Map<String, Value> =
+        trace.spans().iter().map(|span| (span.name.to_string(), view(span))).collect();
     json!({ "tree": tree, "span_count": count, "spans": spans })
 }
 
@@ -124,20 +115,17 @@ fn tree(trace: &Trace, at: usize) -> Value {
 fn view(span: &Span) -> Value {
     let mut span = span.clone();
     span.end = span.end.or(Some(NOW));
-    let attributes: Map<String, Value> = special::texts(&span)
-        .into_iter()
-        .map(|(name, text)| (name, text.into()))
-        .collect();
+    let attributes: Map<String, Value> =
+        special::texts(&span).into_iter().map(|(name, text)| (name, text.into())).collect();
     json!({ "kind": span.kind.as_str(), "attributes": attributes })
 }
 
 /// The trigger's span with what the answer says.
 fn augmented(input: &Value) -> Value {
     let nanos = |value: &Value| Timestamp::from_nanos(value.as_u64().unwrap_or_default());
-    let (Some(id), Some(trace)) = (
-        input["span"]["id"].as_str().and_then(|id| id.parse().ok()),
-        TraceId::from_bytes([1; 16]),
-    ) else {
+    let (Some(id), Some(trace)) =
+        (input["span"]["id"].as_str().and_then(|id| id.parse().ok()), TraceId::from_bytes([1; 16]))
+    else {
         return Value::Null;
     };
     let span = TriggerSpan {
@@ -162,14 +150,9 @@ fn reply(result: &Value) -> Reply {
     }
     let headers = http["Headers"].as_array().into_iter().flatten();
     Reply::Http {
-        status: http["StatusCode"]
-            .as_u64()
-            .and_then(|status| u16::try_from(status).ok())
-            .unwrap_or_default(),
+        status: http["StatusCode"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or_default(),
         reason: text(&http["Status"]),
-        headers: headers
-            .map(|header| (text(&header["Key"]), text(&header["Value"])))
-            .collect(),
+        headers: headers.map(|header| (text(&header["Key"]), text(&header["Value"]))).collect(),
         body: text(&http["Body"]),
         truncated: false,
     }
