@@ -26,21 +26,11 @@ pub(crate) fn check(case: &Value) -> Result<(), String> {
 fn rule(input: &Value, expected: &Value) -> Result<(), String> {
     let id = RuleId::named(input["rule"].as_str().unwrap_or_default()).ok_or("no such rule")?;
     let level = level(&input["config"]["errorLevel"]);
-    let subjects: Vec<Subject> = input["spans"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(subject)
-        .collect();
+    let subjects: Vec<Subject> = input["spans"].as_array().into_iter().flatten().map(subject).collect();
     let report = analyzer::rule_report(id, 0, level, &subjects);
     let mut expected = expected.clone();
     // Some rules of the original say that a span failed, but not why.
-    for result in expected
-        .get_mut("results")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
+    for result in expected.get_mut("results").and_then(Value::as_array_mut).into_iter().flatten() {
         if result["errors"].is_null()
             && let Some(result) = result.as_object_mut()
         {
@@ -76,20 +66,12 @@ fn subject(span: &Value) -> Subject {
         .map(|(name, value)| (name.clone(), text(value)))
         .collect();
     attributes.sort();
-    let kinds = [
-        SpanKind::Internal,
-        SpanKind::Server,
-        SpanKind::Client,
-        SpanKind::Producer,
-        SpanKind::Consumer,
-    ];
+    let kinds =
+        [SpanKind::Internal, SpanKind::Server, SpanKind::Client, SpanKind::Producer, SpanKind::Consumer];
     Subject {
         id: text(&span["id"]).parse().ok(),
         name: text(&span["name"]),
-        kind: kinds
-            .into_iter()
-            .find(|kind| span["kind"] == kind.as_str())
-            .unwrap_or_default(),
+        kind: kinds.into_iter().find(|kind| span["kind"] == kind.as_str()).unwrap_or_default(),
         family: text(&span["attributes"]["tracetest.span.type"]),
         attributes,
     }
@@ -105,46 +87,23 @@ fn plugin_score(input: &Value, expected: &Value) -> Result<(), String> {
         .into_iter()
         .flatten()
         .map(|rule| {
-            let weight = rule["weight"]
-                .as_u64()
-                .and_then(|weight| u32::try_from(weight).ok())
-                .unwrap_or_default();
-            (
-                level(&rule["level"]),
-                weight,
-                rule["passed"] == json!(true),
-                rule["id"].clone(),
-            )
+            let weight =
+                rule["weight"].as_u64().and_then(|weight| u32::try_from(weight).ok()).unwrap_or_default();
+            (level(&rule["level"]), weight, rule["passed"] == json!(true), rule["id"].clone())
         })
         .collect();
     rules.sort_by_key(|(level, ..)| *level);
-    let (score, passed) = analyzer::plugin_score(
-        rules
-            .iter()
-            .map(|(level, weight, passed, _)| (*level, *weight, *passed)),
-    );
+    let (score, passed) =
+        analyzer::plugin_score(rules.iter().map(|(level, weight, passed, _)| (*level, *weight, *passed)));
     let order: Vec<&Value> = rules.iter().map(|(.., id)| id).collect();
-    compare(
-        expected,
-        &json!({ "score": score, "passed": passed, "rule_order": order }),
-        &FREE,
-    )
+    compare(expected, &json!({ "score": score, "passed": passed, "rule_order": order }), &FREE)
 }
 
 fn run_gates(input: &Value, expected: &Value) -> Result<(), String> {
     let gate = |name: &Value| name.as_str().and_then(Gate::named);
-    let required: Vec<Gate> = input["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(gate)
-        .collect();
-    let number = |value: &Value| {
-        value
-            .as_u64()
-            .and_then(|number| u32::try_from(number).ok())
-            .unwrap_or_default()
-    };
+    let required: Vec<Gate> = input["required"].as_array().into_iter().flatten().filter_map(gate).collect();
+    let number =
+        |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok()).unwrap_or_default();
     let analysis = &input["analyzer_result"];
     let report = analysis.is_object().then(|| analyzer::Report {
         minimum_score: number(&analysis["minimumScore"]),
@@ -152,11 +111,7 @@ fn run_gates(input: &Value, expected: &Value) -> Result<(), String> {
         passed: analysis["passed"] == json!(true),
         plugins: Vec::new(),
     });
-    let gates = analyzer::gates(
-        &required,
-        report.as_ref(),
-        input["specs_all_passed"] == json!(true),
-    );
+    let gates = analyzer::gates(&required, report.as_ref(), input["specs_all_passed"] == json!(true));
     let mut failed: Vec<&str> = gates.failed.iter().copied().map(Gate::as_str).collect();
     // The order of failed gates says nothing.
     let mut expected = expected.clone();
@@ -164,11 +119,7 @@ fn run_gates(input: &Value, expected: &Value) -> Result<(), String> {
         wanted.sort_by_key(ToString::to_string);
     }
     failed.sort_unstable();
-    compare(
-        &expected,
-        &json!({ "failed": failed, "passed": gates.passed }),
-        &FREE,
-    )
+    compare(&expected, &json!({ "failed": failed, "passed": gates.passed }), &FREE)
 }
 
 fn config_validate(input: &Value, expected: &Value) -> Result<(), String> {

@@ -6,14 +6,7 @@ use serde_json::{Value, json};
 use super::expected::{compare, expected};
 
 /// What only the original has (its command line and its second path), and texts.
-const FREE: [&str; 6] = [
-    "server_error",
-    "apply_ok",
-    "apply_error",
-    "cli_ok",
-    "cli_error",
-    "invalid",
-];
+const FREE: [&str; 6] = ["server_error", "apply_ok", "apply_error", "cli_ok", "cli_error", "invalid"];
 
 /// Cases whose expectations contradict others; `docs/compatibility.md` gives the reason for each.
 const DECIDED_OTHERWISE: [(&str, &str); 1] = [(
@@ -41,10 +34,7 @@ pub(crate) fn check(case: &Value) -> Result<(), String> {
 }
 
 fn answer(reading: &Reading) -> Value {
-    let checked = reading
-        .documents
-        .iter()
-        .flat_map(|document| definition::check(&document.resource));
+    let checked = reading.documents.iter().flat_map(|document| definition::check(&document.resource));
     // The cases know no warnings: a file with keys that mean nothing is not acceptable to them.
     let refused = reading
         .diagnostics
@@ -52,18 +42,12 @@ fn answer(reading: &Reading) -> Value {
         .cloned()
         .chain(checked)
         .any(|diagnostic| diagnostic.is_error() || diagnostic.code == "unknown-key");
-    let kinds: Vec<&str> = reading
-        .documents
-        .iter()
-        .map(|document| document.resource.kind().as_str())
-        .collect();
-    let test = reading
-        .documents
-        .iter()
-        .find_map(|document| match &document.resource {
-            Resource::Test(test) => Some(test),
-            _ => None,
-        });
+    let kinds: Vec<&str> =
+        reading.documents.iter().map(|document| document.resource.kind().as_str()).collect();
+    let test = reading.documents.iter().find_map(|document| match &document.resource {
+        Resource::Test(test) => Some(test),
+        _ => None,
+    });
     json!({ "server_ok": !refused, "documents": kinds, "content": test.map(content) })
 }
 

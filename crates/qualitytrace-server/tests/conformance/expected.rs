@@ -25,9 +25,7 @@ pub(crate) fn is_error(expected: &Value) -> bool {
 /// Keys in `free` are texts, or things that only the original has.
 pub(crate) fn compare(expected: &Value, actual: &Value, free: &[&str]) -> Result<(), String> {
     difference(expected, actual, free, "$").map_or(Ok(()), |place| {
-        Err(format!(
-            "expected {expected}\nactual   {actual}\nthey differ at {place}"
-        ))
+        Err(format!("expected {expected}\nactual   {actual}\nthey differ at {place}"))
     })
 }
 
@@ -43,13 +41,11 @@ fn difference(expected: &Value, actual: &Value, free: &[&str], place: &str) -> O
                 None => Some(place),
             }
         }),
-        (Value::Array(wanted), Value::Array(given)) if wanted.len() == given.len() => wanted
-            .iter()
-            .zip(given)
-            .enumerate()
-            .find_map(|(index, (wanted, given))| {
+        (Value::Array(wanted), Value::Array(given)) if wanted.len() == given.len() => {
+            wanted.iter().zip(given).enumerate().find_map(|(index, (wanted, given))| {
                 difference(wanted, given, free, &format!("{place}[{index}]"))
-            }),
+            })
+        }
         (wanted, given) => (wanted != given).then(|| place.to_owned()),
     }
 }

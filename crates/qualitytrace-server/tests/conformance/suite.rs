@@ -57,19 +57,12 @@ impl Summary {
                 let _ = writeln!(out, "{file}: {id} failed\n{}\n", indented(trouble));
             }
         }
-        let _ = writeln!(
-            out,
-            "{:24} {:>7} {:>7} {:>8}",
-            "file", "passed", "failed", "not yet"
-        );
+        let _ = writeln!(out, "{:24} {:>7} {:>7} {:>8}", "file", "passed", "failed", "not yet");
         let (mut passed, mut failed, mut not_yet) = (0, 0, 0);
         for (file, counts) in &self.files {
             let waiting: usize = counts.not_yet.values().sum();
-            let kinds: Vec<String> = counts
-                .not_yet
-                .iter()
-                .map(|(kind, count)| format!("{kind} {count}"))
-                .collect();
+            let kinds: Vec<String> =
+                counts.not_yet.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
             let _ = writeln!(
                 out,
                 "{file:24} {:>7} {:>7} {waiting:>8}  {}",
@@ -97,15 +90,9 @@ pub(crate) fn run(folder: &Path) -> Result<Summary, String> {
     let entries =
         std::fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
     for entry in entries {
-        let path = entry
-            .map_err(|error| format!("cannot read {}: {error}", folder.display()))?
-            .path();
+        let path = entry.map_err(|error| format!("cannot read {}: {error}", folder.display()))?.path();
         if path.extension().is_some_and(|extension| extension == "json") {
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             summary.files.insert(name, run_file(&path)?);
         }
     }
@@ -140,6 +127,8 @@ fn check(kind: &str, case: &Value) -> Option<Result<(), String>> {
     let check = match kind {
         "yaml" | "json" => definitions::check,
         "rule" | "plugin_score" | "run_gates" | "config_validate" => analyzer::check,
+        // There is no gRPC trigger yet, so there is no answer of one to show.
+        "augment_root" if case["input"]["result"]["type"] == "grpc" => return None,
         "otlp_poll" | "otlp_server" | "augment_root" | "stored_json" => traces::check,
         kind if language::KINDS.contains(&kind) => language::check,
         _ => return None,
