@@ -50,11 +50,7 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
 
 impl Options {
     fn parse(args: &[&str]) -> Result<Self> {
-        let mut options = Self {
-            rounds: 3,
-            seconds: 5,
-            write_docs: false,
-        };
+        let mut options = Self { rounds: 3, seconds: 5, write_docs: false };
         let mut args = args.iter();
         while let Some(name) = args.next() {
             let mut number = || -> Result<u32> {

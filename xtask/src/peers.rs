@@ -23,10 +23,7 @@ pub(crate) fn install(names: &[&str]) -> Result<()> {
         let place = match *name {
             "otelcol" => otelcol::install()?,
             "postgres" => postgres::install()?,
-            other => bail!(
-                "`{other}` is not a peer of this project; there are: {}",
-                NAMES.join(", ")
-            ),
+            other => bail!("`{other}` is not a peer of this project; there are: {}", NAMES.join(", ")),
         };
         println!("{name} {}", place.display());
     }
@@ -41,15 +38,13 @@ fn cache() -> Result<PathBuf> {
         .or_else(|| env::home_dir().map(|home| home.join(".cache/qualitytrace/peers")))
         .context("no home folder to keep peers in: set QUALITYTRACE_PEERS to a folder")?;
     fs::create_dir_all(&dir).with_context(|| format!("failed to make the folder {}", dir.display()))?;
-    dir.canonicalize()
-        .with_context(|| format!("failed to resolve {}", dir.display()))
+    dir.canonicalize().with_context(|| format!("failed to resolve {}", dir.display()))
 }
 
 /// Holds the installation of one peer; a second clone that wants the same peer waits for the first.
 fn lock(name: &str) -> Result<File> {
     let path = cache()?.join(format!("{name}.lock"));
     let file = File::create(&path).with_context(|| format!("failed to create {}", path.display()))?;
-    file.lock()
-        .with_context(|| format!("failed to lock {}", path.display()))?;
+    file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
     Ok(file)
 }

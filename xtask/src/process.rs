@@ -10,17 +10,13 @@ use anyhow::{Context as _, Result, bail};
 
 /// Runs a program to its end, with our terminal; its failure is our error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("failed to start `{}`", line(command)))?;
+    let status = command.status().with_context(|| format!("failed to start `{}`", line(command)))?;
     succeeded(command, status)
 }
 
 /// Runs a program to its end and returns what it wrote to standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let output = command
-        .output()
-        .with_context(|| format!("failed to start `{}`", line(command)))?;
+    let output = command.output().with_context(|| format!("failed to start `{}`", line(command)))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("`{}` failed ({}): {}", line(command), output.status, said.trim());
@@ -39,18 +35,13 @@ pub(crate) fn succeeded(command: &Command, status: ExitStatus) -> Result<()> {
 /// The command as a person would type it.
 pub(crate) fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy())
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Finds a program on the PATH.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|dir| dir.join(program))
-        .find(|file| file.is_file())
+    env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
 /// Finds a program on the PATH; without it, says how to get it.
@@ -61,10 +52,9 @@ pub(crate) fn require(program: &str, how_to_get_it: &str) -> Result<PathBuf> {
 /// Whether we run as the superuser, who may install packages but may not run PostgreSQL.
 pub(crate) fn is_root() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().any(|line| {
-        line.strip_prefix("Uid:")
-            .is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0"))
-    })
+    status
+        .lines()
+        .any(|line| line.strip_prefix("Uid:").is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0")))
 }
 
 /// A child process that ends with its owner.

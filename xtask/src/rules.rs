@@ -22,10 +22,7 @@ struct Broken {
 
 impl Broken {
     fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
-        Self {
-            place: place.into(),
-            what: what.into(),
-        }
+        Self { place: place.into(), what: what.into() }
     }
 }
 
@@ -48,6 +45,7 @@ fn broken() -> Result<Vec<Broken>> {
     let mut broken = arrows::between_crates(&packages);
     broken.extend(arrows::between_modules(&tree));
     broken.extend(dependencies::unexplained(&tree));
+    broken.extend(dependencies::unused(&tree));
     broken.extend(files::too_long(&tree));
     broken.extend(files::badly_named(&tree));
     broken.extend(files::undeclared_tests(&tree));

@@ -13,10 +13,7 @@ pub(crate) struct Steps {
 
 impl Steps {
     pub(crate) fn new() -> Self {
-        Self {
-            started: Instant::now(),
-            done: Vec::new(),
-        }
+        Self { started: Instant::now(), done: Vec::new() }
     }
 
     /// Does one step. Its error carries its name.
@@ -32,17 +29,9 @@ impl Steps {
 
     /// Each step with its time, in one line.
     pub(crate) fn summary(&self) -> String {
-        let steps: Vec<_> = self
-            .done
-            .iter()
-            .map(|(name, took)| format!("{name} {}", seconds(*took)))
-            .collect();
-        format!(
-            "{} steps in {}: {}",
-            self.done.len(),
-            seconds(self.started.elapsed()),
-            steps.join(", ")
-        )
+        let steps: Vec<_> =
+            self.done.iter().map(|(name, took)| format!("{name} {}", seconds(*took))).collect();
+        format!("{} steps in {}: {}", self.done.len(), seconds(self.started.elapsed()), steps.join(", "))
     }
 }
 

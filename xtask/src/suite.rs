@@ -40,11 +40,7 @@ pub(crate) fn run(peers: Peers) -> Result<()> {
     if peers == Peers::Skipped {
         println!("left out by --no-peers: every test against PostgreSQL and the OpenTelemetry Collector");
     }
-    println!(
-        "{} passed, {} failed",
-        count.passed,
-        count.failed.max(u64::from(result.is_err()))
-    );
+    println!("{} passed, {} failed", count.passed, count.failed.max(u64::from(result.is_err())));
     result
 }
 
@@ -55,14 +51,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
         process::run(&mut cargo(["fmt", "--all", "--check"])).context("`cargo fmt --all` puts it right")
     })?;
     steps.step("lints", || {
-        process::run(&mut cargo([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ]))
+        process::run(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     })?;
     let environment = match peers {
         Peers::Required => Some(Environment {
@@ -71,9 +60,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
         }),
         Peers::Skipped => None,
     };
-    steps.step("tests and documentation examples", || {
-        cargo_test(environment.as_ref(), count)
-    })
+    steps.step("tests and documentation examples", || cargo_test(environment.as_ref(), count))
 }
 
 /// Asks for what the build needs before an hour is lost to an odd message.
@@ -89,10 +76,7 @@ fn tools() -> Result<()> {
 fn cargo_test(environment: Option<&Environment>, count: &mut Count) -> Result<()> {
     let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
     tell(&mut command, environment);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("failed to start cargo test")?;
+    let mut child = command.stdout(Stdio::piped()).spawn().context("failed to start cargo test")?;
     let stdout = child.stdout.take().context("cargo test has no output to read")?;
     for line in BufReader::new(stdout).lines() {
         let line = line.context("failed to read what cargo test says")?;
@@ -135,10 +119,7 @@ impl Count {
     fn take(&mut self, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
             let number = |unit: &str| -> u64 {
-                let words = result
-                    .split([' ', ';', '.'])
-                    .filter(|word| !word.is_empty())
-                    .collect::<Vec<_>>();
+                let words = result.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect::<Vec<_>>();
                 words
                     .windows(2)
                     .find(|pair| pair[1] == unit)
@@ -147,9 +128,8 @@ impl Count {
             };
             self.passed += number("passed");
             self.failed += number("failed");
-        } else if let Some(name) = line
-            .strip_prefix("test ")
-            .and_then(|rest| rest.strip_suffix(" ... FAILED"))
+        } else if let Some(name) =
+            line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
         {
             self.failures.insert(name.to_owned());
         }
@@ -170,13 +150,6 @@ test result: ok. 40 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; fin
         let mut count = Count::default();
         said.lines().for_each(|line| count.take(line));
         let failures = BTreeSet::from(["lang::b".to_owned()]);
-        assert_eq!(
-            count,
-            Count {
-                passed: 41,
-                failed: 1,
-                failures
-            }
-        );
+        assert_eq!(count, Count { passed: 41, failed: 1, failures });
     }
 }

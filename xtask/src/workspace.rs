@@ -28,10 +28,7 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     // `cargo run` tells us about the package xtask. Passed on, that would make build scripts of others start anew.
     for (name, _) in env::vars_os() {
         let about_us = ["CARGO_PKG_", "CARGO_MANIFEST_"];
-        if name
-            .to_str()
-            .is_some_and(|name| about_us.iter().any(|prefix| name.starts_with(prefix)))
-        {
+        if name.to_str().is_some_and(|name| about_us.iter().any(|prefix| name.starts_with(prefix))) {
             command.env_remove(name);
         }
     }

@@ -13,24 +13,16 @@ impl Answer {
     /// From a gRPC status and the message that came before it, its prefix left out.
     pub(crate) fn from_grpc(status: &str, message: &[u8]) -> Self {
         match status {
-            "0" => Self::Acknowledged {
-                rejected: rejected_spans(message),
-            },
-            other => Self::Refused {
-                code: format!("grpc {other}"),
-            },
+            "0" => Self::Acknowledged { rejected: rejected_spans(message) },
+            other => Self::Refused { code: format!("grpc {other}") },
         }
     }
 
     /// From an HTTP status and a protobuf body.
     pub(crate) fn from_http(status: u16, body: &[u8]) -> Self {
         match status {
-            200..=202 => Self::Acknowledged {
-                rejected: rejected_spans(body),
-            },
-            other => Self::Refused {
-                code: format!("http {other}"),
-            },
+            200..=202 => Self::Acknowledged { rejected: rejected_spans(body) },
+            other => Self::Refused { code: format!("http {other}") },
         }
     }
 }
@@ -97,25 +89,12 @@ mod tests {
     #[test]
     fn a_partial_success_tells_how_many_it_left_out() {
         let response = [0x0a, 0x07, 0x08, 0xac, 0x02, 0x12, 0x02, b'o', b'k'];
-        assert_eq!(
-            Answer::from_http(200, &response),
-            Answer::Acknowledged { rejected: 300 }
-        );
+        assert_eq!(Answer::from_http(200, &response), Answer::Acknowledged { rejected: 300 });
     }
 
     #[test]
     fn a_refusal_keeps_its_code() {
-        assert_eq!(
-            Answer::from_grpc("8", b""),
-            Answer::Refused {
-                code: "grpc 8".to_owned()
-            }
-        );
-        assert_eq!(
-            Answer::from_http(503, b""),
-            Answer::Refused {
-                code: "http 503".to_owned()
-            }
-        );
+        assert_eq!(Answer::from_grpc("8", b""), Answer::Refused { code: "grpc 8".to_owned() });
+        assert_eq!(Answer::from_http(503, b""), Answer::Refused { code: "http 503".to_owned() });
     }
 }

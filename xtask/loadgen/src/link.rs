@@ -70,18 +70,12 @@ async fn grpc(send: &mut h2::client::SendRequest<Bytes>, route: &Route, body: By
     if route.gzip {
         request = request.header("grpc-encoding", "gzip");
     }
-    let mut ready = send
-        .clone()
-        .ready()
-        .await
-        .context("the connection takes no more requests")?;
+    let mut ready = send.clone().ready().await.context("the connection takes no more requests")?;
     let (response, mut stream) = ready.send_request(request.body(())?, false)?;
     stream.send_data(body, true)?;
     let response = response.await?;
     if response.status() != StatusCode::OK {
-        return Ok(Answer::Refused {
-            code: format!("http {}", response.status().as_u16()),
-        });
+        return Ok(Answer::Refused { code: format!("http {}", response.status().as_u16()) });
     }
     let in_headers = response.headers().get("grpc-status").cloned();
     let mut body = response.into_body();
@@ -93,16 +87,10 @@ async fn grpc(send: &mut h2::client::SendRequest<Bytes>, route: &Route, body: By
     }
     let status = match in_headers {
         Some(status) => Some(status),
-        None => body
-            .trailers()
-            .await?
-            .and_then(|trailers| trailers.get("grpc-status").cloned()),
+        None => body.trailers().await?.and_then(|trailers| trailers.get("grpc-status").cloned()),
     };
     let status = status.context("the answer has no grpc-status")?;
-    Ok(Answer::from_grpc(
-        status.to_str()?,
-        message.get(GRPC_PREFIX..).unwrap_or_default(),
-    ))
+    Ok(Answer::from_grpc(status.to_str()?, message.get(GRPC_PREFIX..).unwrap_or_default()))
 }
 
 async fn http(
@@ -116,9 +104,7 @@ async fn http(
     if route.gzip {
         request = request.header(CONTENT_ENCODING, "gzip");
     }
-    send.ready()
-        .await
-        .context("the connection takes no more requests")?;
+    send.ready().await.context("the connection takes no more requests")?;
     let response = send.send_request(request.body(Full::new(body))?).await?;
     let status = response.status().as_u16();
     let body = response.into_body().collect().await?.to_bytes();

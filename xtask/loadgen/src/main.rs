@@ -75,12 +75,7 @@ impl Options {
         let distinct = distinct.unwrap_or(if gzip { 128 } else { 16 });
         Ok(Self {
             route: Route { addr, grpc, gzip },
-            shape: Shape {
-                spans,
-                spans_per_trace,
-                gzip,
-                grpc,
-            },
+            shape: Shape { spans, spans_per_trace, gzip, grpc },
             distinct,
             senders,
             connections,
@@ -94,16 +89,12 @@ impl Options {
 
 fn value<T: FromStr>(name: &str, text: Option<String>) -> Result<T> {
     let text = text.with_context(|| format!("`{name}` needs a value"))?;
-    text.parse()
-        .ok()
-        .with_context(|| format!("`{name} {text}` is not a value that it takes"))
+    text.parse().ok().with_context(|| format!("`{name} {text}` is not a value that it takes"))
 }
 
 fn main() -> Result<()> {
     let options = Options::parse(std::env::args().skip(1))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, run(Rc::new(options)))
 }
 
@@ -111,10 +102,8 @@ async fn run(options: Rc<Options>) -> Result<()> {
     let payloads = (0..options.distinct)
         .map(|number| Payload::new(options.shape, number))
         .collect::<Result<Vec<_>>>()?;
-    let (plain, wire) = payloads
-        .first()
-        .map(|one| (one.plain_bytes, one.wire_bytes()))
-        .context("nothing to send")?;
+    let (plain, wire) =
+        payloads.first().map(|one| (one.plain_bytes, one.wire_bytes())).context("nothing to send")?;
 
     let from = Instant::now() + options.warm;
     let until = from + options.measured;
@@ -130,19 +119,15 @@ async fn run(options: Rc<Options>) -> Result<()> {
 
     let mut links: Vec<Link> = Vec::new();
     for sender in 0..options.senders {
-        let shared = sender
-            .checked_sub(options.connections)
-            .and_then(|at| links.get(at))
-            .and_then(Link::share);
+        let shared =
+            sender.checked_sub(options.connections).and_then(|at| links.get(at)).and_then(Link::share);
         links.push(match shared {
             Some(link) => link,
             None => Link::connect(&options.route).await?,
         });
     }
-    let senders: Vec<_> = links
-        .into_iter()
-        .map(|link| tokio::task::spawn_local(send_until_end(state.clone(), link)))
-        .collect();
+    let senders: Vec<_> =
+        links.into_iter().map(|link| tokio::task::spawn_local(send_until_end(state.clone(), link))).collect();
 
     time::sleep_until(from.into()).await;
     let before = Usage::read(options.pid)?;
@@ -163,9 +148,8 @@ async fn run(options: Rc<Options>) -> Result<()> {
     report["offered_spans_per_second"] = json!(options.rate);
     report["cpu_percent"] = json!(percent(|usage| usage.subject));
     report["generator_cpu_percent"] = json!(percent(|usage| usage.generator));
-    report["other_cpu_percent"] = json!(percent(
-        |usage| (usage.machine - usage.subject - usage.generator).max(0.0)
-    ));
+    report["other_cpu_percent"] =
+        json!(percent(|usage| (usage.machine - usage.subject - usage.generator).max(0.0)));
     if let Some((now, peak)) = memory {
         report["rss_mib"] = json!(now.round());
         report["rss_peak_mib"] = json!(peak.round());
@@ -176,9 +160,7 @@ async fn run(options: Rc<Options>) -> Result<()> {
 
 /// A trace id that no other run of this program starts with.
 fn first_trace() -> u128 {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() << 64
 }
 
@@ -198,11 +180,7 @@ impl State {
     fn next_body(&self) -> bytes::Bytes {
         let number = self.sent.get();
         self.sent.set(number + 1);
-        let traces = self
-            .options
-            .shape
-            .spans
-            .div_ceil(self.options.shape.spans_per_trace) as u128;
+        let traces = self.options.shape.spans.div_ceil(self.options.shape.spans_per_trace) as u128;
         let which = usize::try_from(number % self.payloads.len() as u64).unwrap_or(0);
         self.payloads[which].fresh(self.first_trace + u128::from(number) * traces)
     }
@@ -257,10 +235,7 @@ async fn send_until_end(state: Rc<State>, mut link: Link) {
             Err(_) => Err(anyhow::anyhow!("no answer within {} s", ANSWER_LIMIT.as_secs())),
         };
         let failed = answer.is_err();
-        state
-            .tally
-            .borrow_mut()
-            .answered(Instant::now(), sent.elapsed(), answer);
+        state.tally.borrow_mut().answered(Instant::now(), sent.elapsed(), answer);
         if failed {
             time::sleep(RECONNECT_PAUSE).await;
             if let Ok(fresh) = Link::connect(&state.options.route).await {

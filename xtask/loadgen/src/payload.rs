@@ -49,13 +49,7 @@ impl Payload {
             body.extend_from_slice(&message);
             let trace_ids = ids.into_iter().map(|at| at + prefix).collect();
             let spans_per_trace = shape.spans_per_trace;
-            return Ok(Self {
-                body,
-                trace_ids,
-                spans_per_trace,
-                plain_bytes,
-                compressed: None,
-            });
+            return Ok(Self { body, trace_ids, spans_per_trace, plain_bytes, compressed: None });
         }
         let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
         gzip.write_all(&message)?;
@@ -66,13 +60,7 @@ impl Payload {
         }
         body.extend_from_slice(&packed);
         let compressed = Some(Bytes::from(body));
-        Ok(Self {
-            body: Vec::new(),
-            trace_ids: Vec::new(),
-            spans_per_trace: 1,
-            plain_bytes,
-            compressed,
-        })
+        Ok(Self { body: Vec::new(), trace_ids: Vec::new(), spans_per_trace: 1, plain_bytes, compressed })
     }
 
     /// Bytes on the wire.
@@ -157,11 +145,7 @@ fn span(request: u64, trace: u64, within: u64) -> Vec<u8> {
     let order = 100_000 + chance.below(900_000);
     let mut span = Vec::with_capacity(800);
     // Overwritten before it is sent, unless it is compressed.
-    put_bytes(
-        &mut span,
-        1,
-        &[Chance(place(0)).next().to_be_bytes(), id(0)].concat(),
-    );
+    put_bytes(&mut span, 1, &[Chance(place(0)).next().to_be_bytes(), id(0)].concat());
     put_bytes(&mut span, 2, &id(within));
     if within > 0 {
         put_bytes(&mut span, 4, &id(0));
@@ -175,47 +159,23 @@ fn span(request: u64, trace: u64, within: u64) -> Vec<u8> {
         ("http.route", text("/api/v1/orders/{order_id}/items")),
         (
             "url.full",
-            text(&format!(
-                "https://shop.example/api/v1/orders/{order}/items?cart={:016x}",
-                chance.next()
-            )),
+            text(&format!("https://shop.example/api/v1/orders/{order}/items?cart={:016x}", chance.next())),
         ),
-        (
-            "http.response.status_code",
-            integer(if chance.below(50) == 0 { 500 } else { 201 }),
-        ),
+        ("http.response.status_code", integer(if chance.below(50) == 0 { 500 } else { 201 })),
         ("server.address", text("checkout.shop.svc.cluster.local")),
         ("server.port", integer(8443)),
-        (
-            "client.address",
-            text(&format!("10.4.{}.{}", chance.below(256), chance.below(256))),
-        ),
+        ("client.address", text(&format!("10.4.{}.{}", chance.below(256), chance.below(256)))),
         (
             "user_agent.original",
             text("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/139.0 Safari/537.36"),
         ),
         ("network.protocol.version", text("1.1")),
         ("http.request.body.size", integer(512 + chance.below(4096))),
-        (
-            "http.request.header.x-request-id",
-            text(&format!("{:016x}{:016x}", chance.next(), chance.next())),
-        ),
-        (
-            "session.id",
-            text(&format!("{:016x}{:016x}", chance.next(), chance.next())),
-        ),
-        (
-            "shop.order.id",
-            text(&format!("ord-{order}-{:08x}", chance.below(1 << 32))),
-        ),
-        (
-            "shop.customer.tier",
-            text(if chance.below(3) == 0 { "gold" } else { "basic" }),
-        ),
-        (
-            "shop.total",
-            double(f64::from(u32::try_from(chance.below(100_000)).unwrap_or(0)) / 100.0),
-        ),
+        ("http.request.header.x-request-id", text(&format!("{:016x}{:016x}", chance.next(), chance.next()))),
+        ("session.id", text(&format!("{:016x}{:016x}", chance.next(), chance.next()))),
+        ("shop.order.id", text(&format!("ord-{order}-{:08x}", chance.below(1 << 32)))),
+        ("shop.customer.tier", text(if chance.below(3) == 0 { "gold" } else { "basic" })),
+        ("shop.total", double(f64::from(u32::try_from(chance.below(100_000)).unwrap_or(0)) / 100.0)),
     ] {
         put_bytes(&mut span, 9, &attribute(key, &value));
     }
@@ -300,24 +260,11 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape {
-        spans: 4,
-        spans_per_trace: 2,
-        gzip: false,
-        grpc: false,
-    };
+    const SHAPE: Shape = Shape { spans: 4, spans_per_trace: 2, gzip: false, grpc: false };
 
     #[test]
     fn spans_have_the_size_that_other_benchmarks_use() {
-        let payload = Payload::new(
-            Shape {
-                spans: 1000,
-                spans_per_trace: 10,
-                ..SHAPE
-            },
-            7,
-        )
-        .unwrap();
+        let payload = Payload::new(Shape { spans: 1000, spans_per_trace: 10, ..SHAPE }, 7).unwrap();
         let bytes = payload.plain_bytes / 1000;
         assert!((750..850).contains(&bytes), "{bytes} bytes a span");
     }

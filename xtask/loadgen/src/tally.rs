@@ -85,9 +85,7 @@ impl Tally {
 
     fn percentile(&self, percent: usize) -> f64 {
         let rank = (self.latencies.len() * percent).div_ceil(100).saturating_sub(1);
-        self.latencies
-            .get(rank)
-            .map_or(0.0, |latency| latency.as_secs_f64() * 1000.0)
+        self.latencies.get(rank).map_or(0.0, |latency| latency.as_secs_f64() * 1000.0)
     }
 }
 
@@ -111,13 +109,7 @@ mod tests {
         for ms in [999, 1000, 1999, 2000] {
             tally.answered(at(ms), Duration::from_millis(5), taken());
         }
-        tally.answered(
-            at(1500),
-            Duration::from_millis(5),
-            Ok(Answer::Refused {
-                code: "grpc 8".to_owned(),
-            }),
-        );
+        tally.answered(at(1500), Duration::from_millis(5), Ok(Answer::Refused { code: "grpc 8".to_owned() }));
         tally.skipped(at(1500), 3);
         let report = tally.report();
         assert_eq!(report["acknowledged_spans"], 180);

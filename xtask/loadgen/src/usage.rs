@@ -24,11 +24,7 @@ impl Usage {
             Some(pid) => process_seconds(&pid.to_string())?,
             None => 0.0,
         };
-        Ok(Self {
-            subject,
-            generator: process_seconds("self")?,
-            machine: machine_seconds()?,
-        })
+        Ok(Self { subject, generator: process_seconds("self")?, machine: machine_seconds()? })
     }
 }
 
@@ -37,12 +33,8 @@ fn process_seconds(pid: &str) -> Result<f64> {
     let stat = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
     // The name, in brackets, may hold blanks; the numbers come after it, the state first.
     let numbers = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: Vec<u32> = numbers
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|word| word.parse().ok())
-        .collect();
+    let ticks: Vec<u32> =
+        numbers.split_whitespace().skip(11).take(2).filter_map(|word| word.parse().ok()).collect();
     Ok(f64::from(ticks.iter().sum::<u32>()) / TICKS_PER_SECOND)
 }
 
@@ -57,10 +49,7 @@ fn machine_seconds() -> Result<f64> {
         .skip(1)
         .filter_map(|word| word.parse().ok())
         .collect();
-    let busy = [0, 1, 2, 5, 6]
-        .into_iter()
-        .filter_map(|at| ticks.get(at))
-        .sum::<f64>();
+    let busy = [0, 1, 2, 5, 6].into_iter().filter_map(|at| ticks.get(at)).sum::<f64>();
     Ok(busy / TICKS_PER_SECOND)
 }
 
@@ -70,9 +59,7 @@ pub(crate) fn memory(pid: u32) -> Result<(f64, f64)> {
     let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
     let mib = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok())
-            .unwrap_or(0.0)
-            / 1024.0
+        line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
     };
     Ok((mib("VmRSS:"), mib("VmHWM:")))
 }

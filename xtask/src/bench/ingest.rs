@@ -10,21 +10,9 @@ use super::{
 };
 
 const LOADS: [Load; 3] = [
-    Load {
-        http: false,
-        gzip: false,
-        rate: None,
-    },
-    Load {
-        http: false,
-        gzip: true,
-        rate: None,
-    },
-    Load {
-        http: true,
-        gzip: false,
-        rate: None,
-    },
+    Load { http: false, gzip: false, rate: None },
+    Load { http: false, gzip: true, rate: None },
+    Load { http: true, gzip: false, rate: None },
 ];
 
 pub(super) fn run(options: Options) -> Result<Record> {
@@ -52,12 +40,7 @@ pub(super) fn run(options: Options) -> Result<Record> {
     for load in LOADS {
         let collector = middle(&raw, Subject::Collector, &load)?;
         for subject in Subject::ALL {
-            rows.push(row(
-                subject,
-                &load,
-                middle(&raw, subject, &load)?,
-                rate(collector),
-            ));
+            rows.push(row(subject, &load, middle(&raw, subject, &load)?, rate(collector)));
         }
     }
     let header = [
@@ -72,21 +55,13 @@ pub(super) fn run(options: Options) -> Result<Record> {
         "RSS peak MiB",
         "other CPU %",
     ];
-    let bytes = raw
-        .first()
-        .map_or(Value::Null, |one| one["bytes_per_span"].clone());
+    let bytes = raw.first().map_or(Value::Null, |one| one["bytes_per_span"].clone());
     let notes = vec![format!(
         "1,000 spans of {bytes} B per request, 8 requests in flight, each system on one core; \
          the median of {} rounds of {} s.",
         options.rounds, options.seconds
     )];
-    Ok(Record {
-        name: "ingest",
-        header: header.map(str::to_owned).to_vec(),
-        rows,
-        notes,
-        raw,
-    })
+    Ok(Record { name: "ingest", header: header.map(str::to_owned).to_vec(), rows, notes, raw })
 }
 
 /// The round whose rate is the median.
@@ -94,19 +69,12 @@ fn middle<'a>(raw: &'a [Value], subject: Subject, load: &Load) -> Result<&'a Val
     let of = |one: &&Value| one["subject"] == subject.to_string() && one["load"] == load.to_string();
     let rates = raw.iter().filter(of).map(rate).collect();
     let median = median(rates);
-    raw.iter()
-        .filter(of)
-        .find(|one| rate(one).total_cmp(&median).is_eq())
-        .context("nothing was measured")
+    raw.iter().filter(of).find(|one| rate(one).total_cmp(&median).is_eq()).context("nothing was measured")
 }
 
 fn row(subject: Subject, load: &Load, counted: &Value, collector: f64) -> Vec<String> {
-    let errors: u64 = counted["errors"]
-        .as_object()
-        .into_iter()
-        .flat_map(|of| of.values())
-        .filter_map(Value::as_u64)
-        .sum();
+    let errors: u64 =
+        counted["errors"].as_object().into_iter().flat_map(|of| of.values()).filter_map(Value::as_u64).sum();
     vec![
         subject.to_string(),
         load.to_string(),

@@ -9,35 +9,20 @@ use crate::{process, workspace::cargo};
 /// Runs the example `bench_NAME` of a crate; the keys of its first object are the columns.
 pub(super) fn run(name: &'static str, package: &str) -> Result<Record> {
     let example = format!("bench_{name}");
-    let text = process::output(&mut cargo([
-        "run",
-        "--quiet",
-        "--release",
-        "-p",
-        package,
-        "--example",
-        &example,
-    ]))?;
+    let text =
+        process::output(&mut cargo(["run", "--quiet", "--release", "-p", package, "--example", &example]))?;
     let mut raw = Vec::new();
     for line in text.lines().filter(|line| line.starts_with('{')) {
         raw.push(serde_json::from_str::<Value>(line).with_context(|| format!("`{line}` is not JSON"))?);
     }
-    let Some(header) = raw
-        .first()
-        .and_then(Value::as_object)
-        .map(|first| first.keys().cloned().collect::<Vec<_>>())
+    let Some(header) =
+        raw.first().and_then(Value::as_object).map(|first| first.keys().cloned().collect::<Vec<_>>())
     else {
         bail!("the example `{example}` of {package} printed no results");
     };
     let row = |of: &Map<String, Value>| header.iter().map(|key| cell(of.get(key))).collect();
     let rows = raw.iter().filter_map(Value::as_object).map(row).collect();
-    Ok(Record {
-        name,
-        header,
-        rows,
-        notes: Vec::new(),
-        raw,
-    })
+    Ok(Record { name, header, rows, notes: Vec::new(), raw })
 }
 
 fn cell(value: Option<&Value>) -> String {

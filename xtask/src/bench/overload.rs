@@ -11,18 +11,8 @@ use super::{
 };
 
 const FACTOR: f64 = 3.0;
-const LOADS: [Load; 2] = [
-    Load {
-        http: false,
-        gzip: true,
-        rate: None,
-    },
-    Load {
-        http: true,
-        gzip: false,
-        rate: None,
-    },
-];
+const LOADS: [Load; 2] =
+    [Load { http: false, gzip: true, rate: None }, Load { http: true, gzip: false, rate: None }];
 
 pub(super) fn run(options: Options) -> Result<Record> {
     let programs = Programs::get()?;
@@ -35,20 +25,9 @@ pub(super) fn run(options: Options) -> Result<Record> {
             };
             let running = Running::start(&programs, subject)?;
             let offered = rate(&alone) * FACTOR;
-            let mut over = programs.load(
-                &running,
-                options,
-                &Load {
-                    rate: Some(offered),
-                    ..load
-                },
-            )?;
+            let mut over = programs.load(&running, options, &Load { rate: Some(offered), ..load })?;
             let after = programs.load(&running, options, &load)?;
-            println!(
-                "{subject:<26} {load:<10} {} of {} spans/s",
-                thousands(rate(&over)),
-                thousands(offered)
-            );
+            println!("{subject:<26} {load:<10} {} of {} spans/s", thousands(rate(&over)), thousands(offered));
             over["subject"] = json!(subject.to_string());
             over["load"] = json!(load.to_string());
             over["alone_spans_per_second"] = json!(rate(&alone));
@@ -74,24 +53,13 @@ pub(super) fn run(options: Options) -> Result<Record> {
          hand over with 128 requests in flight. Refused: answers that tell the sender to try again.",
         options.seconds
     )];
-    Ok(Record {
-        name: "overload",
-        header: header.map(str::to_owned).to_vec(),
-        rows,
-        notes,
-        raw,
-    })
+    Ok(Record { name: "overload", header: header.map(str::to_owned).to_vec(), rows, notes, raw })
 }
 
 fn row(subject: Subject, load: &Load, over: &Value) -> Vec<String> {
     let seconds = number(&over["seconds"]);
     let of = |counts: &Value| -> f64 {
-        counts
-            .as_object()
-            .into_iter()
-            .flat_map(|of| of.values())
-            .map(number)
-            .sum()
+        counts.as_object().into_iter().flat_map(|of| of.values()).map(number).sum()
     };
     let refused = number(&over["refused_spans"]) / seconds;
     let errors = of(&over["errors"]);

@@ -56,9 +56,7 @@ impl Record {
 /// The machine, the day and the commit, in a sentence.
 fn about() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("an unknown processor", |(_, name)| name.trim());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let say = |program: &str, args: &[&str]| {
@@ -74,21 +72,16 @@ fn about() -> String {
 /// A Markdown table whose columns line up; every column but the first is set to the right.
 fn table(header: &[String], rows: &[Vec<String>]) -> String {
     let wide = |column: usize| {
-        let cells = std::iter::once(header)
-            .chain(rows.iter().map(Vec::as_slice))
-            .filter_map(|row| row.get(column));
+        let cells =
+            std::iter::once(header).chain(rows.iter().map(Vec::as_slice)).filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(3)
     };
     let widths: Vec<usize> = (0..header.len()).map(wide).collect();
     let line = |row: &[String]| {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(column, (cell, width))| match column {
-                0 => format!("| {cell:<width$} "),
-                _ => format!("| {cell:>width$} "),
-            });
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+            0 => format!("| {cell:<width$} "),
+            _ => format!("| {cell:>width$} "),
+        });
         cells.collect::<String>() + "|\n"
     };
     let rule = widths.iter().enumerate().map(|(column, width)| match column {
@@ -100,10 +93,7 @@ fn table(header: &[String], rows: &[Vec<String>]) -> String {
 
 /// The page with the block of this name replaced; none if the page has no such block.
 fn with_block(page: &str, name: &str, block: &str) -> Option<String> {
-    let (start, end) = (
-        format!("<!-- bench:{name} -->\n"),
-        format!("<!-- /bench:{name} -->"),
-    );
+    let (start, end) = (format!("<!-- bench:{name} -->\n"), format!("<!-- /bench:{name} -->"));
     let (before, rest) = page.split_once(&start)?;
     let (_, after) = rest.split_once(&end)?;
     Some(format!("{before}{start}{block}{end}{after}"))
@@ -125,10 +115,7 @@ pub(crate) fn thousands(number: f64) -> String {
 /// The median of some measurements; of an even number, the lower one.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values
-        .get(values.len().saturating_sub(1) / 2)
-        .copied()
-        .unwrap_or(0.0)
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -138,10 +125,7 @@ mod tests {
     #[test]
     fn columns_line_up() {
         let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
-        let text = table(
-            &row(["system", "spans/s"]),
-            &[row(["ours", "1,200"]), row(["Collector", "900"])],
-        );
+        let text = table(&row(["system", "spans/s"]), &[row(["ours", "1,200"]), row(["Collector", "900"])]);
         let expected = "\
 | system    | spans/s |
 |-----------|--------:|
@@ -161,10 +145,7 @@ mod tests {
 
     #[test]
     fn numbers_are_told_as_people_read_them() {
-        assert_eq!(
-            [0.0, 999.0, 216_000.4, 1_000_000.0].map(thousands),
-            ["0", "999", "216,000", "1,000,000"]
-        );
+        assert_eq!([0.0, 999.0, 216_000.4, 1_000_000.0].map(thousands), ["0", "999", "216,000", "1,000,000"]);
         assert_eq!(thousands(median(vec![3.0, 1.0, 2.0])), "2");
     }
 }

@@ -31,11 +31,7 @@ pub(super) fn run(options: Options) -> Result<Record> {
             thread::sleep(IDLE);
             running.rss_mib()?
         };
-        let program = if subject == Subject::Collector {
-            &programs.collector
-        } else {
-            &programs.ours
-        };
+        let program = if subject == Subject::Collector { &programs.collector } else { &programs.ours };
         #[expect(clippy::cast_precision_loss, reason = "the size of a program")]
         let size = fs::metadata(program)?.len() as f64 / 1024.0 / 1024.0;
         let (fastest, slowest) = (extreme(&ready, f64::min), extreme(&ready, f64::max));
@@ -48,26 +44,14 @@ pub(super) fn run(options: Options) -> Result<Record> {
         ]);
         raw.push(json!({ "subject": subject.to_string(), "ready_ms": ready, "idle_rss_mib": idle, "binary_mib": size }));
     }
-    let header = [
-        "system",
-        "ready ms (median)",
-        "ready ms (range)",
-        "idle RSS MiB",
-        "binary MiB",
-    ];
+    let header = ["system", "ready ms (median)", "ready ms (range)", "idle RSS MiB", "binary MiB"];
     let notes = vec![format!(
         "{} starts each, on one core. Ready: both OTLP ports accept connections and, for ours, `/readyz` answers. \
          Idle: {} s after the start.",
         options.rounds * STARTS,
         IDLE.as_secs()
     )];
-    Ok(Record {
-        name: "startup",
-        header: header.map(str::to_owned).to_vec(),
-        rows,
-        notes,
-        raw,
-    })
+    Ok(Record { name: "startup", header: header.map(str::to_owned).to_vec(), rows, notes, raw })
 }
 
 fn extreme(values: &[f64], choose: fn(f64, f64) -> f64) -> f64 {

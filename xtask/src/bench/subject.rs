@@ -72,14 +72,7 @@ impl Programs {
             bail!("a benchmark needs two cores: one for the system under test, one for the load generator");
         }
         println!("building the release programs");
-        process::run(&mut workspace::cargo([
-            "build",
-            "--release",
-            "-p",
-            "qualitytrace",
-            "-p",
-            "loadgen",
-        ]))?;
+        process::run(&mut workspace::cargo(["build", "--release", "-p", "qualitytrace", "-p", "loadgen"]))?;
         let release = workspace::target().join("release");
         Ok(Self {
             collector: otelcol::install()?,
@@ -92,10 +85,7 @@ impl Programs {
     pub(crate) fn load(&self, on: &Running, options: Options, load: &Load) -> Result<Value> {
         let addr = if load.http { on.http } else { on.grpc };
         let mut command = Command::new("taskset");
-        command
-            .args(["-c", GENERATOR_CORE])
-            .arg(&self.loadgen)
-            .arg(addr.to_string());
+        command.args(["-c", GENERATOR_CORE]).arg(&self.loadgen).arg(addr.to_string());
         command.args(["--pid", &on.pid().to_string(), "--warm", WARM_SECONDS]);
         command.args(["--seconds", &options.seconds.to_string()]);
         for (flag, wanted) in [("--http", load.http), ("--gzip", load.gzip)] {
@@ -103,14 +93,7 @@ impl Programs {
         }
         if let Some(rate) = load.rate {
             // Enough senders to keep the rate up while answers are slow, few enough to bound what is in flight.
-            command.args([
-                "--rate",
-                &rate.to_string(),
-                "--senders",
-                "128",
-                "--connections",
-                "8",
-            ]);
+            command.args(["--rate", &rate.to_string(), "--senders", "128", "--connections", "8"]);
         }
         let text = process::output(&mut command)?;
         serde_json::from_str(&text).context("the load generator wrote something that is not JSON")
@@ -165,18 +148,11 @@ impl Running {
             }
         }
         let log = folder.0.join("log");
-        command
-            .stdin(Stdio::null())
-            .stdout(fs::File::create(&log)?)
-            .stderr(fs::File::create(&log)?);
+        command.stdin(Stdio::null()).stdout(fs::File::create(&log)?).stderr(fs::File::create(&log)?);
         command.current_dir(&folder.0);
 
         let started = Instant::now();
-        let mut process = Guard(
-            command
-                .spawn()
-                .with_context(|| format!("failed to start {subject}"))?,
-        );
+        let mut process = Guard(command.spawn().with_context(|| format!("failed to start {subject}"))?);
         loop {
             let ready = match subject {
                 Subject::Collector => accepts(grpc) && accepts(http),
@@ -193,13 +169,7 @@ impl Running {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        Ok(Self {
-            grpc,
-            http,
-            ready_in: started.elapsed(),
-            process,
-            _folder: folder,
-        })
+        Ok(Self { grpc, http, ready_in: started.elapsed(), process, _folder: folder })
     }
 
     fn pid(&self) -> u32 {
@@ -210,10 +180,8 @@ impl Running {
     pub(crate) fn rss_mib(&self) -> Result<f64> {
         let path = format!("/proc/{}/status", self.pid());
         let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .context("the process is gone")?;
+        let line =
+            status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("the process is gone")?;
         let kib: f64 = line.split_whitespace().next().unwrap_or_default().parse()?;
         Ok(kib / 1024.0)
     }
@@ -239,13 +207,8 @@ fn collector_config(grpc: SocketAddr, http: SocketAddr) -> String {
 
 /// Addresses that were free a moment ago. All are held at once, so that they differ.
 fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
-    let sockets: Vec<_> = (0..N)
-        .map(|_| TcpListener::bind(("127.0.0.1", 0)))
-        .collect::<Result<_, _>>()?;
-    let addresses: Vec<_> = sockets
-        .iter()
-        .map(TcpListener::local_addr)
-        .collect::<Result<_, _>>()?;
+    let sockets: Vec<_> = (0..N).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<Result<_, _>>()?;
+    let addresses: Vec<_> = sockets.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
     addresses.try_into().ok().context("failed to find free ports")
 }
 

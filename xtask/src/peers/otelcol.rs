@@ -51,14 +51,8 @@ pub(crate) fn install() -> Result<PathBuf> {
     if binary.is_file() {
         return Ok(binary);
     }
-    process::require(
-        "go",
-        "install Go 1.25 or newer, or leave the peers out with --no-peers",
-    )?;
-    println!(
-        "    building the OpenTelemetry Collector {VERSION} in {} (some minutes, once)",
-        dir.display()
-    );
+    process::require("go", "install Go 1.25 or newer, or leave the peers out with --no-peers")?;
+    println!("    building the OpenTelemetry Collector {VERSION} in {} (some minutes, once)", dir.display());
     let source = dir.join("source");
     fs::create_dir_all(&source).with_context(|| format!("failed to make the folder {}", source.display()))?;
     build(&dir, &source).context("failed to build the OpenTelemetry Collector")?;
@@ -75,33 +69,18 @@ fn build(dir: &Path, source: &Path) -> Result<()> {
     fs::write(&recipe, builder_yaml(source)).context("failed to write the recipe")?;
     // The builder's own way to a go.mod (`go mod tidy`) would fetch what only tests of the modules need.
     let mut generate = Command::new(dir.join("builder"));
-    generate
-        .arg("--config")
-        .arg(&recipe)
-        .args(["--skip-get-modules", "--skip-compilation"]);
+    generate.arg("--config").arg(&recipe).args(["--skip-get-modules", "--skip-compilation"]);
     process::run(&mut generate)?;
     fs::write(source.join("go.mod"), go_mod()).context("failed to write go.mod")?;
-    let flags = [
-        "build",
-        "-mod=mod",
-        "-trimpath",
-        "-ldflags=-s -w",
-        "-o",
-        "../otelcol.new",
-        ".",
-    ];
+    let flags = ["build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-o", "../otelcol.new", "."];
     process::run(go(source).args(flags))
 }
 
 fn go(dir: &Path) -> Command {
     let mut go = Command::new("go");
     go.current_dir(dir);
-    let fixed = [
-        ("GOFLAGS", "-buildvcs=false"),
-        ("GOWORK", "off"),
-        ("GOTOOLCHAIN", "local"),
-        ("CGO_ENABLED", "0"),
-    ];
+    let fixed =
+        [("GOFLAGS", "-buildvcs=false"), ("GOWORK", "off"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0")];
     go.envs(fixed);
     go
 }

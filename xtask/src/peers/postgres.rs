@@ -37,18 +37,14 @@ pub(crate) fn install() -> Result<PathBuf> {
     // A failing update is no reason to stop: the lists at hand may be good enough for the install.
     let _ = process::run(apt().args(["update", "-qq"]));
     process::run(
-        apt()
-            .args(["install", "-qq", "--no-install-recommends", "postgresql"])
-            .stdout(Stdio::null()),
+        apt().args(["install", "-qq", "--no-install-recommends", "postgresql"]).stdout(Stdio::null()),
     )?;
     find().with_context(|| format!("apt-get installed no PostgreSQL server under {DEBIAN}: {by_hand}"))
 }
 
 fn apt() -> Command {
     let mut apt = Command::new("apt-get");
-    apt.arg("-y")
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null());
+    apt.arg("-y").env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     apt
 }
 
@@ -57,22 +53,13 @@ fn find() -> Option<PathBuf> {
     // A link on the PATH may stand alone; the programs it belongs with are where it points.
     let linked = process::find("initdb").and_then(|file| file.canonicalize().ok());
     let on_path = linked.and_then(|file| file.parent().map(Path::to_path_buf));
-    let mut versions: Vec<_> = fs::read_dir(DEBIAN)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|e| e.path())
-        .collect();
-    versions.sort_by_key(|dir| {
-        dir.file_name()
-            .and_then(|name| name.to_str()?.parse::<u32>().ok())
-    });
+    let mut versions: Vec<_> =
+        fs::read_dir(DEBIAN).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    versions.sort_by_key(|dir| dir.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()));
     let packaged = versions.into_iter().rev().map(|version| version.join("bin"));
     let mut places = chosen.into_iter().chain(on_path).chain(packaged);
     places.find(|bin| {
-        ["initdb", "postgres", "pg_ctl", "pg_isready"]
-            .iter()
-            .all(|name| bin.join(name).is_file())
+        ["initdb", "postgres", "pg_ctl", "pg_isready"].iter().all(|name| bin.join(name).is_file())
     })
 }
 
@@ -101,43 +88,20 @@ pub(crate) fn start() -> Result<Postgres> {
     let folder = Folder::new()?;
     let data = folder.0.join("data");
     let mut initdb = as_user(&bin.join("initdb"));
-    initdb.args([
-        "--no-sync",
-        "--auth=trust",
-        "--encoding=UTF8",
-        "--locale=C",
-        "--username=postgres",
-        "-D",
-    ]);
+    initdb.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username=postgres", "-D"]);
     process::output(initdb.arg(&data)).context("failed to prepare the data folder")?;
 
-    let port = TcpListener::bind(("127.0.0.1", 0))
-        .and_then(|socket| socket.local_addr())?
-        .port();
+    let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr())?.port();
     let log = folder.0.join("log");
     let mut postgres = as_user(&bin.join("postgres"));
     postgres.arg("-D").arg(&data).arg("-p").arg(port.to_string());
-    let settings = [
-        "listen_addresses=127.0.0.1",
-        "unix_socket_directories=",
-        "max_connections=200",
-        "fsync=off",
-    ];
-    for setting in settings
-        .into_iter()
-        .chain(["synchronous_commit=off", "full_page_writes=off"])
-    {
+    let settings =
+        ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", "fsync=off"];
+    for setting in settings.into_iter().chain(["synchronous_commit=off", "full_page_writes=off"]) {
         postgres.args(["-c", setting]);
     }
-    postgres
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(fs::File::create(&log)?);
-    let mut server = Guard(
-        postgres
-            .spawn()
-            .context("failed to start the PostgreSQL server")?,
-    );
+    postgres.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log)?);
+    let mut server = Guard(postgres.spawn().context("failed to start the PostgreSQL server")?);
     let started = Instant::now();
     while !accepts(&bin, port) {
         if server.0.try_wait()?.is_some() || started.elapsed() > START_LIMIT {
@@ -149,14 +113,8 @@ pub(crate) fn start() -> Result<Postgres> {
     let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
     println!("    PostgreSQL from {} listens at {url}", bin.display());
     let mut stop = as_user(&bin.join("pg_ctl"));
-    stop.args(["stop", "--silent", "--mode=immediate", "-D"])
-        .arg(&data);
-    Ok(Postgres {
-        url,
-        stop,
-        _server: server,
-        _folder: folder,
-    })
+    stop.args(["stop", "--silent", "--mode=immediate", "-D"]).arg(&data);
+    Ok(Postgres { url, stop, _server: server, _folder: folder })
 }
 
 /// The program as a user whom PostgreSQL accepts, ending when we do.
@@ -165,16 +123,7 @@ fn as_user(program: &Path) -> Command {
     let mut command = if process::is_root() {
         let mut command = Command::new("setpriv");
         command
-            .args([
-                "--reuid",
-                USER,
-                "--regid",
-                USER,
-                "--init-groups",
-                "--pdeathsig",
-                "QUIT",
-                "--",
-            ])
+            .args(["--reuid", USER, "--regid", USER, "--init-groups", "--pdeathsig", "QUIT", "--"])
             .arg(program);
         command
     } else {

