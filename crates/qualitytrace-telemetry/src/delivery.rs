@@ -91,7 +91,7 @@ pub(crate) struct Delivery {
 }
 
 /// How often a failing sink says so in the log.
-const LOG_EVERY: Duration = Duration::from_secs(60);
+const LOG_EVERY: Duration = Duration::from_mins(1);
 
 impl Delivery {
     pub(crate) async fn run(mut self) {
@@ -128,14 +128,13 @@ impl Delivery {
             };
             let mut slots = circuit.slots(policy, self.sink.delivery.in_flight, now);
             match mode {
-                Mode::Run => {}
                 Mode::Stop => slots = 0,
                 // The end does not wait for a pause to pass: one attempt is made at once.
                 Mode::Flush(_) if !tried_at_end => {
                     tried_at_end = true;
                     slots = slots.max(1);
                 }
-                Mode::Flush(_) => {}
+                Mode::Run | Mode::Flush(_) => {}
             }
             while requests.len() < slots {
                 let Some(part) = self.queue.next(due, now) else {
@@ -145,7 +144,7 @@ impl Delivery {
                     transport = Transport::new(&self.sink).map(Arc::new);
                 }
                 self.queue.ledger.of(part.signal).sent(part.count());
-                requests.push(send(transport.clone(), self.resource.clone(), part));
+                requests.push(send(transport.clone(), &self.resource, part));
             }
             let ended = match mode {
                 Mode::Run => false,
@@ -293,9 +292,9 @@ impl Future for Sending {
     }
 }
 
-fn send(transport: Result<Arc<Transport>, String>, resource: Bytes, part: Part) -> Sending {
+fn send(transport: Result<Arc<Transport>, String>, resource: &Bytes, part: Part) -> Sending {
     let signal = part.signal;
-    let request = item::request(part.resource.as_ref().unwrap_or(&resource), &part.items);
+    let request = item::request(part.resource.as_ref().unwrap_or(resource), &part.items);
     let future = Box::pin(async move {
         match transport {
             Ok(transport) => transport.send(signal, request).await,

@@ -108,7 +108,7 @@ pub(crate) fn span(span: &Span, view: &View, scope: &Bytes) -> Item {
     // Sampled, because it is sent; bits 8 and 9 say whether the parent is in another process.
     let encoded = otlp::Span {
         trace_id: span.trace_id.to_bytes().to_vec(),
-        span_id: span.span_id.to_bytes().to_vec(),
+        span_id: span.id.to_bytes().to_vec(),
         trace_state: span.trace_state.as_deref().unwrap_or_default().to_owned(),
         parent_span_id: if parent == SpanId::INVALID {
             Vec::new()

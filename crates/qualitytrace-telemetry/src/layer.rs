@@ -63,9 +63,16 @@ impl Shared {
 
     /// The sinks changed: so may what is worth recording.
     pub(crate) fn refresh(&self, set: &Set) {
-        self.span_level.store(set.level(Signal::Traces) as u8, Relaxed);
-        self.log_level.store(set.level(Signal::Logs) as u8, Relaxed);
-        tracing::callsite::rebuild_interest_cache();
+        let spans = self.span_level.swap(set.level(Signal::Traces) as u8, Relaxed);
+        let logs = self.log_level.swap(set.level(Signal::Logs) as u8, Relaxed);
+        if (spans, logs) == (self.span_level.load(Relaxed), self.log_level.load(Relaxed)) {
+            return;
+        }
+        // With a single subscriber the cache is rebuilt from the calling thread's default, which
+        // may be none at all: every call site of the process would be switched off.
+        if let Some(dispatch) = self.dispatch.get().and_then(WeakDispatch::upgrade) {
+            tracing::dispatcher::with_default(&dispatch, tracing::callsite::rebuild_interest_cache);
+        }
     }
 
     pub(crate) fn close(&self) {
@@ -135,7 +142,7 @@ pub(crate) struct State {
     pub(crate) span_id: SpanId,
     pub(crate) sampled: bool,
     pub(crate) remote: Option<bool>,
-    pub(crate) trace_state: Option<Arc<str>>,
+    pub(crate) vendor: Option<Arc<str>>,
     pub(crate) baggage: Option<Arc<str>>,
     level: Level,
     parents: Parents,
@@ -164,7 +171,7 @@ impl State {
         self.parents = [caller.span_id; 5];
         self.adopted = true;
         self.remote = Some(caller.sampled);
-        self.trace_state.clone_from(&caller.trace_state);
+        self.vendor.clone_from(&caller.trace_state);
         self.baggage.clone_from(&caller.baggage);
         if let Some(shared) = &self.shared {
             self.sampled = shared
@@ -181,7 +188,7 @@ impl State {
         span.parents = self.parents;
         span.remote = self.remote;
         span.remote_parent = self.adopted;
-        span.trace_state.clone_from(&self.trace_state);
+        span.trace_state.clone_from(&self.vendor);
         Some(span)
     }
 }
@@ -241,7 +248,7 @@ where
                 span_id,
                 sampled: state.sampled,
                 remote: state.remote,
-                trace_state: state.trace_state.clone(),
+                vendor: state.vendor.clone(),
                 baggage: state.baggage.clone(),
                 level,
                 parents: state.for_child(),
@@ -259,7 +266,7 @@ where
                 span_id,
                 sampled: self.0.sinks.with(|set| set.samples(Role::Server, trace_id, None)),
                 remote: None,
-                trace_state: None,
+                vendor: None,
                 baggage: None,
                 level,
                 parents: [SpanId::INVALID; 5],
@@ -276,7 +283,7 @@ where
                 role: Role::Server,
                 level,
                 trace_id: state.trace_id,
-                span_id,
+                id: span_id,
                 parents: state.parents,
                 remote: None,
                 remote_parent: false,

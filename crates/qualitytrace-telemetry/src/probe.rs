@@ -72,7 +72,7 @@ fn probe(signal: Signal, handle: &Handle) -> Item {
                 role: handle.sink.role,
                 level: Level::Error,
                 trace_id: ids.new_trace_id(),
-                span_id: ids.new_span_id(),
+                id: ids.new_span_id(),
                 parents: [opentelemetry::trace::SpanId::INVALID; 5],
                 remote: None,
                 remote_parent: false,

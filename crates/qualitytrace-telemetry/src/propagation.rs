@@ -119,7 +119,7 @@ impl SpanExt for tracing::Span {
                     trace_id: state.trace_id,
                     span_id: state.span_id,
                     sampled: state.sampled,
-                    trace_state: state.trace_state.clone(),
+                    trace_state: state.vendor.clone(),
                     baggage: state.baggage.clone(),
                 })
             })

@@ -77,6 +77,9 @@ impl Part {
     }
 }
 
+/// Items, their resource, and where they lie.
+type Spooled = (Vec<Item>, Bytes, (Arc<Spool>, Position));
+
 /// When a batch closes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Due {
@@ -266,9 +269,9 @@ impl Queue {
         if !state.recovered || state.due_at(due).is_none_or(|at| at > now) {
             return None;
         }
-        let (items, resource, ticket) = match self.from_spool(due) {
+        let (items, resource, ticket) = match self.read_spool(due) {
             Some((items, resource, ticket)) => (items, Some(resource), Some(ticket)),
-            None => (state.from_memory(due), None, None),
+            None => (state.read_memory(due), None, None),
         };
         let bytes: usize = items.iter().map(Item::size).sum();
         state.waiting_items = state.waiting_items.saturating_sub(items.len() as u64);
@@ -306,7 +309,7 @@ impl Queue {
         state.ready.pop_front()
     }
 
-    fn from_spool(&self, due: Due) -> Option<(Vec<Item>, Bytes, (Arc<Spool>, Position))> {
+    fn read_spool(&self, due: Due) -> Option<Spooled> {
         let spool = self.spool.as_ref()?;
         let (taken, damaged) = spool.take(due.items, due.bytes);
         self.lose(Loss::Damaged, damaged);
@@ -457,7 +460,7 @@ impl State {
         })
     }
 
-    fn from_memory(&mut self, due: Due) -> Vec<Item> {
+    fn read_memory(&mut self, due: Due) -> Vec<Item> {
         let mut items = Vec::new();
         let mut bytes = 0;
         while let Some(item) = self.memory.front() {

@@ -10,6 +10,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
     },
     thread::{self, Thread},
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -31,14 +32,22 @@ pub(crate) struct Intake {
     parked: AtomicBool,
     thread: OnceLock<Thread>,
     stop: AtomicBool,
-    /// Something was taken out and is not in the queues yet.
-    busy: AtomicBool,
+    /// What is being encoded; whoever holds it is the recorder.
+    work: Mutex<Vec<Record>>,
+    /// When the first record in the queue was made.
+    oldest: AtomicU64,
+    /// Nanoseconds after which an emitting thread helps.
+    late: u64,
+    /// How often the recorder went through its loop.
+    rounds: AtomicU64,
     /// Spans that no sink takes: they are counted, not carried.
     unsampled: AtomicU64,
     sinks: Arc<Current>,
     scope: Bytes,
 }
 
+/// Records that an emitting thread encodes at most when the recorder is late.
+const MAX_SHARE: usize = 256;
 /// Rounds without work after which the recorder sleeps until it is woken.
 const IDLE_ROUNDS: u32 = 25;
 
@@ -47,14 +56,19 @@ impl Intake {
         Self {
             queue: Mutex::new(Vec::with_capacity(bounds.items.min(1 << 16))),
             room: Condvar::new(),
-            bounds,
             parked: AtomicBool::new(false),
             thread: OnceLock::new(),
             stop: AtomicBool::new(false),
-            busy: AtomicBool::new(false),
+            work: Mutex::new(Vec::with_capacity(1_024)),
+            oldest: AtomicU64::new(u64::MAX),
+            late: u64::try_from(bounds.linger.as_nanos())
+                .unwrap_or(u64::MAX)
+                .saturating_mul(2),
+            rounds: AtomicU64::new(0),
             unsampled: AtomicU64::new(0),
             sinks,
             scope,
+            bounds,
         }
     }
 
@@ -78,12 +92,35 @@ impl Intake {
                 return;
             }
         }
+        let time = record.time();
         queue.push(record);
-        let half = queue.len() == self.bounds.items / 2;
-        drop(queue);
-        if half || self.parked.load(SeqCst) {
-            self.wake();
+        let len = queue.len();
+        if len == 1 {
+            self.oldest.store(time, Relaxed);
         }
+        drop(queue);
+        if len == self.bounds.items / 2 || self.parked.load(SeqCst) {
+            self.wake();
+        } else if time.saturating_sub(self.oldest.load(Relaxed)) > self.late {
+            self.help();
+        }
+    }
+
+    /// The recorder is late, most likely because it gets no processor. Whoever emits has one, so it
+    /// takes a share of the work: what waits here would not survive a `kill -9`.
+    fn help(&self) {
+        let Ok(mut work) = self.work.try_lock() else {
+            return;
+        };
+        {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let share = queue.len().min(MAX_SHARE);
+            work.extend(queue.drain(..share));
+            if let Some(first) = queue.first() {
+                self.oldest.store(first.time(), Relaxed);
+            }
+        }
+        context::without_telemetry(|| self.record(&mut work, 0));
     }
 
     /// Counts a span that no sink takes.
@@ -108,7 +145,19 @@ impl Intake {
 
     /// Whether nothing waits here and nothing is being encoded.
     pub(crate) fn is_idle(&self) -> bool {
-        self.len() == 0 && self.unsampled.load(SeqCst) == 0 && !self.busy.load(SeqCst)
+        // In this order: what left the queue is in the hands of whoever holds the work.
+        self.len() == 0 && self.unsampled.load(SeqCst) == 0 && self.work.try_lock().is_ok()
+    }
+
+    /// Waits until everything that is here now has reached the sinks of now.
+    pub(crate) fn settle(&self, patience: Duration) {
+        let end = Instant::now() + patience;
+        // The round that runs now may have begun before the last push.
+        let rounds = self.rounds.load(SeqCst) + 2;
+        while self.rounds.load(SeqCst) < rounds && Instant::now() < end && !self.stop.load(SeqCst) {
+            self.wake();
+            thread::sleep(Duration::from_micros(200));
+        }
     }
 
     /// Ends the recorder after it took what is there.
@@ -121,28 +170,27 @@ impl Intake {
     pub(crate) fn run(&self) {
         context::suppress_thread();
         let _ = self.thread.set(thread::current());
-        let mut spare: Vec<Record> = Vec::with_capacity(1_024);
         let mut idle = 0;
         loop {
             let stopping = self.stop.load(SeqCst);
+            let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
             {
                 let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-                self.busy.store(true, SeqCst);
-                mem::swap(&mut *queue, &mut spare);
+                mem::swap(&mut *queue, &mut *work);
             }
             self.room.notify_all();
             let unsampled = self.unsampled.swap(0, Relaxed);
-            if spare.is_empty() && unsampled == 0 {
+            if work.is_empty() && unsampled == 0 {
                 if stopping {
-                    self.busy.store(false, SeqCst);
                     return;
                 }
                 idle += 1;
             } else {
                 idle = 0;
-                self.record(&mut spare, unsampled);
+                self.record(&mut work, unsampled);
             }
-            self.busy.store(false, SeqCst);
+            drop(work);
+            self.rounds.fetch_add(1, SeqCst);
             if stopping {
                 continue;
             }

@@ -34,7 +34,7 @@ pub(crate) struct Span {
     pub(crate) role: Role,
     pub(crate) level: Level,
     pub(crate) trace_id: TraceId,
-    pub(crate) span_id: SpanId,
+    pub(crate) id: SpanId,
     pub(crate) parents: Parents,
     /// What the caller in another process decided.
     pub(crate) remote: Option<bool>,
@@ -77,6 +77,16 @@ pub(crate) struct Log {
 pub(crate) enum Record {
     Span(Box<Span>),
     Log(Box<Log>),
+}
+
+impl Record {
+    /// When it was made, in nanoseconds since 1970.
+    pub(crate) fn time(&self) -> u64 {
+        match self {
+            Self::Span(span) => span.end,
+            Self::Log(log) => log.time,
+        }
+    }
 }
 
 /// Limits of the OpenTelemetry specification.

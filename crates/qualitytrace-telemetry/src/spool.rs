@@ -442,7 +442,7 @@ impl Inner {
                 Err(reason) => {
                     let segment = &mut self.segments[at];
                     let lost = segment.len - start.offset;
-                    let damage = Damage {
+                    let found = Damage {
                         file: segment.path.display().to_string(),
                         offset: start.offset,
                         bytes: lost,
@@ -456,7 +456,7 @@ impl Inner {
                     if segment.id == last {
                         self.writer = None;
                     }
-                    self.note_damage(damage);
+                    self.note_damage(found);
                     if self.read.segment == last {
                         return None;
                     }

@@ -149,7 +149,7 @@ impl Telemetry {
         meter::runtime(&self.0.metrics.meter("qualitytrace.telemetry"), handle);
     }
 
-    /// All metrics as OpenMetrics text; see [`OPENMETRICS`](crate::OPENMETRICS) for its media type.
+    /// All metrics as `OpenMetrics` text; see [`OPENMETRICS`](crate::OPENMETRICS) for its media type.
     pub fn prometheus(&self) -> String {
         prometheus::render(&self.0.metrics.collect())
     }
@@ -185,6 +185,8 @@ impl Telemetry {
         if control.stop.is_none() {
             return;
         }
+        // What was recorded under the old sinks belongs to them.
+        self.0.shared.intake.settle(Duration::from_secs(1));
         let mut old = std::mem::take(&mut control.tasks);
         let mut set = Set::default();
         let sinks: &[Sink] = if config.enabled { &config.sinks } else { &[] };

@@ -39,7 +39,7 @@ impl ApplicationTracer {
             role: Role::Application,
             level: Level::Error,
             trace_id,
-            span_id: span_id.unwrap_or_else(|| ids.new_span_id()),
+            id: span_id.unwrap_or_else(|| ids.new_span_id()),
             parents: [SpanId::INVALID; 5],
             remote: None,
             remote_parent: false,
@@ -85,7 +85,7 @@ impl std::fmt::Debug for ApplicationSpan {
 impl ApplicationSpan {
     /// Where the span stands, to be handed on in headers.
     pub fn context(&self) -> Context {
-        let ids = self.span.as_ref().map(|span| (span.trace_id, span.span_id));
+        let ids = self.span.as_ref().map(|span| (span.trace_id, span.id));
         let (trace_id, span_id) = ids.unwrap_or((TraceId::INVALID, SpanId::INVALID));
         Context {
             trace_id,

@@ -74,7 +74,10 @@ impl Sources {
         let mut layers = Layers::default();
         for file in &self.files {
             let base = Path::new(&file.path).parent().map(Path::to_path_buf);
-            let entries = if file.path.ends_with(".toml") {
+            let entries = if Path::new(&file.path)
+                .extension()
+                .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+            {
                 text::toml(&file.path, &file.text, &mut report)
             } else {
                 text::yaml(&file.path, &file.text, &mut report)
@@ -167,43 +170,12 @@ impl Sources {
         let mut config = Config::new(self.defaults.service_name.clone());
         config.service_version.clone_from(&self.defaults.service_version);
         config.spool_path.clone_from(&self.defaults.spool_path);
-        let mut exporters: BTreeMap<String, Draft> = BTreeMap::new();
-        let mut tracers: BTreeMap<String, Draft> = BTreeMap::new();
-        let mut metrics: Option<Draft> = None;
-        let mut roles: Vec<(Role, &Given)> = Vec::new();
-        for given in layers.entries.values() {
-            let key = given.key.as_str();
-            let lower = key.to_ascii_lowercase();
-            if OBSOLETE
-                .iter()
-                .any(|prefix| lower.starts_with(&prefix.to_ascii_lowercase()))
-            {
-                report.note(&given.node.origin, key, format!("`{key}` has no effect here"));
-            } else if lower.starts_with("telemetry.exporters.") {
-                let rest = &key["telemetry.exporters.".len()..];
-                exporter(rest, given, &mut exporters, report);
-            } else if lower == "server.telemetry.exporter" {
-                roles.push((Role::Server, given));
-            } else if lower == "server.telemetry.applicationexporter" {
-                roles.push((Role::Application, given));
-            } else if lower.starts_with("metrics.open-telemetry.") {
-                let path = &key["metrics.open-telemetry.".len()..];
-                if !metrics.get_or_insert_default().take(path, given.clone()) {
-                    unknown(given, "metrics.open-telemetry.", report);
-                }
-            } else if lower.starts_with("tracer.") {
-                tracer(&key["tracer.".len()..], given, &mut tracers, report);
-            } else if GLOBAL.iter().any(|name| same(name, key)) {
-                global(given, &mut config, report);
-            } else if owned(key) && !matches!(given.node.kind, Kind::Null) {
-                let known = GLOBAL.iter().copied().chain([
-                    "server.telemetry.exporter",
-                    "server.telemetry.applicationExporter",
-                    "telemetry.exporters",
-                ]);
-                report.unknown_key(&given.node.origin, key, known);
-            }
-        }
+        let Gathered {
+            exporters,
+            tracers,
+            metrics,
+            mut roles,
+        } = gather(layers, &mut config, report);
         let variable = |name: &str| self.environment.get(name).cloned();
         let mut sink = |draft: &Draft, id: &str, role, dialect, report: &mut Report| {
             let reader = Reader {
@@ -275,6 +247,53 @@ impl Sources {
         }
         config
     }
+}
+
+/// The drafts of all sinks, and who uses which exporter.
+#[derive(Default)]
+struct Gathered<'a> {
+    exporters: BTreeMap<String, Draft>,
+    tracers: BTreeMap<String, Draft>,
+    metrics: Option<Draft>,
+    roles: Vec<(Role, &'a Given)>,
+}
+
+fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> Gathered<'a> {
+    let mut found = Gathered::default();
+    for given in layers.entries.values() {
+        let key = given.key.as_str();
+        let lower = key.to_ascii_lowercase();
+        if OBSOLETE
+            .iter()
+            .any(|prefix| lower.starts_with(&prefix.to_ascii_lowercase()))
+        {
+            report.note(&given.node.origin, key, format!("`{key}` has no effect here"));
+        } else if lower.starts_with("telemetry.exporters.") {
+            let rest = &key["telemetry.exporters.".len()..];
+            exporter(rest, given, &mut found.exporters, report);
+        } else if lower == "server.telemetry.exporter" {
+            found.roles.push((Role::Server, given));
+        } else if lower == "server.telemetry.applicationexporter" {
+            found.roles.push((Role::Application, given));
+        } else if lower.starts_with("metrics.open-telemetry.") {
+            let path = &key["metrics.open-telemetry.".len()..];
+            if !found.metrics.get_or_insert_default().take(path, given.clone()) {
+                unknown(given, "metrics.open-telemetry.", report);
+            }
+        } else if lower.starts_with("tracer.") {
+            tracer(&key["tracer.".len()..], given, &mut found.tracers, report);
+        } else if GLOBAL.iter().any(|name| same(name, key)) {
+            global(given, config, report);
+        } else if owned(key) && !matches!(given.node.kind, Kind::Null) {
+            let known = GLOBAL.iter().copied().chain([
+                "server.telemetry.exporter",
+                "server.telemetry.applicationExporter",
+                "telemetry.exporters",
+            ]);
+            report.unknown_key(&given.node.origin, key, known);
+        }
+    }
+    found
 }
 
 /// All keys, lower case for comparing, with the value of the highest layer.

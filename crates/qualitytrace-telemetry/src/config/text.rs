@@ -386,7 +386,7 @@ impl Toml<'_> {
         let origin = position(self.path, self.text, events[0].span().start());
         if events[0].kind() == E::Scalar {
             let mut value = String::new();
-            if let Some(raw) = self.source.get(&events[0]) {
+            if let Some(raw) = self.source.get(events[0]) {
                 let _ = raw.decode_scalar(&mut value, &mut self.errors);
             }
             return (

@@ -1,4 +1,4 @@
-//! All metrics as OpenMetrics text.
+//! All metrics as `OpenMetrics` text.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 

@@ -3,4 +3,7 @@
 mod basics;
 mod config;
 mod conservation;
+mod kill;
 mod receiver;
+mod reload;
+mod spool;

@@ -1,5 +1,10 @@
 //! A real OTLP receiver, gRPC and HTTP on one port, that can be told to misbehave.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a receiver that cannot work must fail its test"
+)]
+
 use std::{
     collections::BTreeMap,
     io::Read as _,
@@ -307,11 +312,11 @@ fn trailers(code: i32, message: &str, body: Option<Bytes>, details: Option<&str>
     }
     let mut frames = Vec::new();
     if let Some(body) = body {
-        let mut framed = BytesMut::new();
-        framed.put_u8(0);
-        framed.put_u32(u32::try_from(body.len()).unwrap());
-        framed.put_slice(&body);
-        frames.push(Ok(Frame::data(framed.freeze())));
+        let mut message = BytesMut::new();
+        message.put_u8(0);
+        message.put_u32(u32::try_from(body.len()).unwrap());
+        message.put_slice(&body);
+        frames.push(Ok(Frame::data(message.freeze())));
     }
     frames.push(Ok(Frame::trailers(map)));
     let body = BodyExt::boxed(StreamBody::new(futures_util::stream::iter(frames)));

@@ -1,0 +1,97 @@
+//! A mail-like server that watches itself: sessions and deliveries become spans, `tracer.<id>` TOML
+//! says where they go.
+//!
+//! `cargo run -p qualitytrace-telemetry --example embed -- server.toml`
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example speaks to a person"
+)]
+
+use std::{process::ExitCode, time::Duration};
+
+use qualitytrace_telemetry::{
+    KeyValue, Telemetry,
+    config::{Defaults, File, Severity, Sources},
+    record_panics,
+};
+use tracing_subscriber::{
+    Layer as _, filter::LevelFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+
+const DEFAULT: &str = r#"
+[tracer.otel]
+type = "open-telemetry"
+transport = "grpc"
+endpoint = "http://127.0.0.1:4317"
+level = "info"
+enable = true
+enable.log-exporter = true
+"#;
+
+fn main() -> ExitCode {
+    let file = match std::env::args().nth(1) {
+        Some(path) => match std::fs::read_to_string(&path) {
+            Ok(text) => File { path, text },
+            Err(error) => {
+                eprintln!("{path} cannot be read: {error}");
+                return ExitCode::FAILURE;
+            }
+        },
+        None => File {
+            path: "built-in.toml".to_owned(),
+            text: DEFAULT.to_owned(),
+        },
+    };
+    let sources = Sources {
+        files: vec![file],
+        environment: std::env::vars().collect(),
+        flags: Vec::new(),
+        defaults: Defaults {
+            service_name: "mail".to_owned(),
+            service_version: Some("1.0".to_owned()),
+            spool_path: Some(std::env::temp_dir().join("mail-telemetry")),
+        },
+    };
+    let (config, diagnostics) = sources.read();
+    for diagnostic in &diagnostics {
+        eprintln!("{diagnostic}");
+    }
+    if diagnostics
+        .iter()
+        .any(|diagnostic| diagnostic.severity == Severity::Error)
+    {
+        return ExitCode::FAILURE;
+    }
+    println!("{}", config.render());
+    let telemetry = match Telemetry::start(config) {
+        Ok(telemetry) => telemetry,
+        Err(error) => {
+            eprintln!("telemetry does not start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    tracing_subscriber::registry()
+        .with(telemetry.layer())
+        .with(tracing_subscriber::fmt::layer().with_filter(LevelFilter::WARN))
+        .init();
+    record_panics();
+
+    let accepted = telemetry.meter("mail").u64_counter("mail.accepted").build();
+    for message in 0..100_u32 {
+        let session =
+            tracing::info_span!("smtp.session", otel.kind = "server", client.address = "192.0.2.7").entered();
+        tracing::info!(message, "mail accepted");
+        let delivery = tracing::info_span!("delivery.attempt", otel.kind = "client", message).entered();
+        if message % 10 == 9 {
+            tracing::error!(reason = "mailbox full", "delivery failed");
+        }
+        drop(delivery);
+        accepted.add(1, &[KeyValue::new("mail.domain", "example.org")]);
+        drop(session);
+    }
+    let status = telemetry.shutdown(Duration::from_secs(5));
+    println!("{}", status.render());
+    ExitCode::SUCCESS
+}

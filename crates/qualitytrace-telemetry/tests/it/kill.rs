@@ -1,0 +1,166 @@
+//! An outage, a `kill -9` in the middle of it, a restart: what is lost is what was made in the last milliseconds.
+//!
+//! The server is this test program itself, started again as a child.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::Write as _,
+    net::TcpListener,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use qualitytrace_telemetry::{Telemetry, config::Transport};
+
+use crate::{
+    basics::{config, sink, under},
+    receiver::{Receiver, number},
+};
+
+/// What a `kill -9` may cost, as documented.
+const BOUND: Duration = Duration::from_millis(20);
+const RATE: u64 = 2_000;
+
+fn now() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
+}
+
+/// Does nothing unless it is the child.
+#[test]
+fn child() {
+    let Ok(mode) = std::env::var("QUALITYTRACE_TEST_CHILD") else {
+        return;
+    };
+    let variable = |name: &str| std::env::var(name).unwrap();
+    let folder = variable("QUALITYTRACE_TEST_FOLDER");
+    let folder = Path::new(&folder);
+    let mut one = sink("one", &variable("QUALITYTRACE_TEST_URL"), Transport::Grpc);
+    one.endpoints.retain(|signal, _| signal.name() == "traces");
+    one.delivery.retry_max = Duration::from_millis(500);
+    let telemetry = Telemetry::start(config(Some(&folder.join("spool")), vec![one])).unwrap();
+    if mode == "drain" {
+        let started = Instant::now();
+        // The balance is zero until the spool is read.
+        while telemetry.status().sinks[0]
+            .ledger
+            .values()
+            .all(|balance| balance.recovered == 0)
+            && started.elapsed() < Duration::from_secs(30)
+        {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(
+            telemetry.flush(Duration::from_secs(60)),
+            "{}",
+            telemetry.status().render()
+        );
+        let took = started.elapsed();
+        let status = telemetry.shutdown(Duration::from_secs(5));
+        assert!(status.holds());
+        fs::write(folder.join("drained"), format!("{}", took.as_millis())).unwrap();
+        return;
+    }
+    let mut created = File::create(folder.join("created")).unwrap();
+    under(&telemetry, || {
+        let started = Instant::now();
+        for n in 0_u64.. {
+            let due = started + Duration::from_nanos(n * 1_000_000_000 / RATE);
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            drop(tracing::info_span!(
+                "s",
+                n,
+                route = "/api/tests/{id}",
+                status = 200,
+                user = "somebody"
+            ));
+            let mut line = [0; 16];
+            line[..8].copy_from_slice(&n.to_le_bytes());
+            line[8..].copy_from_slice(&now().to_le_bytes());
+            created.write_all(&line).unwrap();
+        }
+    });
+}
+
+fn start(mode: &str, folder: &Path, url: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["kill::child", "--exact", "--test-threads=1"])
+        .env("QUALITYTRACE_TEST_CHILD", mode)
+        .env("QUALITYTRACE_TEST_FOLDER", folder)
+        .env("QUALITYTRACE_TEST_URL", url)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// What the child made, with the time of each.
+fn created(folder: &Path) -> Vec<(i64, u64)> {
+    let bytes = fs::read(folder.join("created")).unwrap_or_default();
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+    bytes
+        .chunks_exact(16)
+        .map(|line| (i64::try_from(word(&line[..8])).unwrap(), word(&line[8..])))
+        .collect()
+}
+
+fn resident_bytes(child: &Child) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{}/statm", child.id())).unwrap_or_default();
+    text.split_whitespace()
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok())
+        .unwrap_or(0)
+        * 4_096
+}
+
+#[test]
+fn a_kill_during_an_outage_loses_only_the_last_milliseconds() {
+    // `QUALITYTRACE_OUTAGE_SECONDS=600` is the whole of it.
+    let seconds = std::env::var("QUALITYTRACE_OUTAGE_SECONDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(2);
+    let folder = tempfile::tempdir().unwrap();
+    // A port that nobody listens on, and that stays ours to listen on later.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{address}");
+    let mut child = start("emit", folder.path(), &url);
+    let mut most = 0;
+    let enough = usize::try_from(RATE * seconds).unwrap();
+    while created(folder.path()).len() < enough {
+        assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
+        most = most.max(resident_bytes(&child));
+        thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let created = created(folder.path());
+    let (_, last) = *created.last().unwrap();
+
+    let receiver = Receiver::with(&address.to_string(), || crate::receiver::Fault::None);
+    let status = start("drain", folder.path(), &url).wait().unwrap();
+    assert!(status.success());
+    let got = receiver.stop();
+    let came: BTreeSet<i64> = got
+        .spans
+        .iter()
+        .filter_map(|span| number(&span.attributes))
+        .collect();
+    let lost: Vec<u64> = created
+        .iter()
+        .filter(|(n, _)| !came.contains(n))
+        .map(|(_, at)| last - at)
+        .collect();
+    let window = Duration::from_nanos(lost.iter().copied().max().unwrap_or(0));
+    let drained = fs::read_to_string(folder.path().join("drained")).unwrap();
+    println!(
+        "{{\"created\":{},\"delivered\":{},\"lost\":{},\"lost_window_us\":{},\"drained_ms\":{drained},\"most_resident_bytes\":{most}}}",
+        created.len(),
+        came.len(),
+        lost.len(),
+        window.as_micros(),
+    );
+    assert!(window < BOUND, "spans made {window:?} before the kill are lost");
+    assert!(most < 256 << 20, "the child grew to {most} bytes");
+}

@@ -1,0 +1,92 @@
+//! A changed configuration takes effect without losing an item.
+
+use std::time::Duration;
+
+use qualitytrace_telemetry::{
+    Telemetry,
+    config::{Compression, Config, Signal, Transport},
+};
+
+use crate::{
+    basics::{config, sink, under},
+    receiver::{Receiver, number},
+};
+
+fn spans(telemetry: &Telemetry, range: std::ops::Range<i64>) {
+    under(telemetry, || {
+        range.for_each(|n| drop(tracing::info_span!("s", n)))
+    });
+}
+
+#[test]
+fn every_kind_of_change_keeps_every_item() {
+    let folder = tempfile::tempdir().unwrap();
+    let receivers = [Receiver::start(), Receiver::start()];
+    let nowhere = sink("one", "http://127.0.0.1:1", Transport::Grpc);
+    let telemetry = Telemetry::start(config(Some(folder.path()), vec![nowhere])).unwrap();
+    // Nothing can be delivered; all of it waits.
+    spans(&telemetry, 0..100);
+    let at = |url: &str, transport: Transport| config(Some(folder.path()), vec![sink("one", url, transport)]);
+    let mut changes: Vec<Config> = vec![
+        at(&receivers[0].url(), Transport::Grpc),
+        at(&receivers[1].url(), Transport::Http),
+        at(&receivers[0].url(), Transport::Http),
+    ];
+    changes[1].sinks[0].compression = Compression::Gzip;
+    changes[2].sinks[0].service_name = Some("renamed".to_owned());
+    changes.push(Config {
+        sinks: Vec::new(),
+        ..changes[0].clone()
+    });
+    for (index, change) in (1..).zip(changes) {
+        telemetry.reload(change);
+        spans(&telemetry, index * 100..(index + 1) * 100);
+    }
+    // The last change took the only sink away; the first is back, with what it had.
+    telemetry.reload(at(&receivers[0].url(), Transport::Grpc));
+    spans(&telemetry, 500..600);
+    assert!(
+        telemetry.flush(Duration::from_secs(20)),
+        "{}",
+        telemetry.status().render()
+    );
+    let status = telemetry.shutdown(Duration::from_secs(10));
+    assert!(status.holds(), "{}", status.render());
+    let mut numbers: Vec<i64> = Vec::new();
+    let mut resources = String::new();
+    for receiver in receivers {
+        let got = receiver.stop();
+        numbers.extend(got.spans.iter().filter_map(|span| number(&span.attributes)));
+        resources.push_str(&format!("{:?}", got.resources));
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    // While there was no sink nobody asked for spans.
+    let expected: Vec<i64> = (0..400).chain(500..600).collect();
+    assert_eq!(numbers, expected);
+    assert!(resources.contains("renamed"));
+}
+
+#[test]
+fn an_unchanged_sink_is_left_alone_and_an_added_one_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let receivers = [Receiver::start(), Receiver::start()];
+    let one = sink("one", &receivers[0].url(), Transport::Grpc);
+    let two = sink("two", &receivers[1].url(), Transport::Http);
+    let telemetry = Telemetry::start(config(Some(folder.path()), vec![one.clone()])).unwrap();
+    spans(&telemetry, 0..10);
+    assert!(telemetry.flush(Duration::from_secs(10)));
+    let requests = telemetry.status().sink("one").unwrap().health.requests;
+    telemetry.reload(config(Some(folder.path()), vec![one, two]));
+    assert_eq!(
+        telemetry.status().sink("one").unwrap().health.requests,
+        requests,
+        "its history stays"
+    );
+    spans(&telemetry, 10..20);
+    let status = telemetry.shutdown(Duration::from_secs(10));
+    assert!(status.holds());
+    let [one, two] = receivers.map(Receiver::stop);
+    assert_eq!((one.spans.len(), two.spans.len()), (20, 10));
+    assert_eq!(status.sink("two").unwrap().ledger[&Signal::Traces].created, 10);
+}
