@@ -10,14 +10,15 @@ mod endpoint;
 mod environment;
 mod settings;
 mod sources;
+mod table;
 mod text;
 mod value;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 pub use diagnostic::{Diagnostic, Origin, Severity};
-pub use settings::SETTINGS;
 pub use sources::{Defaults, File, Sources};
+pub use table::{SETTINGS, Setting};
 
 /// Everything the crate needs to know.
 #[derive(Debug, Clone, PartialEq)]
@@ -331,10 +332,7 @@ impl Sink {
                 retry_max: Duration::from_secs(30),
                 retry_circuit: 3,
             },
-            redact: settings::DEFAULT_REDACT
-                .iter()
-                .map(|&key| key.to_owned())
-                .collect(),
+            redact: table::DEFAULT_REDACT.iter().map(|&key| key.to_owned()).collect(),
             origins: BTreeMap::new(),
         }
     }

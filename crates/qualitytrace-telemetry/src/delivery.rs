@@ -219,22 +219,21 @@ impl Delivery {
                 Some(reason)
             }
             Answer::Refused { reason } => {
-                counters.returned(count);
-                counters.dropped_from_queue(Loss::NonRetryable, count);
+                counters.given_up(Loss::NonRetryable, count);
                 part.settle();
                 circuit.success();
                 Some(reason)
             }
             Answer::TooLarge { reason } => {
-                counters.returned(count);
                 circuit.success();
                 if part.items.len() > 1 {
+                    counters.returned(count);
                     let (first, second) = part.split();
                     self.queue.put_back(second);
                     self.queue.put_back(first);
                     None
                 } else {
-                    counters.dropped_from_queue(Loss::TooLarge, count);
+                    counters.given_up(Loss::TooLarge, count);
                     part.settle();
                     Some(reason)
                 }

@@ -129,6 +129,12 @@ impl Counters {
         self.in_flight.fetch_sub(n, Relaxed);
     }
 
+    /// Items of a request whose answer ends them.
+    pub(crate) fn given_up(&self, loss: Loss, n: u64) {
+        self.dropped(loss, n);
+        self.in_flight.fetch_sub(n, Relaxed);
+    }
+
     /// Items that go back to the queue after a failed request.
     pub(crate) fn returned(&self, n: u64) {
         self.retried.fetch_add(n, Relaxed);

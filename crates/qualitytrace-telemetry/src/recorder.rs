@@ -20,6 +20,7 @@ use crate::{
     context,
     encode::{self, View},
     item::Item,
+    ledger::Loss,
     sinks::{Current, Set, Verdict},
     span::Record,
 };
@@ -32,6 +33,8 @@ pub(crate) struct Intake {
     parked: AtomicBool,
     thread: OnceLock<Thread>,
     stop: AtomicBool,
+    /// Nobody will take what is pushed now; set under the queue's lock.
+    closed: AtomicBool,
     /// What is being encoded; whoever holds it is the recorder.
     work: Mutex<Vec<Record>>,
     /// When the first record in the queue was made.
@@ -59,6 +62,7 @@ impl Intake {
             parked: AtomicBool::new(false),
             thread: OnceLock::new(),
             stop: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             work: Mutex::new(Vec::with_capacity(1_024)),
             oldest: AtomicU64::new(u64::MAX),
             late: u64::try_from(bounds.linger.as_nanos())
@@ -76,6 +80,11 @@ impl Intake {
     /// then at most as long as the bounds say.
     pub(crate) fn push(&self, record: Record) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.load(Relaxed) {
+            drop(queue);
+            self.sinks.with(|set| set.lose(&record, Loss::Shutdown));
+            return;
+        }
         if queue.len() >= self.bounds.items {
             if self.sinks.with(Set::lossless) {
                 self.wake();
@@ -88,7 +97,7 @@ impl Intake {
             }
             if queue.len() >= self.bounds.items {
                 drop(queue);
-                self.sinks.with(|set| set.lose(&record));
+                self.sinks.with(|set| set.lose(&record, Loss::QueueFull));
                 return;
             }
         }
@@ -164,6 +173,16 @@ impl Intake {
     pub(crate) fn stop(&self) {
         self.stop.store(true, SeqCst);
         self.wake();
+    }
+
+    /// After the recorder ended: takes what came too late for it, and closes.
+    pub(crate) fn close(&self) {
+        let mut rest = {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            self.closed.store(true, Relaxed);
+            mem::take(&mut *queue)
+        };
+        self.record(&mut rest, self.unsampled.swap(0, Relaxed));
     }
 
     /// The recorder thread.

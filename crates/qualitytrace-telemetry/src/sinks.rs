@@ -78,7 +78,7 @@ impl Set {
     }
 
     /// Counts a record that found no room before the recorder.
-    pub(crate) fn lose(&self, record: &Record) {
+    pub(crate) fn lose(&self, record: &Record, loss: Loss) {
         for handle in &self.sinks {
             let signal = match record {
                 Record::Span(_) => Signal::Traces,
@@ -93,7 +93,7 @@ impl Set {
                 }
                 Verdict::Take => {
                     counters.created(1);
-                    counters.dropped(Loss::QueueFull, 1);
+                    counters.dropped(loss, 1);
                 }
             }
         }

@@ -365,6 +365,7 @@ impl Telemetry {
         if let Some(recorder) = recorder {
             let _ = recorder.join();
         }
+        self.0.shared.intake.close();
         let (sender, receiver) = mpsc::channel::<()>();
         for task in tasks {
             if let Some(collector) = &task.collector {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     Compression, Config, Role, Sink, Transport,
-    settings::{describe, level_name},
+    table::{describe, level_name},
 };
 
 impl Config {

@@ -3,12 +3,14 @@
 //! Each OTLP exporter of a provider becomes a sink of its own. Names that end in `/development`
 //! carry no promise; they are named in a warning and have no effect.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+mod exporter;
+mod reference;
+
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Config, Sampler, Signal, Sink, Transport,
+    Config, Signal,
     diagnostic::{Origin, Report, Severity},
-    endpoint, settings,
     text::{self, Kind, Node},
     value,
 };
@@ -43,7 +45,7 @@ pub(crate) fn read(
     let Some(mut root) = text::yaml(path, text, report) else {
         return;
     };
-    substitute(&mut root, environment, report);
+    reference::substitute(&mut root, environment, report);
     let mut reader = Declarative { report };
     reader.keys(
         &root,
@@ -388,189 +390,6 @@ impl Declarative<'_> {
             origins.insert(setting.to_owned(), origin);
         }
     }
-
-    fn exporter(&mut self, node: &Node, signal: Signal, id: String) -> Option<Sink> {
-        self.keys(node, "exporter", &["otlp_http", "otlp_grpc", "console"]);
-        if let Some(console) = node.get("console") {
-            let message = "`console` has no effect here: the server writes its log itself".to_owned();
-            self.report.push(
-                Severity::Warning,
-                &console.origin,
-                "exporter.console",
-                message,
-                None,
-            );
-            return None;
-        }
-        let (body, transport) = match (node.get("otlp_http"), node.get("otlp_grpc")) {
-            (Some(body), _) => (body, Transport::Http),
-            (None, Some(body)) => (body, Transport::Grpc),
-            (None, None) => return None,
-        };
-        self.keys(
-            body,
-            "otlp",
-            &[
-                "endpoint",
-                "tls",
-                "headers",
-                "headers_list",
-                "compression",
-                "timeout",
-                "encoding",
-                "temporality_preference",
-                "default_histogram_aggregation",
-            ],
-        );
-        let mut sink = Sink::new(id, transport);
-        sink.origins.insert("transport".to_owned(), node.origin.clone());
-        let address = self.scalar(body, "endpoint");
-        let resolved = match &address {
-            Some((text, _)) => endpoint::verbatim(transport, text),
-            None => endpoint::resolve(transport, endpoint::default(transport), signal),
-        };
-        match (resolved, address) {
-            (Ok(resolved), address) => {
-                sink.endpoints.insert(signal, resolved.url);
-                sink.origins
-                    .extend(address.map(|(_, origin)| ("endpoint".to_owned(), origin)));
-            }
-            (Err(why), Some((text, origin))) => {
-                self.report.error(
-                    &origin,
-                    "endpoint",
-                    format!("`endpoint` cannot be `{text}`: {why}"),
-                    None,
-                );
-                return None;
-            }
-            (Err(_), None) => return None,
-        }
-        if let Some((compression, origin)) =
-            self.parsed(body, "compression", "none|gzip|zstd", settings::compression)
-        {
-            sink.compression = compression;
-            sink.origins.insert("compression".to_owned(), origin);
-        }
-        if let Some((preference, origin)) = self.scalar(body, "temporality_preference")
-            && preference != "cumulative"
-        {
-            let message = format!(
-                "`temporality_preference: {preference}` is not supported; cumulative points are sent"
-            );
-            self.report.push(
-                Severity::Warning,
-                &origin,
-                "temporality_preference",
-                message,
-                None,
-            );
-        }
-        self.milliseconds(
-            body,
-            "timeout",
-            "timeout",
-            &mut sink.origins,
-            &mut sink.delivery.timeout,
-        );
-        self.headers(body, &mut sink);
-        if let Some(tls) = body.get("tls") {
-            self.keys(tls, "tls", &["ca_file", "key_file", "cert_file", "insecure"]);
-            sink.tls.ca = self.scalar(tls, "ca_file").map(|(path, _)| PathBuf::from(path));
-            sink.tls.key = self.scalar(tls, "key_file").map(|(path, _)| PathBuf::from(path));
-            sink.tls.certificate = self.scalar(tls, "cert_file").map(|(path, _)| PathBuf::from(path));
-        }
-        Some(sink)
-    }
-
-    fn headers(&mut self, body: &Node, sink: &mut Sink) {
-        if let Some((list, origin)) = self.scalar(body, "headers_list") {
-            for pair in list.split(',').filter(|pair| !pair.trim().is_empty()) {
-                match pair
-                    .split_once('=')
-                    .and_then(|(name, text)| value::header(name, &value::percent_decode(text.trim())?))
-                {
-                    Some(header) => sink.headers.push(header),
-                    None => self.report.error(
-                        &origin,
-                        "headers_list",
-                        "an entry of `headers_list` is not `name=value`".to_owned(),
-                        None,
-                    ),
-                }
-            }
-            sink.origins.insert("headers".to_owned(), origin);
-        }
-        let Some(node) = body.get("headers") else { return };
-        if let Kind::List(items) = &node.kind {
-            for item in items {
-                let name = self.scalar(item, "name");
-                let text = self.scalar(item, "value");
-                match name
-                    .zip(text)
-                    .and_then(|((name, _), (text, _))| value::header(&name, &text))
-                {
-                    Some(header) => {
-                        sink.headers.retain(|other| other.name != header.name);
-                        sink.headers.push(header);
-                    }
-                    None => self.report.error(
-                        &item.origin,
-                        "headers",
-                        "a header needs `name` and `value`".to_owned(),
-                        None,
-                    ),
-                }
-            }
-            sink.origins.insert("headers".to_owned(), node.origin.clone());
-        }
-    }
-
-    fn sampler(&mut self, node: &Node, depth: usize) -> Option<Sampler> {
-        self.keys(
-            node,
-            "sampler",
-            &["always_on", "always_off", "parent_based", "trace_id_ratio_based"],
-        );
-        let Kind::Map(pairs) = &node.kind else { return None };
-        let (name, _, body) = pairs.first()?;
-        match name.as_str() {
-            "always_on" => Some(Sampler::AlwaysOn),
-            "always_off" => Some(Sampler::AlwaysOff),
-            "trace_id_ratio_based" => {
-                let parse = |text: &str| {
-                    text.parse::<f64>()
-                        .ok()
-                        .filter(|share| (0.0..=1.0).contains(share))
-                };
-                let share = self.parsed(body, "ratio", "a number between 0 and 1", parse);
-                Some(value::ratio(share.map_or(1.0, |(share, _)| share)))
-            }
-            "parent_based" if depth < 8 => {
-                let slots = [
-                    "root",
-                    "remote_parent_sampled",
-                    "remote_parent_not_sampled",
-                    "local_parent_sampled",
-                    "local_parent_not_sampled",
-                ];
-                self.keys(body, "parent_based", &slots);
-                let mut slot = |name: &str, default: Sampler| {
-                    Box::new(
-                        body.get(name)
-                            .and_then(|node| self.sampler(node, depth + 1))
-                            .unwrap_or(default),
-                    )
-                };
-                Some(Sampler::ParentBased {
-                    root: slot("root", Sampler::AlwaysOn),
-                    remote_sampled: slot("remote_parent_sampled", Sampler::AlwaysOn),
-                    remote_not_sampled: slot("remote_parent_not_sampled", Sampler::AlwaysOff),
-                })
-            }
-            _ => None,
-        }
-    }
 }
 
 fn put(config: &mut Config, key: String, text: String) {
@@ -579,63 +398,4 @@ fn put(config: &mut Config, key: String, text: String) {
         "service.version" => config.service_version = Some(text),
         _ => config.resource.push((key, text)),
     }
-}
-
-/// `${NAME}`, `${env:NAME}` and `${NAME:-default}`; `$$` is a dollar.
-fn substitute(node: &mut Node, environment: &BTreeMap<String, String>, report: &mut Report) {
-    match &mut node.kind {
-        Kind::Null => {}
-        Kind::List(items) => items
-            .iter_mut()
-            .for_each(|item| substitute(item, environment, report)),
-        Kind::Map(pairs) => pairs
-            .iter_mut()
-            .for_each(|(_, _, item)| substitute(item, environment, report)),
-        Kind::Scalar(text) => {
-            if !text.contains('$') {
-                return;
-            }
-            match expand(text, environment) {
-                Some(done) if done.is_empty() => node.kind = Kind::Null,
-                Some(done) => *text = done,
-                None => {
-                    let message = format!("`{text}` is not a reference such as `${{NAME:-default}}`");
-                    report.error(&node.origin, "", message, None);
-                }
-            }
-        }
-    }
-}
-
-fn expand(text: &str, environment: &BTreeMap<String, String>) -> Option<String> {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        if let Some(after) = rest.strip_prefix("$$") {
-            out.push('$');
-            rest = after;
-        } else if let Some(inner) = rest.strip_prefix("${") {
-            let end = inner.find('}')?;
-            let reference = inner[..end].strip_prefix("env:").unwrap_or(&inner[..end]);
-            let (name, default) = reference.split_once(":-").unwrap_or((reference, ""));
-            let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty() || !name.chars().all(good) {
-                return None;
-            }
-            out.push_str(
-                environment
-                    .get(name)
-                    .filter(|found| !found.is_empty())
-                    .map_or(default, String::as_str),
-            );
-            rest = &inner[end + 1..];
-        } else {
-            out.push('$');
-            rest = &rest[1..];
-        }
-    }
-    out.push_str(rest);
-    Some(out)
 }

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use super::{
     Config, Sampler, Signal, Sink, Transport,
     diagnostic::{Origin, Report, Severity},
-    endpoint, settings, value,
+    endpoint, table, value,
 };
 
 struct Variables<'a> {
@@ -229,7 +229,7 @@ fn options(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
         sink.origins.insert("timeout".to_owned(), origin);
     }
     let found = variables.signal(signal, "COMPRESSION");
-    if let Some((compression, origin)) = variables.parsed(found, "none|gzip|zstd", settings::compression) {
+    if let Some((compression, origin)) = variables.parsed(found, "none|gzip|zstd", table::compression) {
         sink.compression = compression;
         sink.origins.insert("compression".to_owned(), origin);
     }

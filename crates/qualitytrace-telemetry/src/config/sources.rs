@@ -9,7 +9,8 @@ use super::{
     Config, Recorder, Role, declarative,
     diagnostic::{Diagnostic, Origin, Report, Severity},
     environment,
-    settings::{Dialect, Draft, Given, Reader, SETTINGS, canonical},
+    settings::{Dialect, Draft, Given, Reader},
+    table::{SETTINGS, canonical},
     text::{self, Entry, Kind, Node},
     value,
 };

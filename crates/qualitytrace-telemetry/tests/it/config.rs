@@ -403,3 +403,21 @@ fn the_declarative_file_is_read() {
         "o.yaml:2:1: error: `tracer_provder` is not a known setting; did you mean `tracer_provider`?",
     );
 }
+
+#[test]
+fn every_setting_is_documented() {
+    let text = include_str!("../../../../docs/telemetry.md");
+    for setting in qualitytrace_telemetry::config::SETTINGS {
+        assert!(
+            text.contains(&format!("`{}`", setting.name)),
+            "`{}` is not in docs/telemetry.md",
+            setting.name
+        );
+    }
+    for example in [QUALITYTRACE, METRICS, GRPC, HTTP] {
+        assert!(
+            text.contains(example),
+            "an example in docs/telemetry.md differs from its file"
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! All settings of a sink in one table: for reading, for suggestions and for the documentation.
+
+use super::{Compression, Level, Sampler};
+
+/// Attribute keys that never leave unless a sink's `redact` says otherwise.
+pub(crate) const DEFAULT_REDACT: &[&str] = &[
+    "http.request.header.authorization",
+    "http.request.header.proxy-authorization",
+    "http.request.header.cookie",
+    "http.response.header.set-cookie",
+    "*.header.x-api-key",
+    "*password*",
+    "*secret*",
+    "*api_key*",
+    "*access_token*",
+];
+
+/// One setting of a sink.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name under `tracer.<id>.`; under `telemetry.exporters.<name>.` camel case works too.
+    pub name: &'static str,
+    /// What it may be.
+    pub expected: &'static str,
+    /// What it is when nobody sets it.
+    pub default: &'static str,
+}
+
+const fn setting(name: &'static str, expected: &'static str, default: &'static str) -> Setting {
+    Setting {
+        name,
+        expected,
+        default,
+    }
+}
+
+const DURATION: &str = "a duration such as `1s` or `1m30s`";
+const SIZE: &str = "a size such as `64MiB`";
+const COUNT: &str = "a whole number above 0";
+const BOOL: &str = "true|false";
+
+/// All settings of a sink, in the order of the documentation.
+pub const SETTINGS: &[Setting] = &[
+    setting(
+        "type",
+        "collector (exporters), open-telemetry|otel (tracers)",
+        "required",
+    ),
+    setting(
+        "transport",
+        "grpc|http (metrics: also disable)",
+        "grpc for exporters; required for tracers; disable for metrics",
+    ),
+    setting(
+        "endpoint",
+        "`host:port` or a URL",
+        "http://localhost:4317 for gRPC; required otherwise",
+    ),
+    setting("endpoint.traces", "a URL, used as it stands", "from `endpoint`"),
+    setting("endpoint.metrics", "a URL, used as it stands", "from `endpoint`"),
+    setting("endpoint.logs", "a URL, used as it stands", "from `endpoint`"),
+    setting("headers", "a list of `Name: value`, or a map", "none"),
+    setting("enable", BOOL, "true"),
+    setting("enable.span-exporter", BOOL, "true"),
+    setting("enable.log-exporter", BOOL, "false"),
+    setting(
+        "enable.metric-exporter",
+        BOOL,
+        "true for exporters; false for tracers",
+    ),
+    setting("level", "trace|debug|info|warn|error|disable", "info"),
+    setting("sampling", "a percentage between 0 and 100", "100"),
+    setting("service-name", "a name", "the server's"),
+    setting("throttle", DURATION, "1s (exporters: 100ms)"),
+    setting("lossy", BOOL, "false"),
+    setting("interval", DURATION, "1m (exporters: 10s)"),
+    setting("compression", "none|gzip|zstd", "none"),
+    setting("timeout", DURATION, "10s"),
+    setting("tls.ca", "a PEM file", "the system's authorities"),
+    setting("tls.certificate", "a PEM file", "none"),
+    setting("tls.key", "a PEM file", "none"),
+    setting("tls.server-name", "a host name", "the endpoint's host"),
+    setting(
+        "tls.insecure",
+        BOOL,
+        "true: an endpoint without a scheme is plain",
+    ),
+    setting("tls.skip-verify", BOOL, "false"),
+    setting("queue.items", COUNT, "65536"),
+    setting("queue.bytes", SIZE, "64MiB"),
+    setting("spool.enable", BOOL, "true"),
+    setting("spool.bytes", SIZE, "1GiB"),
+    setting("spool.age", DURATION, "24h"),
+    setting("spool.sync", "never|interval|always", "interval"),
+    setting("batch.items", COUNT, "2048"),
+    setting("batch.bytes", SIZE, "4MB"),
+    setting("batch.in-flight", COUNT, "4"),
+    setting("retry.initial", DURATION, "1s"),
+    setting("retry.max", DURATION, "30s"),
+    setting("retry.circuit", COUNT, "3"),
+    setting(
+        "redact",
+        "a list of attribute keys, `*` stands for any text",
+        "secret headers, passwords, tokens",
+    ),
+];
+
+/// `serviceName`, `service_name` and `servicename` are all `service-name`.
+pub(crate) fn canonical(path: &str) -> Option<&'static str> {
+    let plain = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
+    let path = plain(path);
+    let path = match path.as_str() {
+        "metricsreaderinterval" => "interval",
+        "tls.cafile" => "tls.ca",
+        "tls.certfile" => "tls.certificate",
+        "tls.keyfile" => "tls.key",
+        other => other,
+    };
+    SETTINGS
+        .iter()
+        .map(|setting| setting.name)
+        .find(|name| plain(name) == path)
+}
+
+pub(crate) fn compression(text: &str) -> Option<Compression> {
+    Some(match text {
+        "none" => Compression::None,
+        "gzip" => Compression::Gzip,
+        "zstd" => Compression::Zstd,
+        _ => return None,
+    })
+}
+
+pub(crate) fn expected(name: &str) -> &'static str {
+    SETTINGS
+        .iter()
+        .find(|setting| setting.name == name)
+        .map_or("", |setting| setting.expected)
+}
+
+/// What `check` and the documentation call a sampler.
+pub(crate) fn describe(sampler: &Sampler) -> String {
+    match sampler {
+        Sampler::AlwaysOn => "100%".to_owned(),
+        Sampler::AlwaysOff => "0%".to_owned(),
+        Sampler::Ratio(share) => format!("{}%", share * 100.0),
+        Sampler::ParentBased { root, .. } => {
+            format!("{} of new traces, else as the caller decided", describe(root))
+        }
+    }
+}
+
+pub(crate) fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Trace => "trace",
+        Level::Debug => "debug",
+        Level::Info => "info",
+        Level::Warn => "warn",
+        Level::Error => "error",
+        Level::Disable => "disable",
+    }
+}
