@@ -32,6 +32,16 @@ fn main() {
     }
     let (receiver, url) = start_receiver();
     let folder = std::env::temp_dir().join(format!("bench-telemetry-{}", std::process::id()));
+    let mut starts = [(url.as_str(), Vec::new()), ("http://127.0.0.1:1", Vec::new())];
+    for _ in 0..20 {
+        for (url, times) in &mut starts {
+            let before = Instant::now();
+            let telemetry = start(&folder, url);
+            times.push(before.elapsed().as_nanos() as f64 / 1_000.0);
+            telemetry.shutdown(Duration::ZERO);
+        }
+    }
+    let [up, down] = starts.map(|(_, mut times)| median(&mut times));
     let telemetry = start(&folder, &url);
     let provider = SdkTracerProvider::builder()
         .with_span_processor(BatchSpanProcessor::builder(Discard).build())
@@ -64,6 +74,7 @@ fn main() {
     stop_receiver(receiver);
     let _ = std::fs::remove_dir_all(&folder);
     let result = serde_json::json!({
+        "start_us": { "receiver_up": up, "receiver_down": down },
         "call_site_ns": { "ours": median(&mut our_costs), "sdk_batch": median(&mut sdk_costs) },
         "emission_at_10k_per_s_ns": { "ours": quantiles(&mut latencies), "sdk_batch": quantiles(&mut sdk_latencies) },
         "cpu_at_1k_per_s_percent_of_core": (busy - idle) * 100.0 / 10.0,

@@ -134,7 +134,15 @@ pub(crate) fn span(span: &Span, view: &View, scope: &Bytes) -> Item {
             })
             .collect(),
         dropped_events_count: span.dropped_events,
-        links: Vec::new(),
+        links: span
+            .links
+            .iter()
+            .map(|(trace, id)| span::Link {
+                trace_id: trace.to_bytes().to_vec(),
+                span_id: id.to_bytes().to_vec(),
+                ..span::Link::default()
+            })
+            .collect(),
         dropped_links_count: 0,
         status: status.map(|code| otlp::Status {
             code: code.into(),

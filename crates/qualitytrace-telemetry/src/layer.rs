@@ -29,7 +29,7 @@ use crate::{
     context,
     recorder::Intake,
     sinks::{Current, Set},
-    span::{self as record, Log, MAX_EVENTS, Parents, Record, Span, Status, Value},
+    span::{self as record, Log, MAX_EVENTS, MAX_LINKS, Parents, Record, Span, Status, Value},
 };
 use fields::Fields;
 
@@ -296,6 +296,7 @@ where
                 dropped_attributes: 0,
                 events: Vec::new(),
                 dropped_events: 0,
+                links: Vec::new(),
                 status: Status::Unset,
                 status_message: String::new(),
             });
@@ -316,6 +317,26 @@ where
             .and_then(|state| state.span.as_mut())
         {
             values.record(&mut fields::OfSpan(record));
+        }
+    }
+
+    fn on_follows_from(&self, id: &span::Id, follows: &span::Id, ctx: Context<'_, S>) {
+        let (Some(span), Some(other)) = (ctx.span(id), ctx.span(follows)) else {
+            return;
+        };
+        // One after the other: both locks at once could meet in the opposite order.
+        let target = other
+            .extensions()
+            .get::<State>()
+            .map(|state| (state.trace_id, state.span_id));
+        let mut extensions = span.extensions_mut();
+        let record = extensions
+            .get_mut::<State>()
+            .and_then(|state| state.span.as_mut());
+        if let (Some(record), Some(target)) = (record, target)
+            && record.links.len() < MAX_LINKS
+        {
+            record.links.push(target);
         }
     }
 

@@ -85,6 +85,7 @@ fn probe(signal: Signal, handle: &Handle) -> Item {
                 dropped_attributes: 0,
                 events: Vec::new(),
                 dropped_events: 0,
+                links: Vec::new(),
                 status: Status::Ok,
                 status_message: String::new(),
             };

@@ -49,6 +49,8 @@ pub(crate) struct Span {
     pub(crate) dropped_attributes: u32,
     pub(crate) events: Vec<Event>,
     pub(crate) dropped_events: u32,
+    /// Spans that it follows from.
+    pub(crate) links: Vec<(TraceId, SpanId)>,
     pub(crate) status: Status,
     pub(crate) status_message: String,
 }
@@ -92,6 +94,7 @@ impl Record {
 /// Limits of the OpenTelemetry specification.
 pub(crate) const MAX_ATTRIBUTES: usize = 128;
 pub(crate) const MAX_EVENTS: usize = 128;
+pub(crate) const MAX_LINKS: usize = 128;
 /// A longer text is cut; a span with a megabyte in it helps nobody.
 pub(crate) const MAX_TEXT: usize = 16 << 10;
 

@@ -52,6 +52,7 @@ impl ApplicationTracer {
             dropped_attributes: 0,
             events: Vec::new(),
             dropped_events: 0,
+            links: Vec::new(),
             status: Status::Unset,
             status_message: String::new(),
         };

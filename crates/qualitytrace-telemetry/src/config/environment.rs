@@ -64,6 +64,18 @@ pub(crate) fn read(map: &BTreeMap<String, String>, config: &mut Config, report: 
     if let Some((true, _)) = variables.parsed(disabled, "true|false", value::boolean) {
         config.enabled = false;
     }
+    if let Some((text, origin)) = variables.get("OTEL_PROPAGATORS") {
+        for name in text.split(',').map(str::trim) {
+            if !["tracecontext", "baggage"].contains(&name) {
+                variables.warn(&origin, name, "tracecontext, baggage (both are always used)");
+            }
+        }
+    }
+    if let Some((text, origin)) = variables.get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")
+        && !text.eq_ignore_ascii_case("cumulative")
+    {
+        variables.warn(&origin, &text, "cumulative");
+    }
     resource(&mut variables, config);
     let sampler = sampler(&mut variables);
     for signal in Signal::ALL {

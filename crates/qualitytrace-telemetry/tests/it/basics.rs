@@ -355,3 +355,53 @@ fn metrics_are_also_openmetrics_text() {
     assert!(text.contains("process_memory_usage_bytes"), "{text}");
     telemetry.shutdown(Duration::ZERO);
 }
+
+#[test]
+fn a_panic_is_an_exception_of_its_span() {
+    let receiver = Receiver::start();
+    let telemetry =
+        Telemetry::start(config(None, vec![sink("one", &receiver.url(), Transport::Grpc)])).unwrap();
+    qualitytrace_telemetry::record_panics();
+    under(&telemetry, || {
+        let earlier = tracing::info_span!("earlier");
+        let span = tracing::info_span!("careless");
+        span.follows_from(&earlier);
+        let caught = span.in_scope(|| std::panic::catch_unwind(|| panic!("as planned")));
+        assert!(caught.is_err());
+    });
+    telemetry.shutdown(Duration::from_secs(10));
+    let got = receiver.stop();
+    let span = got.spans.iter().find(|span| span.name == "careless").unwrap();
+    let earlier = got.spans.iter().find(|span| span.name == "earlier").unwrap();
+    assert_eq!(span.links[0].span_id, earlier.span_id);
+    assert_eq!(span.status.as_ref().map(|status| status.code), Some(2));
+    let event = &span.events[0];
+    assert_eq!(event.name, "exception");
+    let text = format!("{:?}", event.attributes);
+    for expected in ["exception.type", "as planned", "exception.stacktrace"] {
+        assert!(text.contains(expected), "{text}");
+    }
+    assert!(
+        got.logs
+            .iter()
+            .any(|log| log.span_id == span.span_id && log.severity_text == "ERROR")
+    );
+}
+
+#[test]
+fn suppressed_work_is_not_recorded() {
+    let receiver = Receiver::start();
+    let telemetry =
+        Telemetry::start(config(None, vec![sink("one", &receiver.url(), Transport::Grpc)])).unwrap();
+    under(&telemetry, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(qualitytrace_telemetry::Suppressed::new(async {
+            tracing::info_span!("hidden").in_scope(|| tracing::info!("hidden"));
+        }));
+        tracing::info_span!("seen").in_scope(|| {});
+    });
+    telemetry.shutdown(Duration::from_secs(10));
+    let got = receiver.stop();
+    let names: Vec<&str> = got.spans.iter().map(|span| span.name.as_str()).collect();
+    assert_eq!((names, got.logs.len()), (vec!["seen"], 0));
+}

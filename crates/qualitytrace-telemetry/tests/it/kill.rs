@@ -13,7 +13,11 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use qualitytrace_telemetry::{Telemetry, config::Transport};
+use qualitytrace_telemetry::{
+    Telemetry,
+    config::{Level, Signal, Transport},
+};
+use tracing_subscriber::{layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use crate::{
     basics::{config, sink, under},
@@ -40,7 +44,15 @@ fn child() {
     let mut one = sink("one", &variable("QUALITYTRACE_TEST_URL"), Transport::Grpc);
     one.endpoints.retain(|signal, _| signal.name() == "traces");
     one.delivery.retry_max = Duration::from_millis(500);
+    if mode == "feedback" {
+        one.level = Level::Trace;
+        one.endpoints
+            .insert(Signal::Logs, variable("QUALITYTRACE_TEST_URL"));
+    }
     let telemetry = Telemetry::start(config(Some(&folder.join("spool")), vec![one])).unwrap();
+    if mode == "feedback" {
+        return feedback(&telemetry, folder);
+    }
     if mode == "drain" {
         let started = Instant::now();
         // The balance is zero until the spool is read.
@@ -82,6 +94,38 @@ fn child() {
             created.write_all(&line).unwrap();
         }
     });
+}
+
+/// A subscriber for the whole process, deliveries included, that takes everything.
+fn feedback(telemetry: &Telemetry, folder: &Path) {
+    tracing_subscriber::registry().with(telemetry.layer()).init();
+    for round in 0..5 {
+        for n in 0..10 {
+            drop(tracing::info_span!("s", n, round));
+        }
+        assert!(telemetry.flush(Duration::from_secs(20)));
+    }
+    let status = telemetry.shutdown(Duration::from_secs(5));
+    let created: u64 = status.sinks[0]
+        .ledger
+        .values()
+        .map(|balance| balance.created)
+        .sum();
+    fs::write(folder.join("created"), created.to_string()).unwrap();
+}
+
+#[test]
+fn delivery_does_not_feed_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start();
+    assert!(
+        start("feedback", folder.path(), &receiver.url())
+            .wait()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(fs::read_to_string(folder.path().join("created")).unwrap(), "50");
+    assert_eq!(receiver.stop().spans.len(), 50);
 }
 
 fn start(mode: &str, folder: &Path, url: &str) -> Child {
@@ -127,8 +171,9 @@ fn a_kill_during_an_outage_loses_only_the_last_milliseconds() {
     let url = format!("http://{address}");
     let mut child = start("emit", folder.path(), &url);
     let mut most = 0;
-    let enough = usize::try_from(RATE * seconds).unwrap();
-    while created(folder.path()).len() < enough {
+    let enough = RATE * seconds;
+    let lines = || fs::metadata(folder.path().join("created")).map_or(0, |meta| meta.len() / 16);
+    while lines() < enough {
         assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
         most = most.max(resident_bytes(&child));
         thread::sleep(Duration::from_millis(20));
