@@ -80,9 +80,15 @@ fn shown_spec(spec: &judge::SpecResult, trace: &Trace) -> verdict::Spec {
         selected: spec.selected.len(),
         longest: longest.and_then(|time| u64::try_from(time.as_nanos()).ok()),
         problem: problem(spec, &judged),
-        nearest: Vec::new(),
+        nearest: nearest(spec, &judged),
         assertions: spec.assertions.iter().map(|assertion| shown_assertion(assertion, trace)).collect(),
     }
+}
+
+/// The span that a selector without a match was probably meant for; one that has nothing of it helps nobody.
+fn nearest(spec: &judge::SpecResult, judged: &judge::Outcome) -> Vec<String> {
+    let near = spec.near_misses.iter().filter(|near| near.satisfied > 0 && *judged != judge::Outcome::Passed);
+    near.take(1).map(ToString::to_string).collect()
 }
 
 /// What is wrong with the spec as a whole.
