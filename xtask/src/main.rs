@@ -25,6 +25,7 @@ cargo xtask COMMAND
   peers [NAME...]        install real peers (otelcol, postgres) and print where they are
   bench NAME             measure ours beside a real Collector: ingest, overload, startup, judge
   conformance [DIR]      run the case files of a folder against the language
+  golden [DIR]           replay recorded requests of the original against a fresh server
   help                   this text";
 
 fn main() -> ExitCode {
@@ -47,6 +48,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         ["peers", names @ ..] => peers::install(names),
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", rest @ ..] => workspace::example("qualitytrace-server", "conformance", rest),
+        ["golden", rest @ ..] => workspace::example("qualitytrace-server", "golden", rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

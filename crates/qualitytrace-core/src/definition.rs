@@ -6,6 +6,7 @@
 
 pub mod analyzer;
 mod check;
+mod defaults;
 mod edit;
 mod json;
 mod node;
@@ -24,6 +25,7 @@ use std::ops::Range;
 
 pub use analyzer::Analyzer;
 pub use check::check;
+pub use defaults::default_of;
 pub use edit::with_id;
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;

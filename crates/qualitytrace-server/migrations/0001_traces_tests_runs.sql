@@ -18,18 +18,38 @@ CREATE TABLE totals (
 );
 INSERT INTO totals (name, value) VALUES ('retained_bytes', 0);
 
--- Every version of every test, as the user wrote it.
-CREATE TABLE tests (
-    id         TEXT   NOT NULL,
-    version    BIGINT NOT NULL,
-    created    BIGINT NOT NULL, -- of version 1
-    name       TEXT   NOT NULL,
-    format     TEXT   NOT NULL, -- yaml or json
-    definition TEXT   NOT NULL,
-    PRIMARY KEY (id, version)
+-- What users define: one row a resource, with what lists need. Ids are scoped: those of a tenant begin with its id.
+CREATE TABLE resources (
+    kind        TEXT   NOT NULL, -- Test, TestSuite, VariableSet, ...
+    id          TEXT   NOT NULL,
+    tenant      TEXT   NOT NULL, -- empty for none
+    version     BIGINT NOT NULL, -- the latest
+    created     BIGINT NOT NULL, -- when version 1 was stored
+    name        TEXT   NOT NULL, -- in lower case, for searches
+    description TEXT   NOT NULL, -- in lower case, for searches
+    sort_name   BYTEA  NOT NULL, -- bytes sort the same in every database
+    sort_kind   BYTEA  NOT NULL, -- the type of a demo
+    last_run    BIGINT NOT NULL, -- when it was last run; 0 for never
+    spec        TEXT   NOT NULL, -- the latest version as JSON
+    PRIMARY KEY (kind, id)
+);
+CREATE INDEX resources_by_creation ON resources (kind, tenant, created, id);
+CREATE INDEX resources_by_name ON resources (kind, tenant, sort_name, id);
+CREATE INDEX resources_by_last_run ON resources (kind, tenant, last_run, id);
+
+-- Every version of every resource, as the user wrote it.
+CREATE TABLE definitions (
+    kind    TEXT   NOT NULL,
+    id      TEXT   NOT NULL,
+    version BIGINT NOT NULL,
+    format  TEXT   NOT NULL, -- yaml or json
+    text    TEXT   NOT NULL,
+    PRIMARY KEY (kind, id, version),
+    FOREIGN KEY (kind, id) REFERENCES resources (kind, id) ON DELETE CASCADE
 );
 
 CREATE TABLE runs (
+    kind         TEXT   NOT NULL DEFAULT 'Test',
     test_id      TEXT   NOT NULL,
     number       BIGINT NOT NULL,
     test_version BIGINT NOT NULL,
@@ -37,10 +57,22 @@ CREATE TABLE runs (
     state        TEXT   NOT NULL,
     created      BIGINT NOT NULL,
     variables    TEXT   NOT NULL, -- JSON object
-    PRIMARY KEY (test_id, number)
+    request      TEXT   NOT NULL, -- what was asked for beside the variables, as JSON
+    passed       BIGINT NOT NULL DEFAULT 0, -- assertions that held
+    failed       BIGINT NOT NULL DEFAULT 0, -- assertions that did not
+    PRIMARY KEY (test_id, number),
+    FOREIGN KEY (kind, test_id) REFERENCES resources (kind, id) ON DELETE CASCADE
 );
 CREATE INDEX runs_by_trace ON runs (trace_id);
 CREATE INDEX runs_by_state ON runs (state);
+
+-- The highest number that a run of a test ever had: numbers are not given twice.
+CREATE TABLE run_numbers (
+    kind    TEXT   NOT NULL DEFAULT 'Test',
+    test_id TEXT   NOT NULL PRIMARY KEY,
+    number  BIGINT NOT NULL,
+    FOREIGN KEY (kind, test_id) REFERENCES resources (kind, id) ON DELETE CASCADE
+);
 
 -- A run is the list of its events.
 CREATE TABLE run_events (
@@ -49,11 +81,20 @@ CREATE TABLE run_events (
     seq     BIGINT NOT NULL,
     at      BIGINT NOT NULL,
     body    TEXT   NOT NULL, -- JSON
-    PRIMARY KEY (test_id, number, seq)
+    PRIMARY KEY (test_id, number, seq),
+    FOREIGN KEY (test_id, number) REFERENCES runs (test_id, number) ON DELETE CASCADE
 );
 
 -- What earlier runs of a test taught about the shape of its trace.
 CREATE TABLE histories (
+    kind    TEXT NOT NULL DEFAULT 'Test',
     test_id TEXT NOT NULL PRIMARY KEY,
-    body    TEXT NOT NULL -- JSON
+    body    TEXT NOT NULL, -- JSON
+    FOREIGN KEY (kind, test_id) REFERENCES resources (kind, id) ON DELETE CASCADE
+);
+
+-- Small documents of which there is one each, like the state of the wizard.
+CREATE TABLE documents (
+    name TEXT NOT NULL PRIMARY KEY,
+    body TEXT NOT NULL -- JSON
 );

@@ -187,10 +187,7 @@ impl Ingest {
         self.commit(split, Signal::Spans, lease).await?;
         count(&self.counters.spans_stored, stored);
         count(&self.counters.spans_rejected, crowded + without_trace);
-        Ok(Accepted {
-            rejected: crowded + without_trace,
-            message: self.rejection(without_trace, crowded),
-        })
+        Ok(Accepted { rejected: crowded + without_trace, message: self.rejection(without_trace, crowded) })
     }
 
     /// Stores the log records of a request that name a trace and counts the others.
@@ -236,11 +233,7 @@ impl Ingest {
             let before = match known {
                 Some(known) => known,
                 None if items < limit / 2 => 0,
-                None => self
-                    .store
-                    .span_count(chunk.trace)
-                    .await
-                    .map_err(|error| failed(&error))?,
+                None => self.store.span_count(chunk.trace).await.map_err(|error| failed(&error))?,
             };
             if before + items > limit {
                 crowded += items;
@@ -267,18 +260,13 @@ impl Ingest {
             return Ok(());
         }
         if self.retained_bytes() >= self.limits.retained_bytes {
-            return Err(Refused::Full {
-                limit: self.limits.retained_bytes,
-            });
+            return Err(Refused::Full { limit: self.limits.retained_bytes });
         }
         let (done, answer) = oneshot::channel();
         let write = Write { chunks: split.chunks, signal, queued: clock::now(), done };
         self.writer.try_send(write).map_err(|_| Refused::Busy)?;
-        let outcome = answer.await.unwrap_or_else(|_| {
-            Err(Refused::Failed {
-                reason: "the server is stopping".into(),
-            })
-        });
+        let outcome =
+            answer.await.unwrap_or_else(|_| Err(Refused::Failed { reason: "the server is stopping".into() }));
         drop(lease);
         outcome
     }
@@ -341,11 +329,8 @@ async fn evict_old(ingest: Weak<Ingest>) {
         loop {
             let limits = &ingest.limits;
             let nearly_full = ingest.retained_bytes() > limits.retained_bytes / 10 * 9;
-            let age = if nearly_full {
-                limits.evictable_after.min(limits.retention)
-            } else {
-                limits.retention
-            };
+            let age =
+                if nearly_full { limits.evictable_after.min(limits.retention) } else { limits.retention };
             match ingest.store.evict(clock::now() - age).await {
                 Ok((retained, more)) => {
                     ingest.retained.store(retained, Ordering::Relaxed);
@@ -354,10 +339,7 @@ async fn evict_old(ingest: Weak<Ingest>) {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "failed to remove old traces"
-                    );
+                    tracing::warn!(error = &error as &dyn std::error::Error, "failed to remove old traces");
                     break;
                 }
             }
@@ -366,12 +348,8 @@ async fn evict_old(ingest: Weak<Ingest>) {
 }
 
 fn failed(error: &crate::store::Error) -> Refused {
-    let cause = std::error::Error::source(error)
-        .map(|cause| format!(": {cause}"))
-        .unwrap_or_default();
-    Refused::Failed {
-        reason: format!("{error}{cause}"),
-    }
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    Refused::Failed { reason: format!("{error}{cause}") }
 }
 
 fn count(counter: &AtomicU64, by: u64) {

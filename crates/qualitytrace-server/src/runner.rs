@@ -65,6 +65,12 @@ pub enum Error {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// The test was deleted meanwhile.
+    #[error("test {test} is not there any more")]
+    Gone {
+        /// The test.
+        test: String,
+    },
     /// The stored definition cannot be read any more.
     #[error("the stored definition of test {test} is not a test")]
     Definition {
@@ -100,6 +106,16 @@ impl Runner {
 
     /// Stores a new run of a test and begins to carry it out.
     pub async fn start(self: &Arc<Self>, test: &StoredTest, variables: Variables) -> Result<RunId, Error> {
+        self.start_as_asked(test, variables, "{}".to_owned()).await
+    }
+
+    /// The same, with what else was asked for as JSON, to be shown with the run.
+    pub async fn start_as_asked(
+        self: &Arc<Self>,
+        test: &StoredTest,
+        variables: Variables,
+        request: String,
+    ) -> Result<RunId, Error> {
         let new = NewRun {
             test: test.id.clone(),
             test_version: test.version,
@@ -107,8 +123,10 @@ impl Runner {
             state: State::Created.as_str(),
             created: clock::now(),
             variables: variables_json(&variables),
+            request,
         };
-        let number = self.store.insert_run(&new).await?;
+        let gone = || Error::Gone { test: test.id.clone() };
+        let number = self.store.insert_run(&new).await?.ok_or_else(gone)?;
         let run = RunId { test: test.id.clone(), number };
         let mut log = self.log(&run, 0);
         log.append(What::Created).await?;

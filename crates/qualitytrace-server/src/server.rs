@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -64,12 +64,7 @@ impl Server {
         let store = Store::open(&config.database_url).await?;
         let (ingest, ingest_tasks) = Ingest::start(store.clone(), config.limits.clone()).await?;
         let source = Source::new(store.clone(), Arc::clone(&ingest));
-        let runner = Arc::new(Runner::new(
-            store.clone(),
-            source.clone(),
-            config.wait,
-            &config.limits,
-        ));
+        let runner = Arc::new(Runner::new(store.clone(), source.clone(), config.wait, &config.limits));
         let interrupted = runner.mark_interrupted().await?;
         if interrupted > 0 {
             tracing::warn!(
@@ -83,18 +78,13 @@ impl Server {
             ingest,
             source,
             runner: Arc::clone(&runner),
+            started: crate::clock::now(),
+            body_limit: usize::try_from(config.limits.body_bytes).unwrap_or(usize::MAX),
         };
         let main = otlp.clone().merge(api::routes(app)).fallback(not_found);
         let (stop, stopped) = watch::channel(false);
         let listeners = sockets.serve(&main, &otlp.fallback(not_found), &stopped);
-        Ok(Self {
-            addresses,
-            store,
-            runner,
-            ingest_tasks,
-            listeners,
-            stop,
-        })
+        Ok(Self { addresses, store, runner, ingest_tasks, listeners, stop })
     }
 
     /// Where it listens.
@@ -137,11 +127,7 @@ impl Sockets {
             }
             None => None,
         };
-        Ok(Self {
-            http,
-            otlp_grpc,
-            otlp_http,
-        })
+        Ok(Self { http, otlp_grpc, otlp_http })
     }
 
     fn addresses(&self) -> Addresses {
@@ -157,18 +143,13 @@ impl Sockets {
         let serve = |listener, router: &Router| {
             tokio::spawn(listen::serve(listener, router.clone(), stopped.clone()))
         };
-        let extra = [self.otlp_grpc, self.otlp_http]
-            .into_iter()
-            .flatten()
-            .map(|listener| serve(listener, otlp));
+        let extra =
+            [self.otlp_grpc, self.otlp_http].into_iter().flatten().map(|listener| serve(listener, otlp));
         std::iter::once(serve(self.http, main)).chain(extra).collect()
     }
 }
 
 async fn not_found(request: Request) -> Response {
-    let path = request.uri().path().to_owned();
-    otlp::unknown_method(request.headers(), &path).unwrap_or_else(|| {
-        let body = axum::Json(serde_json::json!({ "code": 404, "error": format!("no such route: {path}") }));
-        (http::StatusCode::NOT_FOUND, body).into_response()
-    })
+    otlp::unknown_method(request.headers(), request.uri().path())
+        .unwrap_or_else(|| api::not_found(request.uri()))
 }

@@ -5,6 +5,8 @@
 
 mod chunks;
 mod definitions;
+mod documents;
+mod lists;
 mod runs;
 
 use std::str::FromStr;
@@ -14,8 +16,9 @@ use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{AnyPool, Executor};
 
 pub use chunks::{NewChunk, Signal, StoredChunk};
-pub use definitions::{NewTest, StoredTest};
-pub use runs::{NewRun, StoredEvent, StoredRun};
+pub use definitions::{Mode, NewDefinition, Put, StoredDefinition, StoredResource, StoredTest};
+pub use lists::{Listing, Order, Page};
+pub use runs::{NewRun, RunSummary, StoredEvent, StoredRun};
 
 /// Connections for readers of a SQLite file.
 const SQLITE_READERS: u32 = 4;
@@ -86,18 +89,12 @@ impl Store {
     pub async fn open(url: &str) -> Result<Self, Error> {
         sqlx::any::install_default_drivers();
         let shown = without_password(url);
-        let open = |source| Error::Open {
-            url: shown.clone(),
-            source,
-        };
+        let open = |source| Error::Open { url: shown.clone(), source };
         let backend = Backend::of(url).ok_or_else(|| Error::Url { url: shown.clone() })?;
         let store = match backend {
             Backend::Memory => {
                 let pool = pool(1).connect(url).await.map_err(open)?;
-                Self {
-                    read: pool.clone(),
-                    write: pool,
-                }
+                Self { read: pool.clone(), write: pool }
             }
             Backend::File => {
                 let options = AnyConnectOptions::from_str(&creating(url)).map_err(open)?;
@@ -107,16 +104,10 @@ impl Store {
             }
             Backend::Postgres => {
                 let pool = pool(POSTGRES_CONNECTIONS).connect(url).await.map_err(open)?;
-                Self {
-                    read: pool.clone(),
-                    write: pool,
-                }
+                Self { read: pool.clone(), write: pool }
             }
         };
-        sqlx::migrate!()
-            .run(&store.write)
-            .await
-            .map_err(|source| Error::Migrate { url: shown, source })?;
+        sqlx::migrate!().run(&store.write).await.map_err(|source| Error::Migrate { url: shown, source })?;
         Ok(store)
     }
 
@@ -200,10 +191,7 @@ mod tests {
 
     #[test]
     fn a_shown_url_has_no_password() {
-        assert_eq!(
-            without_password("postgres://me:p@ss@db:5432/x"),
-            "postgres://me@db:5432/x"
-        );
+        assert_eq!(without_password("postgres://me:p@ss@db:5432/x"), "postgres://me@db:5432/x");
         assert_eq!(without_password("sqlite://a.db"), "sqlite://a.db");
     }
 

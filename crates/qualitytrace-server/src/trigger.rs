@@ -24,19 +24,14 @@ pub struct Triggers {
 impl Triggers {
     /// Ready to send.
     pub fn new(limits: &Limits) -> Self {
-        Self {
-            http: http::Clients::new(),
-            reply_bytes: limits.reply_bytes,
-        }
+        Self { http: http::Clients::new(), reply_bytes: limits.reply_bytes }
     }
 
     /// Sends a trigger whose texts are resolved and waits for its answer.
     pub async fn send(&self, trigger: &Trigger, context: &Context) -> Result<Reply, Failure> {
         match trigger {
             Trigger::Http(request) => self.http.send(request, context, self.reply_bytes).await,
-            Trigger::TraceId(trigger) => Ok(Reply::TraceId {
-                id: trigger.id.value.clone(),
-            }),
+            Trigger::TraceId(trigger) => Ok(Reply::TraceId { id: trigger.id.value.clone() }),
             Trigger::Grpc(_)
             | Trigger::Kafka(_)
             | Trigger::Graphql(_)

@@ -3,6 +3,7 @@
 //! The core promises no wire shape; these types do. Renaming a field here changes a protocol.
 
 pub mod event;
+pub mod time;
 pub mod trace;
 pub mod verdict;
 

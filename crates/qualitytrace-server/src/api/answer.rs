@@ -1,39 +1,39 @@
-//! Answers other than success.
+//! Answers other than success, in the two ways in which the API says them.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
 
+use super::negotiation::Media;
 use crate::{runner, store};
 
-/// A request that could not be served.
+/// A request that could not be served: `{code, error}`.
 #[derive(Debug)]
 pub(super) struct Problem {
-    status: StatusCode,
-    message: String,
+    pub(super) status: StatusCode,
+    pub(super) message: String,
 }
 
 impl Problem {
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            message: message.into(),
-        }
+        Self { status: StatusCode::BAD_REQUEST, message: message.into() }
     }
 
     pub(super) fn not_found(message: impl Into<String>) -> Self {
-        Self {
-            status: StatusCode::NOT_FOUND,
-            message: message.into(),
-        }
+        Self { status: StatusCode::NOT_FOUND, message: message.into() }
     }
 
     fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!(error, "a request failed");
-        Self {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            message: error.to_string(),
-        }
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() }
+    }
+
+    /// The answer in the form that the client asked for.
+    pub(super) fn in_form(&self, media: Media) -> Response {
+        let body = json!({ "code": self.status.as_u16(), "error": self.message });
+        media.answer(self.status, &body)
     }
 }
 
@@ -51,7 +51,13 @@ impl From<runner::Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = serde_json::json!({ "code": self.status.as_u16(), "error": self.message });
+        let body = json!({ "code": self.status.as_u16(), "error": self.message });
         (self.status, Json(body)).into_response()
     }
+}
+
+/// JSON as the older half of the API writes it: with a new line at the end.
+pub(super) fn plain_json(status: StatusCode, body: &Value) -> Response {
+    let headers = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
+    (status, headers, format!("{body}\n")).into_response()
 }

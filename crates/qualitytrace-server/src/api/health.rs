@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::{StatusCode, Uri};
 use serde_json::{Value, json};
 
 use super::App;
-use super::answer::Problem;
+use super::answer::{Problem, plain_json};
 
 pub(super) async fn alive() -> Json<Value> {
     Json(json!({ "status": "ok" }))
@@ -19,8 +21,13 @@ pub(super) async fn ready(State(app): State<App>) -> Result<Json<Value>, Problem
     Ok(Json(json!({ "status": "ready" })))
 }
 
-pub(super) async fn version() -> Json<Value> {
-    Json(json!({ "version": env!("CARGO_PKG_VERSION"), "type": "oss" }))
+/// `version.json`; the ending means nothing.
+pub(super) async fn version(Path(file): Path<String>, uri: Uri) -> Response {
+    if !file.starts_with("version.") {
+        return super::not_found(&uri);
+    }
+    let body = json!({ "version": env!("CARGO_PKG_VERSION"), "type": "oss" });
+    plain_json(StatusCode::OK, &body)
 }
 
 /// What became of everything that was ever delivered.

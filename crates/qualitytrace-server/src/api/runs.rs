@@ -48,11 +48,8 @@ pub(super) async fn start(
         .test(&id, None)
         .await?
         .ok_or_else(|| Problem::not_found(format!("there is no test `{id}`")))?;
-    let variables = information
-        .variables
-        .into_iter()
-        .map(|variable| (variable.key, variable.value))
-        .collect();
+    let variables =
+        information.variables.into_iter().map(|variable| (variable.key, variable.value)).collect();
     let run = app.runner.start(&test, variables).await?;
     let stored = find(&app, &run).await?;
     Ok(Json(shown(&stored)))
@@ -82,17 +79,9 @@ pub(super) async fn stream(
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Problem> {
     let run = RunId { test, number };
     find(&app, &run).await?;
-    let last_seen = headers
-        .get("last-event-id")
-        .and_then(|value| value.to_str().ok()?.parse().ok());
+    let last_seen = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let changes = app.runner.follow(run.clone());
-    let cursor = Cursor {
-        app,
-        run,
-        changes,
-        seen: last_seen.unwrap_or(after),
-        is_over: false,
-    };
+    let cursor = Cursor { app, run, changes, seen: last_seen.unwrap_or(after), is_over: false };
     let batches = futures_util::stream::unfold(cursor, Cursor::next);
     let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
@@ -117,12 +106,7 @@ impl Cursor {
             self.changes.mark_unchanged();
             // The state is read first: when it is final, the events read after it are all there are.
             let stored = self.app.store.run(&self.run.test, self.run.number).await.ok()??;
-            let events = self
-                .app
-                .store
-                .events(&self.run.test, self.run.number, self.seen)
-                .await
-                .ok()?;
+            let events = self.app.store.events(&self.run.test, self.run.number, self.seen).await.ok()?;
             self.is_over = run::State::named(&stored.state).is_none_or(run::State::is_final);
             if let Some(last) = events.last() {
                 self.seen = last.seq;
@@ -140,9 +124,7 @@ fn sse_event(event: &StoredEvent) -> sse::Event {
     let mut body: Value = serde_json::from_str(&event.body).unwrap_or_default();
     body["seq"] = event.seq.into();
     body["at"] = event.at.as_nanos().into();
-    sse::Event::default()
-        .id(event.seq.to_string())
-        .data(body.to_string())
+    sse::Event::default().id(event.seq.to_string()).data(body.to_string())
 }
 
 async fn find(app: &App, run: &RunId) -> Result<StoredRun, Problem> {

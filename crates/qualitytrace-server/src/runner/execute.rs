@@ -49,15 +49,20 @@ impl Runner {
         log.append(What::Resolving).await?;
         let trigger = match resolving::resolve(&test, variables, &mut generator) {
             Ok(trigger) => trigger,
-            Err(message) => return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await,
+            Err(message) => {
+                return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
+            }
         };
         let attached = match attached(&trigger) {
             Ok(attached) => attached,
-            Err(message) => return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await,
+            Err(message) => {
+                return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
+            }
         };
         log.append(What::Resolved).await?;
 
-        let context = Context { trace: attached.unwrap_or(trace), span: random_span_id(), baggage: String::new() };
+        let context =
+            Context { trace: attached.unwrap_or(trace), span: random_span_id(), baggage: String::new() };
         if attached.is_some() {
             log.set_trace(context.trace).await?;
         }
@@ -68,7 +73,9 @@ impl Runner {
         let start = clock::now();
         let reply = match self.triggers.send(&trigger, &context).await {
             Ok(reply) => reply,
-            Err(failure) => return log.fail(State::Executing, State::TriggerFailed, What::from(&failure)).await,
+            Err(failure) => {
+                return log.fail(State::Executing, State::TriggerFailed, What::from(&failure)).await;
+            }
         };
         let end = clock::now();
         log.append(What::Triggered { reply: (&reply).into() }).await?;
@@ -103,7 +110,8 @@ impl Runner {
             let passed = verdict.outcome == Outcome::Passed;
             self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await?;
         }
-        log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict: verdict.clone() }).await?;
+        log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict: verdict.clone() })
+            .await?;
         Ok(Some(Judged { judge, root, arrivals, verdict }))
     }
 }

@@ -58,10 +58,8 @@ impl Store {
     /// Stores chunks, all or none of them, and answers with the bytes retained in total.
     pub async fn append_chunks(&self, chunks: &[NewChunk]) -> Result<u64, Error> {
         let failed = failed("store what arrived");
-        let packed: Vec<Vec<u8>> = chunks
-            .iter()
-            .map(|chunk| lz4_flex::compress_prepend_size(&chunk.data))
-            .collect();
+        let packed: Vec<Vec<u8>> =
+            chunks.iter().map(|chunk| lz4_flex::compress_prepend_size(&chunk.data)).collect();
         let added: usize = packed.iter().map(Vec::len).sum();
         let mut transaction = self.write.begin().await.map_err(&failed)?;
         let retained: i64 = sqlx::query_scalar(
@@ -115,10 +113,7 @@ impl Store {
                 let data = lz4_flex::decompress_size_prepended(&packed)
                     .map_err(|damage| failed(sqlx::Error::Decode(Box::new(damage))))?;
                 let arrived: i64 = row.try_get("arrived").map_err(&failed)?;
-                Ok(StoredChunk {
-                    arrived: Timestamp::from_nanos(unsigned(arrived)),
-                    data: data.into(),
-                })
+                Ok(StoredChunk { arrived: Timestamp::from_nanos(unsigned(arrived)), data: data.into() })
             })
             .collect()
     }
@@ -178,16 +173,12 @@ impl Store {
 fn insert_rows(rows: usize) -> String {
     const COLUMNS: usize = 6;
     let row = |row: usize| {
-        let numbers: Vec<String> = (1..=COLUMNS)
-            .map(|column| format!("${}", row * COLUMNS + column))
-            .collect();
+        let numbers: Vec<String> =
+            (1..=COLUMNS).map(|column| format!("${}", row * COLUMNS + column)).collect();
         format!("({})", numbers.join(", "))
     };
     let rows: Vec<String> = (0..rows).map(row).collect();
-    format!(
-        "INSERT INTO chunks (trace_id, signal, arrived, items, size, data) VALUES {}",
-        rows.join(", ")
-    )
+    format!("INSERT INTO chunks (trace_id, signal, arrived, items, size, data) VALUES {}", rows.join(", "))
 }
 
 /// Databases have no unsigned numbers; ours stay far below the limit.

@@ -1,5 +1,6 @@
-//! Tests, every version of them.
+//! What users define, every version of it, as they wrote it.
 
+use qualitytrace_core::definition::Kind;
 use qualitytrace_core::time::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
@@ -7,105 +8,314 @@ use sqlx::any::AnyRow;
 use super::chunks::{signed, unsigned};
 use super::{Error, Store, failed};
 
-/// A test on its way into the store.
-#[derive(Debug, Clone, Copy)]
-pub struct NewTest<'a> {
-    /// Names the test.
+/// A resource on its way into the store.
+#[derive(Debug, Clone)]
+pub struct NewDefinition<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Names it, within its tenant.
     pub id: &'a str,
-    /// For lists.
+    /// Whose it is; empty for nobody's.
+    pub tenant: &'a str,
+    /// For searches and sorting.
     pub name: &'a str,
-    /// How the definition is written: `yaml` or `json`.
+    /// For searches.
+    pub description: &'a str,
+    /// For sorting: the type of a demo, empty for all else.
+    pub sort_kind: &'a str,
+    /// How the text is written: `yaml` or `json`.
     pub format: &'a str,
     /// The definition, as the user wrote it.
-    pub definition: &'a str,
+    pub text: &'a str,
+    /// What it means, as JSON. A version is a new meaning.
+    pub spec: String,
 }
 
-/// One version of a test.
+/// Whether a resource may be there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It must not be there.
+    Create,
+    /// It must be there.
+    Update,
+    /// Both will do.
+    Upsert,
+}
+
+/// What came of storing a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredTest {
-    /// As the user wrote it, or as it was generated.
+pub enum Put {
+    /// It is new.
+    Created(StoredResource),
+    /// It was there and is now this.
+    Updated(StoredResource),
+    /// It is there and was not to be.
+    Exists,
+    /// It is not there and was to be.
+    Missing,
+}
+
+/// The latest version of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredResource {
+    /// With its tenant.
     pub id: String,
     /// Counts from 1.
     pub version: u64,
     /// When version 1 was stored.
     pub created: Timestamp,
-    /// For lists.
-    pub name: String,
-    /// How the definition is written: `yaml` or `json`.
+    /// What it means, as JSON.
+    pub spec: String,
+}
+
+/// One version of a resource, as the user wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredDefinition {
+    /// With its tenant.
+    pub id: String,
+    /// Counts from 1.
+    pub version: u64,
+    /// When version 1 was stored.
+    pub created: Timestamp,
+    /// How the text is written: `yaml` or `json`.
     pub format: String,
     /// The definition, as the user wrote it.
     pub definition: String,
 }
 
+/// One version of a test.
+pub type StoredTest = StoredDefinition;
+
 impl Store {
-    /// Stores a test: a new one as version 1, a changed one as its next version, an unchanged one not at all.
+    /// Stores a resource: a new one as version 1, a changed one as its next version.
     ///
-    /// Answers with what is stored now and whether the id was new.
-    pub async fn put_test(&self, test: NewTest<'_>, now: Timestamp) -> Result<(StoredTest, bool), Error> {
+    /// A text that means the same as the stored one takes its place without a new version.
+    pub async fn put(&self, new: &NewDefinition<'_>, mode: Mode, now: Timestamp) -> Result<Put, Error> {
         loop {
-            let latest = self.test(test.id, None).await?;
-            if let Some(known) = latest
-                .as_ref()
-                .filter(|known| known.definition == test.definition)
-            {
-                return Ok((known.clone(), false));
+            let latest = self.resource(new.kind, new.id).await?;
+            match (latest, mode) {
+                (Some(_), Mode::Create) => return Ok(Put::Exists),
+                (None, Mode::Update) => return Ok(Put::Missing),
+                (None, Mode::Create | Mode::Upsert) => {
+                    if let Some(stored) = self.insert(new, now).await? {
+                        return Ok(Put::Created(stored));
+                    }
+                }
+                (Some(known), Mode::Update | Mode::Upsert) if known.spec == new.spec => {
+                    self.replace_text(new, known.version).await?;
+                    return Ok(Put::Updated(known));
+                }
+                (Some(known), Mode::Update | Mode::Upsert) => {
+                    if let Some(stored) = self.advance(new, &known).await? {
+                        return Ok(Put::Updated(stored));
+                    }
+                }
             }
-            let next = StoredTest {
-                id: test.id.to_owned(),
-                version: latest.as_ref().map_or(1, |known| known.version + 1),
-                created: latest.as_ref().map_or(now, |known| known.created),
-                name: test.name.to_owned(),
-                format: test.format.to_owned(),
-                definition: test.definition.to_owned(),
-            };
-            if self.insert_test(&next).await? {
-                return Ok((next, latest.is_none()));
-            }
+            // Somebody else was faster: look again.
         }
     }
 
-    /// Whether this version was free to take. Whoever comes second sees the newer version and tries again.
-    async fn insert_test(&self, test: &StoredTest) -> Result<bool, Error> {
+    /// `None` when the id was taken meanwhile.
+    async fn insert(&self, new: &NewDefinition<'_>, now: Timestamp) -> Result<Option<StoredResource>, Error> {
+        let failed = failed("store a definition");
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
         let done = sqlx::query(
-            "INSERT INTO tests (id, version, created, name, format, definition) VALUES ($1, $2, $3, $4, $5, $6)
-             ON CONFLICT DO NOTHING",
+            "INSERT INTO resources
+             (kind, id, tenant, version, created, name, description, sort_name, sort_kind, last_run, spec)
+             VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $8, 0, $9) ON CONFLICT DO NOTHING",
         )
-        .bind(&test.id)
-        .bind(signed(test.version))
-        .bind(signed(test.created.as_nanos()))
-        .bind(&test.name)
-        .bind(&test.format)
-        .bind(&test.definition)
-        .execute(&self.write)
+        .bind(new.kind.as_str())
+        .bind(new.id)
+        .bind(new.tenant)
+        .bind(signed(now.as_nanos()))
+        .bind(new.name.to_lowercase())
+        .bind(new.description.to_lowercase())
+        .bind(sort_key(new.name))
+        .bind(sort_key(new.sort_kind))
+        .bind(&new.spec)
+        .execute(&mut *transaction)
         .await
-        .map_err(failed("store a test"))?;
-        Ok(done.rows_affected() == 1)
+        .map_err(&failed)?;
+        if done.rows_affected() == 0 {
+            return Ok(None);
+        }
+        insert_text(&mut transaction, new, 1).await?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(Some(StoredResource { id: new.id.to_owned(), version: 1, created: now, spec: new.spec.clone() }))
     }
 
-    /// A version of a test; the latest when none is named.
-    pub async fn test(&self, id: &str, version: Option<u64>) -> Result<Option<StoredTest>, Error> {
-        let row = sqlx::query(
-            "SELECT id, version, created, name, format, definition FROM tests
-             WHERE id = $1 AND ($2 = 0 OR version = $2) ORDER BY version DESC LIMIT 1",
+    /// `None` when the resource changed meanwhile.
+    async fn advance(
+        &self,
+        new: &NewDefinition<'_>,
+        known: &StoredResource,
+    ) -> Result<Option<StoredResource>, Error> {
+        let failed = failed("store a definition");
+        let version = known.version + 1;
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let done = sqlx::query(
+            "UPDATE resources SET version = $1, name = $2, description = $3, sort_name = $4, sort_kind = $5, spec = $6
+             WHERE kind = $7 AND id = $8 AND version = $9",
         )
+        .bind(signed(version))
+        .bind(new.name.to_lowercase())
+        .bind(new.description.to_lowercase())
+        .bind(sort_key(new.name))
+        .bind(sort_key(new.sort_kind))
+        .bind(&new.spec)
+        .bind(new.kind.as_str())
+        .bind(new.id)
+        .bind(signed(known.version))
+        .execute(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        if done.rows_affected() == 0 {
+            return Ok(None);
+        }
+        insert_text(&mut transaction, new, version).await?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(Some(StoredResource { version, spec: new.spec.clone(), ..known.clone() }))
+    }
+
+    async fn replace_text(&self, new: &NewDefinition<'_>, version: u64) -> Result<(), Error> {
+        sqlx::query(
+            "UPDATE definitions SET format = $1, text = $2
+             WHERE kind = $3 AND id = $4 AND version = $5 AND text <> $2",
+        )
+        .bind(new.format)
+        .bind(new.text)
+        .bind(new.kind.as_str())
+        .bind(new.id)
+        .bind(signed(version))
+        .execute(&self.write)
+        .await
+        .map_err(failed("store a definition"))?;
+        Ok(())
+    }
+
+    /// The latest version of a resource.
+    pub async fn resource(&self, kind: Kind, id: &str) -> Result<Option<StoredResource>, Error> {
+        let row = sqlx::query("SELECT id, version, created, spec FROM resources WHERE kind = $1 AND id = $2")
+            .bind(kind.as_str())
+            .bind(id)
+            .fetch_optional(&self.read)
+            .await
+            .map_err(failed("load a definition"))?;
+        row.map(|row| resource(&row)).transpose().map_err(failed("load a definition"))
+    }
+
+    /// A version of a resource as the user wrote it; the latest when none is named.
+    pub async fn definition(
+        &self,
+        kind: Kind,
+        id: &str,
+        version: Option<u64>,
+    ) -> Result<Option<StoredDefinition>, Error> {
+        let failed = failed("load a definition");
+        let row = sqlx::query(
+            "SELECT d.id, d.version, r.created, d.format, d.text
+             FROM definitions d JOIN resources r ON r.kind = d.kind AND r.id = d.id
+             WHERE d.kind = $1 AND d.id = $2 AND ($3 = 0 OR d.version = $3) ORDER BY d.version DESC LIMIT 1",
+        )
+        .bind(kind.as_str())
         .bind(id)
         .bind(signed(version.unwrap_or(0)))
         .fetch_optional(&self.read)
         .await
-        .map_err(failed("load a test"))?;
-        row.map(|row| stored(&row))
-            .transpose()
-            .map_err(failed("load a test"))
+        .map_err(&failed)?;
+        row.map(|row| {
+            Ok(StoredDefinition {
+                id: row.try_get("id")?,
+                version: unsigned(row.try_get("version")?),
+                created: Timestamp::from_nanos(unsigned(row.try_get("created")?)),
+                format: row.try_get("format")?,
+                definition: row.try_get("text")?,
+            })
+        })
+        .transpose()
+        .map_err(&failed)
+    }
+
+    /// A version of a test; the latest when none is named.
+    pub async fn test(&self, id: &str, version: Option<u64>) -> Result<Option<StoredDefinition>, Error> {
+        self.definition(Kind::Test, id, version).await
+    }
+
+    /// Removes a resource and all that belongs to it. `false` when it was not there.
+    pub async fn delete(&self, kind: Kind, id: &str) -> Result<bool, Error> {
+        let failed = failed("delete a definition");
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        if kind == Kind::Test {
+            let gone: Vec<i64> = sqlx::query_scalar(
+                "DELETE FROM chunks WHERE trace_id IN (SELECT trace_id FROM runs WHERE test_id = $1) RETURNING size",
+            )
+            .bind(id)
+            .fetch_all(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+            super::runs::release(&mut transaction, &gone).await?;
+        }
+        // Versions, runs, events and histories go with it: the tables say so.
+        let done = sqlx::query("DELETE FROM resources WHERE kind = $1 AND id = $2")
+            .bind(kind.as_str())
+            .bind(id)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(done.rows_affected() == 1)
     }
 }
 
-fn stored(row: &AnyRow) -> Result<StoredTest, sqlx::Error> {
-    Ok(StoredTest {
+async fn insert_text(
+    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+    new: &NewDefinition<'_>,
+    version: u64,
+) -> Result<(), Error> {
+    sqlx::query("INSERT INTO definitions (kind, id, version, format, text) VALUES ($1, $2, $3, $4, $5)")
+        .bind(new.kind.as_str())
+        .bind(new.id)
+        .bind(signed(version))
+        .bind(new.format)
+        .bind(new.text)
+        .execute(&mut **transaction)
+        .await
+        .map_err(failed("store a definition"))?;
+    Ok(())
+}
+
+pub(super) fn resource(row: &AnyRow) -> Result<StoredResource, sqlx::Error> {
+    Ok(StoredResource {
         id: row.try_get("id")?,
         version: unsigned(row.try_get("version")?),
         created: Timestamp::from_nanos(unsigned(row.try_get("created")?)),
-        name: row.try_get("name")?,
-        format: row.try_get("format")?,
-        definition: row.try_get("definition")?,
+        spec: row.try_get("spec")?,
     })
+}
+
+/// Bytes in the order in which people expect names: letters and digits first, whatever their case, then all the rest.
+fn sort_key(name: &str) -> Vec<u8> {
+    let letters: String =
+        name.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+    let mut key = letters.into_bytes();
+    key.push(0);
+    // Lower case comes before upper case where nothing else differs.
+    key.extend(
+        name.chars().filter(|letter| letter.is_alphanumeric()).map(|letter| u8::from(letter.is_uppercase())),
+    );
+    key.push(0);
+    key.extend(name.bytes());
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_by_letters_then_case_then_the_rest() {
+        let mut names = ["one-more-env", "Beta", "beta", ".env", "another-env", "", "alpha 2", "alpha 10"];
+        names.sort_by_key(|name| sort_key(name));
+        assert_eq!(names, ["", "alpha 10", "alpha 2", "another-env", "beta", "Beta", ".env", "one-more-env"]);
+    }
 }

@@ -23,6 +23,8 @@ pub struct NewRun {
     pub created: Timestamp,
     /// Variables given to this run, as a JSON object.
     pub variables: String,
+    /// What else was asked for, as JSON.
+    pub request: String,
 }
 
 /// A run as it stands.
@@ -42,6 +44,21 @@ pub struct StoredRun {
     pub created: Timestamp,
     /// Variables given to this run, as a JSON object.
     pub variables: String,
+    /// What else was asked for, as JSON.
+    pub request: String,
+}
+
+/// How the runs of a test went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RunSummary {
+    /// How many there are.
+    pub runs: u64,
+    /// When the last one was asked for.
+    pub last: Option<Timestamp>,
+    /// Assertions of the last one that held.
+    pub passed: u64,
+    /// Assertions of the last one that did not hold.
+    pub failed: u64,
 }
 
 /// Something that happened to a run.
@@ -56,28 +73,150 @@ pub struct StoredEvent {
 }
 
 impl Store {
-    /// Stores a new run and answers with its number.
-    pub async fn insert_run(&self, run: &NewRun) -> Result<u64, Error> {
-        loop {
-            let number: Option<i64> = sqlx::query_scalar(
-                "INSERT INTO runs (test_id, number, test_version, trace_id, state, created, variables)
-                 SELECT $1, COALESCE(MAX(number), 0) + 1, $2, $3, $4, $5, $6 FROM runs WHERE test_id = $1
-                 ON CONFLICT DO NOTHING RETURNING number",
-            )
-            .bind(&run.test)
-            .bind(signed(run.test_version))
-            .bind(run.trace.to_bytes().to_vec())
-            .bind(run.state)
+    /// Stores a new run and answers with its number; `None` when the test is not there any more.
+    pub async fn insert_run(&self, run: &NewRun) -> Result<Option<u64>, Error> {
+        let failed = failed("store a run");
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let known = sqlx::query("UPDATE resources SET last_run = $1 WHERE kind = 'Test' AND id = $2")
             .bind(signed(run.created.as_nanos()))
-            .bind(&run.variables)
-            .fetch_optional(&self.write)
+            .bind(&run.test)
+            .execute(&mut *transaction)
             .await
-            .map_err(failed("store a run"))?;
-            // Two writers may compute the same number: the one that came second counts again.
-            if let Some(number) = number {
-                return Ok(unsigned(number));
+            .map_err(&failed)?;
+        if known.rows_affected() == 0 {
+            return Ok(None);
+        }
+        // Whoever changed the row above first has its turn first: no number is given twice.
+        let number: i64 = sqlx::query_scalar(
+            "INSERT INTO run_numbers (test_id, number) VALUES ($1, 1)
+             ON CONFLICT (test_id) DO UPDATE SET number = run_numbers.number + 1 RETURNING number",
+        )
+        .bind(&run.test)
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        sqlx::query(
+            "INSERT INTO runs (test_id, number, test_version, trace_id, state, created, variables, request)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        )
+        .bind(&run.test)
+        .bind(number)
+        .bind(signed(run.test_version))
+        .bind(run.trace.to_bytes().to_vec())
+        .bind(run.state)
+        .bind(signed(run.created.as_nanos()))
+        .bind(&run.variables)
+        .bind(&run.request)
+        .execute(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(Some(unsigned(number)))
+    }
+
+    /// Notes how many assertions held and how many did not.
+    pub async fn count_assertions(
+        &self,
+        test: &str,
+        number: u64,
+        passed: u64,
+        failed_ones: u64,
+    ) -> Result<(), Error> {
+        sqlx::query("UPDATE runs SET passed = $1, failed = $2 WHERE test_id = $3 AND number = $4")
+            .bind(signed(passed))
+            .bind(signed(failed_ones))
+            .bind(test)
+            .bind(signed(number))
+            .execute(&self.write)
+            .await
+            .map_err(failed("count the assertions of a run"))?;
+        Ok(())
+    }
+
+    /// Runs of a test, newest first, and how many there are in all.
+    pub async fn runs(&self, test: &str, take: u64, skip: u64) -> Result<(u64, Vec<StoredRun>), Error> {
+        let failed = failed("list runs");
+        let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM runs WHERE test_id = $1")
+            .bind(test)
+            .fetch_one(&self.read)
+            .await
+            .map_err(&failed)?;
+        let rows = sqlx::query(
+            "SELECT test_id, number, test_version, trace_id, state, created, variables, request FROM runs
+             WHERE test_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3",
+        )
+        .bind(test)
+        .bind(signed(take))
+        .bind(signed(skip))
+        .fetch_all(&self.read)
+        .await
+        .map_err(&failed)?;
+        let runs = rows.iter().map(stored).collect::<Result<_, _>>().map_err(&failed)?;
+        Ok((unsigned(count), runs))
+    }
+
+    /// How the runs of some tests went, in the order of the tests.
+    pub async fn run_summaries(&self, tests: &[&str]) -> Result<Vec<RunSummary>, Error> {
+        let failed = failed("sum up runs");
+        let marks: Vec<String> = (1..=tests.len()).map(|at| format!("${at}")).collect();
+        let mut summaries = vec![RunSummary::default(); tests.len()];
+        if tests.is_empty() {
+            return Ok(summaries);
+        }
+        // Nothing but numbered marks becomes part of this text.
+        let text = format!(
+            "SELECT t.test_id, t.runs, r.created, r.passed, r.failed
+             FROM (SELECT test_id, COUNT(*) AS runs, MAX(number) AS number FROM runs
+                   WHERE test_id IN ({}) GROUP BY test_id) t
+             JOIN runs r ON r.test_id = t.test_id AND r.number = t.number",
+            marks.join(", ")
+        );
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(text));
+        for test in tests {
+            query = query.bind(*test);
+        }
+        for row in query.fetch_all(&self.read).await.map_err(&failed)? {
+            let test: String = row.try_get("test_id").map_err(&failed)?;
+            let number = |column: &str| row.try_get::<i64, _>(column).map(unsigned).map_err(&failed);
+            let summary = RunSummary {
+                runs: number("runs")?,
+                last: Some(Timestamp::from_nanos(number("created")?)),
+                passed: number("passed")?,
+                failed: number("failed")?,
+            };
+            if let Some(at) = tests.iter().position(|wanted| **wanted == test) {
+                summaries[at] = summary;
             }
         }
+        Ok(summaries)
+    }
+
+    /// Removes a run, its events and its trace. `false` when it was not there.
+    pub async fn delete_run(&self, test: &str, number: u64) -> Result<bool, Error> {
+        let failed = failed("delete a run");
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let trace: Option<Vec<u8>> =
+            sqlx::query_scalar("DELETE FROM runs WHERE test_id = $1 AND number = $2 RETURNING trace_id")
+                .bind(test)
+                .bind(signed(number))
+                .fetch_optional(&mut *transaction)
+                .await
+                .map_err(&failed)?;
+        let Some(trace) = trace else {
+            return Ok(false);
+        };
+        // A rerun judges the trace of another run, which may still need it.
+        let gone: Vec<i64> = sqlx::query_scalar(
+            "DELETE FROM chunks WHERE trace_id = $1 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = $1)
+             RETURNING size",
+        )
+        .bind(trace)
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        release(&mut transaction, &gone).await?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(true)
     }
 
     /// Moves a run from one state to another. `false` when it was not in `from`: somebody else was faster.
@@ -109,7 +248,7 @@ impl Store {
     /// A run.
     pub async fn run(&self, test: &str, number: u64) -> Result<Option<StoredRun>, Error> {
         let row = sqlx::query(
-            "SELECT test_id, number, test_version, trace_id, state, created, variables FROM runs
+            "SELECT test_id, number, test_version, trace_id, state, created, variables, request FROM runs
              WHERE test_id = $1 AND number = $2",
         )
         .bind(test)
@@ -117,31 +256,27 @@ impl Store {
         .fetch_optional(&self.read)
         .await
         .map_err(failed("load a run"))?;
-        row.map(|row| stored(&row))
-            .transpose()
-            .map_err(failed("load a run"))
+        row.map(|row| stored(&row)).transpose().map_err(failed("load a run"))
     }
 
     /// Every run in one of these states.
     pub async fn runs_in_state(&self, state: &str) -> Result<Vec<StoredRun>, Error> {
         let rows = sqlx::query(
-            "SELECT test_id, number, test_version, trace_id, state, created, variables FROM runs
+            "SELECT test_id, number, test_version, trace_id, state, created, variables, request FROM runs
              WHERE state = $1 ORDER BY created",
         )
         .bind(state)
         .fetch_all(&self.read)
         .await
         .map_err(failed("list runs"))?;
-        rows.iter()
-            .map(stored)
-            .collect::<Result<_, _>>()
-            .map_err(failed("list runs"))
+        rows.iter().map(stored).collect::<Result<_, _>>().map_err(failed("list runs"))
     }
 
     /// Appends an event to a run. An event that is already there stays as it is.
     pub async fn append_event(&self, test: &str, number: u64, event: &StoredEvent) -> Result<(), Error> {
         sqlx::query(
-            "INSERT INTO run_events (test_id, number, seq, at, body) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+            "INSERT INTO run_events (test_id, number, seq, at, body) SELECT $1, $2, $3, $4, $5
+             WHERE EXISTS (SELECT 1 FROM runs WHERE test_id = $1 AND number = $2) ON CONFLICT DO NOTHING",
         )
         .bind(test)
         .bind(signed(number))
@@ -190,7 +325,9 @@ impl Store {
     /// Keeps what a run taught about the shape of this test's trace.
     pub async fn put_history(&self, test: &str, body: &str) -> Result<(), Error> {
         sqlx::query(
-            "INSERT INTO histories (test_id, body) VALUES ($1, $2) ON CONFLICT (test_id) DO UPDATE SET body = excluded.body",
+            "INSERT INTO histories (test_id, body)
+             SELECT $1, $2 WHERE EXISTS (SELECT 1 FROM resources WHERE kind = 'Test' AND id = $1)
+             ON CONFLICT (test_id) DO UPDATE SET body = excluded.body",
         )
         .bind(test)
         .bind(body)
@@ -213,5 +350,19 @@ fn stored(row: &AnyRow) -> Result<StoredRun, sqlx::Error> {
         state: row.try_get("state")?,
         created: Timestamp::from_nanos(unsigned(row.try_get("created")?)),
         variables: row.try_get("variables")?,
+        request: row.try_get("request")?,
     })
+}
+
+/// Takes the bytes of removed chunks off what is retained.
+pub(super) async fn release(
+    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+    sizes: &[i64],
+) -> Result<(), Error> {
+    sqlx::query("UPDATE totals SET value = value - $1 WHERE name = 'retained_bytes'")
+        .bind(sizes.iter().sum::<i64>())
+        .execute(&mut **transaction)
+        .await
+        .map_err(failed("release the bytes of a trace"))?;
+    Ok(())
 }

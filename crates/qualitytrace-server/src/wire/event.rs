@@ -164,21 +164,12 @@ pub struct Header {
 impl From<&run::Reply> for Reply {
     fn from(reply: &run::Reply) -> Self {
         match reply {
-            run::Reply::Http {
-                status,
-                reason,
-                headers,
-                body,
-                truncated,
-            } => Self::Http {
+            run::Reply::Http { status, reason, headers, body, truncated } => Self::Http {
                 status_code: *status,
                 status: reason.clone(),
                 headers: headers
                     .iter()
-                    .map(|(key, value)| Header {
-                        key: key.clone(),
-                        value: value.clone(),
-                    })
+                    .map(|(key, value)| Header { key: key.clone(), value: value.clone() })
                     .collect(),
                 body: body.clone(),
                 truncated: *truncated,
@@ -191,19 +182,10 @@ impl From<&run::Reply> for Reply {
 impl From<Reply> for run::Reply {
     fn from(reply: Reply) -> Self {
         match reply {
-            Reply::Http {
-                status_code,
-                status,
-                headers,
-                body,
-                truncated,
-            } => Self::Http {
+            Reply::Http { status_code, status, headers, body, truncated } => Self::Http {
                 status: status_code,
                 reason: status,
-                headers: headers
-                    .into_iter()
-                    .map(|header| (header.key, header.value))
-                    .collect(),
+                headers: headers.into_iter().map(|header| (header.key, header.value)).collect(),
                 body,
                 truncated,
             },

@@ -44,15 +44,8 @@ pub struct Span {
 
 impl From<&trace::Trace> for Trace {
     fn from(trace: &trace::Trace) -> Self {
-        let spans = trace
-            .spans()
-            .iter()
-            .enumerate()
-            .map(|(at, span)| shown(span, trace.depth(at)));
-        Self {
-            trace_id: trace.id().to_string(),
-            spans: spans.collect(),
-        }
+        let spans = trace.spans().iter().enumerate().map(|(at, span)| shown(span, trace.depth(at)));
+        Self { trace_id: trace.id().to_string(), spans: spans.collect() }
     }
 }
 
@@ -72,11 +65,7 @@ fn shown(span: &trace::Span, depth: usize) -> Span {
         status: status.to_owned(),
         start: span.start.as_nanos(),
         end: span.end.unwrap_or(span.start).as_nanos(),
-        attributes: span
-            .attributes
-            .iter()
-            .map(|(name, value)| (name.to_owned(), json(value)))
-            .collect(),
+        attributes: span.attributes.iter().map(|(name, value)| (name.to_owned(), json(value))).collect(),
     }
 }
 
@@ -89,9 +78,6 @@ fn json(value: &Value) -> serde_json::Value {
         Value::String(text) => (**text).into(),
         Value::Bytes(bytes) => base64::engine::general_purpose::STANDARD.encode(bytes).into(),
         Value::List(items) => items.iter().map(json).collect(),
-        Value::Object(pairs) => pairs
-            .iter()
-            .map(|(name, value)| (name.to_string(), json(value)))
-            .collect(),
+        Value::Object(pairs) => pairs.iter().map(|(name, value)| (name.to_string(), json(value))).collect(),
     }
 }

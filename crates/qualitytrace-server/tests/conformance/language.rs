@@ -31,10 +31,8 @@ pub(crate) const KINDS: [&str; 14] = [
 ];
 
 /// Cases whose expectations contradict others; `docs/compatibility.md` gives the reason for each.
-pub(crate) const DECIDED_OTHERWISE: [(&str, &str); 1] = [(
-    "comparators-034",
-    "`\\\\` is one backslash, as expressions-130 wants it",
-)];
+pub(crate) const DECIDED_OTHERWISE: [(&str, &str); 1] =
+    [("comparators-034", "`\\\\` is one backslash, as expressions-130 wants it")];
 
 /// Whether the case is kept; the error says what was expected and what happened.
 pub(crate) fn check(case: &Value) -> Result<(), String> {
@@ -77,11 +75,7 @@ fn is_sane(case: &Value) -> bool {
 
 /// What the case wants: Tracetest's answer if it is sane, otherwise the sane one.
 fn expectation(case: &Value) -> &Value {
-    if is_sane(case) {
-        &case["upstream"]
-    } else {
-        &case["sane_expect"]
-    }
+    if is_sane(case) { &case["upstream"] } else { &case["sane_expect"] }
 }
 
 fn wants_error(case: &Value) -> bool {
@@ -98,11 +92,7 @@ fn expect_error(case: &Value, got: &str) -> Result<(), String> {
 }
 
 fn equal(expected: &Value, got: &Value) -> Result<(), String> {
-    if expected == got {
-        Ok(())
-    } else {
-        Err(format!("expected {expected}, got {got}"))
-    }
+    if expected == got { Ok(()) } else { Err(format!("expected {expected}, got {got}")) }
 }
 
 fn generator() -> Generator {
@@ -111,10 +101,7 @@ fn generator() -> Generator {
 
 fn variables(values: &Value) -> Variables {
     let values = values.as_object().cloned().unwrap_or_default();
-    values
-        .iter()
-        .map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()))
-        .collect()
+    values.iter().map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
 }
 
 // Traces.
@@ -187,11 +174,7 @@ fn check_select(case: &Value, input: &Value) -> Result<(), String> {
 
 /// A text that Tracetest refuses is kept if our language goes beyond Tracetest's in it.
 fn accepted(beyond: &[std::ops::Range<usize>]) -> Result<(), String> {
-    if beyond.is_empty() {
-        Err("expected an error, but the text is accepted".to_owned())
-    } else {
-        Ok(())
-    }
+    if beyond.is_empty() { Err("expected an error, but the text is accepted".to_owned()) } else { Ok(()) }
 }
 
 // Expressions.
@@ -238,9 +221,7 @@ fn check_expression(case: &Value, input: &Value) -> Result<(), String> {
     if let Some(error) = parsed.error() {
         return check_trouble(case, Class::Syntax, &error.message, &parsed.beyond);
     }
-    match in_context(&input["context"], |surroundings| {
-        lang::evaluate(&parsed.tree, surroundings)
-    }) {
+    match in_context(&input["context"], |surroundings| lang::evaluate(&parsed.tree, surroundings)) {
         Err(trouble) => check_trouble(case, trouble.class, &trouble.text, &parsed.beyond),
         Ok(_) if wants_error(case) => accepted(&parsed.beyond),
         Ok(item) => check_item(expectation(case), &item),
@@ -280,13 +261,7 @@ fn check_shape(case: &Value, input: &Value) -> Result<(), String> {
     for seed in 0..300 {
         let result = in_context(&input["context"], |surroundings| {
             let generator = Generator::in_utc(Timestamp::from_nanos(1_700_000_100_000_000_000), seed);
-            lang::evaluate(
-                &parsed.tree,
-                &Surroundings {
-                    generator,
-                    ..surroundings.clone()
-                },
-            )
+            lang::evaluate(&parsed.tree, &Surroundings { generator, ..surroundings.clone() })
         });
         let item = match result {
             Ok(item) => item,
@@ -312,11 +287,7 @@ fn check_shape(case: &Value, input: &Value) -> Result<(), String> {
         }
         let types = case["upstream"]["types"].as_array().cloned().unwrap_or_default();
         if is_sane(case) && !types.contains(&json!(item.type_name())) {
-            return Err(format!(
-                "{:?} is a {}, not one of {types:?}",
-                item.text(),
-                item.type_name()
-            ));
+            return Err(format!("{:?} is a {}, not one of {types:?}", item.text(), item.type_name()));
         }
     }
     Ok(())
@@ -324,9 +295,7 @@ fn check_shape(case: &Value, input: &Value) -> Result<(), String> {
 
 fn check_statement(case: &Value, input: &Value) -> Result<(), String> {
     let parsed = lang::parse_assertion(&text(input, "statement"));
-    let result = in_context(&input["context"], |surroundings| {
-        judge::assert_once(&parsed, surroundings)
-    });
+    let result = in_context(&input["context"], |surroundings| judge::assert_once(&parsed, surroundings));
     let expected = expectation(case);
     let got = format!("passed: {}, error: {:?}", result.passed, result.error);
     let passes = expected["pass"].as_bool().unwrap_or(false);
@@ -342,9 +311,7 @@ fn check_statement(case: &Value, input: &Value) -> Result<(), String> {
         return Err(format!("expected the error {wanted:?}, got {kind:?}: {got}"));
     }
     // Tracetest rounds the durations that it shows, and shows other texts as 0.
-    let shown = expected["left"]
-        .as_str()
-        .filter(|left| is_sane(case) && parse_duration(left).is_none());
+    let shown = expected["left"].as_str().filter(|left| is_sane(case) && parse_duration(left).is_none());
     let is_text = shown.is_some_and(|left| left != "<random>" && kind != Some("syntax"));
     if is_text
         && shown != Some(result.observed_text.as_str())
@@ -352,10 +319,7 @@ fn check_statement(case: &Value, input: &Value) -> Result<(), String> {
     {
         let list = matches!(&result.observed, Some(Runtime::List(items)) if items.iter().any(|item| item.type_name() == "duration"));
         if !list && kind != Some("resolution") && kind != Some("evaluation") {
-            return Err(format!(
-                "expected to observe {shown:?}, got {:?}",
-                result.observed_text
-            ));
+            return Err(format!("expected to observe {shown:?}, got {:?}", result.observed_text));
         }
     }
     Ok(())
@@ -374,30 +338,22 @@ fn kind_of(result: &SpanResult) -> Option<&'static str> {
 
 fn check_resolve(case: &Value, input: &Value) -> Result<(), String> {
     let source = text(input, "input");
-    let result = in_context(&input["context"], |surroundings| {
-        lang::resolve(&source, surroundings)
-    });
+    let result = in_context(&input["context"], |surroundings| lang::resolve(&source, surroundings));
     match result {
         Ok(_) if wants_error(case) => {
             let beyond = lang::parse_expression(&source).beyond;
             accepted(&beyond)
         }
         Ok(got) => equal(&expectation(case)["value"], &json!(got)),
-        Err(trouble) => check_trouble(
-            case,
-            trouble.class,
-            &trouble.text,
-            &lang::parse_expression(&source).beyond,
-        ),
+        Err(trouble) => {
+            check_trouble(case, trouble.class, &trouble.text, &lang::parse_expression(&source).beyond)
+        }
     }
 }
 
 fn check_compare(case: &Value, input: &Value) -> Result<(), String> {
-    let comparison = lang::compare_texts(
-        &text(input, "comparator"),
-        &text(input, "actual"),
-        &text(input, "expected"),
-    );
+    let comparison =
+        lang::compare_texts(&text(input, "comparator"), &text(input, "actual"), &text(input, "expected"));
     let (result, error) = match comparison {
         Comparison::Match => ("match", None),
         Comparison::NoMatch(text) => ("no_match", Some(text)),
@@ -417,12 +373,8 @@ fn check_compare(case: &Value, input: &Value) -> Result<(), String> {
 // Variables.
 
 fn check_missing_variables(case: &Value, input: &Value) -> Result<(), String> {
-    let available: Vec<&str> = input["available"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let available: Vec<&str> =
+        input["available"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut missing: Vec<String> = Vec::new();
     for field in input["fields"].as_array().into_iter().flatten() {
         let source = text(field, "text");
@@ -442,18 +394,13 @@ fn check_missing_variables(case: &Value, input: &Value) -> Result<(), String> {
 
 fn check_merge(case: &Value, input: &Value) -> Result<(), String> {
     let merged = variables(&input["base"]["values"]).merged(&variables(&input["overlay"]["values"]));
-    let values: serde_json::Map<String, Value> = merged
-        .iter()
-        .map(|(name, value)| (name.to_owned(), json!(value)))
-        .collect();
+    let values: serde_json::Map<String, Value> =
+        merged.iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
     let expected = expectation(case);
     if expected["count"].is_number() {
         equal(&expected["count"], &json!(merged.len()))?;
     }
-    let wanted = expected["value"]["values"]
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
+    let wanted = expected["value"]["values"].as_object().cloned().unwrap_or_default();
     if wanted.len() == values.len() && wanted.iter().all(|(name, value)| values.get(name) == Some(value)) {
         Ok(())
     } else {
@@ -480,33 +427,19 @@ fn check_run(case: &Value, input: &Value) -> Result<(), String> {
         })
         .collect();
     let trace = trace(&input["trace"]);
-    let verdict = Compiled::new(&specs, &[]).judge(
-        &trace,
-        &variables(&input["variables"]),
-        &Options::new(generator()),
-    );
-    let expected = if is_sane(case) {
-        &case["judged"]
-    } else {
-        &case["sane_expect"]
-    };
+    let verdict =
+        Compiled::new(&specs, &[]).judge(&trace, &variables(&input["variables"]), &Options::new(generator()));
+    let expected = if is_sane(case) { &case["judged"] } else { &case["sane_expect"] };
     if let Some(passed) = expected["all_passed"].as_bool()
         && passed != verdict.passed()
     {
-        return Err(format!(
-            "expected the test to pass: {passed}, got {:?}",
-            verdict.outcome
-        ));
+        return Err(format!("expected the test to pass: {passed}, got {:?}", verdict.outcome));
     }
     let Some(results) = expected["results"].as_array() else {
         return Ok(());
     };
     if results.len() != verdict.specs.len() {
-        return Err(format!(
-            "expected {} specs, got {}",
-            results.len(),
-            verdict.specs.len()
-        ));
+        return Err(format!("expected {} specs, got {}", results.len(), verdict.specs.len()));
     }
     for (wanted, got) in results.iter().zip(&verdict.specs) {
         equal(&wanted[0], &json!(got.selector))?;
@@ -514,16 +447,9 @@ fn check_run(case: &Value, input: &Value) -> Result<(), String> {
             equal(&wanted[0], &json!(got.passed()))?;
             let spans = wanted[1].as_array().cloned().unwrap_or_default();
             if spans.len() != got.results.len() {
-                return Err(format!(
-                    "expected {} span results, got {}",
-                    spans.len(),
-                    got.results.len()
-                ));
+                return Err(format!("expected {} span results, got {}", spans.len(), got.results.len()));
             }
-            spans
-                .iter()
-                .zip(&got.results)
-                .try_for_each(|(wanted, got)| check_span_result(wanted, got))?;
+            spans.iter().zip(&got.results).try_for_each(|(wanted, got)| check_span_result(wanted, got))?;
         }
     }
     Ok(())
@@ -538,10 +464,7 @@ fn check_span_result(wanted: &Value, got: &SpanResult) -> Result<(), String> {
         _ => false,
     };
     if observed != got.observed_text && !near {
-        return Err(format!(
-            "expected to observe {observed:?}, got {:?}",
-            got.observed_text
-        ));
+        return Err(format!("expected to observe {observed:?}, got {:?}", got.observed_text));
     }
     let error = match &got.error {
         None => Value::Null,
@@ -568,16 +491,9 @@ fn check_outputs(case: &Value, input: &Value) -> Result<(), String> {
         &variables(&input["variables"]),
         &Options::new(generator()),
     );
-    let got: Vec<Value> = verdict
-        .outputs
-        .iter()
-        .map(|output| json!([output.name, output.value, output.resolved]))
-        .collect();
-    let expected = if is_sane(case) {
-        &case["judged"]
-    } else {
-        &case["sane_expect"]["value"]
-    };
+    let got: Vec<Value> =
+        verdict.outputs.iter().map(|output| json!([output.name, output.value, output.resolved])).collect();
+    let expected = if is_sane(case) { &case["judged"] } else { &case["sane_expect"]["value"] };
     equal(expected, &json!(got))
 }
 
@@ -587,11 +503,7 @@ fn check_trigger(case: &Value, input: &Value) -> Result<(), String> {
     let trigger = &input["trigger"];
     let variables = variables(&input["variables"]);
     let kind = text(trigger, "type");
-    let block = if kind == "http" {
-        "httpRequest"
-    } else {
-        kind.as_str()
-    };
+    let block = if kind == "http" { "httpRequest" } else { kind.as_str() };
     if !trigger[block].is_object() {
         return expect_error(case, "the trigger has no content");
     }
@@ -600,11 +512,7 @@ fn check_trigger(case: &Value, input: &Value) -> Result<(), String> {
         Err(error) => expect_error(case, &error),
         Ok(_) if wants_error(case) => Err("expected an error".to_owned()),
         Ok(got) => {
-            let expected = if is_sane(case) {
-                &case["judged"]
-            } else {
-                &case["sane_expect"]
-            };
+            let expected = if is_sane(case) { &case["judged"] } else { &case["sane_expect"] };
             is_part(expected, &got)
         }
     }
@@ -616,10 +524,7 @@ fn resolved(value: &Value, variables: &Variables, generator: &mut Generator) -> 
             json!(lang::resolve_text(text, variables, generator).map_err(|trouble| trouble.text)?)
         }
         Value::Array(items) => Value::Array(
-            items
-                .iter()
-                .map(|item| resolved(item, variables, generator))
-                .collect::<Result<_, _>>()?,
+            items.iter().map(|item| resolved(item, variables, generator)).collect::<Result<_, _>>()?,
         ),
         Value::Object(members) => Value::Object(
             members
@@ -633,9 +538,9 @@ fn resolved(value: &Value, variables: &Variables, generator: &mut Generator) -> 
 
 fn is_part(wanted: &Value, got: &Value) -> Result<(), String> {
     match (wanted, got) {
-        (Value::Object(members), Value::Object(_)) => members
-            .iter()
-            .try_for_each(|(name, wanted)| is_part(wanted, &got[name.as_str()])),
+        (Value::Object(members), Value::Object(_)) => {
+            members.iter().try_for_each(|(name, wanted)| is_part(wanted, &got[name.as_str()]))
+        }
         _ => equal(wanted, got),
     }
 }

@@ -13,18 +13,12 @@ pub(crate) struct Database {
 
 impl Database {
     pub(crate) fn memory() -> Self {
-        Self {
-            url: "sqlite::memory:".to_owned(),
-            _folder: None,
-        }
+        Self { url: "sqlite::memory:".to_owned(), _folder: None }
     }
 
     pub(crate) fn file() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self {
-            url: format!("sqlite://{}", folder.path().join("test.db").display()),
-            _folder: Some(folder),
-        }
+        Self { url: format!("sqlite://{}", folder.path().join("test.db").display()), _folder: Some(folder) }
     }
 
     /// A new database on the server named by `QUALITYTRACE_TEST_POSTGRES`; `None` when there is none.
@@ -40,18 +34,11 @@ impl Database {
         sqlx::any::install_default_drivers();
         let name = format!("test_{:016x}", rand::random::<u64>());
         let mut connection = sqlx::AnyConnection::connect(&server).await.unwrap();
-        connection
-            .execute(AssertSqlSafe(format!("CREATE DATABASE {name}")))
-            .await
-            .unwrap();
-        let (base, query) = server
-            .split_once('?')
-            .map_or((server.as_str(), ""), |(base, query)| (base, query));
+        connection.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await.unwrap();
+        let (base, query) =
+            server.split_once('?').map_or((server.as_str(), ""), |(base, query)| (base, query));
         let (base, _) = base.rsplit_once('/').unwrap();
-        Some(Self {
-            url: format!("{base}/{name}?{query}").trim_end_matches('?').to_owned(),
-            _folder: None,
-        })
+        Some(Self { url: format!("{base}/{name}?{query}").trim_end_matches('?').to_owned(), _folder: None })
     }
 
     pub(crate) async fn open(&self) -> Store {

@@ -49,10 +49,7 @@ proptest! {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_malformed_requests_get_an_error_each() {
-    let limits = Limits {
-        decompressed_bytes: 1024 * 1024,
-        ..Limits::default()
-    };
+    let limits = Limits { decompressed_bytes: 1024 * 1024, ..Limits::default() };
     let fixture = std::sync::Arc::new(Fixture::start(limits).await);
     let before = resident_kib();
     let senders = (0..8).map(|sender| {
@@ -61,10 +58,7 @@ async fn ten_thousand_malformed_requests_get_an_error_each() {
             for number in 0..1_250 {
                 let (headers, body) = malformed(sender * 1_250 + number);
                 let answer = fixture.post("/v1/traces", &headers, body).await;
-                assert!(
-                    [400, 413, 415].contains(&answer.status),
-                    "request {number} of {sender}: {answer:?}"
-                );
+                assert!([400, 413, 415].contains(&answer.status), "request {number} of {sender}: {answer:?}");
             }
         })
     });
@@ -75,10 +69,7 @@ async fn ten_thousand_malformed_requests_get_an_error_each() {
     assert!(growth < 100 * 1024, "memory grew by {growth} KiB");
     let fine = requests::spans(&[[1; 16]]).encode_to_vec();
     assert_eq!(
-        fixture
-            .post("/v1/traces", &[(CONTENT_TYPE, "application/x-protobuf")], fine)
-            .await
-            .status,
+        fixture.post("/v1/traces", &[(CONTENT_TYPE, "application/x-protobuf")], fine).await.status,
         200
     );
 }
@@ -90,27 +81,15 @@ fn malformed(number: usize) -> (Headers, Vec<u8>) {
     let good = requests::spans(&[[1; 16], [2; 16]]).encode_to_vec();
     let protobuf = vec![(CONTENT_TYPE, "application/x-protobuf")];
     let json = vec![(CONTENT_TYPE, "application/json")];
-    let gzip = vec![
-        (CONTENT_TYPE, "application/x-protobuf"),
-        (CONTENT_ENCODING, "gzip"),
-    ];
-    let zstd = vec![
-        (CONTENT_TYPE, "application/x-protobuf"),
-        (CONTENT_ENCODING, "zstd"),
-    ];
+    let gzip = vec![(CONTENT_TYPE, "application/x-protobuf"), (CONTENT_ENCODING, "gzip")];
+    let zstd = vec![(CONTENT_TYPE, "application/x-protobuf"), (CONTENT_ENCODING, "zstd")];
     match number % 10 {
-        0 => (
-            protobuf,
-            good[..good.len() - 1 - number % (good.len() - 10)].to_vec(),
-        ),
+        0 => (protobuf, good[..good.len() - 1 - number % (good.len() - 10)].to_vec()),
         1 => (protobuf, vec![0x0a, 0x03, 0x12, 0x05, number.to_le_bytes()[0]]),
         2 => (protobuf, wrong_wire_type(good)),
         3 => (protobuf, deep(number % 1_000 + 100)),
         4 => (json, format!("{}1", "[".repeat(number % 5_000 + 1)).into_bytes()),
-        5 => (
-            json,
-            br#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"startTimeUnixNano":{}}]}]}]}"#.to_vec(),
-        ),
+        5 => (json, br#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"startTimeUnixNano":{}}]}]}]}"#.to_vec()),
         6 => (gzip, good),
         7 => (gzip, crate::malformed::bomb()),
         8 => (zstd, good),
@@ -134,9 +113,7 @@ fn deep(levels: usize) -> Vec<u8> {
         outer
     };
     let value = (0..levels).fold(Vec::new(), |inner, _| wrap(5, wrap(1, inner)));
-    [9, 2, 2, 1]
-        .into_iter()
-        .fold(wrap(2, value), |inner, field| wrap(field, inner))
+    [9, 2, 2, 1].into_iter().fold(wrap(2, value), |inner, field| wrap(field, inner))
 }
 
 /// A little gzip that becomes a hundred megabytes of zeros.
@@ -154,9 +131,6 @@ fn bomb() -> Vec<u8> {
 
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap_or("0");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
     line.trim().trim_end_matches(" kB").parse().unwrap_or(0)
 }

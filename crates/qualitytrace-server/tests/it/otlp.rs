@@ -44,11 +44,7 @@ impl Fixture {
         let server = start(&database, limits).await;
         // Fails only when a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Self {
-            server,
-            database,
-            client: reqwest::Client::new(),
-        }
+        Self { server, database, client: reqwest::Client::new() }
     }
 
     fn http(&self) -> SocketAddr {
@@ -57,11 +53,7 @@ impl Fixture {
 
     async fn grpc(&self) -> Channel {
         let address = self.server.addresses().otlp_grpc.unwrap();
-        Channel::from_shared(format!("http://{address}"))
-            .unwrap()
-            .connect()
-            .await
-            .unwrap()
+        Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
     }
 
     pub(crate) async fn post(
@@ -70,20 +62,13 @@ impl Fixture {
         headers: &[(reqwest::header::HeaderName, &str)],
         body: Vec<u8>,
     ) -> Answer {
-        let mut request = self
-            .client
-            .post(format!("http://{}{path}", self.http()))
-            .body(body);
+        let mut request = self.client.post(format!("http://{}{path}", self.http())).body(body);
         for (name, value) in headers {
             request = request.header(name, *value);
         }
         let response = request.send().await.unwrap();
         let header = |name| {
-            response
-                .headers()
-                .get(name)
-                .map(|value| value.to_str().unwrap().to_owned())
-                .unwrap_or_default()
+            response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
         };
         Answer {
             status: response.status().as_u16(),
@@ -94,9 +79,7 @@ impl Fixture {
     }
 
     async fn trace(&self, id: [u8; 16]) -> Trace {
-        source::load(&self.database.open().await, TraceId::from_bytes(id).unwrap())
-            .await
-            .unwrap()
+        source::load(&self.database.open().await, TraceId::from_bytes(id).unwrap()).await.unwrap()
     }
 }
 
@@ -146,21 +129,14 @@ fn expected(request: &ExportTraceServiceRequest, id: [u8; 16]) -> Trace {
 #[tokio::test]
 async fn every_protocol_and_encoding_keeps_every_field() {
     let fixture = Fixture::start(Limits::default()).await;
-    let requests: Vec<_> = (1..=8)
-        .map(|trace| requests::spans(&[[trace; 16], [99; 16], [trace; 16]]))
-        .collect();
+    let requests: Vec<_> =
+        (1..=8).map(|trace| requests::spans(&[[trace; 16], [99; 16], [trace; 16]])).collect();
     let body = |at: usize| requests[at].encode_to_vec();
     let json = |at: usize| serde_json::to_vec(&requests[at]).unwrap();
     let answers = [
+        fixture.post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], body(0)).await,
         fixture
-            .post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], body(0))
-            .await,
-        fixture
-            .post(
-                "/v1/traces",
-                &[(CONTENT_TYPE, PROTOBUF), (CONTENT_ENCODING, "gzip")],
-                gzip(&body(1)),
-            )
+            .post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF), (CONTENT_ENCODING, "gzip")], gzip(&body(1)))
             .await,
         fixture
             .post(
@@ -169,30 +145,16 @@ async fn every_protocol_and_encoding_keeps_every_field() {
                 zstd::encode_all(&body(2)[..], 3).unwrap(),
             )
             .await,
-        fixture
-            .post(
-                "/v1/traces",
-                &[(CONTENT_TYPE, "application/json; charset=utf-8")],
-                json(3),
-            )
-            .await,
-        fixture
-            .post(
-                "/v1/traces",
-                &[(CONTENT_TYPE, JSON), (CONTENT_ENCODING, "gzip")],
-                gzip(&json(4)),
-            )
-            .await,
+        fixture.post("/v1/traces", &[(CONTENT_TYPE, "application/json; charset=utf-8")], json(3)).await,
+        fixture.post("/v1/traces", &[(CONTENT_TYPE, JSON), (CONTENT_ENCODING, "gzip")], gzip(&json(4))).await,
     ];
     for answer in answers {
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
     let channel = fixture.grpc().await;
-    for (at, encoding) in [
-        (5, None),
-        (6, Some(CompressionEncoding::Gzip)),
-        (7, Some(CompressionEncoding::Zstd)),
-    ] {
+    for (at, encoding) in
+        [(5, None), (6, Some(CompressionEncoding::Gzip)), (7, Some(CompressionEncoding::Zstd))]
+    {
         let mut client = TraceServiceClient::new(channel.clone());
         if let Some(encoding) = encoding {
             client = client.send_compressed(encoding);
@@ -201,17 +163,9 @@ async fn every_protocol_and_encoding_keeps_every_field() {
         assert_eq!(answer, ExportTraceServiceResponse::default());
     }
     for (request, id) in requests.iter().zip(1..) {
-        assert_eq!(
-            fixture.trace([id; 16]).await.spans(),
-            expected(request, [id; 16]).spans(),
-            "trace {id}"
-        );
+        assert_eq!(fixture.trace([id; 16]).await.spans(), expected(request, [id; 16]).spans(), "trace {id}");
     }
-    assert_eq!(
-        fixture.trace([99; 16]).await.spans().len(),
-        1,
-        "eight copies of one span are one span"
-    );
+    assert_eq!(fixture.trace([99; 16]).await.spans().len(), 1, "eight copies of one span are one span");
     fixture.server.shutdown().await;
 }
 
@@ -219,24 +173,12 @@ async fn every_protocol_and_encoding_keeps_every_field() {
 async fn the_answer_has_the_content_type_of_the_request() {
     let fixture = Fixture::start(Limits::default()).await;
     let request = requests::spans(&[[1; 16]]);
-    let protobuf = fixture
-        .post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], request.encode_to_vec())
-        .await;
-    assert_eq!(
-        (protobuf.content_type.as_str(), protobuf.body.len()),
-        (PROTOBUF, 0)
-    );
-    let json = fixture
-        .post(
-            "/v1/traces",
-            &[(CONTENT_TYPE, JSON)],
-            serde_json::to_vec(&request).unwrap(),
-        )
-        .await;
+    let protobuf = fixture.post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], request.encode_to_vec()).await;
+    assert_eq!((protobuf.content_type.as_str(), protobuf.body.len()), (PROTOBUF, 0));
+    let json =
+        fixture.post("/v1/traces", &[(CONTENT_TYPE, JSON)], serde_json::to_vec(&request).unwrap()).await;
     assert_eq!((json.content_type.as_str(), json.text().as_str()), (JSON, "{}"));
-    let empty = fixture
-        .post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], vec![])
-        .await;
+    let empty = fixture.post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], vec![]).await;
     assert_eq!(empty.status, 200, "an empty request is a success");
 }
 
@@ -245,39 +187,21 @@ async fn spans_without_a_trace_are_rejected_and_counted_and_the_others_stay() {
     let fixture = Fixture::start(Limits::default()).await;
     let mut request = requests::spans(&[[1; 16], [0; 16], [2; 16]]);
     request.resource_spans[0].scope_spans[0].spans[2].trace_id = vec![2; 7];
-    let json = fixture
-        .post(
-            "/v1/traces",
-            &[(CONTENT_TYPE, JSON)],
-            serde_json::to_vec(&request).unwrap(),
-        )
-        .await;
+    let json =
+        fixture.post("/v1/traces", &[(CONTENT_TYPE, JSON)], serde_json::to_vec(&request).unwrap()).await;
     assert_eq!(
         json.text(),
         r#"{"partialSuccess":{"rejectedSpans":"2","errorMessage":"2 spans have no valid trace id"}}"#
     );
     let mut client = TraceServiceClient::new(fixture.grpc().await);
-    let answer = client
-        .export(request)
-        .await
-        .unwrap()
-        .into_inner()
-        .partial_success
-        .unwrap();
-    assert_eq!(
-        (answer.rejected_spans, answer.error_message.as_str()),
-        (2, "2 spans have no valid trace id")
-    );
+    let answer = client.export(request).await.unwrap().into_inner().partial_success.unwrap();
+    assert_eq!((answer.rejected_spans, answer.error_message.as_str()), (2, "2 spans have no valid trace id"));
     assert_eq!(fixture.trace([1; 16]).await.spans().len(), 1);
 }
 
 #[tokio::test]
 async fn what_cannot_be_read_is_refused_in_words() {
-    let limits = Limits {
-        body_bytes: 10_000,
-        decompressed_bytes: 20_000,
-        ..Limits::default()
-    };
+    let limits = Limits { body_bytes: 10_000, decompressed_bytes: 20_000, ..Limits::default() };
     let fixture = Fixture::start(limits).await;
     let check =
         async |headers: &[(reqwest::header::HeaderName, &str)], body: Vec<u8>, expected: (u16, &str)| {
@@ -313,9 +237,7 @@ async fn what_cannot_be_read_is_refused_in_words() {
         (415, r#"{"code":3,"message":"content encoding `br` is not supported: use one of identity, gzip, zstd"}"#),
     )
     .await;
-    let answer = fixture
-        .post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], vec![0xff, 0xff])
-        .await;
+    let answer = fixture.post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], vec![0xff, 0xff]).await;
     assert_eq!((answer.status, answer.content_type.as_str()), (400, PROTOBUF));
     assert_eq!(
         String::from_utf8_lossy(&answer.body[4..]),
@@ -325,27 +247,18 @@ async fn what_cannot_be_read_is_refused_in_words() {
 
 #[tokio::test]
 async fn a_full_store_asks_to_come_back_later() {
-    let limits = Limits {
-        retained_bytes: 100,
-        ..Limits::default()
-    };
+    let limits = Limits { retained_bytes: 100, ..Limits::default() };
     let fixture = Fixture::start(limits).await;
     let send = async |trace| {
         fixture
-            .post(
-                "/v1/traces",
-                &[(CONTENT_TYPE, PROTOBUF)],
-                requests::spans(&[[trace; 16]]).encode_to_vec(),
-            )
+            .post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], requests::spans(&[[trace; 16]]).encode_to_vec())
             .await
     };
     assert_eq!(send(1).await.status, 200);
     let refused = send(2).await;
     assert_eq!((refused.status, refused.retry_after.as_str()), (429, "1"));
-    let status = TraceServiceClient::new(fixture.grpc().await)
-        .export(requests::spans(&[[3; 16]]))
-        .await
-        .unwrap_err();
+    let status =
+        TraceServiceClient::new(fixture.grpc().await).export(requests::spans(&[[3; 16]])).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::ResourceExhausted);
     let details = String::from_utf8_lossy(status.details()).into_owned();
     assert!(details.contains("google.rpc.RetryInfo"), "{details}");
@@ -354,27 +267,17 @@ async fn a_full_store_asks_to_come_back_later() {
 
 #[tokio::test]
 async fn a_full_budget_asks_to_come_back_later() {
-    let limits = Limits {
-        ingest_bytes: 1_024,
-        ..Limits::default()
-    };
+    let limits = Limits { ingest_bytes: 1_024, ..Limits::default() };
     let fixture = Fixture::start(limits).await;
     let answer = fixture
-        .post(
-            "/v1/traces",
-            &[(CONTENT_TYPE, PROTOBUF)],
-            requests::spans(&[[1; 16]; 20]).encode_to_vec(),
-        )
+        .post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], requests::spans(&[[1; 16]; 20]).encode_to_vec())
         .await;
     assert_eq!((answer.status, answer.retry_after.as_str()), (429, "1"));
 }
 
 #[tokio::test]
 async fn a_crowded_trace_loses_its_new_spans_and_says_so() {
-    let limits = Limits {
-        spans_per_trace: 3,
-        ..Limits::default()
-    };
+    let limits = Limits { spans_per_trace: 3, ..Limits::default() };
     let fixture = Fixture::start(limits).await;
     let send = async |traces: &[[u8; 16]]| {
         fixture
@@ -402,39 +305,20 @@ async fn logs_are_kept_by_trace_and_metrics_are_counted() {
         severity_text: "INFO".to_owned(),
         ..LogRecord::default()
     };
-    let scope = ScopeLogs {
-        log_records: vec![record(vec![5; 16]), record(vec![])],
-        ..ScopeLogs::default()
-    };
+    let scope = ScopeLogs { log_records: vec![record(vec![5; 16]), record(vec![])], ..ScopeLogs::default() };
     let logs = ExportLogsServiceRequest {
-        resource_logs: vec![ResourceLogs {
-            scope_logs: vec![scope],
-            ..ResourceLogs::default()
-        }],
+        resource_logs: vec![ResourceLogs { scope_logs: vec![scope], ..ResourceLogs::default() }],
     };
     let channel = fixture.grpc().await;
-    LogsServiceClient::new(channel.clone())
-        .export(logs)
-        .await
-        .unwrap();
-    MetricsServiceClient::new(channel)
-        .export(ExportMetricsServiceRequest::default())
-        .await
-        .unwrap();
+    LogsServiceClient::new(channel.clone()).export(logs).await.unwrap();
+    MetricsServiceClient::new(channel).export(ExportMetricsServiceRequest::default()).await.unwrap();
     let store = fixture.database.open().await;
     let chunks = store
-        .chunks(
-            TraceId::from_bytes([5; 16]).unwrap(),
-            Signal::Logs,
-            Timestamp::default(),
-        )
+        .chunks(TraceId::from_bytes([5; 16]).unwrap(), Signal::Logs, Timestamp::default())
         .await
         .unwrap();
     assert_eq!(
-        ExportLogsServiceRequest::decode(chunks[0].data.clone())
-            .unwrap()
-            .resource_logs[0]
-            .scope_logs[0]
+        ExportLogsServiceRequest::decode(chunks[0].data.clone()).unwrap().resource_logs[0].scope_logs[0]
             .log_records
             .len(),
         1
@@ -448,10 +332,7 @@ async fn browsers_of_any_origin_may_send() {
         .client
         .request(
             reqwest::Method::OPTIONS,
-            format!(
-                "http://{}/v1/traces",
-                fixture.server.addresses().otlp_http.unwrap()
-            ),
+            format!("http://{}/v1/traces", fixture.server.addresses().otlp_http.unwrap()),
         )
         .header("origin", "https://shop.example")
         .header("access-control-request-method", "POST")

@@ -9,11 +9,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Sta
 
 /// A request whose spans name these traces, in turn.
 pub(crate) fn spans(traces: &[[u8; 16]]) -> ExportTraceServiceRequest {
-    let spans = traces
-        .iter()
-        .zip(1u64..)
-        .map(|(trace, id)| rich_span(*trace, id))
-        .collect();
+    let spans = traces.iter().zip(1u64..).map(|(trace, id)| rich_span(*trace, id)).collect();
     ExportTraceServiceRequest {
         resource_spans: vec![ResourceSpans {
             resource: Some(Resource {
@@ -40,21 +36,13 @@ pub(crate) fn spans(traces: &[[u8; 16]]) -> ExportTraceServiceRequest {
 }
 
 fn rich_span(trace: [u8; 16], id: u64) -> Span {
-    let list = ArrayValue {
-        values: vec![value(text("a")), value(any_value::Value::IntValue(-5))],
-    };
-    let object = KeyValueList {
-        values: vec![pair("inner", any_value::Value::DoubleValue(0.1))],
-    };
+    let list = ArrayValue { values: vec![value(text("a")), value(any_value::Value::IntValue(-5))] };
+    let object = KeyValueList { values: vec![pair("inner", any_value::Value::DoubleValue(0.1))] };
     Span {
         trace_id: trace.to_vec(),
         span_id: id.to_be_bytes().to_vec(),
         trace_state: "vendor=1".to_owned(),
-        parent_span_id: if id == 1 {
-            vec![]
-        } else {
-            1u64.to_be_bytes().to_vec()
-        },
+        parent_span_id: if id == 1 { vec![] } else { 1u64.to_be_bytes().to_vec() },
         flags: 257,
         name: format!("span {id} – ünïcode"),
         kind: span::SpanKind::Server as i32,
@@ -86,19 +74,12 @@ fn rich_span(trace: [u8; 16], id: u64) -> Span {
             flags: 1,
         }],
         dropped_links_count: 8,
-        status: Some(Status {
-            message: "bad".to_owned(),
-            code: 2,
-        }),
+        status: Some(Status { message: "bad".to_owned(), code: 2 }),
     }
 }
 
 pub(crate) fn pair(key: &str, value: any_value::Value) -> KeyValue {
-    KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue { value: Some(value) }),
-        key_strindex: 0,
-    }
+    KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), key_strindex: 0 }
 }
 
 fn value(value: any_value::Value) -> AnyValue {

@@ -1,9 +1,12 @@
 //! One suite, three databases.
 
 use bytes::Bytes;
+use qualitytrace_core::definition::Kind;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_server::store::{NewChunk, NewRun, NewTest, Signal, StoredEvent};
+use qualitytrace_server::store::{
+    Listing, Mode, NewChunk, NewDefinition, NewRun, Order, Put, Signal, Store, StoredEvent,
+};
 
 use crate::databases::{Database, on_every_database};
 
@@ -12,6 +15,10 @@ on_every_database!(
     many_chunks_are_one_commit,
     eviction_spares_what_belongs_to_a_run,
     a_test_gets_a_version_for_each_change,
+    no_update_is_lost_under_concurrency,
+    lists_are_found_sorted_and_paged,
+    a_deleted_test_takes_everything_with_it,
+    the_number_of_a_deleted_run_is_not_used_again,
     run_numbers_are_unique_under_concurrency,
     one_of_two_state_changes_wins,
     events_come_back_in_order_and_once,
@@ -24,13 +31,7 @@ fn trace(byte: u8) -> TraceId {
 
 fn chunk(trace: TraceId, arrived: u64, data: &'static [u8]) -> NewChunk {
     let arrived = Timestamp::from_nanos(arrived);
-    NewChunk {
-        trace,
-        signal: Signal::Spans,
-        arrived,
-        items: 1,
-        data: Bytes::from_static(data),
-    }
+    NewChunk { trace, signal: Signal::Spans, arrived, items: 1, data: Bytes::from_static(data) }
 }
 
 fn run(test: &str, trace: TraceId) -> NewRun {
@@ -41,38 +42,45 @@ fn run(test: &str, trace: TraceId) -> NewRun {
         state: "CREATED",
         created: Timestamp::from_nanos(5),
         variables: "{}".to_owned(),
+        request: "{}".to_owned(),
     }
+}
+
+fn definition<'a>(id: &'a str, name: &'a str, text: &'a str) -> NewDefinition<'a> {
+    NewDefinition {
+        kind: Kind::Test,
+        id,
+        tenant: "",
+        name,
+        description: "",
+        sort_kind: "",
+        format: "json",
+        text,
+        spec: text.trim().to_owned(),
+    }
+}
+
+/// A store with these tests.
+async fn with_tests(database: &Database, ids: &[&str]) -> Store {
+    let store = database.open().await;
+    for id in ids {
+        let put = store.put(&definition(id, id, "{}"), Mode::Create, Timestamp::from_nanos(1)).await.unwrap();
+        assert!(matches!(put, Put::Created(_)));
+    }
+    store
 }
 
 async fn chunks_come_back_as_they_were(database: &Database) {
     let store = database.open().await;
-    let log = NewChunk {
-        signal: Signal::Logs,
-        ..chunk(trace(1), 25, b"log")
-    };
-    store
-        .append_chunks(&[chunk(trace(1), 30, b"\x00\xffb"), chunk(trace(2), 40, b"x"), log])
-        .await
-        .unwrap();
+    let log = NewChunk { signal: Signal::Logs, ..chunk(trace(1), 25, b"log") };
+    store.append_chunks(&[chunk(trace(1), 30, b"\x00\xffb"), chunk(trace(2), 40, b"x"), log]).await.unwrap();
     store.append_chunks(&[chunk(trace(1), 20, b"")]).await.unwrap();
     let load = async |signal, after| {
-        let chunks = store
-            .chunks(trace(1), signal, Timestamp::from_nanos(after))
-            .await
-            .unwrap();
-        chunks
-            .into_iter()
-            .map(|chunk| (chunk.arrived.as_nanos(), chunk.data))
-            .collect::<Vec<_>>()
+        let chunks = store.chunks(trace(1), signal, Timestamp::from_nanos(after)).await.unwrap();
+        chunks.into_iter().map(|chunk| (chunk.arrived.as_nanos(), chunk.data)).collect::<Vec<_>>()
     };
-    assert_eq!(
-        load(Signal::Spans, 0).await,
-        [(20, Bytes::new()), (30, Bytes::from_static(b"\x00\xffb"))]
-    );
-    assert_eq!(
-        load(Signal::Spans, 20).await,
-        [(30, Bytes::from_static(b"\x00\xffb"))]
-    );
+    assert_eq!(load(Signal::Spans, 0).await, [(20, Bytes::new()), (30, Bytes::from_static(b"\x00\xffb"))]);
+    assert_eq!(load(Signal::Spans, 20).await, [(30, Bytes::from_static(b"\x00\xffb"))]);
     assert_eq!(load(Signal::Logs, 0).await, [(25, Bytes::from_static(b"log"))]);
     assert_eq!(store.span_count(trace(1)).await.unwrap(), 2);
 }
@@ -81,19 +89,12 @@ async fn many_chunks_are_one_commit(database: &Database) {
     let store = database.open().await;
     let chunks: Vec<NewChunk> = (1..=1_333).map(|at| chunk(trace(7), at, b"abc")).collect();
     let retained = store.append_chunks(&chunks).await.unwrap();
-    assert_eq!(
-        store
-            .chunks(trace(7), Signal::Spans, Timestamp::default())
-            .await
-            .unwrap()
-            .len(),
-        1_333
-    );
+    assert_eq!(store.chunks(trace(7), Signal::Spans, Timestamp::default()).await.unwrap().len(), 1_333);
     assert_eq!(store.retained_bytes().await.unwrap(), retained);
 }
 
 async fn eviction_spares_what_belongs_to_a_run(database: &Database) {
-    let store = database.open().await;
+    let store = with_tests(database, &["t"]).await;
     store
         .append_chunks(&[
             chunk(trace(1), 10, b"old"),
@@ -105,50 +106,112 @@ async fn eviction_spares_what_belongs_to_a_run(database: &Database) {
     store.insert_run(&run("t", trace(2))).await.unwrap();
     let (retained, more) = store.evict(Timestamp::from_nanos(50)).await.unwrap();
     assert!(more);
-    let left = async |id| {
-        store
-            .chunks(trace(id), Signal::Spans, Timestamp::default())
-            .await
-            .unwrap()
-            .len()
-    };
+    let left = async |id| store.chunks(trace(id), Signal::Spans, Timestamp::default()).await.unwrap().len();
     assert_eq!([left(1).await, left(2).await, left(3).await], [0, 1, 1]);
-    assert_eq!(
-        store.evict(Timestamp::from_nanos(50)).await.unwrap(),
-        (retained, false)
-    );
+    assert_eq!(store.evict(Timestamp::from_nanos(50)).await.unwrap(), (retained, false));
 }
 
 async fn a_test_gets_a_version_for_each_change(database: &Database) {
     let store = database.open().await;
-    let put = async |definition: &str, at| {
-        let (test, new) = store
-            .put_test(
-                NewTest {
-                    id: "t",
-                    name: "T",
-                    format: "json",
-                    definition,
-                },
-                Timestamp::from_nanos(at),
-            )
-            .await
-            .unwrap();
-        (test.version, test.created.as_nanos(), new)
+    let put = async |text: &str, mode, at| match store
+        .put(&definition("t", "T", text), mode, Timestamp::from_nanos(at))
+        .await
+        .unwrap()
+    {
+        Put::Created(stored) => (true, stored.version, stored.created.as_nanos()),
+        Put::Updated(stored) => (false, stored.version, stored.created.as_nanos()),
+        Put::Exists => (false, 0, 1),
+        Put::Missing => (false, 0, 0),
     };
-    assert_eq!(put("{1}", 10).await, (1, 10, true));
-    assert_eq!(put("{1}", 20).await, (1, 10, false));
-    assert_eq!(put("{2}", 30).await, (2, 10, false));
-    assert_eq!(store.test("t", Some(1)).await.unwrap().unwrap().definition, "{1}");
-    assert_eq!(store.test("t", None).await.unwrap().unwrap().definition, "{2}");
+    assert_eq!(put("{1}", Mode::Update, 5).await, (false, 0, 0));
+    assert_eq!(put("{1}", Mode::Upsert, 10).await, (true, 1, 10));
+    assert_eq!(put("{1}", Mode::Create, 15).await, (false, 0, 1));
+    assert_eq!(put("{1} ", Mode::Update, 20).await, (false, 1, 10));
+    assert_eq!(put("{2}", Mode::Upsert, 30).await, (false, 2, 10));
+    let text = async |version| store.test("t", version).await.unwrap().map(|test| test.definition);
+    assert_eq!(text(Some(1)).await.as_deref(), Some("{1} "));
+    assert_eq!(text(None).await.as_deref(), Some("{2}"));
     assert_eq!(store.test("u", None).await.unwrap(), None);
 }
 
+async fn no_update_is_lost_under_concurrency(database: &Database) {
+    let store = with_tests(database, &["t"]).await;
+    let updates = (0..30).map(|at| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let text = format!("{{{at}}}");
+            store.put(&definition("t", "T", &text), Mode::Update, Timestamp::from_nanos(9)).await.unwrap()
+        })
+    });
+    for update in updates.collect::<Vec<_>>() {
+        update.await.unwrap();
+    }
+    assert_eq!(store.test("t", None).await.unwrap().unwrap().version, 31);
+    let mut texts = Vec::new();
+    for version in 2..=31 {
+        texts.push(store.test("t", Some(version)).await.unwrap().unwrap().definition);
+    }
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(texts.len(), 30);
+}
+
+async fn lists_are_found_sorted_and_paged(database: &Database) {
+    let store = with_tests(database, &["b", "A", "c%", "a"]).await;
+    let ids = async |query, order, ascending, take, skip| {
+        let listing = Listing { kind: Kind::Test, tenant: "", query, order, ascending, take, skip };
+        let page = store.list(&listing).await.unwrap();
+        (page.count, page.items.iter().map(|item| item.id.clone()).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(ids("", Order::Name, true, 9, 0).await, (4, "a A b c%".to_owned()));
+    assert_eq!(ids("", Order::Name, false, 2, 1).await, (4, "b A".to_owned()));
+    assert_eq!(ids("A", Order::Name, true, 9, 0).await, (2, "a A".to_owned()));
+    assert_eq!(ids("'", Order::Name, true, 9, 0).await, (0, String::new()));
+    assert_eq!(ids("\\", Order::Created, true, 9, 0).await, (0, String::new()));
+}
+
+async fn a_deleted_test_takes_everything_with_it(database: &Database) {
+    let store = with_tests(database, &["t", "u"]).await;
+    store.append_chunks(&[chunk(trace(1), 10, b"spans"), chunk(trace(2), 11, b"others")]).await.unwrap();
+    let before = store.retained_bytes().await.unwrap();
+    let number = store.insert_run(&run("t", trace(1))).await.unwrap().unwrap();
+    store.insert_run(&run("u", trace(2))).await.unwrap();
+    let event = StoredEvent { seq: 1, at: Timestamp::from_nanos(1), body: "{}".to_owned() };
+    store.append_event("t", number, &event).await.unwrap();
+    store.put_history("t", "{}").await.unwrap();
+    assert!(store.delete(Kind::Test, "t").await.unwrap());
+    assert!(!store.delete(Kind::Test, "t").await.unwrap());
+    assert_eq!(store.run("t", number).await.unwrap(), None);
+    assert_eq!(store.events("t", number, 0).await.unwrap(), []);
+    assert_eq!(store.history("t").await.unwrap(), None);
+    assert_eq!(store.span_count(trace(1)).await.unwrap(), 0);
+    assert_eq!(store.span_count(trace(2)).await.unwrap(), 1);
+    assert!(store.retained_bytes().await.unwrap() < before);
+    // A run that is still under way leaves nothing behind.
+    store.append_event("t", number, &event).await.unwrap();
+    store.put_history("t", "{}").await.unwrap();
+    assert_eq!(store.events("t", number, 0).await.unwrap(), []);
+    assert_eq!(store.history("t").await.unwrap(), None);
+    assert_eq!(store.insert_run(&run("t", trace(1))).await.unwrap(), None);
+}
+
+async fn the_number_of_a_deleted_run_is_not_used_again(database: &Database) {
+    let store = with_tests(database, &["t"]).await;
+    for number in 1..=2 {
+        assert_eq!(store.insert_run(&run("t", trace(1))).await.unwrap(), Some(number));
+    }
+    assert!(store.delete_run("t", 2).await.unwrap());
+    assert!(!store.delete_run("t", 2).await.unwrap());
+    assert_eq!(store.insert_run(&run("t", trace(1))).await.unwrap(), Some(3));
+    let (count, runs) = store.runs("t", 1, 0).await.unwrap();
+    assert_eq!((count, runs[0].number), (2, 3));
+}
+
 async fn run_numbers_are_unique_under_concurrency(database: &Database) {
-    let store = database.open().await;
+    let store = with_tests(database, &["t", "other"]).await;
     let inserts = (0..40).map(|_| {
         let store = store.clone();
-        tokio::spawn(async move { store.insert_run(&run("t", trace(1))).await.unwrap() })
+        tokio::spawn(async move { store.insert_run(&run("t", trace(1))).await.unwrap().unwrap() })
     });
     let mut numbers = Vec::new();
     for insert in inserts.collect::<Vec<_>>() {
@@ -156,12 +219,12 @@ async fn run_numbers_are_unique_under_concurrency(database: &Database) {
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=40).collect::<Vec<_>>());
-    assert_eq!(store.insert_run(&run("other", trace(1))).await.unwrap(), 1);
+    assert_eq!(store.insert_run(&run("other", trace(1))).await.unwrap(), Some(1));
 }
 
 async fn one_of_two_state_changes_wins(database: &Database) {
-    let store = database.open().await;
-    let number = store.insert_run(&run("t", trace(9))).await.unwrap();
+    let store = with_tests(database, &["t", "other"]).await;
+    let number = store.insert_run(&run("t", trace(9))).await.unwrap().unwrap();
     let (a, b) = tokio::join!(
         store.change_state("t", number, "CREATED", "EXECUTING"),
         store.change_state("t", number, "CREATED", "STOPPED"),
@@ -172,24 +235,19 @@ async fn one_of_two_state_changes_wins(database: &Database) {
 }
 
 async fn events_come_back_in_order_and_once(database: &Database) {
-    let store = database.open().await;
-    let event = |seq: u64, body: &str| StoredEvent {
-        seq,
-        at: Timestamp::from_nanos(seq),
-        body: body.to_owned(),
-    };
+    let store = with_tests(database, &["t", "other"]).await;
+    let event =
+        |seq: u64, body: &str| StoredEvent { seq, at: Timestamp::from_nanos(seq), body: body.to_owned() };
+    store.insert_run(&run("t", trace(1))).await.unwrap();
     for event in [event(2, "b"), event(1, "a"), event(2, "late"), event(3, "c")] {
         store.append_event("t", 1, &event).await.unwrap();
     }
-    assert_eq!(
-        store.events("t", 1, 1).await.unwrap(),
-        [event(2, "b"), event(3, "c")]
-    );
+    assert_eq!(store.events("t", 1, 1).await.unwrap(), [event(2, "b"), event(3, "c")]);
     assert_eq!(store.events("t", 2, 0).await.unwrap(), []);
 }
 
 async fn history_is_replaced(database: &Database) {
-    let store = database.open().await;
+    let store = with_tests(database, &["t", "other"]).await;
     assert_eq!(store.history("t").await.unwrap(), None);
     store.put_history("t", "one").await.unwrap();
     store.put_history("t", "two").await.unwrap();

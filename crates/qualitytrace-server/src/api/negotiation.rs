@@ -1,0 +1,153 @@
+//! In which form a body comes and in which form the answer goes.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use qualitytrace_core::definition::{Format, to_yaml};
+use serde_json::Value;
+
+/// A form that resources can be written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    Yaml,
+    YamlStream,
+}
+
+/// A form, under the name that the client gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Media {
+    pub(super) form: Form,
+    name: &'static str,
+}
+
+const MEDIA: [Media; 6] = [
+    Media { form: Form::Json, name: "application/json" },
+    Media { form: Form::Yaml, name: "text/yaml" },
+    Media { form: Form::Yaml, name: "application/yaml" },
+    Media { form: Form::Yaml, name: "application/x-yaml" },
+    Media { form: Form::Yaml, name: "text/x-yaml" },
+    Media { form: Form::YamlStream, name: "text/yaml-stream" },
+];
+
+impl Media {
+    /// The form of the body: what it says it is, else what is wanted back, else JSON.
+    pub(super) fn of_body(headers: &HeaderMap) -> Self {
+        sent(headers).or_else(|| wanted(headers)).unwrap_or(MEDIA[0])
+    }
+
+    /// The form of the answer: what is wanted, else what was sent, else JSON.
+    pub(super) fn of_answer(headers: &HeaderMap) -> Self {
+        wanted(headers).or_else(|| sent(headers)).unwrap_or(MEDIA[0])
+    }
+
+    /// How the body is written.
+    pub(super) fn format(self) -> Format {
+        match self.form {
+            Form::Json => Format::Json,
+            Form::Yaml | Form::YamlStream => Format::Yaml,
+        }
+    }
+
+    /// An answer with this body.
+    pub(super) fn answer(self, status: StatusCode, body: &Value) -> Response {
+        self.response(status, self.written(body))
+    }
+
+    /// An answer without a body.
+    pub(super) fn empty(self, status: StatusCode) -> Response {
+        self.response(status, String::new())
+    }
+
+    /// A list: in a stream each item is a document of its own.
+    pub(super) fn list(self, count: u64, items: Vec<Value>) -> Response {
+        let body = match self.form {
+            Form::YamlStream => items.iter().map(|item| self.written(item)).collect(),
+            Form::Json | Form::Yaml => self.written(&serde_json::json!({ "count": count, "items": items })),
+        };
+        self.response(StatusCode::OK, body)
+    }
+
+    fn written(self, body: &Value) -> String {
+        match self.form {
+            Form::Json => body.to_string(),
+            Form::Yaml => to_yaml(body),
+            Form::YamlStream => format!("---\n{}", to_yaml(body)),
+        }
+    }
+
+    fn response(self, status: StatusCode, body: String) -> Response {
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.name));
+        response
+    }
+}
+
+fn sent(headers: &HeaderMap) -> Option<Media> {
+    let (name, _) = weighed(text(headers, &CONTENT_TYPE)?);
+    named(name)
+}
+
+/// The known form that the client likes best; the first of equals.
+fn wanted(headers: &HeaderMap) -> Option<Media> {
+    let mut best: Option<(Media, f32)> = None;
+    for range in headers.get_all(ACCEPT) {
+        for (name, weight) in range.to_str().unwrap_or_default().split(',').map(weighed) {
+            let Some(media) = named(name).filter(|_| weight > 0.0) else {
+                continue;
+            };
+            if best.is_none_or(|(_, best)| weight > best) {
+                best = Some((media, weight));
+            }
+        }
+    }
+    best.map(|(media, _)| media)
+}
+
+fn named(name: &str) -> Option<Media> {
+    MEDIA.into_iter().find(|media| media.name.eq_ignore_ascii_case(name))
+}
+
+/// `text/yaml; q=0.5` as name and weight; other parameters mean nothing here.
+fn weighed(range: &str) -> (&str, f32) {
+    let mut parts = range.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let weight = parts
+        .filter_map(|parameter| parameter.split_once('='))
+        .find(|(key, _)| key.trim().eq_ignore_ascii_case("q"))
+        .and_then(|(_, value)| value.trim().parse().ok());
+    (name, weight.unwrap_or(1.0))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(accept: &str, content_type: &str, answer: &str) {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [(ACCEPT, accept), (CONTENT_TYPE, content_type)] {
+            if !value.is_empty() {
+                headers.insert(name, value.parse().unwrap());
+            }
+        }
+        assert_eq!(Media::of_answer(&headers).name, answer, "{accept} / {content_type}");
+    }
+
+    #[test]
+    fn the_answer_has_the_form_that_is_liked_best() {
+        check("", "", "application/json");
+        check("*/*", "text/yaml", "text/yaml");
+        check("application/xml", "", "application/json");
+        check("text/yaml, application/json;q=0.5", "", "text/yaml");
+        check("text/yaml;q=0.4, application/json;q=0.5", "", "application/json");
+        check("application/json;q=0", "text/yaml; charset=utf-8", "text/yaml");
+        check("TEXT/YAML; charset=utf-8", "application/json", "text/yaml");
+        check("text/yaml-stream", "", "text/yaml-stream");
+    }
+}

@@ -1,0 +1,299 @@
+//! The things that users define, one family of handlers for all kinds of them.
+
+mod augmented;
+mod listing;
+mod reading;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use axum::routing::get;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use qualitytrace_core::definition::{self, Kind, Resource, Stored};
+use serde_json::{Value, json};
+
+use super::App;
+use super::answer::Problem;
+use super::negotiation::Media;
+use super::tenant::{Tenant, is_id, unscoped};
+use crate::clock;
+use crate::store::{Mode, NewDefinition, Put, StoredResource};
+use crate::wire::time::rfc3339;
+use listing::Parameters;
+use reading::{Body, Strictness};
+
+pub(crate) use reading::stored_resource;
+
+/// The id of what a server has one of.
+const CURRENT: &str = "current";
+/// The header that carries what is odd about a definition that was stored.
+const WARNING: &str = "x-qualitytrace-warning";
+/// Warnings in one answer.
+const WARNINGS: usize = 20;
+
+/// The routes of every kind.
+pub(super) fn routes() -> Router<App> {
+    Kind::ALL.into_iter().fold(Router::new(), |router, kind| {
+        let one = get(move |app, tenant, path, headers| get_one(kind, app, tenant, path, headers))
+            .put(move |app, tenant, path, query, headers, body| {
+                update(kind, app, tenant, path, query, headers, body)
+            })
+            .delete(move |app, tenant, path, headers| delete(kind, app, tenant, path, headers));
+        let all = get(move |app, tenant, query, headers| list(kind, app, tenant, query, headers))
+            .post(move |app, tenant, query, headers, body| create(kind, app, tenant, query, headers, body))
+            .put(move |app, tenant, query, headers, body| upsert(kind, app, tenant, query, headers, body));
+        router
+            .route(&format!("/api/{}", collection(kind)), all)
+            .route(&format!("/api/{}/{{id}}", collection(kind)), one)
+    })
+}
+
+/// The word in the path.
+const fn collection(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Test => "tests",
+        Kind::TestSuite => "testsuites",
+        Kind::VariableSet => "variablesets",
+        Kind::DataStore => "datastores",
+        Kind::PollingProfile => "pollingprofiles",
+        Kind::Analyzer => "analyzers",
+        Kind::TestRunner => "testrunners",
+        Kind::Config => "configs",
+        Kind::Demo => "demos",
+    }
+}
+
+async fn list(
+    kind: Kind,
+    State(app): State<App>,
+    tenant: Tenant,
+    Query(parameters): Query<Parameters>,
+    headers: HeaderMap,
+) -> Response {
+    let media = Media::of_answer(&headers);
+    let page = async {
+        let listing = parameters.listing(kind, &tenant)?;
+        if kind.is_singleton() {
+            let (resource, stored) = current(&app, kind, &tenant).await?;
+            return Ok::<_, Problem>((1, vec![definition::to_json_stored(&resource, &stored)]));
+        }
+        let page = app.store.list(&listing).await?;
+        let items = augmented::shown(&app, kind, page.items, augmented::is_wanted(&headers)).await?;
+        Ok((page.count, items))
+    };
+    match page.await {
+        Ok((count, items)) => media.list(count, items),
+        Err(problem) => problem.in_form(media),
+    }
+}
+
+async fn get_one(
+    kind: Kind,
+    State(app): State<App>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let media = Media::of_answer(&headers);
+    let found = async {
+        if kind.is_singleton() {
+            let (resource, stored) = current(&app, kind, &tenant).await?;
+            return Ok::<_, Problem>(Some(definition::to_json_stored(&resource, &stored)));
+        }
+        let Some(stored) = app.store.resource(kind, &tenant.scoped(&id)).await? else {
+            return Ok(None);
+        };
+        let shown = augmented::shown(&app, kind, vec![stored], augmented::is_wanted(&headers)).await?;
+        Ok(shown.into_iter().next())
+    };
+    match found.await {
+        Ok(Some(body)) => media.answer(StatusCode::OK, &body),
+        Ok(None) => media.empty(StatusCode::NOT_FOUND),
+        Err(problem) => problem.in_form(media),
+    }
+}
+
+async fn delete(
+    kind: Kind,
+    State(app): State<App>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let media = Media::of_answer(&headers);
+    if kind.is_singleton() {
+        let problem = Problem {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            message: format!("resource {} does not support the action", kind.as_str()),
+        };
+        return problem.in_form(media);
+    }
+    match app.store.delete(kind, &tenant.scoped(&id)).await {
+        Ok(true) => media.empty(StatusCode::NO_CONTENT),
+        Ok(false) => media.empty(StatusCode::NOT_FOUND),
+        Err(error) => Problem::from(error).in_form(media),
+    }
+}
+
+async fn create(
+    kind: Kind,
+    State(app): State<App>,
+    tenant: Tenant,
+    Query(strictness): Query<Strictness>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    store(kind, &app, &tenant, Mode::Create, None, strictness, &headers, &body).await
+}
+
+async fn upsert(
+    kind: Kind,
+    State(app): State<App>,
+    tenant: Tenant,
+    Query(strictness): Query<Strictness>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    store(kind, &app, &tenant, Mode::Upsert, None, strictness, &headers, &body).await
+}
+
+async fn update(
+    kind: Kind,
+    State(app): State<App>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+    Query(strictness): Query<Strictness>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    store(kind, &app, &tenant, Mode::Update, Some(&id), strictness, &headers, &body).await
+}
+
+#[expect(clippy::too_many_arguments, reason = "the parts of one request, each of another type")]
+async fn store(
+    kind: Kind,
+    app: &App,
+    tenant: &Tenant,
+    mode: Mode,
+    in_path: Option<&str>,
+    strictness: Strictness,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Response {
+    let media = Media::of_answer(headers);
+    let outcome = async {
+        let body = Body::read(kind, Media::of_body(headers), body, in_path, strictness)?;
+        let answer = put(app, kind, tenant, mode, &body).await?;
+        Ok::<_, Problem>((answer, body.warnings))
+    };
+    match outcome.await {
+        Ok((Some((status, body)), warnings)) => with_warnings(media.answer(status, &body), &warnings),
+        Ok((None, _)) => media.empty(StatusCode::NOT_FOUND),
+        Err(problem) => problem.in_form(media),
+    }
+}
+
+/// Stores what was read. `None` when it should have been there and is not.
+async fn put(
+    app: &App,
+    kind: Kind,
+    tenant: &Tenant,
+    mode: Mode,
+    body: &Body<'_>,
+) -> Result<Option<(StatusCode, Value)>, Problem> {
+    let id = if kind.is_singleton() { CURRENT } else { &body.id };
+    if !is_id(id) {
+        return Err(Problem::bad_request("an id has no control characters; choose another"));
+    }
+    let spec =
+        definition::to_spec_json(&body.resource, &Stored { id: Some(id.to_owned()), ..Stored::default() });
+    let text = |key: &str| spec[key].as_str().unwrap_or_default().to_owned();
+    let sort_kind = if kind == Kind::Demo { text("type") } else { String::new() };
+    let scoped = tenant.scoped(id);
+    let new = NewDefinition {
+        kind,
+        id: &scoped,
+        tenant: tenant.as_str(),
+        name: &text("name"),
+        description: &text("description"),
+        sort_kind: &sort_kind,
+        format: body.format,
+        text: body.text,
+        spec: spec.to_string(),
+    };
+    // What a server has one of is always there.
+    let stored_as = if kind.is_singleton() { Mode::Upsert } else { mode };
+    let (status, stored) = match app.store.put(&new, stored_as, clock::now()).await? {
+        Put::Created(stored) => (StatusCode::CREATED, stored),
+        Put::Updated(stored) => (StatusCode::OK, stored),
+        Put::Missing => return Ok(None),
+        Put::Exists => return Err(exists(kind)),
+    };
+    let status = match mode {
+        _ if !kind.is_singleton() => status,
+        Mode::Create => StatusCode::CREATED,
+        Mode::Upsert if !body.has_id => StatusCode::CREATED,
+        Mode::Update | Mode::Upsert => StatusCode::OK,
+    };
+    let known = Stored {
+        id: Some(id.to_owned()),
+        created_at: shows_creation(kind).then(|| rfc3339(stored.created)),
+        ..Stored::default()
+    };
+    Ok(Some((status, definition::to_json_stored(&body.resource, &known))))
+}
+
+fn exists(kind: Kind) -> Problem {
+    let message = match kind {
+        Kind::Test => "validation error: test with same ID already exists".to_owned(),
+        _ => format!("validation error: {} with same ID already exists", kind.as_str()),
+    };
+    Problem::bad_request(message)
+}
+
+/// Whether the time of creation is part of every answer.
+const fn shows_creation(kind: Kind) -> bool {
+    matches!(kind, Kind::VariableSet | Kind::DataStore)
+}
+
+/// What a server has one of: what was stored, or the default.
+async fn current(app: &App, kind: Kind, tenant: &Tenant) -> Result<(Resource, Stored), Problem> {
+    let stored = app.store.resource(kind, &tenant.scoped(CURRENT)).await?;
+    let created = stored.as_ref().map_or(app.started, |stored| stored.created);
+    let resource = match &stored {
+        Some(stored) => stored_resource(kind, stored)?,
+        None => definition::default_of(kind),
+    };
+    let known = Stored {
+        id: Some(CURRENT.to_owned()),
+        created_at: shows_creation(kind).then(|| rfc3339(created)),
+        ..Stored::default()
+    };
+    Ok((resource, known))
+}
+
+/// The resource as the API shows it without anything that only the server knows.
+fn plain(kind: Kind, stored: &StoredResource) -> Result<Value, Problem> {
+    if shows_creation(kind) {
+        let known = Stored {
+            id: Some(unscoped(&stored.id).to_owned()),
+            created_at: Some(rfc3339(stored.created)),
+            ..Stored::default()
+        };
+        return Ok(definition::to_json_stored(&stored_resource(kind, stored)?, &known));
+    }
+    let spec: Value = serde_json::from_str(&stored.spec).unwrap_or_default();
+    Ok(json!({ "type": kind.as_str(), "spec": spec }))
+}
+
+fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
+    for warning in warnings.iter().take(WARNINGS) {
+        let ascii: String =
+            warning.chars().map(|letter| if letter.is_ascii_graphic() { letter } else { ' ' }).collect();
+        if let Ok(value) = HeaderValue::from_str(&ascii) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}

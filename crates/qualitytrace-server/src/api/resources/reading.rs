@@ -1,0 +1,186 @@
+//! From a request body to a resource that is fit to be stored.
+
+use qualitytrace_core::definition::{self, Format, Kind, Resource};
+use qualitytrace_core::lang::Diagnostic;
+use serde::Deserialize;
+
+use crate::api::answer::Problem;
+use crate::api::negotiation::{Form, Media};
+use crate::store::StoredResource;
+
+/// Mistakes in the form of a body; all others are mistakes in what it says.
+const SYNTAX: [&str; 9] = [
+    "json-syntax",
+    "yaml-syntax",
+    "yaml-merge",
+    "yaml-key",
+    "yaml-alias",
+    "wrong-type",
+    "too-large",
+    "too-deep",
+    "no-spec",
+];
+
+/// Whether warnings count as errors: `?strict=true`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(super) struct Strictness {
+    #[serde(default)]
+    strict: bool,
+}
+
+/// A body that was read.
+#[derive(Debug)]
+pub(super) struct Body<'a> {
+    /// As the user wrote it.
+    pub(super) text: &'a str,
+    /// `yaml` or `json`.
+    pub(super) format: &'static str,
+    /// What it means.
+    pub(super) resource: Resource,
+    /// Its own id, the one in the path, or one made up.
+    pub(super) id: String,
+    /// Whether the user named an id.
+    pub(super) has_id: bool,
+    /// What is odd about it, with its place.
+    pub(super) warnings: Vec<String>,
+}
+
+impl<'a> Body<'a> {
+    /// Reads and checks a body.
+    pub(super) fn read(
+        kind: Kind,
+        media: Media,
+        body: &'a [u8],
+        in_path: Option<&str>,
+        strictness: Strictness,
+    ) -> Result<Self, Problem> {
+        let text = std::str::from_utf8(body)
+            .map_err(|_| Problem::bad_request("cannot parse body: it is not UTF-8 text"))?;
+        if text.trim().is_empty() {
+            return Err(Problem::bad_request("cannot parse body: request body is empty"));
+        }
+        if media.form == Form::YamlStream {
+            return Err(Problem::bad_request(
+                "cannot parse body: a stream cannot be sent; send one document as text/yaml",
+            ));
+        }
+        let mut reading = definition::read_as(text, media.format(), kind);
+        let document = reading.documents.pop();
+        let own_id = own_id(text, media.format(), document.as_ref().map(|document| &document.resource));
+        if let (Some(own), Some(in_path)) = (&own_id, in_path)
+            && own != in_path
+        {
+            let message =
+                format!("ID '{own}' defined in resource spec does not match ID '{in_path}' from URL");
+            return Err(Problem::bad_request(message));
+        }
+        let has_id = own_id.is_some() || in_path.is_some();
+        let id = own_id.or_else(|| in_path.map(ToOwned::to_owned)).unwrap_or_else(generated_id);
+        let shown_id = if kind.is_singleton() { super::CURRENT } else { &id };
+        let mut diagnostics = reading.diagnostics;
+        if let Some(document) = &document {
+            diagnostics.extend(definition::check(&document.resource));
+        }
+        let is_wrong = |found: &&Diagnostic| found.is_error() || strictness.strict;
+        if let Some(wrong) = diagnostics.iter().find(is_wrong) {
+            return Err(refusal(wrong, text, shown_id));
+        }
+        let document = document
+            .filter(|_| reading.documents.is_empty())
+            .ok_or_else(|| Problem::bad_request("cannot parse body: it must hold exactly one definition"))?;
+        Ok(Self {
+            text,
+            format: format_word(media.format()),
+            resource: document.resource,
+            id,
+            has_id,
+            warnings: diagnostics.iter().map(|found| placed(found, text)).collect(),
+        })
+    }
+}
+
+/// The id that the text names, even where a server has only one of its kind.
+fn own_id(text: &str, format: Format, resource: Option<&Resource>) -> Option<String> {
+    let resource = resource?;
+    if !resource.kind().is_singleton() {
+        return resource.id().map(ToOwned::to_owned);
+    }
+    let value: serde_json::Value = match format {
+        Format::Json => serde_json::from_str(text).ok()?,
+        Format::Yaml => serde_saphyr::from_str(text).ok()?,
+    };
+    let id = value.get("spec")?.get("id")?.as_str()?;
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
+fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> Problem {
+    let message = if SYNTAX.contains(&wrong.code) {
+        format!("cannot parse body: {}", placed(wrong, text))
+    } else {
+        // Clients know these texts; the place stands in brackets after them.
+        let (line, column) = position(text, wrong.span.start);
+        let place = if wrong.span.is_empty()
+            || wrong.code.starts_with("no-")
+            || wrong.code.starts_with("unknown-source")
+        {
+            String::new()
+        } else {
+            format!(" (line {line}, column {column})")
+        };
+        let help = wrong
+            .help
+            .as_ref()
+            .filter(|_| !place.is_empty())
+            .map(|help| format!("; {help}"))
+            .unwrap_or_default();
+        format!(
+            "an error occurred while validating the resource: {id}. error: {}{place}{help}",
+            wrong.message
+        )
+    };
+    Problem::bad_request(message)
+}
+
+/// A diagnostic in one line with its place.
+fn placed(found: &Diagnostic, text: &str) -> String {
+    let (line, column) = position(text, found.span.start);
+    let help = found.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+    format!("line {line}, column {column}: {}{help}", found.message)
+}
+
+/// Line and column of a byte, both counted from 1.
+fn position(text: &str, byte: usize) -> (usize, usize) {
+    let before = text.get(..byte).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
+}
+
+/// The resource in a row of the store.
+pub(crate) fn stored_resource(kind: Kind, stored: &StoredResource) -> Result<Resource, Problem> {
+    let text = format!("{{\"spec\":{}}}", stored.spec);
+    definition::read_as(&text, Format::Json, kind)
+        .documents
+        .pop()
+        .map(|document| document.resource)
+        .ok_or_else(|| {
+            tracing::error!(kind = kind.as_str(), id = stored.id, "a stored definition cannot be read");
+            Problem {
+                status: http::StatusCode::INTERNAL_SERVER_ERROR,
+                message: format!("the stored {} cannot be read", kind.as_str()),
+            }
+        })
+}
+
+const fn format_word(format: Format) -> &'static str {
+    match format {
+        Format::Yaml => "yaml",
+        Format::Json => "json",
+    }
+}
+
+/// Nine characters that need no escaping anywhere.
+fn generated_id() -> String {
+    const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-";
+    rand::random::<[u8; 9]>().iter().map(|byte| char::from(LETTERS[usize::from(byte % 64)])).collect()
+}

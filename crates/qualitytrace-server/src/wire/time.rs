@@ -1,0 +1,20 @@
+//! Points in time as clients read them.
+
+use qualitytrace_core::time::Timestamp;
+
+/// What stands for a time that has not come.
+pub const NEVER: &str = "0001-01-01T00:00:00Z";
+/// What stands for the end of something that has not ended.
+pub const UNFINISHED: &str = "1970-01-01T00:00:00Z";
+
+/// A point in time in RFC 3339, to the microsecond.
+pub fn rfc3339(at: Timestamp) -> String {
+    let micros = i64::try_from(at.as_nanos() / 1000).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_microsecond(micros).map_or_else(|_| NEVER.to_owned(), |time| time.to_string())
+}
+
+/// The point in time of a text in RFC 3339.
+pub fn from_rfc3339(text: &str) -> Option<Timestamp> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    u64::try_from(time.as_nanosecond()).ok().map(Timestamp::from_nanos)
+}

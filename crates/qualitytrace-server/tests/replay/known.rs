@@ -1,0 +1,141 @@
+//! Deliberate differences from the original, each with its reason: data, read from one file.
+
+use serde::Deserialize;
+
+use super::entry::{Answer, Entry};
+
+const FILE: &str = include_str!("../golden/differences/differences.json");
+
+/// A deliberate difference.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Known {
+    /// Why ours is otherwise.
+    pub(crate) reason: String,
+    #[serde(default)]
+    when: When,
+    #[serde(default)]
+    expect: Expect,
+    /// Further paths to leave out.
+    #[serde(default)]
+    pub(crate) mask: Vec<String>,
+}
+
+/// The entries that it is about; what is not given does not matter.
+#[derive(Debug, Default, Deserialize)]
+struct When {
+    area: Option<String>,
+    /// A trailing `*` stands for anything.
+    #[serde(default)]
+    names: Vec<String>,
+    method: Option<String>,
+    path_prefix: Option<String>,
+    path_suffix: Option<String>,
+    status: Option<u16>,
+    content_type: Option<String>,
+    body: Option<String>,
+    body_contains: Option<String>,
+    /// The original sent several documents.
+    #[serde(default)]
+    several_documents: bool,
+    /// The original closed the connection.
+    #[serde(default)]
+    no_answer: bool,
+}
+
+/// The answer that is expected instead; what is not given stays.
+#[derive(Debug, Default, Deserialize)]
+struct Expect {
+    status: Option<u16>,
+    /// One of several.
+    #[serde(default)]
+    statuses: Vec<u16>,
+    content_type: Option<String>,
+    body: Option<String>,
+    /// The body is `{code, error}`, with any text.
+    #[serde(default)]
+    error: bool,
+    /// The body is any JSON document.
+    #[serde(default)]
+    any_json: bool,
+    /// The first of several documents.
+    #[serde(default)]
+    first_document: bool,
+    /// Nothing is said about the body.
+    #[serde(default)]
+    any_body: bool,
+}
+
+/// Every deliberate difference.
+pub(crate) fn all() -> Result<Vec<Known>, String> {
+    serde_json::from_str(FILE).map_err(|error| format!("the list of differences cannot be read: {error}"))
+}
+
+impl Known {
+    pub(crate) fn is_about(&self, area: &str, entry: &Entry) -> bool {
+        let when = &self.when;
+        let content_type = entry.response_headers.as_ref().and_then(|headers| headers.get("Content-Type"));
+        let body = entry.response_body.as_deref().unwrap_or_default();
+        let named = |name: &String| match name.strip_suffix('*') {
+            Some(start) => entry.name.starts_with(start),
+            None => entry.name == *name,
+        };
+        when.area.as_ref().is_none_or(|wanted| wanted == area)
+            && (when.names.is_empty() || when.names.iter().any(named))
+            && when.method.as_ref().is_none_or(|method| *method == entry.method)
+            && when.path_prefix.as_ref().is_none_or(|start| entry.path.starts_with(start))
+            && when.path_suffix.as_ref().is_none_or(|end| entry.route().ends_with(end))
+            && (when.status.is_none() || when.status == entry.status)
+            && when
+                .content_type
+                .as_ref()
+                .is_none_or(|wanted| content_type.is_some_and(|got| got.starts_with(wanted)))
+            && when.body.as_ref().is_none_or(|wanted| wanted.trim() == body.trim())
+            && when.body_contains.as_ref().is_none_or(|part| body.contains(part))
+            && (!when.several_documents || entry.is_several_documents())
+            && when.no_answer == entry.status.is_none()
+    }
+
+    /// The answer to expect after all. `actual` fills in what may be anything.
+    pub(crate) fn expected(&self, original: &Answer, actual: &Answer) -> Answer {
+        let expect = &self.expect;
+        let mut answer = original.clone();
+        if let Some(status) = expect.status {
+            answer.status = status;
+        }
+        if expect.statuses.contains(&actual.status) {
+            answer.status = actual.status;
+        }
+        // An empty one says that any will do.
+        match expect.content_type.as_deref() {
+            Some("") => drop(answer.headers.remove("content-type")),
+            Some(wanted) => drop(answer.headers.insert("content-type".to_owned(), wanted.to_owned())),
+            None => {}
+        }
+        if let Some(body) = &expect.body {
+            answer.body.clone_from(body);
+        }
+        let sent = serde_json::from_str::<serde_json::Value>(&actual.body);
+        let is_error = |body: &serde_json::Value| body["code"] == actual.status && body["error"].is_string();
+        if expect.error {
+            answer.body = match sent {
+                Ok(body) if is_error(&body) => actual.body.clone(),
+                _ => r#"{"code": "the status", "error": "a sentence"}"#.to_owned(),
+            };
+        } else if expect.any_json && sent.is_ok() || expect.any_body {
+            answer.body.clone_from(&actual.body);
+        }
+        if expect.first_document {
+            answer.body = first_document(&answer.body);
+        }
+        answer
+    }
+}
+
+/// The first of several JSON documents.
+fn first_document(body: &str) -> String {
+    serde_json::Deserializer::from_str(body)
+        .into_iter::<serde_json::Value>()
+        .next()
+        .and_then(Result::ok)
+        .map_or_else(|| body.to_owned(), |first| first.to_string())
+}

@@ -1,0 +1,196 @@
+//! The server that recordings are sent to.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::entry::{Answer, Entry};
+
+const SETUP: &str = include_str!("../golden/differences/setup.json");
+/// States in which nothing follows any more.
+const FINAL: [&str; 7] = [
+    "FINISHED",
+    "TRIGGER_FAILED",
+    "TRACE_FAILED",
+    "ASSERTION_FAILED",
+    "ANALYZING_ERROR",
+    "STOPPED",
+    "FAILED",
+];
+/// How long a run may take.
+const RUN_TIMEOUT: Duration = Duration::from_secs(12);
+/// How often to ask for its state.
+const POLL: Duration = Duration::from_millis(20);
+
+/// What happened between two entries of the recording.
+#[derive(Debug, Deserialize)]
+struct Setup {
+    area: String,
+    /// The entry before which it happened; a trailing `*` stands for anything.
+    before: String,
+    /// It is needed only where this area is not part of the folder.
+    #[serde(default)]
+    unless_area: Option<String>,
+    path: String,
+    body: Value,
+    #[serde(skip)]
+    is_done: bool,
+}
+
+/// A server under replay.
+#[derive(Debug)]
+pub(crate) struct Target {
+    client: reqwest::Client,
+    http: String,
+    otlp: String,
+    recorded_subject: &'static str,
+    subject: String,
+    setups: Vec<Setup>,
+    /// Runs that were started and may still be under way.
+    runs: Vec<String>,
+}
+
+impl Target {
+    pub(crate) fn new(
+        http: SocketAddr,
+        otlp: SocketAddr,
+        recorded_subject: &'static str,
+        subject: &str,
+        timeout: Duration,
+    ) -> Result<Self, String> {
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .no_gzip()
+            .timeout(timeout)
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            client,
+            http: format!("http://{http}"),
+            otlp: format!("http://{otlp}"),
+            recorded_subject,
+            subject: subject.to_owned(),
+            setups: serde_json::from_str(SETUP)
+                .map_err(|error| format!("the setup cannot be read: {error}"))?,
+            runs: Vec::new(),
+        })
+    }
+
+    /// Brings the server to where the original was before this entry.
+    pub(crate) async fn prepare(&mut self, area: &str, entry: &Entry, areas: &[&str]) -> Result<(), String> {
+        for setup in &mut self.setups {
+            let named = match setup.before.strip_suffix('*') {
+                Some(start) => entry.name.starts_with(start),
+                None => entry.name == setup.before,
+            };
+            let needed = setup.unless_area.as_ref().is_none_or(|other| !areas.contains(&other.as_str()));
+            if setup.is_done || !named || setup.area != area || !needed {
+                continue;
+            }
+            setup.is_done = true;
+            let url = format!("{}{}", self.http, setup.path);
+            let answer = self.client.put(url).json(&setup.body).send().await;
+            let status = answer.map_err(|error| error.to_string())?.status();
+            if !status.is_success() {
+                return Err(format!("{} before `{}` is answered {status}", setup.path, entry.name));
+            }
+        }
+        let route = entry.route();
+        if let Some(run) = route.strip_suffix("/stop").or_else(|| route.strip_suffix("/skipPolling")) {
+            self.wait(run, |state| !matches!(state, "CREATED" | "EXECUTING")).await?;
+            return Ok(());
+        }
+        let expected: Value =
+            serde_json::from_str(entry.response_body.as_deref().unwrap_or_default()).unwrap_or_default();
+        let is_ahead = expected["state"].as_str().is_some_and(|state| !FINAL.contains(&state));
+        if entry.method == "GET" && route.contains("/run") && !is_ahead {
+            for run in std::mem::take(&mut self.runs) {
+                self.wait(&run, |state| FINAL.contains(&state)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the request of an entry.
+    pub(crate) async fn send(&mut self, entry: &Entry) -> Result<Answer, String> {
+        let base = if entry.base.is_some() { &self.otlp } else { &self.http };
+        let method: reqwest::Method =
+            entry.method.parse().map_err(|_| format!("`{}` is no method", entry.method))?;
+        let mut request = self.client.request(method, format!("{base}{}", entry.path));
+        for (name, value) in &entry.request_headers {
+            request = request.header(name, value);
+        }
+        if let Some(body) = &entry.request_body {
+            request = request.body(bytes(&body.replace(self.recorded_subject, &self.subject)));
+        }
+        let response = request.send().await.map_err(|error| format!("{}: {error}", entry.name))?;
+        let status = response.status().as_u16();
+        let headers: BTreeMap<String, String> = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.as_str().to_owned(), value.to_str().unwrap_or_default().to_owned()))
+            .collect();
+        let body = response.bytes().await.map_err(|error| format!("{}: {error}", entry.name))?;
+        let body = unpacked(&headers, &body);
+        let body = String::from_utf8_lossy(&body).replace(&self.subject, self.recorded_subject);
+        if status == 200
+            && entry.method == "POST"
+            && (entry.route().ends_with("/run") || entry.route().ends_with("/rerun"))
+        {
+            let started: Value = serde_json::from_str(&body).unwrap_or_default();
+            if let Some(number) = started["id"].as_u64() {
+                let runs = entry.route().split("/run").next().unwrap_or_default();
+                self.runs.push(format!("{runs}/run/{number}"));
+            }
+        }
+        Ok(Answer { status, headers, body })
+    }
+
+    async fn wait(&self, run: &str, is_there: impl Fn(&str) -> bool) -> Result<(), String> {
+        let begin = Instant::now();
+        loop {
+            let response = self.client.get(format!("{}{run}", self.http)).send().await;
+            let response = response.map_err(|error| error.to_string())?;
+            // A run that does not exist needs no waiting for.
+            if !response.status().is_success() {
+                return Ok(());
+            }
+            let shown: Value = response.json().await.unwrap_or_default();
+            if shown["state"].as_str().is_none_or(&is_there) {
+                return Ok(());
+            }
+            // The comparison that follows says what is wrong.
+            if begin.elapsed() > RUN_TIMEOUT {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+/// A recorded body; bytes are written as `hex:`.
+fn bytes(body: &str) -> Vec<u8> {
+    let Some(digits) = body.strip_prefix("hex:") else {
+        return body.as_bytes().to_vec();
+    };
+    digits
+        .as_bytes()
+        .chunks(2)
+        .filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
+
+fn unpacked(headers: &BTreeMap<String, String>, body: &[u8]) -> Vec<u8> {
+    if headers.get("content-encoding").is_none_or(|encoding| encoding != "gzip") {
+        return body.to_vec();
+    }
+    let mut plain = Vec::new();
+    // What cannot be unpacked is compared as it is, and differs.
+    let unpacked = flate2::read::GzDecoder::new(body).read_to_end(&mut plain);
+    unpacked.map_or_else(|_| body.to_vec(), |_| plain)
+}
