@@ -23,10 +23,7 @@ fn main() {
     let compiled = Compiled::new(&specs, &[]);
     for count in [1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000] {
         let trace = trace(count);
-        let options = Options::new(Generator::in_utc(
-            Timestamp::from_nanos(1_700_000_000_000_000_000),
-            1,
-        ));
+        let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1_700_000_000_000_000_000), 1));
         let variables = Variables::new();
         let mut best = f64::INFINITY;
         let mut results = 0;
@@ -85,10 +82,7 @@ fn trace(count: u64) -> Trace {
             attributes.set("service.version", "1.2.3");
             attributes.set("host.name", "host");
             attributes.set("telemetry.sdk.language", "rust");
-            Arc::new(Resource {
-                attributes,
-                ..Resource::default()
-            })
+            Arc::new(Resource { attributes, ..Resource::default() })
         })
         .collect();
     let scope = Arc::new(Scope::default());
@@ -126,17 +120,11 @@ fn span(at: u64, resources: &[Arc<Resource>], scope: &Arc<Scope>) -> Span {
     let id = |n: u64| SpanId::from_bytes(n.to_be_bytes());
     Span {
         id: id(at),
-        parent: id(if at.is_multiple_of(3) {
-            at / 9 * 3
-        } else {
-            at / 3 * 3
-        }),
+        parent: id(if at.is_multiple_of(3) { at / 9 * 3 } else { at / 3 * 3 }),
         name: name.into(),
         kind,
         start: Timestamp::from_nanos(1_700_000_000_000_000_000 + at * 1_000),
-        end: Some(Timestamp::from_nanos(
-            1_700_000_000_000_000_000 + at * 1_000 + 25_000_000,
-        )),
+        end: Some(Timestamp::from_nanos(1_700_000_000_000_000_000 + at * 1_000 + 25_000_000)),
         status: None,
         attributes,
         events: vec![],

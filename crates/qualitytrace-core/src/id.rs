@@ -56,10 +56,7 @@ macro_rules! id {
             fn from_str(text: &str) -> Result<Self, ParseIdError> {
                 parse_hex(text)
                     .and_then(Self::from_bytes)
-                    .ok_or_else(|| ParseIdError {
-                        text: text.to_owned(),
-                        digits: $bytes * 2,
-                    })
+                    .ok_or_else(|| ParseIdError { text: text.to_owned(), digits: $bytes * 2 })
             }
         }
     };
@@ -89,21 +86,12 @@ mod tests {
     fn ids_print_and_parse_as_hex() {
         let text = "5b8efff798038103d269b633813fc60c";
         assert_eq!(text.parse::<TraceId>().unwrap().to_string(), text);
-        assert_eq!(
-            "EEE19B7EC3C1B174".parse::<SpanId>().unwrap().to_string(),
-            "eee19b7ec3c1b174"
-        );
+        assert_eq!("EEE19B7EC3C1B174".parse::<SpanId>().unwrap().to_string(), "eee19b7ec3c1b174");
     }
 
     #[test]
     fn zero_short_and_odd_texts_are_no_ids() {
-        for text in [
-            "",
-            "0000000000000000",
-            "eee19b7ec3c1b17",
-            "eee19b7ec3c1b17g",
-            "éee19b7ec3c1b17",
-        ] {
+        for text in ["", "0000000000000000", "eee19b7ec3c1b17", "eee19b7ec3c1b17g", "éee19b7ec3c1b17"] {
             assert!(text.parse::<SpanId>().is_err(), "{text}");
         }
     }

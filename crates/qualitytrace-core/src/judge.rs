@@ -36,12 +36,7 @@ pub struct Options {
 impl Options {
     /// A complete trace, aliases on.
     pub fn new(generator: Generator) -> Self {
-        Self {
-            aliases: true,
-            incomplete: None,
-            near_misses: 3,
-            generator,
-        }
+        Self { aliases: true, incomplete: None, near_misses: 3, generator }
     }
 }
 
@@ -82,10 +77,7 @@ impl Compiled {
 
     /// How each assertion stands, for whoever decides whether to wait for more spans.
     pub fn standing(&self, trace: &Trace, variables: &Variables, options: &Options) -> Vec<Standing> {
-        let options = Options {
-            near_misses: 0,
-            ..options.clone()
-        };
+        let options = Options { near_misses: 0, ..options.clone() };
         let verdict = self.judge(trace, variables, &options);
         let mut standings = Vec::new();
         for (spec, result) in verdict.specs.iter().enumerate() {
@@ -118,9 +110,8 @@ impl Compiled {
         generator: &RefCell<Generator>,
         options: &Options,
     ) -> SpecResult {
-        let duplicate_of = self.specs[..at]
-            .iter()
-            .position(|other| other.spec.selector == spec.spec.selector);
+        let duplicate_of =
+            self.specs[..at].iter().position(|other| other.spec.selector == spec.spec.selector);
         let mut result = SpecResult {
             name: spec.spec.name.clone(),
             selector: spec.spec.selector.value.clone(),
@@ -140,10 +131,7 @@ impl Compiled {
         }
         let query = spec.query(options.aliases);
         let selection = query.run(scene);
-        result.selected = selection
-            .iter()
-            .map(|at| (*at, scene.trace.span(*at).id))
-            .collect();
+        result.selected = selection.iter().map(|at| (*at, scene.trace.span(*at).id)).collect();
         if selection.is_empty() {
             result.near_misses =
                 near::near_misses(&spec.selector.tree, scene, options.near_misses, options.aliases);

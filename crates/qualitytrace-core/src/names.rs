@@ -32,11 +32,7 @@ pub fn attribute(name: &str) -> Cow<'_, str> {
 
 /// The span name as it is kept inside: both spellings of the trigger span become one.
 pub fn span(name: &str) -> &str {
-    if name == TRIGGER_SPAN_ALIAS {
-        TRIGGER_SPAN
-    } else {
-        name
-    }
+    if name == TRIGGER_SPAN_ALIAS { TRIGGER_SPAN } else { name }
 }
 
 /// Groups of attribute names that mean the same in different versions of the OpenTelemetry semantic conventions.
@@ -52,13 +48,7 @@ const SAME: &[&[&str]] = &[
     &["http.client_ip", "client.address"],
     &["http.flavor", "network.protocol.version", "net.protocol.version"],
     &["http.resend_count", "http.request.resend_count"],
-    &[
-        "net.peer.name",
-        "server.address",
-        "net.host.name",
-        "http.host",
-        "http.server_name",
-    ],
+    &["net.peer.name", "server.address", "net.host.name", "http.host", "http.server_name"],
     &["net.peer.port", "server.port", "net.host.port"],
     &["net.peer.ip", "net.sock.peer.addr", "network.peer.address"],
     &["net.sock.peer.port", "network.peer.port"],
@@ -69,22 +59,13 @@ const SAME: &[&[&str]] = &[
     &["db.name", "db.namespace", "db.redis.database_index"],
     &["db.statement", "db.query.text"],
     &["db.operation", "db.operation.name"],
-    &[
-        "db.sql.table",
-        "db.collection.name",
-        "db.mongodb.collection",
-        "db.cassandra.table",
-    ],
+    &["db.sql.table", "db.collection.name", "db.mongodb.collection", "db.cassandra.table"],
     &["db.cosmosdb.status_code", "db.response.status_code"],
     &["messaging.destination", "messaging.destination.name"],
     &["messaging.operation", "messaging.operation.type"],
     &["messaging.message_id", "messaging.message.id"],
     &["messaging.conversation_id", "messaging.message.conversation_id"],
-    &[
-        "messaging.consumer_id",
-        "messaging.client_id",
-        "messaging.client.id",
-    ],
+    &["messaging.consumer_id", "messaging.client_id", "messaging.client.id"],
     &["messaging.temp_destination", "messaging.destination.temporary"],
     &[
         "messaging.message_payload_size_bytes",
@@ -92,11 +73,7 @@ const SAME: &[&[&str]] = &[
         "messaging.message.body.size",
     ],
     &["messaging.kafka.message_key", "messaging.kafka.message.key"],
-    &[
-        "messaging.kafka.consumer_group",
-        "messaging.kafka.consumer.group",
-        "messaging.consumer.group.name",
-    ],
+    &["messaging.kafka.consumer_group", "messaging.kafka.consumer.group", "messaging.consumer.group.name"],
     &[
         "messaging.kafka.partition",
         "messaging.kafka.destination.partition",
@@ -104,10 +81,7 @@ const SAME: &[&[&str]] = &[
     ],
     &["messaging.kafka.message.offset", "messaging.kafka.offset"],
     &["messaging.kafka.tombstone", "messaging.kafka.message.tombstone"],
-    &[
-        "messaging.rabbitmq.routing_key",
-        "messaging.rabbitmq.destination.routing_key",
-    ],
+    &["messaging.rabbitmq.routing_key", "messaging.rabbitmq.destination.routing_key"],
     &["rpc.system", "rpc.system.name"],
     &["rpc.grpc.status_code", "rpc.response.status_code"],
     &["faas.execution", "faas.invocation_id"],

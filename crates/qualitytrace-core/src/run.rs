@@ -137,21 +137,13 @@ impl TriggerSpan {
     pub fn to_span(self, reply: &Reply) -> Span {
         let mut attributes = Attributes::default();
         attributes.set("service.name", names::TRIGGER_SERVICE);
-        if let Reply::Http {
-            status,
-            headers,
-            body,
-            ..
-        } = reply
-        {
+        if let Reply::Http { status, headers, body, .. } = reply {
             attributes.set(names::RESPONSE_STATUS, status.to_string());
             attributes.set(names::RESPONSE_BODY, body.as_str());
             attributes.set(names::RESPONSE_HEADERS, headers_json(headers));
         }
         let resource = Resource {
-            attributes: [("service.name", Value::from(names::TRIGGER_SERVICE))]
-                .into_iter()
-                .collect(),
+            attributes: [("service.name", Value::from(names::TRIGGER_SERVICE))].into_iter().collect(),
             ..Resource::default()
         };
         Span {
@@ -175,8 +167,6 @@ impl TriggerSpan {
 }
 
 fn headers_json(headers: &[(String, String)]) -> String {
-    let pairs = headers
-        .iter()
-        .map(|(key, value)| serde_json::json!({ "key": key, "value": value }));
+    let pairs = headers.iter().map(|(key, value)| serde_json::json!({ "key": key, "value": value }));
     serde_json::Value::Array(pairs.collect()).to_string()
 }

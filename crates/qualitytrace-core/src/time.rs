@@ -100,10 +100,7 @@ fn scaled(number: &str, unit: i64) -> Option<i64> {
     let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
     let unit = i128::from(unit);
     // Too many digits for 128 bits are too many for 64.
-    let whole = whole
-        .parse::<i128>()
-        .ok()
-        .and_then(|whole| whole.checked_mul(unit));
+    let whole = whole.parse::<i128>().ok().and_then(|whole| whole.checked_mul(unit));
     let nanos = whole.map_or(i128::MAX, |whole| {
         whole.saturating_add(fraction.parse::<i128>().unwrap_or(0) * unit / scale)
     });

@@ -125,10 +125,7 @@ impl Value {
             }
             Self::List(items) => Json::Array(items.iter().map(Self::to_json).collect()),
             Self::Object(members) => Json::Object(
-                members
-                    .iter()
-                    .map(|(name, value)| (name.to_string(), value.to_json()))
-                    .collect(),
+                members.iter().map(|(name, value)| (name.to_string(), value.to_json())).collect(),
             ),
         }
     }
@@ -198,11 +195,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
             .fold(0_u32, |group, (byte, shift)| group | u32::from(*byte) << shift);
         for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
             let letter = LETTERS[(group >> shift & 63) as usize];
-            out.push(if index <= chunk.len() {
-                char::from(letter)
-            } else {
-                '='
-            });
+            out.push(if index <= chunk.len() { char::from(letter) } else { '=' });
         }
     }
     out

@@ -292,7 +292,8 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
         let mut next = Some(first);
         while let Some(write) = next {
             bytes += write.chunks.iter().map(|chunk| chunk.data.len()).sum::<usize>();
-            chunks.extend(write.chunks.into_iter().map(|chunk| arrived(chunk, write.signal, arrivals.next())));
+            chunks
+                .extend(write.chunks.into_iter().map(|chunk| arrived(chunk, write.signal, arrivals.next())));
             waiting.push(write.done);
             next = if bytes < COMMIT_BYTES { queue.try_recv().ok() } else { None };
         }

@@ -3,11 +3,7 @@
 //!
 //! `cargo run -p qualitytrace-telemetry --example embed -- server.toml`
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "an example speaks to a person"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example speaks to a person")]
 
 use std::{process::ExitCode, time::Duration};
 
@@ -39,10 +35,7 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         },
-        None => File {
-            path: "built-in.toml".to_owned(),
-            text: DEFAULT.to_owned(),
-        },
+        None => File { path: "built-in.toml".to_owned(), text: DEFAULT.to_owned() },
     };
     let sources = Sources {
         files: vec![file],
@@ -58,10 +51,7 @@ fn main() -> ExitCode {
     for diagnostic in &diagnostics {
         eprintln!("{diagnostic}");
     }
-    if diagnostics
-        .iter()
-        .any(|diagnostic| diagnostic.severity == Severity::Error)
-    {
+    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return ExitCode::FAILURE;
     }
     println!("{}", config.render());

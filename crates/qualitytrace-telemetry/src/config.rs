@@ -53,11 +53,7 @@ pub struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self {
-            items: 65_536,
-            linger: Duration::from_millis(4),
-            block: Duration::from_millis(1),
-        }
+        Self { items: 65_536, linger: Duration::from_millis(4), block: Duration::from_millis(1) }
     }
 }
 
@@ -339,10 +335,7 @@ impl Sink {
 
     /// Whether the two differ in anything but where their settings came from.
     pub(crate) fn same_settings(&self, other: &Self) -> bool {
-        let bare = |sink: &Self| Self {
-            origins: BTreeMap::new(),
-            ..sink.clone()
-        };
+        let bare = |sink: &Self| Self { origins: BTreeMap::new(), ..sink.clone() };
         bare(self) == bare(other)
     }
 }

@@ -300,9 +300,5 @@ fn send(transport: Result<Arc<Transport>, String>, resource: &Bytes, part: Part)
             Err(reason) => Answer::Retry { after: None, reason },
         }
     });
-    Sending {
-        part: Some(part),
-        future,
-        started: Instant::now(),
-    }
+    Sending { part: Some(part), future, started: Instant::now() }
 }

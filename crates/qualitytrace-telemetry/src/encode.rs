@@ -29,11 +29,7 @@ impl View {
         attributes
             .iter()
             .map(|(key, value)| {
-                let value = if self.hides(key) {
-                    &Value::Text(REDACTED.to_owned())
-                } else {
-                    value
-                };
+                let value = if self.hides(key) { &Value::Text(REDACTED.to_owned()) } else { value };
                 key_value(key, value)
             })
             .collect()
@@ -74,11 +70,7 @@ pub(crate) fn key_value(key: &str, value: &Value) -> KeyValue {
         Value::Float(value) => any_value::Value::DoubleValue(*value),
         Value::Text(value) => any_value::Value::StringValue(value.clone()),
     };
-    KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue { value: Some(value) }),
-        ..KeyValue::default()
-    }
+    KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
 }
 
 /// The scope that all spans and logs share.
@@ -110,11 +102,7 @@ pub(crate) fn span(span: &Span, view: &View, scope: &Bytes) -> Item {
         trace_id: span.trace_id.to_bytes().to_vec(),
         span_id: span.id.to_bytes().to_vec(),
         trace_state: span.trace_state.as_deref().unwrap_or_default().to_owned(),
-        parent_span_id: if parent == SpanId::INVALID {
-            Vec::new()
-        } else {
-            parent.to_bytes().to_vec()
-        },
+        parent_span_id: if parent == SpanId::INVALID { Vec::new() } else { parent.to_bytes().to_vec() },
         flags: 1 | 0x100 | if span.remote_parent { 0x200 } else { 0 },
         name: span.name.clone().into_owned(),
         kind: kind.into(),
@@ -144,10 +132,7 @@ pub(crate) fn span(span: &Span, view: &View, scope: &Bytes) -> Item {
             })
             .collect(),
         dropped_links_count: 0,
-        status: status.map(|code| otlp::Status {
-            code: code.into(),
-            message: span.status_message.clone(),
-        }),
+        status: status.map(|code| otlp::Status { code: code.into(), message: span.status_message.clone() }),
     };
     Item {
         signal: Signal::Traces,
@@ -168,27 +153,21 @@ pub(crate) fn log(log: &Log, view: &View, scope: &Bytes) -> Item {
         Level::Error | Level::Disable => (17, "ERROR"),
     };
     let mut attributes = view.attributes(&log.attributes);
-    attributes.push(key_value(
-        "code.namespace",
-        &Value::Text(log.target.clone().into_owned()),
-    ));
+    attributes.push(key_value("code.namespace", &Value::Text(log.target.clone().into_owned())));
     let encoded = LogRecord {
         time_unix_nano: log.time,
         observed_time_unix_nano: log.time,
         severity_number: number,
         severity_text: text.to_owned(),
-        body: log.body.as_ref().map(|body| AnyValue {
-            value: Some(any_value::Value::StringValue(body.clone())),
-        }),
+        body: log
+            .body
+            .as_ref()
+            .map(|body| AnyValue { value: Some(any_value::Value::StringValue(body.clone())) }),
         attributes,
         dropped_attributes_count: 0,
         flags: log.context.map_or(0, |(_, _, sampled)| u32::from(sampled)),
-        trace_id: log
-            .context
-            .map_or_else(Vec::new, |(id, _, _)| id.to_bytes().to_vec()),
-        span_id: log
-            .context
-            .map_or_else(Vec::new, |(_, id, _)| id.to_bytes().to_vec()),
+        trace_id: log.context.map_or_else(Vec::new, |(id, _, _)| id.to_bytes().to_vec()),
+        span_id: log.context.map_or_else(Vec::new, |(_, id, _)| id.to_bytes().to_vec()),
         event_name: if log.name.starts_with("event ") {
             String::new()
         } else {

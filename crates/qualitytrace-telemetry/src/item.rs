@@ -48,11 +48,9 @@ pub(crate) fn request(resource: &Bytes, items: &[Item]) -> Bytes {
                 *total += len;
                 range.end = index + 1;
             }
-            Some(_) | None => groups.push((
-                &item.scope,
-                field_len(1, item.scope.len()) + len,
-                index..index + 1,
-            )),
+            Some(_) | None => {
+                groups.push((&item.scope, field_len(1, item.scope.len()) + len, index..index + 1))
+            }
         }
     }
     let scopes: usize = groups.iter().map(|(_, len, _)| field_len(2, *len)).sum();
@@ -87,18 +85,10 @@ mod tests {
 
     #[test]
     fn a_request_is_what_prost_would_write() {
-        let resource = Resource {
-            dropped_attributes_count: 3,
-            ..Resource::default()
-        };
-        let scope = |name: &str| InstrumentationScope {
-            name: name.to_owned(),
-            ..InstrumentationScope::default()
-        };
-        let span = |name: &str| Span {
-            name: name.to_owned(),
-            ..Span::default()
-        };
+        let resource = Resource { dropped_attributes_count: 3, ..Resource::default() };
+        let scope =
+            |name: &str| InstrumentationScope { name: name.to_owned(), ..InstrumentationScope::default() };
+        let span = |name: &str| Span { name: name.to_owned(), ..Span::default() };
         let expected = ExportTraceServiceRequest {
             resource_spans: vec![ResourceSpans {
                 resource: Some(resource.clone()),
@@ -108,11 +98,7 @@ mod tests {
                         spans: vec![span("1"), span(&"2".repeat(300))],
                         ..ScopeSpans::default()
                     },
-                    ScopeSpans {
-                        scope: Some(scope("b")),
-                        spans: vec![span("3")],
-                        ..ScopeSpans::default()
-                    },
+                    ScopeSpans { scope: Some(scope("b")), spans: vec![span("3")], ..ScopeSpans::default() },
                 ],
                 ..ResourceSpans::default()
             }],

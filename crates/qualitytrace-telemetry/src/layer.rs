@@ -82,11 +82,7 @@ impl Shared {
     fn wants(&self, metadata: &Metadata<'_>) -> bool {
         let level = level(*metadata.level()) as u8;
         let spans = self.span_level.load(Relaxed);
-        let least = if metadata.is_span() {
-            spans
-        } else {
-            spans.min(self.log_level.load(Relaxed))
-        };
+        let least = if metadata.is_span() { spans } else { spans.min(self.log_level.load(Relaxed)) };
         level >= least && !context::suppressed() && !self.closed.load(Relaxed)
     }
 
@@ -105,11 +101,7 @@ impl Shared {
             return;
         };
         for shard in &self.open {
-            let mut ids: Vec<u64> = shard
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .drain()
-                .collect();
+            let mut ids: Vec<u64> = shard.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
             ids.sort_unstable();
             for id in ids {
                 let Some(span) = registry.span(&span::Id::from_u64(id)) else {
@@ -117,8 +109,7 @@ impl Shared {
                 };
                 let taken = span.extensions_mut().get_mut::<State>().and_then(State::take);
                 if let Some(mut span) = taken {
-                    span.attributes
-                        .push(("span.open_at_shutdown".into(), Value::Bool(true)));
+                    span.attributes.push(("span.open_at_shutdown".into(), Value::Bool(true)));
                     self.intake.push(Record::Span(span));
                 }
             }
@@ -174,9 +165,7 @@ impl State {
         self.vendor.clone_from(&caller.trace_state);
         self.baggage.clone_from(&caller.baggage);
         if let Some(shared) = &self.shared {
-            self.sampled = shared
-                .sinks
-                .with(|set| set.samples(Role::Server, self.trace_id, self.remote));
+            self.sampled = shared.sinks.with(|set| set.samples(Role::Server, self.trace_id, self.remote));
         }
     }
 
@@ -205,11 +194,7 @@ impl<S> Filter<S> for Gate {
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> tracing::subscriber::Interest {
-        let least = self
-            .0
-            .span_level
-            .load(Relaxed)
-            .min(self.0.log_level.load(Relaxed));
+        let least = self.0.span_level.load(Relaxed).min(self.0.log_level.load(Relaxed));
         if level(*metadata.level()) as u8 >= least {
             // Not `always`: the thread may be one of ours.
             tracing::subscriber::Interest::sometimes()
@@ -312,10 +297,7 @@ where
     fn on_record(&self, id: &span::Id, values: &span::Record<'_>, ctx: Context<'_, S>) {
         let Some(span) = ctx.span(id) else { return };
         let mut extensions = span.extensions_mut();
-        if let Some(record) = extensions
-            .get_mut::<State>()
-            .and_then(|state| state.span.as_mut())
-        {
+        if let Some(record) = extensions.get_mut::<State>().and_then(|state| state.span.as_mut()) {
             values.record(&mut fields::OfSpan(record));
         }
     }
@@ -325,14 +307,9 @@ where
             return;
         };
         // One after the other: both locks at once could meet in the opposite order.
-        let target = other
-            .extensions()
-            .get::<State>()
-            .map(|state| (state.trace_id, state.span_id));
+        let target = other.extensions().get::<State>().map(|state| (state.trace_id, state.span_id));
         let mut extensions = span.extensions_mut();
-        let record = extensions
-            .get_mut::<State>()
-            .and_then(|state| state.span.as_mut());
+        let record = extensions.get_mut::<State>().and_then(|state| state.span.as_mut());
         if let (Some(record), Some(target)) = (record, target)
             && record.links.len() < MAX_LINKS
         {
@@ -393,10 +370,7 @@ where
 
 /// Adds an event to its span; an error also sets the span's status.
 fn attach(span: &mut Span, fields: &Fields, level: Level, time: u64, name: &'static str) {
-    let exception = fields
-        .attributes
-        .iter()
-        .any(|(key, _)| key.starts_with("exception."));
+    let exception = fields.attributes.iter().any(|(key, _)| key.starts_with("exception."));
     if level == Level::Error && span.status == Status::Unset {
         span.status = Status::Error;
         span.status_message = fields.message.clone().unwrap_or_default();
@@ -411,12 +385,7 @@ fn attach(span: &mut Span, fields: &Fields, level: Level, time: u64, name: &'sta
         (None, false) => name.into(),
     };
     let attributes = fields.attributes.clone();
-    span.events.push(record::Event {
-        level,
-        time,
-        name,
-        attributes,
-    });
+    span.events.push(record::Event { level, time, name, attributes });
 }
 
 /// Makes panics visible: each becomes an error event of its span, and a log record. The hook that
@@ -427,9 +396,7 @@ pub fn record_panics() {
         if !context::suppressed() {
             let payload = info.payload();
             let text = payload.downcast_ref::<&str>().copied().map(str::to_owned);
-            let message = text
-                .or_else(|| payload.downcast_ref::<String>().cloned())
-                .unwrap_or_default();
+            let message = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
             let place = info.location().map(ToString::to_string).unwrap_or_default();
             let trace = std::backtrace::Backtrace::force_capture().to_string();
             tracing::event!(

@@ -79,13 +79,7 @@ impl Metrics {
                     let count = u32::try_from(points(&metric)).unwrap_or(u32::MAX);
                     if count > 0 {
                         let body = metric.encode_to_vec().into();
-                        items.push(Item {
-                            signal: Signal::Metrics,
-                            count,
-                            time,
-                            scope: name.clone(),
-                            body,
-                        });
+                        items.push(Item { signal: Signal::Metrics, count, time, scope: name.clone(), body });
                     }
                 }
             }

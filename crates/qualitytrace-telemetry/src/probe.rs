@@ -30,10 +30,7 @@ pub(crate) async fn send(handle: &Handle) -> Vec<Probe> {
         let started = Instant::now();
         let answer = match &transport {
             Ok(transport) => transport.send(*signal, request).await,
-            Err(reason) => Answer::Retry {
-                after: None,
-                reason: reason.clone(),
-            },
+            Err(reason) => Answer::Retry { after: None, reason: reason.clone() },
         };
         let (ok, answer) = match answer {
             Answer::Accepted { rejected: 0, message } if message.is_empty() => (true, "accepted".to_owned()),
@@ -59,10 +56,7 @@ pub(crate) async fn send(handle: &Handle) -> Vec<Probe> {
 
 fn probe(signal: Signal, handle: &Handle) -> Item {
     let scope = encode::scope(env!("CARGO_PKG_NAME"), Some(env!("CARGO_PKG_VERSION")));
-    let view = View {
-        level: Level::Trace,
-        redact: Vec::new(),
-    };
+    let view = View { level: Level::Trace, redact: Vec::new() };
     let ids = RandomIdGenerator::default();
     let time = clock::now();
     let attributes = vec![("telemetry.test".into(), Value::Bool(true))];
@@ -111,18 +105,10 @@ fn probe(signal: Signal, handle: &Handle) -> Item {
             };
             let metric = Metric {
                 name: "telemetry.test".to_owned(),
-                data: Some(Data::Gauge(Gauge {
-                    data_points: vec![point],
-                })),
+                data: Some(Data::Gauge(Gauge { data_points: vec![point] })),
                 ..Metric::default()
             };
-            Item {
-                signal,
-                count: 1,
-                time,
-                scope,
-                body: metric.encode_to_vec().into(),
-            }
+            Item { signal, count: 1, time, scope, body: metric.encode_to_vec().into() }
         }
     }
 }

@@ -29,12 +29,7 @@ pub struct Context {
 impl Context {
     /// Reads `traceparent`, `tracestate` and `baggage`. `None` without a valid `traceparent`.
     pub fn from_headers(headers: &http::HeaderMap) -> Option<Self> {
-        let text = |name: &str| {
-            headers
-                .get(name)
-                .and_then(|value| value.to_str().ok())
-                .map(str::to_owned)
-        };
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let carrier: HashMap<String, String> = ["traceparent", "tracestate"]
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), text(name)?)))
@@ -47,20 +42,14 @@ impl Context {
             trace_id: found.trace_id(),
             span_id: found.span_id(),
             sampled: found.is_sampled(),
-            trace_state: Some(found.trace_state().header())
-                .filter(|text| !text.is_empty())
-                .map(Into::into),
+            trace_state: Some(found.trace_state().header()).filter(|text| !text.is_empty()).map(Into::into),
             baggage: text("baggage").map(Into::into),
         })
     }
 
     /// Writes `traceparent`, `tracestate` and `baggage`.
     pub fn to_headers(&self, headers: &mut http::HeaderMap) {
-        let flags = if self.sampled {
-            TraceFlags::SAMPLED
-        } else {
-            TraceFlags::default()
-        };
+        let flags = if self.sampled { TraceFlags::SAMPLED } else { TraceFlags::default() };
         let parent = format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, flags.to_u8());
         let mut put = |name: &'static str, text: &str| {
             if let Ok(value) = http::HeaderValue::from_str(text) {
@@ -84,12 +73,7 @@ impl Context {
     /// The `tracestate` with a member in front, as a participant in the trace adds it.
     #[must_use]
     pub fn with_trace_state(mut self, key: &str, value: &str) -> Self {
-        let state = self
-            .trace_state
-            .as_deref()
-            .unwrap_or_default()
-            .parse::<TraceState>()
-            .unwrap_or_default();
+        let state = self.trace_state.as_deref().unwrap_or_default().parse::<TraceState>().unwrap_or_default();
         if let Ok(state) = state.insert(key.to_owned(), value.to_owned()) {
             self.trace_state = Some(state.header().into());
         }

@@ -67,12 +67,8 @@ impl Part {
             ticket.open.fetch_add(1, Relaxed);
         }
         let items = self.items.split_off(self.items.len() / 2);
-        let other = Self {
-            signal: self.signal,
-            items,
-            resource: self.resource.clone(),
-            ticket: self.ticket.clone(),
-        };
+        let other =
+            Self { signal: self.signal, items, resource: self.resource.clone(), ticket: self.ticket.clone() };
         (self, other)
     }
 }
@@ -128,13 +124,9 @@ impl Queue {
             None => (None, None),
             Some(root) => match Spool::open(root, id, limits.spool_bytes) {
                 Ok(spool) => (Some(Arc::new(spool)), None),
-                Err(error) => (
-                    None,
-                    Some(format!(
-                        "the spool in `{}` cannot be opened: {error}",
-                        root.display()
-                    )),
-                ),
+                Err(error) => {
+                    (None, Some(format!("the spool in `{}` cannot be opened: {error}", root.display())))
+                }
             },
         };
         let state = State {
@@ -231,14 +223,8 @@ impl Queue {
                 let full = state.memory.len() >= state.limits.queue_items
                     || state.memory_bytes + item.size() > state.limits.queue_bytes;
                 if full {
-                    let loss = if refusal.is_some() {
-                        Loss::SpoolFull
-                    } else {
-                        Loss::QueueFull
-                    };
-                    self.ledger
-                        .of(item.signal)
-                        .dropped_from_queue(loss, item.count.into());
+                    let loss = if refusal.is_some() { Loss::SpoolFull } else { Loss::QueueFull };
+                    self.ledger.of(item.signal).dropped_from_queue(loss, item.count.into());
                     items -= 1;
                     size -= item.size() as u64;
                 } else {
@@ -287,24 +273,10 @@ impl Queue {
             groups[item.signal as usize].push(item);
         }
         let open = groups.iter().filter(|group| !group.is_empty()).count();
-        let ticket = ticket.map(|(spool, start)| {
-            Arc::new(Ticket {
-                spool,
-                start,
-                open: AtomicUsize::new(open),
-            })
-        });
-        for (signal, items) in Signal::ALL
-            .into_iter()
-            .zip(groups)
-            .filter(|(_, items)| !items.is_empty())
-        {
-            state.ready.push_back(Part {
-                signal,
-                items,
-                resource: resource.clone(),
-                ticket: ticket.clone(),
-            });
+        let ticket =
+            ticket.map(|(spool, start)| Arc::new(Ticket { spool, start, open: AtomicUsize::new(open) }));
+        for (signal, items) in Signal::ALL.into_iter().zip(groups).filter(|(_, items)| !items.is_empty()) {
+            state.ready.push_back(Part { signal, items, resource: resource.clone(), ticket: ticket.clone() });
         }
         state.ready.pop_front()
     }
@@ -319,9 +291,7 @@ impl Queue {
 
     fn lose(&self, loss: Loss, counts: [u64; 3]) {
         for signal in Signal::ALL {
-            self.ledger
-                .of(signal)
-                .dropped_from_queue(loss, counts[signal as usize]);
+            self.ledger.of(signal).dropped_from_queue(loss, counts[signal as usize]);
         }
     }
 
@@ -344,9 +314,7 @@ impl Queue {
         for mut part in ready {
             let all = part.count();
             part.items.retain(|item| item.time >= before);
-            self.ledger
-                .of(part.signal)
-                .dropped_from_queue(Loss::Expired, all - part.count());
+            self.ledger.of(part.signal).dropped_from_queue(Loss::Expired, all - part.count());
             if part.items.is_empty() {
                 part.settle();
             } else {
@@ -356,9 +324,7 @@ impl Queue {
         while state.memory.front().is_some_and(|item| item.time < before) {
             if let Some(item) = state.memory.pop_front() {
                 state.memory_bytes -= item.size();
-                self.ledger
-                    .of(item.signal)
-                    .dropped_from_queue(Loss::Expired, item.count.into());
+                self.ledger.of(item.signal).dropped_from_queue(Loss::Expired, item.count.into());
             }
         }
         if let Some(spool) = &self.spool {
@@ -372,16 +338,12 @@ impl Queue {
     pub(crate) fn abandon(&self) {
         let mut state = self.state();
         for item in std::mem::take(&mut state.memory) {
-            self.ledger
-                .of(item.signal)
-                .dropped_from_queue(Loss::Shutdown, item.count.into());
+            self.ledger.of(item.signal).dropped_from_queue(Loss::Shutdown, item.count.into());
         }
         state.memory_bytes = 0;
         for part in std::mem::take(&mut state.ready) {
             if part.ticket.is_none() {
-                self.ledger
-                    .of(part.signal)
-                    .dropped_from_queue(Loss::Shutdown, part.count());
+                self.ledger.of(part.signal).dropped_from_queue(Loss::Shutdown, part.count());
             }
         }
     }
@@ -389,19 +351,8 @@ impl Queue {
     /// When the next batch closes by itself.
     pub(crate) fn due_at(&self, due: Due) -> Option<Instant> {
         let state = self.state();
-        self.threshold.store(
-            if state.waiting_items == 0 {
-                1
-            } else {
-                due.items as u64
-            },
-            Relaxed,
-        );
-        if state.ready.is_empty() {
-            state.due_at(due)
-        } else {
-            Some(Instant::now())
-        }
+        self.threshold.store(if state.waiting_items == 0 { 1 } else { due.items as u64 }, Relaxed);
+        if state.ready.is_empty() { state.due_at(due) } else { Some(Instant::now()) }
     }
 
     /// Whether nothing waits that the delivery could send.
@@ -427,10 +378,7 @@ impl Queue {
 
     pub(crate) fn depth(&self) -> Depth {
         let state = self.state();
-        Depth {
-            memory_items: state.memory.len(),
-            memory_bytes: state.memory_bytes,
-        }
+        Depth { memory_items: state.memory.len(), memory_bytes: state.memory_bytes }
     }
 
     pub(crate) fn has_spool(&self) -> bool {
@@ -440,10 +388,9 @@ impl Queue {
     pub(crate) fn spool_status(&self) -> Option<SpoolStatus> {
         match (&self.spool, &self.spool_problem) {
             (Some(spool), _) => Some(spool.status()),
-            (None, Some(problem)) => Some(SpoolStatus {
-                problem: Some(problem.clone()),
-                ..SpoolStatus::default()
-            }),
+            (None, Some(problem)) => {
+                Some(SpoolStatus { problem: Some(problem.clone()), ..SpoolStatus::default() })
+            }
             (None, None) => None,
         }
     }
@@ -453,11 +400,7 @@ impl State {
     fn due_at(&self, due: Due) -> Option<Instant> {
         let oldest = self.oldest.filter(|_| self.waiting_items > 0)?;
         let full = self.waiting_items >= due.items as u64 || self.waiting_bytes >= due.bytes as u64;
-        Some(if full || due.flush {
-            oldest
-        } else {
-            oldest + due.throttle
-        })
+        Some(if full || due.flush { oldest } else { oldest + due.throttle })
     }
 
     fn read_memory(&mut self, due: Due) -> Vec<Item> {

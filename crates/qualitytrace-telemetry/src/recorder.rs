@@ -65,9 +65,7 @@ impl Intake {
             closed: AtomicBool::new(false),
             work: Mutex::new(Vec::with_capacity(1_024)),
             oldest: AtomicU64::new(u64::MAX),
-            late: u64::try_from(bounds.linger.as_nanos())
-                .unwrap_or(u64::MAX)
-                .saturating_mul(2),
+            late: u64::try_from(bounds.linger.as_nanos()).unwrap_or(u64::MAX).saturating_mul(2),
             rounds: AtomicU64::new(0),
             unsampled: AtomicU64::new(0),
             sinks,
@@ -229,11 +227,7 @@ impl Intake {
     fn record(&self, records: &mut Vec<Record>, unsampled: u64) {
         let set = self.sinks.get();
         let mut batches: Vec<Vec<Item>> = set.sinks.iter().map(|_| Vec::new()).collect();
-        for handle in set
-            .sinks
-            .iter()
-            .filter(|handle| unsampled > 0 && handle.sink.role == Role::Server)
-        {
+        for handle in set.sinks.iter().filter(|handle| unsampled > 0 && handle.sink.role == Role::Server) {
             if handle.carries(Signal::Traces) {
                 let counters = handle.queue.ledger.of(Signal::Traces);
                 counters.created(unsampled);
@@ -246,11 +240,8 @@ impl Intake {
                 match handle.verdict(&record) {
                     Verdict::Foreign => {}
                     Verdict::SampledOut => {
-                        let signal = if matches!(record, Record::Span(_)) {
-                            Signal::Traces
-                        } else {
-                            Signal::Logs
-                        };
+                        let signal =
+                            if matches!(record, Record::Span(_)) { Signal::Traces } else { Signal::Logs };
                         handle.queue.ledger.of(signal).created(1);
                         handle.queue.ledger.of(signal).sampled_out(1);
                     }
@@ -271,12 +262,7 @@ impl Intake {
                 }
             }
         }
-        for (handle, batch) in set
-            .sinks
-            .iter()
-            .zip(batches)
-            .filter(|(_, batch)| !batch.is_empty())
-        {
+        for (handle, batch) in set.sinks.iter().zip(batches).filter(|(_, batch)| !batch.is_empty()) {
             handle.offer(batch);
         }
     }

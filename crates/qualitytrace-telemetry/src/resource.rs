@@ -40,10 +40,7 @@ impl Identity {
             .filter(|name| !name.is_empty());
         attributes.extend(host.map(|host| ("host.name", Value::Text(host))));
         let program = std::env::current_exe().ok();
-        if let Some(name) = program
-            .as_ref()
-            .and_then(|path| path.file_name())
-            .and_then(|name| name.to_str())
+        if let Some(name) = program.as_ref().and_then(|path| path.file_name()).and_then(|name| name.to_str())
         {
             attributes.push(("process.executable.name", text(name)));
         }
@@ -57,9 +54,8 @@ impl Identity {
             all.retain(|(other, _)| other != key);
             all.push((key.to_owned(), value));
         };
-        let name = sink
-            .and_then(|sink| sink.service_name.clone())
-            .unwrap_or_else(|| config.service_name.clone());
+        let name =
+            sink.and_then(|sink| sink.service_name.clone()).unwrap_or_else(|| config.service_name.clone());
         put("service.name", Value::Text(name));
         if let Some(version) = &config.service_version {
             put("service.version", Value::Text(version.clone()));
@@ -74,17 +70,9 @@ impl Identity {
     }
 
     pub(crate) fn encode(&self, config: &Config, sink: &Sink) -> Bytes {
-        let attributes = self
-            .of(config, Some(sink))
-            .iter()
-            .map(|(key, value)| key_value(key, value))
-            .collect();
-        Resource {
-            attributes,
-            ..Resource::default()
-        }
-        .encode_to_vec()
-        .into()
+        let attributes =
+            self.of(config, Some(sink)).iter().map(|(key, value)| key_value(key, value)).collect();
+        Resource { attributes, ..Resource::default() }.encode_to_vec().into()
     }
 }
 
@@ -103,12 +91,5 @@ fn instance() -> String {
     let random = (half(ids.new_span_id()) << 64) | half(ids.new_span_id());
     let uuid = (random & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
     let hex = format!("{uuid:032x}");
-    format!(
-        "{}-{}-{}-{}-{}",
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..]
-    )
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }

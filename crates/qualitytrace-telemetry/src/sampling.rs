@@ -10,11 +10,7 @@ pub(crate) fn takes(sampler: &Sampler, trace: TraceId, remote: Option<bool>) -> 
         Sampler::AlwaysOn => true,
         Sampler::AlwaysOff => false,
         Sampler::Ratio(share) => ratio(*share, trace),
-        Sampler::ParentBased {
-            root,
-            remote_sampled,
-            remote_not_sampled,
-        } => {
+        Sampler::ParentBased { root, remote_sampled, remote_not_sampled } => {
             let inner = match remote {
                 None => root,
                 Some(true) => remote_sampled,

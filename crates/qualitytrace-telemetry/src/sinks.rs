@@ -32,8 +32,7 @@ impl Handle {
     }
 
     pub(crate) fn offer(&self, items: Vec<crate::item::Item>) {
-        self.queue
-            .offer(&self.resource, items, self.sink.delivery.batch_bytes);
+        self.queue.offer(&self.resource, items, self.sink.delivery.batch_bytes);
     }
 }
 
@@ -66,10 +65,8 @@ impl Set {
 
     /// The least severe level that any sink takes of a signal.
     pub(crate) fn level(&self, signal: Signal) -> Level {
-        let of = self
-            .sinks
-            .iter()
-            .filter(|handle| handle.sink.role == Role::Server && handle.carries(signal));
+        let of =
+            self.sinks.iter().filter(|handle| handle.sink.role == Role::Server && handle.carries(signal));
         of.map(|handle| handle.sink.level).min().unwrap_or(Level::Disable)
     }
 

@@ -123,24 +123,11 @@ impl Spool {
             }
             let len = fs::metadata(&path).map_or(0, |meta| meta.len());
             bytes += len;
-            segments.push_back(Segment {
-                id,
-                path,
-                len,
-                first: 0,
-                resource: Bytes::new(),
-                unread: [0; 3],
-            });
+            segments.push_back(Segment { id, path, len, first: 0, resource: Bytes::new(), unread: [0; 3] });
         }
-        let cursor_file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(folder.join("cursor"));
-        let problem = cursor_file
-            .as_ref()
-            .err()
-            .map(|error| format!("the spool is read-only: {error}"));
+        let cursor_file =
+            OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("cursor"));
+        let problem = cursor_file.as_ref().err().map(|error| format!("the spool is read-only: {error}"));
         let inner = Inner {
             segments,
             writer: None,
@@ -157,11 +144,7 @@ impl Spool {
             problem,
             unsynced: false,
         };
-        Ok(Self {
-            folder,
-            inner: Mutex::new(inner),
-            _lock: lock,
-        })
+        Ok(Self { folder, inner: Mutex::new(inner), _lock: lock })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -199,10 +182,7 @@ impl Spool {
             }
         }
         let mut inner = self.inner();
-        let first = inner.segments.front().map(|segment| Position {
-            segment: segment.id,
-            offset: 0,
-        });
+        let first = inner.segments.front().map(|segment| Position { segment: segment.id, offset: 0 });
         if let Some(first) = first.filter(|first| first.segment > inner.read.segment) {
             inner.read = first;
         }
@@ -252,10 +232,7 @@ impl Spool {
             }
             // The rest is young: put the reader back behind the old ones.
             let skipped: u64 = taken.items[..old].iter().map(record_len).sum();
-            inner.read = Position {
-                segment: taken.start.segment,
-                offset: taken.start.offset + skipped,
-            };
+            inner.read = Position { segment: taken.start.segment, offset: taken.start.offset + skipped };
             if let Some(segment) = inner.segments.iter_mut().find(|s| s.id == taken.start.segment) {
                 count(&taken.items[old..], &mut segment.unread);
             }
@@ -273,11 +250,7 @@ impl Spool {
     /// Forces written bytes to the disk.
     pub(crate) fn sync(&self) {
         let mut inner = self.inner();
-        let file = inner
-            .writer
-            .as_ref()
-            .filter(|_| inner.unsynced)
-            .and_then(|file| file.try_clone().ok());
+        let file = inner.writer.as_ref().filter(|_| inner.unsynced).and_then(|file| file.try_clone().ok());
         inner.unsynced = false;
         drop(inner);
         if let Some(file) = file {

@@ -78,10 +78,7 @@ impl Status {
 
     /// Whether the law of the ledger holds for every sink and signal.
     pub fn holds(&self) -> bool {
-        self.sinks
-            .iter()
-            .chain(&self.retired)
-            .all(|sink| sink.ledger.values().all(Balance::holds))
+        self.sinks.iter().chain(&self.retired).all(|sink| sink.ledger.values().all(Balance::holds))
     }
 
     /// A table for people.
@@ -96,20 +93,13 @@ impl Status {
                 crate::CircuitState::Open => "open",
                 crate::CircuitState::Probing => "probing",
             };
-            let _ = writeln!(
-                out,
-                "sink {} (circuit {circuit}, {} requests)",
-                sink.id, sink.health.requests
-            );
+            let _ = writeln!(out, "sink {} (circuit {circuit}, {} requests)", sink.id, sink.health.requests);
             if let Some(problem) = &sink.health.last_problem {
                 let _ = writeln!(out, "  last problem: {problem}");
             }
             if let Some(spool) = &sink.spool {
-                let _ = writeln!(
-                    out,
-                    "  spool: {} of {} bytes in {}",
-                    spool.bytes, spool.capacity, spool.path
-                );
+                let _ =
+                    writeln!(out, "  spool: {} of {} bytes in {}", spool.bytes, spool.capacity, spool.path);
                 if let Some(problem) = &spool.problem {
                     let _ = writeln!(out, "  spool problem: {problem}");
                 }

@@ -84,9 +84,8 @@ impl Telemetry {
             .build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let delivery = std::thread::Builder::new()
-            .name("telemetry-delivery".to_owned())
-            .spawn(move || {
+        let delivery =
+            std::thread::Builder::new().name("telemetry-delivery".to_owned()).spawn(move || {
                 context::suppress_thread();
                 runtime.block_on(async {
                     let _ = stopped.await;
@@ -101,22 +100,13 @@ impl Telemetry {
                 .spawn(move || shared.intake.run())?
         };
         let control = Control {
-            config: Config {
-                sinks: Vec::new(),
-                ..config.clone()
-            },
+            config: Config { sinks: Vec::new(), ..config.clone() },
             tasks: Vec::new(),
             retired: Vec::new(),
             recorder: Some(recorder),
             stop: Some((stop, delivery)),
         };
-        let inner = Inner {
-            shared,
-            metrics,
-            identity,
-            runtime: handle,
-            control: Mutex::new(control),
-        };
+        let inner = Inner { shared, metrics, identity, runtime: handle, control: Mutex::new(control) };
         let telemetry = Self(Arc::new(inner));
         telemetry.reload(config);
         Ok(telemetry)
@@ -156,23 +146,10 @@ impl Telemetry {
 
     /// How every sink fares.
     pub fn status(&self) -> Status {
-        let retired = self
-            .control()
-            .retired
-            .iter()
-            .map(|handle| SinkStatus::of(handle))
-            .collect();
+        let retired = self.control().retired.iter().map(|handle| SinkStatus::of(handle)).collect();
         Status {
             intake: self.0.shared.intake.len(),
-            sinks: self
-                .0
-                .shared
-                .sinks
-                .get()
-                .sinks
-                .iter()
-                .map(|handle| SinkStatus::of(handle))
-                .collect(),
+            sinks: self.0.shared.sinks.get().sinks.iter().map(|handle| SinkStatus::of(handle)).collect(),
             retired,
         }
     }
@@ -192,10 +169,8 @@ impl Telemetry {
         let sinks: &[Sink] = if config.enabled { &config.sinks } else { &[] };
         for sink in sinks {
             let resource = self.0.identity.encode(&config, sink);
-            let before = old
-                .iter()
-                .position(|task| task.handle.sink.id == sink.id)
-                .map(|at| old.swap_remove(at));
+            let before =
+                old.iter().position(|task| task.handle.sink.id == sink.id).map(|at| old.swap_remove(at));
             let task = match before {
                 Some(task)
                     if task.handle.sink.same_settings(sink)
@@ -269,18 +244,8 @@ impl Telemetry {
             health: health.clone(),
             mode: receiver,
         };
-        let view = View {
-            level: sink.level,
-            redact: sink.redact.clone(),
-        };
-        let handle = Arc::new(Handle {
-            sink: sink.clone(),
-            view,
-            queue,
-            resource,
-            health,
-            mode,
-        });
+        let view = View { level: sink.level, redact: sink.redact.clone() };
+        let handle = Arc::new(Handle { sink: sink.clone(), view, queue, resource, health, mode });
         let delivery = self.0.runtime.spawn(delivery.run());
         let collector = handle.carries(Signal::Metrics).then(|| {
             let (handle, metrics) = (handle.clone(), self.0.metrics.clone());
@@ -294,12 +259,7 @@ impl Telemetry {
                 }
             })
         });
-        Task {
-            handle,
-            delivery,
-            collector,
-            root: config.spool_path.clone(),
-        }
+        Task { handle, delivery, collector, root: config.spool_path.clone() }
     }
 
     /// Sends one span, one data point and one log record to every sink, past the queues, and says
@@ -350,11 +310,7 @@ impl Telemetry {
         let end = Instant::now() + deadline;
         let (tasks, recorder, stop) = {
             let mut control = self.control();
-            (
-                std::mem::take(&mut control.tasks),
-                control.recorder.take(),
-                control.stop.take(),
-            )
+            (std::mem::take(&mut control.tasks), control.recorder.take(), control.stop.take())
         };
         let Some((stop, delivery)) = stop else {
             return self.status();

@@ -56,16 +56,8 @@ impl ApplicationTracer {
             status: Status::Unset,
             status_message: String::new(),
         };
-        let sampled = self
-            .0
-            .sinks
-            .with(|set| set.samples(Role::Application, trace_id, None));
-        ApplicationSpan {
-            span: Some(Box::new(span)),
-            shared: self.0.clone(),
-            clock: Instant::now(),
-            sampled,
-        }
+        let sampled = self.0.sinks.with(|set| set.samples(Role::Application, trace_id, None));
+        ApplicationSpan { span: Some(Box::new(span)), shared: self.0.clone(), clock: Instant::now(), sampled }
     }
 }
 
@@ -88,13 +80,7 @@ impl ApplicationSpan {
     pub fn context(&self) -> Context {
         let ids = self.span.as_ref().map(|span| (span.trace_id, span.id));
         let (trace_id, span_id) = ids.unwrap_or((TraceId::INVALID, SpanId::INVALID));
-        Context {
-            trace_id,
-            span_id,
-            sampled: self.sampled,
-            trace_state: None,
-            baggage: None,
-        }
+        Context { trace_id, span_id, sampled: self.sampled, trace_state: None, baggage: None }
     }
 
     fn put(&mut self, key: impl Into<Cow<'static, str>>, value: Value) {

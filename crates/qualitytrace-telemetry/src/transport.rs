@@ -52,10 +52,5 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 fn user_agent() -> &'static str {
-    concat!(
-        "OTel-OTLP-Exporter-Rust/",
-        env!("CARGO_PKG_VERSION"),
-        " ",
-        env!("CARGO_PKG_NAME")
-    )
+    concat!("OTel-OTLP-Exporter-Rust/", env!("CARGO_PKG_VERSION"), " ", env!("CARGO_PKG_NAME"))
 }

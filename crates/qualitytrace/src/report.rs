@@ -101,17 +101,7 @@ impl TestReport {
                 | What::Judging => {}
             }
         }
-        Self {
-            name,
-            id,
-            suite: None,
-            run,
-            trace_id,
-            ending,
-            phases: marks.phases(),
-            debts,
-            trace: None,
-        }
+        Self { name, id, suite: None, run, trace_id, ending, phases: marks.phases(), debts, trace: None }
     }
 }
 
@@ -158,11 +148,7 @@ impl Marks {
     fn phases(&self) -> Phases {
         // A phase that was never reached took no time.
         let between = |from: u64, to: u64| {
-            if from == 0 {
-                Duration::ZERO
-            } else {
-                Duration::from_nanos(to.saturating_sub(from))
-            }
+            if from == 0 { Duration::ZERO } else { Duration::from_nanos(to.saturating_sub(from)) }
         };
         Phases {
             trigger: between(self.triggering, self.triggered),

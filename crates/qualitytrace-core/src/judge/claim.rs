@@ -23,10 +23,7 @@ pub(super) fn judge(
         let results = if selection.is_empty() {
             vec![failed]
         } else {
-            selection
-                .iter()
-                .map(|at| on_span(failed.clone(), context, *at))
-                .collect()
+            selection.iter().map(|at| on_span(failed.clone(), context, *at)).collect()
         };
         return AssertionResult {
             diagnostics: assertion.parsed.diagnostics.clone(),
@@ -40,21 +37,11 @@ pub(super) fn judge(
     } else if selection.is_empty() {
         let error =
             "resolution error: no span matches the selector, so there is nothing to assert on".to_owned();
-        vec![SpanResult::failed(
-            Failure::NoSpan,
-            error,
-            Some(Class::Resolution),
-        )]
+        vec![SpanResult::failed(Failure::NoSpan, error, Some(Class::Resolution))]
     } else {
         selection
             .iter()
-            .map(|at| {
-                on_span(
-                    evaluate(&tree.claim, context, Subject::Span(*at), &others),
-                    context,
-                    *at,
-                )
-            })
+            .map(|at| on_span(evaluate(&tree.claim, context, Subject::Span(*at), &others), context, *at))
             .collect()
     };
     let quantifier = if once { Quantifier::All } else { tree.quantifier };
@@ -73,13 +60,7 @@ pub(super) fn judge(
         is_final: false,
         wants_more: false,
         results,
-        aliases: aliases
-            .into_iter()
-            .map(|(asked, found)| Alias {
-                asked,
-                found: found.to_owned(),
-            })
-            .collect(),
+        aliases: aliases.into_iter().map(|(asked, found)| Alias { asked, found: found.to_owned() }).collect(),
         diagnostics: assertion.parsed.diagnostics.clone(),
     }
 }
@@ -108,10 +89,7 @@ fn on_span(mut result: SpanResult, context: &Context<'_, '_>, at: usize) -> Span
 fn holds(quantifier: Quantifier, results: &[SpanResult]) -> bool {
     let passed = results.iter().filter(|result| result.passed).count() as u64;
     // Nothing is proven by no span at all.
-    if results
-        .iter()
-        .any(|result| result.failure == Some(Failure::NoSpan))
-    {
+    if results.iter().any(|result| result.failure == Some(Failure::NoSpan)) {
         return false;
     }
     match quantifier {
@@ -131,14 +109,12 @@ fn is_broken(result: &SpanResult) -> bool {
 
 fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: &Others<'_>) -> SpanResult {
     let outcome = match claim {
-        Claim::Compare {
-            left,
-            comparator,
-            right,
-        } => sides(left, right, context, subject).map(|(left, right)| {
-            let comparison = compare(&left, *comparator, &right);
-            (left, Some(right), comparison)
-        }),
+        Claim::Compare { left, comparator, right } => {
+            sides(left, right, context, subject).map(|(left, right)| {
+                let comparison = compare(&left, *comparator, &right);
+                (left, Some(right), comparison)
+            })
+        }
         Claim::OneOf { left, negated, right } => sides(left, right, context, subject).map(|(left, right)| {
             let comparison = no_match_unless(one_of(&left, &right) != *negated);
             (left, Some(right), comparison)
@@ -165,10 +141,7 @@ fn sides(
     context: &Context<'_, '_>,
     subject: Subject,
 ) -> Result<(Item, Item), Trouble> {
-    Ok((
-        context.evaluate(left, subject)?,
-        context.evaluate(right, subject)?,
-    ))
+    Ok((context.evaluate(left, subject)?, context.evaluate(right, subject)?))
 }
 
 fn compared(left: Item, right: Option<Item>, comparison: Comparison) -> SpanResult {
@@ -177,10 +150,7 @@ fn compared(left: Item, right: Option<Item>, comparison: Comparison) -> SpanResu
         Some((left, right)) => (exact_duration(left), exact_duration(right)),
         None => (
             left.text().into_owned(),
-            right
-                .as_ref()
-                .map(|right| right.text().into_owned())
-                .unwrap_or_default(),
+            right.as_ref().map(|right| right.text().into_owned()).unwrap_or_default(),
         ),
     };
     let (passed, error, failure) = match comparison {
@@ -211,14 +181,10 @@ struct Others<'c> {
 impl<'c> Others<'c> {
     fn new(claim: &'c Claim, context: &Context<'_, '_>) -> Self {
         match (claim, context.scene) {
-            (Claim::Time { selector, .. }, Some(scene)) => Self {
-                selector: Some(selector),
-                positions: Query::new(selector, context.aliases).run(scene),
-            },
-            _ => Self {
-                selector: None,
-                positions: Vec::new(),
-            },
+            (Claim::Time { selector, .. }, Some(scene)) => {
+                Self { selector: Some(selector), positions: Query::new(selector, context.aliases).run(scene) }
+            }
+            _ => Self { selector: None, positions: Vec::new() },
         }
     }
 
@@ -264,26 +230,14 @@ impl<'c> Others<'c> {
                 (distance, start >= last)
             }
             Relation::Overlaps => {
-                let nearest = spans
-                    .iter()
-                    .map(|span| nanos(gap(span)))
-                    .min()
-                    .unwrap_or_default();
-                let shares = spans
-                    .iter()
-                    .any(|span| span.start <= end && start <= span.end.unwrap_or(span.start));
+                let nearest = spans.iter().map(|span| nanos(gap(span))).min().unwrap_or_default();
+                let shares =
+                    spans.iter().any(|span| span.start <= end && start <= span.end.unwrap_or(span.start));
                 (nearest, shares)
             }
             Relation::Within(limit) => {
-                let nearest = spans
-                    .iter()
-                    .map(|span| nanos(gap(span)))
-                    .min()
-                    .unwrap_or_default();
-                (
-                    nearest,
-                    time::parse_duration(limit).is_some_and(|limit| nearest <= limit),
-                )
+                let nearest = spans.iter().map(|span| nanos(gap(span))).min().unwrap_or_default();
+                (nearest, time::parse_duration(limit).is_some_and(|limit| nearest <= limit))
             }
         };
         let observed = Item::plain(crate::value::Value::Duration(observed));
@@ -350,9 +304,7 @@ fn any_node(expr: &Expr, test: &impl Fn(&Expr) -> bool) -> bool {
             ExprKind::Filter { input, arguments, .. } => {
                 any_node(input, test) || arguments.iter().any(|argument| any_node(argument, test))
             }
-            ExprKind::Aggregate {
-                over: Over::Own(_), ..
-            }
+            ExprKind::Aggregate { over: Over::Own(_), .. }
             | ExprKind::Aggregate { .. }
             | ExprKind::Number(_)
             | ExprKind::Duration(_)

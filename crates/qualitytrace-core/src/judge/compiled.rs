@@ -76,10 +76,7 @@ impl CompiledSpec {
             assertions: spec
                 .assertions
                 .iter()
-                .map(|text| CompiledAssertion {
-                    text: text.clone(),
-                    parsed: parse_assertion(&text.value),
-                })
+                .map(|text| CompiledAssertion { text: text.clone(), parsed: parse_assertion(&text.value) })
                 .collect(),
             queries: Queries::default(),
         }

@@ -20,9 +20,7 @@ pub(super) fn settle(
     if let Some(reason) = &options.incomplete
         && !result.is_final
     {
-        result.outcome = Outcome::Undecided {
-            reason: reason.clone(),
-        };
+        result.outcome = Outcome::Undecided { reason: reason.clone() };
     }
 }
 
@@ -41,10 +39,8 @@ fn outlook(
         return count_outlook(comparator, i64::try_from(selected).unwrap_or(i64::MAX), bound);
     }
     let passed = result.results.iter().filter(|result| result.passed).count() as u64;
-    let failed_span = result
-        .results
-        .iter()
-        .any(|result| !result.passed && result.failure != Some(Failure::NoSpan));
+    let failed_span =
+        result.results.iter().any(|result| !result.passed && result.failure != Some(Failure::NoSpan));
     match tree.quantifier {
         Quantifier::All => (failed_span && selected > 0, selected == 0),
         Quantifier::Any => (passed > 0, true),
@@ -70,12 +66,7 @@ fn count_outlook(comparator: Comparator, count: i64, bound: i64) -> (bool, bool)
 
 /// The comparator and the number, if the claim compares the size of the selection with a number.
 fn count_bound(claim: &Claim) -> Option<(Comparator, i64)> {
-    let Claim::Compare {
-        left,
-        comparator,
-        right,
-    } = claim
-    else {
+    let Claim::Compare { left, comparator, right } = claim else {
         return None;
     };
     let number = |expr: &Expr| match &expr.kind {
@@ -101,10 +92,7 @@ fn count_bound(claim: &Claim) -> Option<(Comparator, i64)> {
 fn is_count(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Attribute(name) => names::attribute(name) == "tracetest.selected_spans.count",
-        ExprKind::Aggregate {
-            function: crate::lang::ast::Aggregate::Count,
-            over: Over::Own(None),
-        } => true,
+        ExprKind::Aggregate { function: crate::lang::ast::Aggregate::Count, over: Over::Own(None) } => true,
         _ => false,
     }
 }

@@ -105,15 +105,9 @@ impl<'s, 't> Search<'s, 't> {
     fn new(chain: &'s Chain, scene: &'s Scene<'t>, aliases: bool) -> Self {
         let first = std::iter::once((Combinator::Descendant, &chain.first));
         let rest = chain.rest.iter().map(|(combinator, step)| (*combinator, step));
-        let steps = first
-            .chain(rest)
-            .map(|(combinator, step)| (combinator, parts(step, scene, aliases)))
-            .collect();
-        Self {
-            scene,
-            aliases,
-            steps,
-        }
+        let steps =
+            first.chain(rest).map(|(combinator, step)| (combinator, parts(step, scene, aliases))).collect();
+        Self { scene, aliases, steps }
     }
 
     /// The spans worth a closer look, nearest first, with their scores.
@@ -132,10 +126,8 @@ impl<'s, 't> Search<'s, 't> {
         likely.sort_by_key(|at| std::cmp::Reverse(counts[*at]));
         likely.truncate(LONG_LIST);
         let mut likeness = Likeness::default();
-        let mut ranked: Vec<(f64, usize)> = likely
-            .into_iter()
-            .map(|at| (self.own_score(target, at, &mut likeness), at))
-            .collect();
+        let mut ranked: Vec<(f64, usize)> =
+            likely.into_iter().map(|at| (self.own_score(target, at, &mut likeness), at)).collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         if self.steps.len() > 1 {
             for (score, at) in &mut ranked {
@@ -201,10 +193,9 @@ impl<'s, 't> Search<'s, 't> {
     fn closeness(&self, condition: &Condition, at: usize, likeness: &mut Likeness) -> f64 {
         match condition {
             Condition::Clause(clause) => self.clause_closeness(clause, at, likeness),
-            Condition::All(inner) | Condition::Any(inner) => inner
-                .iter()
-                .map(|condition| self.closeness(condition, at, likeness))
-                .fold(0.0, f64::max),
+            Condition::All(inner) | Condition::Any(inner) => {
+                inner.iter().map(|condition| self.closeness(condition, at, likeness)).fold(0.0, f64::max)
+            }
             Condition::Not(_) => 0.0,
         }
     }
@@ -239,19 +230,8 @@ impl<'s, 't> Search<'s, 't> {
     fn similar_name(&self, name: &str, at: usize, likeness: &mut Likeness) -> Option<(String, f64)> {
         let span = self.scene.trace.span(at);
         let own = span.attributes.iter();
-        let inherited = span
-            .resource
-            .attributes
-            .iter()
-            .chain(span.scope.attributes.iter());
-        let fields = [
-            "name",
-            "kind",
-            "status",
-            "tracetest.span.type",
-            "tracetest.span.name",
-        ]
-        .into_iter();
+        let inherited = span.resource.attributes.iter().chain(span.scope.attributes.iter());
+        let fields = ["name", "kind", "status", "tracetest.span.type", "tracetest.span.name"].into_iter();
         own.chain(inherited)
             .map(|(known, _)| known)
             .chain(fields)
@@ -306,24 +286,14 @@ impl<'s, 't> Search<'s, 't> {
                 here = self
                     .before(self.steps[index].0, position)
                     .into_iter()
-                    .map(|other| {
-                        (
-                            self.own_score(&self.steps[index - 1].1, other, &mut likeness),
-                            other,
-                        )
-                    })
+                    .map(|other| (self.own_score(&self.steps[index - 1].1, other, &mut likeness), other))
                     .max_by(|a, b| a.0.total_cmp(&b.0))
                     .map(|(_, other)| other);
             }
         }
         self.positions(&mut corrected, &mut failing, &mut conditions, at);
-        let suggestion = Selector {
-            chains: vec![corrected],
-            place: selector.place.clone(),
-        };
-        let works = Query::new(&suggestion, self.aliases)
-            .run(self.scene)
-            .contains(&at);
+        let suggestion = Selector { chains: vec![corrected], place: selector.place.clone() };
+        let works = Query::new(&suggestion, self.aliases).run(self.scene).contains(&at);
         NearMiss {
             position: at,
             span: trace.span(at).id,
@@ -344,10 +314,8 @@ impl<'s, 't> Search<'s, 't> {
         at: usize,
     ) {
         let found = |chain: &Chain| {
-            let selector = Selector {
-                chains: vec![chain.clone()],
-                place: crate::lang::ast::Place::default(),
-            };
+            let selector =
+                Selector { chains: vec![chain.clone()], place: crate::lang::ast::Place::default() };
             Query::new(&selector, self.aliases).run(self.scene)
         };
         if found(chain).contains(&at) {
@@ -442,12 +410,7 @@ fn parts<'s>(step: &'s Step, scene: &Scene<'_>, aliases: bool) -> Vec<Part<'s>> 
             let mut holding: Vec<usize> = (0..length).collect();
             filter.retain(scene, &mut holding);
             let weight = 1.0 - ratio(holding.len(), length);
-            Part {
-                condition,
-                filter,
-                holding,
-                weight,
-            }
+            Part { condition, filter, holding, weight }
         })
         .collect()
 }
@@ -458,9 +421,7 @@ fn place_of(condition: &Condition) -> Range<usize> {
         Condition::Not(inner) => place_of(inner),
         Condition::All(inner) | Condition::Any(inner) => {
             let places = inner.iter().map(place_of);
-            places
-                .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
-                .unwrap_or_default()
+            places.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or_default()
         }
     }
 }
@@ -469,9 +430,7 @@ fn place_of(condition: &Condition) -> Range<usize> {
 fn unquoted(name: &str) -> Name {
     let plain = |segment: &str| {
         segment.starts_with(|c: char| c.is_alphabetic() || c == '_')
-            && segment
-                .chars()
-                .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+            && segment.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
     };
     Name {
         text: name.to_owned(),

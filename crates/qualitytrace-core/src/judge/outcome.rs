@@ -141,11 +141,7 @@ pub struct OutputResult {
 impl Verdict {
     pub(super) fn new(specs: Vec<SpecResult>, outputs: Vec<OutputResult>) -> Self {
         let outcome = combined(specs.iter().map(SpecResult::outcome));
-        Self {
-            outcome,
-            specs,
-            outputs,
-        }
+        Self { outcome, specs, outputs }
     }
 
     /// Whether the test passed.
@@ -199,11 +195,7 @@ impl AssertionResult {
             ..Self::hopeless(
                 &assertion.text,
                 Failure::InvalidSelector,
-                vec![SpanResult::failed(
-                    Failure::InvalidSelector,
-                    error,
-                    Some(Class::Syntax),
-                )],
+                vec![SpanResult::failed(Failure::InvalidSelector, error, Some(Class::Syntax))],
             )
         }
     }

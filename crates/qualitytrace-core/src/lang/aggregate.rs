@@ -22,9 +22,7 @@ pub(super) fn evaluate(context: &Context<'_, '_>, function: Aggregate, over: &Ov
         }
         Over::Own(Some(inner)) => {
             let selection = context.selection.ok_or_else(nowhere)?;
-            over_spans(function, selection, |at| {
-                context.evaluate(inner, Subject::Span(at))
-            })
+            over_spans(function, selection, |at| context.evaluate(inner, Subject::Span(at)))
         }
         Over::Selection { selector, attribute } => {
             let scene = context.scene.ok_or_else(nowhere)?;
@@ -32,9 +30,7 @@ pub(super) fn evaluate(context: &Context<'_, '_>, function: Aggregate, over: &Ov
             let Some(name) = attribute else {
                 return match function {
                     Aggregate::Count => Ok(size(selection.len())),
-                    _ => Err(Trouble::evaluation(
-                        "say which attribute: `first(span[...]).name`",
-                    )),
+                    _ => Err(Trouble::evaluation("say which attribute: `first(span[...]).name`")),
                 };
             };
             if selection.is_empty() && function != Aggregate::Count {

@@ -453,10 +453,8 @@ impl Aggregate {
             "last" => Self::Last,
             _ => {
                 let percent = name.strip_prefix('p')?;
-                let percent = percent
-                    .parse()
-                    .ok()
-                    .filter(|p: &u8| (1..=99).contains(p) && p.to_string() == percent)?;
+                let percent =
+                    percent.parse().ok().filter(|p: &u8| (1..=99).contains(p) && p.to_string() == percent)?;
                 Self::Percentile(percent)
             }
         })

@@ -24,10 +24,7 @@ pub enum Comparison {
 
 /// Compares two texts by the comparator of this name.
 pub fn compare_texts(comparator: &str, actual: &str, expected: &str) -> Comparison {
-    match Comparator::ALL
-        .into_iter()
-        .find(|known| known.as_str() == comparator)
-    {
+    match Comparator::ALL.into_iter().find(|known| known.as_str() == comparator) {
         Some(comparator) => compare(&Item::plain(actual), comparator, &Item::plain(expected)),
         None => Comparison::Impossible(format!("there is no comparator `{comparator}`")),
     }
@@ -65,11 +62,7 @@ pub(crate) fn compare(left: &Item, comparator: Comparator, right: &Item) -> Comp
 }
 
 pub(crate) fn no_match_unless(truth: bool) -> Comparison {
-    if truth {
-        Comparison::Match
-    } else {
-        Comparison::NoMatch("no match".to_owned())
-    }
+    if truth { Comparison::Match } else { Comparison::NoMatch("no match".to_owned()) }
 }
 
 /// Whether the value equals one of the items.
@@ -82,11 +75,7 @@ pub(crate) fn one_of(left: &Item, right: &Item) -> bool {
 
 /// Whether a comparison of these two is one of durations.
 pub(crate) fn in_time(left: &Item, right: &Item) -> Option<(i64, i64)> {
-    if left.is_duration() || right.is_duration() {
-        Some((left.nanos()?, right.nanos()?))
-    } else {
-        None
-    }
+    if left.is_duration() || right.is_duration() { Some((left.nanos()?, right.nanos()?)) } else { None }
 }
 
 fn compare_in_time(left: &Item, right: &Item) -> Option<Ordering> {
@@ -100,11 +89,7 @@ fn compare_in_time(left: &Item, right: &Item) -> Option<Ordering> {
 
 /// How a measured duration stands to a written one: nobody means 25.187564 ms to differ from `25ms`.
 pub(crate) fn measured_against(nanos: i64, written: i64) -> Ordering {
-    if time::measured(nanos) == written {
-        Ordering::Equal
-    } else {
-        nanos.cmp(&written)
-    }
+    if time::measured(nanos) == written { Ordering::Equal } else { nanos.cmp(&written) }
 }
 
 fn equal(left: &Item, right: &Item) -> bool {
@@ -118,10 +103,7 @@ fn equal(left: &Item, right: &Item) -> bool {
     }
     if let (Value::List(left), Value::List(right)) = (&left.value, &right.value) {
         return left.len() == right.len()
-            && left
-                .iter()
-                .zip(right)
-                .all(|(left, right)| equal_values(left, right));
+            && left.iter().zip(right).all(|(left, right)| equal_values(left, right));
     }
     let (left_text, right_text) = (left.text(), right.text());
     if left_text == right_text {
@@ -151,10 +133,7 @@ fn order(left: &Item, right: &Item) -> Result<Ordering, String> {
     if let Some(order) = number::compare(&left, &right) {
         return Ok(order);
     }
-    let durations = (
-        time::parse_plain_duration(&left),
-        time::parse_plain_duration(&right),
-    );
+    let durations = (time::parse_plain_duration(&left), time::parse_plain_duration(&right));
     if let (Some(left), Some(right)) = durations {
         return Ok(left.cmp(&right));
     }
@@ -189,18 +168,13 @@ fn json_contains(left: &str, right: &str) -> Comparison {
     let objects = |text: &str, side: &str| match json::parse(text) {
         Ok(Json::Array(items)) if items.iter().all(|item| matches!(item, Json::Object(_))) => Ok(items),
         Ok(object @ Json::Object(_)) => Ok(vec![object]),
-        _ => Err(Comparison::Impossible(format!(
-            "{side} side is not a JSON object"
-        ))),
+        _ => Err(Comparison::Impossible(format!("{side} side is not a JSON object"))),
     };
     let (left, right) = match (objects(left, "left"), objects(right, "right")) {
         (Ok(left), Ok(right)) => (left, right),
         (Err(impossible), _) | (_, Err(impossible)) => return impossible,
     };
-    match right
-        .iter()
-        .position(|wanted| !left.iter().any(|candidate| is_part(candidate, wanted)))
-    {
+    match right.iter().position(|wanted| !left.iter().any(|candidate| is_part(candidate, wanted))) {
         None => Comparison::Match,
         Some(at) => Comparison::NoMatch(format!(
             "item {at} of the right side is part of no object on the left side: no match"

@@ -44,19 +44,13 @@ const PIECES: [(&str, &str); 36] = [
 
 /// The time in this format; an empty format means date and time.
 pub(super) fn format(time: &Zoned, format: &str) -> String {
-    let format = if format.is_empty() {
-        "YYYY-MM-DD hh:mm:ss"
-    } else {
-        format
-    };
+    let format = if format.is_empty() { "YYYY-MM-DD hh:mm:ss" } else { format };
     let mut text = String::new();
     let mut rest = format;
     while let Some(next) = rest.chars().next() {
         // Month and weekday names begin with letters that are pieces themselves.
-        let piece = PIECES
-            .iter()
-            .filter(|(piece, _)| rest.starts_with(piece))
-            .max_by_key(|(piece, _)| piece.len());
+        let piece =
+            PIECES.iter().filter(|(piece, _)| rest.starts_with(piece)).max_by_key(|(piece, _)| piece.len());
         if let Some((piece, meaning)) = piece {
             text.push_str(&one(time, meaning));
             rest = &rest[piece.len()..];

@@ -49,10 +49,7 @@ impl Diagnostic {
 
     /// A warning at `span`.
     pub fn warning(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::error(code, span, message)
-        }
+        Self { severity: Severity::Warning, ..Self::error(code, span, message) }
     }
 
     /// The same with words beside the carets.
@@ -86,20 +83,10 @@ impl Diagnostic {
 ///
 /// `source_name` is what stands after the arrow: a file name, or what the text is.
 pub fn render(source_name: &str, text: &str, diagnostics: &[Diagnostic], colour: bool) -> String {
-    let renderer = if colour {
-        Renderer::styled()
-    } else {
-        Renderer::plain()
-    };
-    let groups: Vec<Vec<Group<'_>>> = diagnostics
-        .iter()
-        .map(|diagnostic| vec![group(source_name, text, diagnostic)])
-        .collect();
-    groups
-        .iter()
-        .map(|report| renderer.render(report))
-        .collect::<Vec<_>>()
-        .join("\n\n")
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let groups: Vec<Vec<Group<'_>>> =
+        diagnostics.iter().map(|diagnostic| vec![group(source_name, text, diagnostic)]).collect();
+    groups.iter().map(|report| renderer.render(report)).collect::<Vec<_>>().join("\n\n")
 }
 
 fn group<'a>(source_name: &'a str, text: &'a str, diagnostic: &'a Diagnostic) -> Group<'a> {
@@ -147,21 +134,14 @@ pub(crate) fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>)
 
 /// How many letters must be changed, added, removed or swapped with their neighbour; case is free.
 pub(crate) fn distance(left: &str, right: &str) -> usize {
-    let fold = |text: &str| {
-        text.chars()
-            .flat_map(char::to_lowercase)
-            .take(64)
-            .collect::<Vec<_>>()
-    };
+    let fold = |text: &str| text.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<_>>();
     let (left, right) = (fold(left), fold(right));
     let mut before: Vec<usize> = Vec::new();
     let mut above: Vec<usize> = (0..=right.len()).collect();
     for (i, a) in left.iter().enumerate() {
         let mut row = vec![i + 1];
         for (j, b) in right.iter().enumerate() {
-            let mut cost = (above[j] + usize::from(a != b))
-                .min(above[j + 1] + 1)
-                .min(row[j] + 1);
+            let mut cost = (above[j] + usize::from(a != b)).min(above[j + 1] + 1).min(row[j] + 1);
             if i > 0 && j > 0 && *a == right[j - 1] && left[i - 1] == *b {
                 cost = cost.min(before[j - 1] + 1);
             }

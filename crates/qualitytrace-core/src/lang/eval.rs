@@ -36,24 +36,15 @@ pub enum Class {
 
 impl Trouble {
     fn resolution(text: impl AsRef<str>) -> Self {
-        Self {
-            class: Class::Resolution,
-            text: format!("resolution error: {}", text.as_ref()),
-        }
+        Self { class: Class::Resolution, text: format!("resolution error: {}", text.as_ref()) }
     }
 
     pub(crate) fn evaluation(text: impl Into<String>) -> Self {
-        Self {
-            class: Class::Evaluation,
-            text: text.into(),
-        }
+        Self { class: Class::Evaluation, text: text.into() }
     }
 
     pub(crate) fn syntax(source: &str, message: &str) -> Self {
-        Self {
-            class: Class::Syntax,
-            text: format!("invalid syntax \"{source}\": {message}"),
-        }
+        Self { class: Class::Syntax, text: format!("invalid syntax \"{source}\": {message}") }
     }
 
     fn within(mut self, place: &str) -> Self {
@@ -124,20 +115,11 @@ impl Context<'_, '_> {
                 Ok(Item::plain(Value::List(values)))
             }
             ExprKind::Call { name, arguments } => self.call(name, arguments, subject),
-            ExprKind::Binary {
-                left,
-                operator,
-                right,
-            } => {
+            ExprKind::Binary { left, operator, right } => {
                 let (left, right) = (self.evaluate(left, subject)?, self.evaluate(right, subject)?);
                 calculate(&left, *operator, &right)
             }
-            ExprKind::Filter {
-                input,
-                name,
-                arguments,
-                ..
-            } => {
+            ExprKind::Filter { input, name, arguments, .. } => {
                 let input = self.evaluate(input, subject)?;
                 let arguments = arguments
                     .iter()
@@ -149,9 +131,9 @@ impl Context<'_, '_> {
                     None => Err(Trouble::resolution(format!("filter \"{name}\" not found"))),
                 }
             }
-            ExprKind::Aggregate { function, over } => remembered(&self.memory.aggregates, expr, || {
-                aggregate::evaluate(self, *function, over)
-            }),
+            ExprKind::Aggregate { function, over } => {
+                remembered(&self.memory.aggregates, expr, || aggregate::evaluate(self, *function, over))
+            }
             ExprKind::Hole => Err(Trouble::evaluation("the expression is not valid")),
         }
     }
@@ -232,9 +214,9 @@ impl Context<'_, '_> {
     fn meta(&self, name: &str, meta: &str) -> Result<Item, Trouble> {
         match (meta, self.selection) {
             ("count", Some(selection)) => Ok(Item::plain(i64::try_from(selection.len()).unwrap_or(i64::MAX))),
-            ("count", None) => Err(Trouble::resolution(format!(
-                "there is no selection here to read \"{name}\" from"
-            ))),
+            ("count", None) => {
+                Err(Trouble::resolution(format!("there is no selection here to read \"{name}\" from")))
+            }
             _ => Err(Trouble::evaluation(format!("unknown meta attribute {name}"))),
         }
     }
@@ -273,14 +255,7 @@ pub(crate) fn item_of(seen: Seen<'_>, is_duration: bool) -> Item {
         Value::Null => Value::from(""),
         value => value,
     };
-    Item {
-        value,
-        origin: if is_duration {
-            Origin::Nanoseconds
-        } else {
-            Origin::Plain
-        },
-    }
+    Item { value, origin: if is_duration { Origin::Nanoseconds } else { Origin::Plain } }
 }
 
 pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result<Item, Trouble> {

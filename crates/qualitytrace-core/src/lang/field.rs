@@ -115,11 +115,7 @@ impl Field {
         if let Some((_, special)) = SPECIAL.iter().find(|(known, _)| *known == name) {
             return Self::Special(*special, name.into());
         }
-        let aliases = if aliases {
-            names::conventions(&name)
-        } else {
-            Vec::new()
-        };
+        let aliases = if aliases { names::conventions(&name) } else { Vec::new() };
         Self::Attribute {
             reading: scopes.then(|| Reading::parse(&name)).flatten(),
             aliases: aliases.into(),
@@ -153,11 +149,7 @@ impl Field {
                 },
                 None => made(*special, span)?,
             },
-            Self::Attribute {
-                name,
-                reading,
-                aliases,
-            } => {
+            Self::Attribute { name, reading, aliases } => {
                 if let Some(value) = span.attribute(name) {
                     return Some((Seen::Value(value), None));
                 }
@@ -179,11 +171,7 @@ impl Field {
             Self::Kind => Some((1, "")),
             Self::Special(Special::Type, _) => Some((2, "")),
             Self::Special(..) => None,
-            Self::Attribute {
-                name,
-                reading,
-                aliases,
-            } => {
+            Self::Attribute { name, reading, aliases } => {
                 let flags = u8::from(reading.is_some()) | u8::from(!aliases.is_empty()) << 1;
                 Some((4 | flags, name))
             }
@@ -350,22 +338,15 @@ pub fn span_type(span: &Span) -> &'static str {
         ("exception.", "exception"),
     ];
     let is_browser = &*span.name == "documentLoad"
-        || span
-            .attributes
-            .get("event_type")
-            .is_some_and(|value| !value.text().is_empty());
+        || span.attributes.get("event_type").is_some_and(|value| !value.text().is_empty());
     if is_browser {
         return "general";
     }
     let mut best = FAMILIES.len();
     for (name, _) in span.attributes.iter() {
         // Most names belong to none of the families: their first letter tells.
-        if matches!(
-            name.as_bytes().first(),
-            Some(b'h' | b'd' | b'r' | b'm' | b'f' | b'e')
-        ) && let Some(at) = FAMILIES[..best]
-            .iter()
-            .position(|(prefix, _)| name.starts_with(prefix))
+        if matches!(name.as_bytes().first(), Some(b'h' | b'd' | b'r' | b'm' | b'f' | b'e'))
+            && let Some(at) = FAMILIES[..best].iter().position(|(prefix, _)| name.starts_with(prefix))
         {
             best = at;
         }
@@ -389,11 +370,7 @@ type Key = (u8, Box<str>);
 
 impl<'t> Scene<'t> {
     pub(crate) fn new(trace: &'t Trace) -> Self {
-        Self {
-            trace,
-            types: OnceCell::new(),
-            columns: RefCell::default(),
-        }
+        Self { trace, types: OnceCell::new(), columns: RefCell::default() }
     }
 
     /// The column of a field, if it is there or if asking `spans` spans makes it worth building.
@@ -407,9 +384,7 @@ impl<'t> Scene<'t> {
             return None;
         }
         let column = Rc::new(Column::new(field, self));
-        self.columns
-            .borrow_mut()
-            .push(((kind, name.into()), Rc::clone(&column)));
+        self.columns.borrow_mut().push(((kind, name.into()), Rc::clone(&column)));
         Some(column)
     }
 
@@ -419,8 +394,7 @@ impl<'t> Scene<'t> {
             Some(Value::String(sent)) => sent,
             _ => span_type(span),
         };
-        self.types
-            .get_or_init(|| self.trace.spans().iter().map(type_of).collect())[at]
+        self.types.get_or_init(|| self.trace.spans().iter().map(type_of).collect())[at]
     }
 
     fn event_values(&self, at: usize, name: &str) -> Vec<Value> {

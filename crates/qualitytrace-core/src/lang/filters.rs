@@ -6,23 +6,14 @@ use super::json_path::Path;
 use crate::value::{Inferred, Value};
 
 /// Names and how many arguments each takes.
-pub(crate) const FILTERS: [(&str, usize); 6] = [
-    ("json_path", 1),
-    ("regex", 1),
-    ("regex_group", 1),
-    ("get_index", 1),
-    ("length", 0),
-    ("type", 0),
-];
+pub(crate) const FILTERS: [(&str, usize); 6] =
+    [("json_path", 1), ("regex", 1), ("regex_group", 1), ("get_index", 1), ("length", 0), ("type", 0)];
 
 /// Applies the filter of this name; `None` when there is none.
 pub(crate) fn apply(name: &str, input: &Item, arguments: &[Item]) -> Option<Result<Item, String>> {
     let (_, expected) = FILTERS.iter().find(|(known, _)| *known == name)?;
     if arguments.len() != *expected {
-        return Some(Err(format!(
-            "wrong number of arguments: expected {expected}, got {}",
-            arguments.len()
-        )));
+        return Some(Err(format!("wrong number of arguments: expected {expected}, got {}", arguments.len())));
     }
     Some(match name {
         "json_path" => json_path(input, &arguments[0]),
@@ -50,19 +41,12 @@ fn json_path(input: &Item, argument: &Item) -> Result<Item, String> {
     Ok(if path.is_definite() {
         Item::plain(found.into_iter().next().unwrap_or(Value::Null))
     } else {
-        Item {
-            value: Value::List(found),
-            origin: Origin::Path,
-        }
+        Item { value: Value::List(found), origin: Origin::Path }
     })
 }
 
 fn single_or_list(mut found: Vec<Value>) -> Item {
-    Item::plain(if found.len() == 1 {
-        found.remove(0)
-    } else {
-        Value::List(found)
-    })
+    Item::plain(if found.len() == 1 { found.remove(0) } else { Value::List(found) })
 }
 
 impl From<Vec<Value>> for Value {
@@ -74,12 +58,7 @@ impl From<Vec<Value>> for Value {
 fn regex_matches(input: &Item, argument: &Item) -> Result<Item, String> {
     let text = one_text(input)?;
     let regex = regex(&argument.text())?;
-    Ok(single_or_list(
-        regex
-            .find_iter(&text)
-            .map(|found| Value::from(found.as_str()))
-            .collect(),
-    ))
+    Ok(single_or_list(regex.find_iter(&text).map(|found| Value::from(found.as_str())).collect()))
 }
 
 fn regex_groups(input: &Item, argument: &Item) -> Result<Item, String> {
@@ -124,10 +103,7 @@ fn length(input: &Item) -> Result<Item, String> {
         (_, Some(items)) => size(items.len()),
         (Value::String(text), None) if input.type_name() == "string" => size(text.len()),
         (Value::Bytes(bytes), None) => size(bytes.len()),
-        _ => Err(format!(
-            "it measures lists and texts, not a {}",
-            input.type_name()
-        )),
+        _ => Err(format!("it measures lists and texts, not a {}", input.type_name())),
     }
 }
 

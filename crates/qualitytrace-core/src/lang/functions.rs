@@ -39,10 +39,7 @@ pub struct Generator {
 impl Generator {
     /// Makes up values at this time with this seed.
     pub fn new(now: Zoned, seed: u64) -> Self {
-        Self {
-            now,
-            random: StdRng::seed_from_u64(seed),
-        }
+        Self { now, random: StdRng::seed_from_u64(seed) }
     }
 
     /// Makes up values at this time, in UTC, with this seed.
@@ -55,20 +52,11 @@ impl Generator {
     pub(crate) fn call(&mut self, name: &str, arguments: &[Item]) -> Option<Result<Item, String>> {
         let (_, least, most) = FUNCTIONS.iter().find(|(known, ..)| *known == name)?;
         if !(*least..=*most).contains(&arguments.len()) {
-            let expected = if least == most {
-                least.to_string()
-            } else {
-                format!("{least} to {most}")
-            };
-            return Some(Err(format!(
-                "{name} takes {expected} arguments, got {}",
-                arguments.len()
-            )));
+            let expected = if least == most { least.to_string() } else { format!("{least} to {most}") };
+            return Some(Err(format!("{name} takes {expected} arguments, got {}", arguments.len())));
         }
         let text = match name {
-            "uuid" => uuid::Builder::from_random_bytes(self.random.random())
-                .into_uuid()
-                .to_string(),
+            "uuid" => uuid::Builder::from_random_bytes(self.random.random()).into_uuid().to_string(),
             "firstName" => self.first_name(),
             "lastName" => self.last_name(),
             "fullName" => format!("{} {}", self.first_name(), self.last_name()),
@@ -82,11 +70,7 @@ impl Generator {
                 Err(error) => return Some(Err(error)),
             },
             date_or_time => {
-                let default = if date_or_time == "date" {
-                    "YYYY-MM-DD"
-                } else {
-                    "YYYY-MM-DDThh:mm:ssZZ"
-                };
+                let default = if date_or_time == "date" { "YYYY-MM-DD" } else { "YYYY-MM-DDThh:mm:ssZZ" };
                 match arguments.first().map_or(Ok(default.to_owned()), string_argument) {
                     Ok(format) => date::format(&self.now, &format),
                     Err(error) => return Some(Err(error)),
@@ -107,10 +91,7 @@ impl Generator {
     fn email(&mut self) -> String {
         const ENDINGS: [&str; 6] = ["com", "net", "org", "info", "biz", "io"];
         let letters = |name: String| -> String {
-            name.chars()
-                .filter(char::is_ascii_alphanumeric)
-                .map(|c| c.to_ascii_lowercase())
-                .collect()
+            name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
         };
         let (first, last, host) = (self.first_name(), self.last_name(), self.last_name());
         let ending = ENDINGS[self.random.random_range(0..ENDINGS.len())];
@@ -120,9 +101,7 @@ impl Generator {
     /// Digits of which the first is not zero.
     fn digits(&mut self, count: usize) -> String {
         let digit = |at: usize, random: &mut StdRng| random.random_range(u8::from(at == 0)..10);
-        (0..count)
-            .map(|at| char::from(b'0' + digit(at, &mut self.random)))
-            .collect()
+        (0..count).map(|at| char::from(b'0' + digit(at, &mut self.random))).collect()
     }
 
     fn credit_card(&mut self) -> String {
@@ -154,12 +133,7 @@ impl Generator {
 }
 
 fn string_argument(argument: &Item) -> Result<String, String> {
-    let wrong = || {
-        Err(format!(
-            "the format must be a text, got {}",
-            argument.value.type_name()
-        ))
-    };
+    let wrong = || Err(format!("the format must be a text, got {}", argument.value.type_name()));
     match &argument.value {
         Value::String(text) if infer(text) == Inferred::Text => Ok(text.to_string()),
         _ => wrong(),

@@ -40,17 +40,11 @@ pub(crate) enum Quantity {
 impl Item {
     /// A value from outside the expression.
     pub fn plain(value: impl Into<Value>) -> Self {
-        Self {
-            value: value.into(),
-            origin: Origin::Plain,
-        }
+        Self { value: value.into(), origin: Origin::Plain }
     }
 
     pub(crate) fn quoted(text: String) -> Self {
-        Self {
-            value: text.into(),
-            origin: Origin::Quoted,
-        }
+        Self { value: text.into(), origin: Origin::Quoted }
     }
 
     /// The value as text.
@@ -130,9 +124,9 @@ impl Item {
         let float = |text: &str| text.parse().ok().map(Quantity::Float);
         match self.single() {
             Value::Int(number) => Some(Quantity::Number(Number::from_i64(*number))),
-            Value::Float(number) => Number::from_f64(*number)
-                .map(Quantity::Number)
-                .or(Some(Quantity::Float(*number))),
+            Value::Float(number) => {
+                Number::from_f64(*number).map(Quantity::Number).or(Some(Quantity::Float(*number)))
+            }
             Value::Duration(nanos) => Some(Quantity::Duration(*nanos)),
             Value::String(text) => match infer(text) {
                 Inferred::Number => Number::parse(text).map(Quantity::Number).or_else(|| float(text)),
@@ -182,11 +176,7 @@ pub(crate) fn from_json(json: &Json) -> Value {
 fn print_number(written: &str) -> String {
     let digits = written.bytes().filter(u8::is_ascii_digit).count();
     if !written.contains(['.', 'e', 'E']) {
-        return if written == "-0" {
-            "0".to_owned()
-        } else {
-            written.to_owned()
-        };
+        return if written == "-0" { "0".to_owned() } else { written.to_owned() };
     }
     if digits > 17 && !written.contains(['e', 'E']) {
         return written.to_owned();

@@ -21,11 +21,7 @@ const MAX_DEPTH: usize = 128;
 
 /// Reads strict JSON; the error says what is wrong at which byte.
 pub(crate) fn parse(text: &str) -> Result<Json, String> {
-    let mut reader = Reader {
-        text,
-        at: 0,
-        depth: 0,
-    };
+    let mut reader = Reader { text, at: 0, depth: 0 };
     reader.blanks();
     let value = reader.value()?;
     reader.blanks();
@@ -38,10 +34,7 @@ pub(crate) fn parse(text: &str) -> Result<Json, String> {
 impl Json {
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         match self {
-            Self::Object(members) => members
-                .iter()
-                .find(|(known, _)| known == name)
-                .map(|(_, value)| value),
+            Self::Object(members) => members.iter().find(|(known, _)| known == name).map(|(_, value)| value),
             _ => None,
         }
     }
@@ -57,9 +50,7 @@ impl Json {
             }
             (Self::Object(left), Self::Object(right)) => {
                 left.len() == right.len()
-                    && left
-                        .iter()
-                        .all(|(name, value)| other.get(name).is_some_and(|other| value.same(other)))
+                    && left.iter().all(|(name, value)| other.get(name).is_some_and(|other| value.same(other)))
             }
             (left, right) => left == right,
         }
@@ -142,10 +133,7 @@ impl Reader<'_> {
     }
 
     fn blanks(&mut self) {
-        while self
-            .byte()
-            .is_some_and(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r'))
-        {
+        while self.byte().is_some_and(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
     }

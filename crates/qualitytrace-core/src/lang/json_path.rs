@@ -46,23 +46,14 @@ impl Path {
         if text.trim().is_empty() {
             return Err("the path is empty".to_owned());
         }
-        let mut parser = Parser {
-            cursor: Cursor::new(text),
-            depth: 0,
-        };
+        let mut parser = Parser { cursor: Cursor::new(text), depth: 0 };
         let steps = parser.path(true)?;
-        if parser.cursor.at_end() {
-            Ok(Self { steps })
-        } else {
-            Err(parser.wrong("unexpected text"))
-        }
+        if parser.cursor.at_end() { Ok(Self { steps }) } else { Err(parser.wrong("unexpected text")) }
     }
 
     /// Whether the path leads to one place at most.
     pub(crate) fn is_definite(&self) -> bool {
-        self.steps
-            .iter()
-            .all(|step| matches!(step, Step::Name(_) | Step::Index(_)))
+        self.steps.iter().all(|step| matches!(step, Step::Name(_) | Step::Index(_)))
     }
 
     /// What stands where the path leads.
@@ -138,32 +129,19 @@ fn slice(value: &Json, start: Option<i64>, end: Option<i64>, step: i64) -> Vec<J
         return Vec::new();
     };
     let absolute = |index: i64| {
-        if index < 0 {
-            (index + length).max(-1)
-        } else {
-            index.min(length)
-        }
+        if index < 0 { (index + length).max(-1) } else { index.min(length) }
     };
-    let pick = |index: i64| {
-        usize::try_from(index)
-            .ok()
-            .and_then(|index| items.get(index).cloned())
-    };
+    let pick = |index: i64| usize::try_from(index).ok().and_then(|index| items.get(index).cloned());
     let mut found = Vec::new();
     if step > 0 {
-        let (mut index, end) = (
-            absolute(start.unwrap_or(0)).max(0),
-            absolute(end.unwrap_or(length)),
-        );
+        let (mut index, end) = (absolute(start.unwrap_or(0)).max(0), absolute(end.unwrap_or(length)));
         while index < end {
             found.extend(pick(index));
             index = index.saturating_add(step);
         }
     } else if step < 0 {
-        let (mut index, end) = (
-            absolute(start.unwrap_or(length - 1)).min(length - 1),
-            end.map_or(-1, absolute),
-        );
+        let (mut index, end) =
+            (absolute(start.unwrap_or(length - 1)).min(length - 1), end.map_or(-1, absolute));
         while index > end {
             found.extend(pick(index));
             index = index.saturating_add(step);
@@ -176,15 +154,12 @@ impl Test {
     fn evaluate(&self, here: &Json, root: &Json) -> Option<Json> {
         match self {
             Self::Value(value) => Some(value.clone()),
-            Self::List(items) => Some(Json::Array(
-                items
-                    .iter()
-                    .filter_map(|item| item.evaluate(here, root))
-                    .collect(),
-            )),
-            Self::Path(from_root, path) => follow(&path.steps, if *from_root { root } else { here }, root)
-                .into_iter()
-                .next(),
+            Self::List(items) => {
+                Some(Json::Array(items.iter().filter_map(|item| item.evaluate(here, root)).collect()))
+            }
+            Self::Path(from_root, path) => {
+                follow(&path.steps, if *from_root { root } else { here }, root).into_iter().next()
+            }
             Self::Regex(_) => None,
             Self::Not(inner) => Some(Json::Bool(inner.evaluate(here, root) != Some(Json::Bool(true)))),
             Self::Binary(left, operator, right) => {
@@ -261,9 +236,9 @@ fn arithmetic(left: &Json, operator: &str, right: &Json) -> Option<Json> {
         "-" => left.subtract(right)?,
         "*" => left.multiply(right)?,
         _ if right.is_zero() => return None,
-        _ => left
-            .divide_evenly(right)
-            .or_else(|| number::Number::from_f64(left.to_f64() / right.to_f64()))?,
+        _ => {
+            left.divide_evenly(right).or_else(|| number::Number::from_f64(left.to_f64() / right.to_f64()))?
+        }
     };
     Some(Json::Number(result.to_text()))
 }
@@ -392,11 +367,7 @@ impl Parser<'_> {
 
     fn close(&mut self, sign: &str) -> Result<(), String> {
         self.blanks();
-        if self.cursor.eat(sign) {
-            Ok(())
-        } else {
-            Err(self.wrong(&format!("expected `{sign}`")))
-        }
+        if self.cursor.eat(sign) { Ok(()) } else { Err(self.wrong(&format!("expected `{sign}`"))) }
     }
 
     fn integer(&mut self) -> Option<i64> {
@@ -440,9 +411,7 @@ impl Parser<'_> {
         let mut left = self.binary(tighter)?;
         loop {
             self.blanks();
-            let found = operators
-                .iter()
-                .find(|operator| self.cursor.starts_with(operator));
+            let found = operators.iter().find(|operator| self.cursor.starts_with(operator));
             let Some(operator) = found else { return Ok(left) };
             self.cursor.at += operator.len();
             left = Test::Binary(Box::new(left), operator, Box::new(self.binary(tighter)?));
@@ -482,9 +451,8 @@ impl Parser<'_> {
             Some('[') => self.list(),
             Some('/') => self.pattern(),
             Some(c) if c.is_ascii_digit() || c == '-' => {
-                let text = self
-                    .cursor
-                    .take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '.' | 'e' | 'E'));
+                let text =
+                    self.cursor.take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '.' | 'e' | 'E'));
                 if number::is_number(text) {
                     Ok(Test::Value(Json::Number(text.to_owned())))
                 } else {
@@ -492,11 +460,9 @@ impl Parser<'_> {
                 }
             }
             _ => {
-                for (word, value) in [
-                    ("true", Json::Bool(true)),
-                    ("false", Json::Bool(false)),
-                    ("null", Json::Null),
-                ] {
+                for (word, value) in
+                    [("true", Json::Bool(true)), ("false", Json::Bool(false)), ("null", Json::Null)]
+                {
                     if self.cursor.eat(word) {
                         return Ok(Test::Value(value));
                     }

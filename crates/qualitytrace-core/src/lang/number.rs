@@ -25,11 +25,7 @@ impl Number {
         if significant.len() > MAX_DIGITS {
             return None;
         }
-        let mut mantissa: i128 = if significant.is_empty() {
-            0
-        } else {
-            significant.parse().ok()?
-        };
+        let mut mantissa: i128 = if significant.is_empty() { 0 } else { significant.parse().ok()? };
         let mut scale = i64::try_from(parts.fraction.len()).ok()? - parts.exponent;
         if mantissa == 0 {
             scale = 0;
@@ -39,10 +35,7 @@ impl Number {
             scale += 1;
         }
         let scale = u32::try_from(scale).ok().filter(|scale| *scale <= 36)?;
-        Some(Self {
-            mantissa: if parts.negative { -mantissa } else { mantissa },
-            scale,
-        })
+        Some(Self { mantissa: if parts.negative { -mantissa } else { mantissa }, scale })
     }
 
     pub(crate) fn from_f64(number: f64) -> Option<Self> {
@@ -50,18 +43,13 @@ impl Number {
     }
 
     pub(crate) fn from_i64(number: i64) -> Self {
-        Self {
-            mantissa: number.into(),
-            scale: 0,
-        }
+        Self { mantissa: number.into(), scale: 0 }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "only where the exact way is closed")]
     pub(crate) fn to_f64(self) -> f64 {
         // Parsing rounds correctly, which dividing two rounded numbers does not.
-        format!("{}e-{}", self.mantissa, self.scale)
-            .parse()
-            .unwrap_or(self.mantissa as f64)
+        format!("{}e-{}", self.mantissa, self.scale).parse().unwrap_or(self.mantissa as f64)
     }
 
     /// The number as a whole number, if it is one that fits.
@@ -76,18 +64,12 @@ impl Number {
 
     pub(crate) fn add(self, other: Self) -> Option<Self> {
         let (left, right, scale) = self.aligned(other)?;
-        Some(Self {
-            mantissa: left.checked_add(right)?,
-            scale,
-        })
+        Some(Self { mantissa: left.checked_add(right)?, scale })
     }
 
     pub(crate) fn subtract(self, other: Self) -> Option<Self> {
         let (left, right, scale) = self.aligned(other)?;
-        Some(Self {
-            mantissa: left.checked_sub(right)?,
-            scale,
-        })
+        Some(Self { mantissa: left.checked_sub(right)?, scale })
     }
 
     pub(crate) fn multiply(self, other: Self) -> Option<Self> {
@@ -101,10 +83,7 @@ impl Number {
     /// The quotient, if it is a whole number.
     pub(crate) fn divide_evenly(self, other: Self) -> Option<Self> {
         let (left, right, _) = self.aligned(other)?;
-        (left.checked_rem(right)? == 0).then(|| Self {
-            mantissa: left / right,
-            scale: 0,
-        })
+        (left.checked_rem(right)? == 0).then(|| Self { mantissa: left / right, scale: 0 })
     }
 
     /// Decimal digits, without an exponent and without zeros that say nothing.
@@ -131,11 +110,7 @@ impl Number {
 
     fn aligned(self, other: Self) -> Option<(i128, i128, u32)> {
         let scale = self.scale.max(other.scale);
-        let lift = |number: Self| {
-            number
-                .mantissa
-                .checked_mul(10_i128.checked_pow(scale - number.scale)?)
-        };
+        let lift = |number: Self| number.mantissa.checked_mul(10_i128.checked_pow(scale - number.scale)?);
         Some((lift(self)?, lift(other)?, scale))
     }
 }
@@ -162,12 +137,7 @@ impl<'s> Parts<'s> {
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
         let well_formed = digits(whole) && digits(fraction) && !(whole.is_empty() && fraction.is_empty());
-        well_formed.then_some(Self {
-            negative,
-            whole,
-            fraction,
-            exponent,
-        })
+        well_formed.then_some(Self { negative, whole, fraction, exponent })
     }
 
     /// Digits without zeros at either end, and the power of ten of the point before them.
@@ -211,20 +181,14 @@ pub(crate) fn compare(left: &str, right: &str) -> Option<Ordering> {
     if left_sign != right_sign || left_sign == 0 {
         return Some(left_sign.cmp(&right_sign));
     }
-    let size = left_power
-        .cmp(&right_power)
-        .then_with(|| left_digits.cmp(&right_digits));
+    let size = left_power.cmp(&right_power).then_with(|| left_digits.cmp(&right_digits));
     Some(if left_sign < 0 { size.reverse() } else { size })
 }
 
 /// A double as Go prints it: the shortest text that reads back the same, with an exponent where it is far from one.
 pub(crate) fn print_f64(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
-        return if number == 0.0 {
-            "0".to_owned()
-        } else {
-            number.to_string()
-        };
+        return if number == 0.0 { "0".to_owned() } else { number.to_string() };
     }
     let scientific = format!("{number:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -265,13 +229,9 @@ mod tests {
 
     #[test]
     fn doubles_print_as_go_prints_them() {
-        for (number, text) in [
-            (1e21, "1e+21"),
-            (0.00001, "1e-05"),
-            (0.0001, "0.0001"),
-            (1.14, "1.14"),
-            (3.0, "3"),
-        ] {
+        for (number, text) in
+            [(1e21, "1e+21"), (0.00001, "1e-05"), (0.0001, "0.0001"), (1.14, "1.14"), (3.0, "3")]
+        {
             assert_eq!(print_f64(number), text);
         }
     }

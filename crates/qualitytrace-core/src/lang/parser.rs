@@ -107,11 +107,7 @@ impl<'s> Parser<'s> {
 
     fn finish<T>(mut self, tree: T) -> Parsed<T> {
         self.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
-        Parsed {
-            tree,
-            diagnostics: self.diagnostics,
-            beyond: self.beyond,
-        }
+        Parsed { tree, diagnostics: self.diagnostics, beyond: self.beyond }
     }
 
     fn span(&self, start: usize) -> Range<usize> {

@@ -72,9 +72,7 @@ impl Display for Selector {
 impl Display for Chain {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.first.fmt(f)?;
-        self.rest
-            .iter()
-            .try_for_each(|(combinator, step)| write!(f, " {combinator}{step}"))
+        self.rest.iter().try_for_each(|(combinator, step)| write!(f, " {combinator}{step}"))
     }
 }
 
@@ -140,11 +138,7 @@ impl Display for Clause {
 
 impl Display for Name {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.quoted {
-            f.write_str(&quote_in_selector(&self.text))
-        } else {
-            f.write_str(&self.text)
-        }
+        if self.quoted { f.write_str(&quote_in_selector(&self.text)) } else { f.write_str(&self.text) }
     }
 }
 
@@ -211,17 +205,9 @@ impl Display for Assertion {
 impl Display for Claim {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Compare {
-                left,
-                comparator,
-                right,
-            } => write!(f, "{left} {} {right}", comparator.as_str()),
+            Self::Compare { left, comparator, right } => write!(f, "{left} {} {right}", comparator.as_str()),
             Self::OneOf { left, negated, right } => {
-                write!(
-                    f,
-                    "{left} is {}one of {right}",
-                    if *negated { "not " } else { "" }
-                )
+                write!(f, "{left} is {}one of {right}", if *negated { "not " } else { "" })
             }
             Self::Exists { left, negated } => write!(f, "{left} {}exists", if *negated { "!" } else { "" }),
             Self::Time { relation, selector } => match relation {
@@ -262,21 +248,12 @@ impl Expr {
                 print_list(f, arguments, inside_text)?;
                 f.write_char(')')
             }
-            ExprKind::Binary {
-                left,
-                operator,
-                right,
-            } => {
+            ExprKind::Binary { left, operator, right } => {
                 left.print_operand(f, inside_text, precedence(*operator))?;
                 write!(f, " {} ", operator.as_str())?;
                 right.print_operand(f, inside_text, precedence(*operator) + 1)
             }
-            ExprKind::Filter {
-                input,
-                name,
-                arguments,
-                ..
-            } => {
+            ExprKind::Filter { input, name, arguments, .. } => {
                 input.print(f, inside_text)?;
                 write!(f, " | {name}")?;
                 arguments.iter().try_for_each(|argument| {

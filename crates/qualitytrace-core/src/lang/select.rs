@@ -78,19 +78,12 @@ pub(crate) enum Check {
 
 impl Query {
     pub(crate) fn new(selector: &Selector, aliases: bool) -> Self {
-        let chains: Vec<_> = selector
-            .chains
-            .iter()
-            .map(|chain| compile_chain(chain, aliases))
-            .collect();
+        let chains: Vec<_> = selector.chains.iter().map(|chain| compile_chain(chain, aliases)).collect();
         let grows_only = chains.iter().all(|chain| {
             std::iter::once(&chain.first)
                 .chain(chain.rest.iter().map(|(_, step)| step))
                 .all(CompiledStep::grows_only)
-                && chain
-                    .rest
-                    .iter()
-                    .all(|(combinator, _)| *combinator != Combinator::Next)
+                && chain.rest.iter().all(|(combinator, _)| *combinator != Combinator::Next)
         });
         Self { chains, grows_only }
     }
@@ -139,9 +132,7 @@ fn compile_step(step: &Step, aliases: bool) -> CompiledStep {
             Pseudo::Root => compiled.places.push(Place::Root),
             Pseudo::Leaf => compiled.places.push(Place::Leaf),
             Pseudo::Has { combinator, selector } => {
-                compiled
-                    .places
-                    .push(Place::Has(*combinator, Query::new(selector, aliases)));
+                compiled.places.push(Place::Has(*combinator, Query::new(selector, aliases)));
             }
             Pseudo::Not(selector) => compiled.places.push(Place::Not(Query::new(selector, aliases))),
         }
@@ -151,10 +142,8 @@ fn compile_step(step: &Step, aliases: bool) -> CompiledStep {
 
 pub(crate) fn compile_condition(condition: &Condition, aliases: bool) -> Filter {
     let compile_all = |conditions: &[Condition]| {
-        let mut filters: Vec<_> = conditions
-            .iter()
-            .map(|condition| compile_condition(condition, aliases))
-            .collect();
+        let mut filters: Vec<_> =
+            conditions.iter().map(|condition| compile_condition(condition, aliases)).collect();
         filters.sort_by_key(Filter::cost);
         filters
     };
@@ -176,10 +165,7 @@ fn compile_clause(clause: &Clause, aliases: bool) -> Filter {
         },
         Test::OneOf { negated, choices } => Check::OneOf(
             *negated,
-            choices
-                .iter()
-                .map(|choice| compile_literal(&field, Comparator::Equal, choice))
-                .collect(),
+            choices.iter().map(|choice| compile_literal(&field, Comparator::Equal, choice)).collect(),
         ),
         Test::Exists { negated } => Check::Exists(*negated),
     };
@@ -287,10 +273,7 @@ impl Position {
         match self {
             Self::First => found.first(),
             Self::Last => found.last(),
-            Self::Nth(n) => usize::try_from(n)
-                .ok()?
-                .checked_sub(1)
-                .and_then(|at| found.get(at)),
+            Self::Nth(n) => usize::try_from(n).ok()?.checked_sub(1).and_then(|at| found.get(at)),
         }
         .copied()
     }
@@ -352,10 +335,8 @@ impl CompiledStep {
                     }
                 }
                 (Combinator::Child, position) => {
-                    let near: Vec<_> = trace
-                        .children(at)
-                        .filter(|child| matches.binary_search(child).is_ok())
-                        .collect();
+                    let near: Vec<_> =
+                        trace.children(at).filter(|child| matches.binary_search(child).is_ok()).collect();
                     pick(&near, position).iter().copied().for_each(&mut add);
                 }
                 (Combinator::Sibling, position) => {
@@ -451,12 +432,9 @@ impl Filter {
             Self::Test(field, Check::Matches(..)) => field.cost().saturating_add(8),
             Self::Test(field, _) => field.cost(),
             Self::Not(inner) => inner.cost(),
-            Self::All(filters) | Self::Any(filters) => filters
-                .iter()
-                .map(Self::cost)
-                .max()
-                .unwrap_or(0)
-                .saturating_add(1),
+            Self::All(filters) | Self::Any(filters) => {
+                filters.iter().map(Self::cost).max().unwrap_or(0).saturating_add(1)
+            }
         }
     }
 

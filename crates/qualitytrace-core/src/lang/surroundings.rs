@@ -58,19 +58,10 @@ pub fn evaluate(expr: &Expr, surroundings: &Surroundings<'_>) -> Result<Item, Tr
 pub fn resolve(text: &str, surroundings: &Surroundings<'_>) -> Result<String, Trouble> {
     let assertion = parse_assertion(text);
     if assertion.is_valid()
-        && let Claim::Compare {
-            left,
-            comparator,
-            right,
-        } = &assertion.tree.claim
+        && let Claim::Compare { left, comparator, right } = &assertion.tree.claim
     {
         let (left, right) = (evaluate(left, surroundings)?, evaluate(right, surroundings)?);
-        return Ok(format!(
-            "{} {} {}",
-            left.text(),
-            comparator.as_str(),
-            right.text()
-        ));
+        return Ok(format!("{} {} {}", left.text(), comparator.as_str(), right.text()));
     }
     let expression = parse_expression(text);
     // The message of the reading that came further says more.

@@ -99,10 +99,7 @@ fn in_expr(expr: &Expr, names: &mut Vec<String>) {
                 in_expr(argument, names);
             }
         }
-        ExprKind::Aggregate {
-            over: Over::Own(Some(inner)),
-            ..
-        } => in_expr(inner, names),
+        ExprKind::Aggregate { over: Over::Own(Some(inner)), .. } => in_expr(inner, names),
         ExprKind::Aggregate { .. }
         | ExprKind::Number(_)
         | ExprKind::Duration(_)

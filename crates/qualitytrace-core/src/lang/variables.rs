@@ -25,8 +25,7 @@ impl Variables {
     /// These with `overlay` over them: where both have a name, the overlay's text counts.
     #[must_use]
     pub fn merged(mut self, overlay: &Self) -> Self {
-        self.0
-            .extend(overlay.0.iter().map(|(name, text)| (name.clone(), text.clone())));
+        self.0.extend(overlay.0.iter().map(|(name, text)| (name.clone(), text.clone())));
         self
     }
 
@@ -48,11 +47,6 @@ impl Variables {
 
 impl<N: Into<String>, T: Into<String>> FromIterator<(N, T)> for Variables {
     fn from_iter<I: IntoIterator<Item = (N, T)>>(pairs: I) -> Self {
-        Self(
-            pairs
-                .into_iter()
-                .map(|(name, text)| (name.into(), text.into()))
-                .collect(),
-        )
+        Self(pairs.into_iter().map(|(name, text)| (name.into(), text.into())).collect())
     }
 }

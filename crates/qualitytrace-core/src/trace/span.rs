@@ -230,10 +230,8 @@ impl Attributes {
 
 impl<N: Into<Arc<str>>> FromIterator<(N, Value)> for Attributes {
     fn from_iter<T: IntoIterator<Item = (N, Value)>>(pairs: T) -> Self {
-        let mut pairs: Vec<(Arc<str>, Value)> = pairs
-            .into_iter()
-            .map(|(name, value)| (name.into(), value))
-            .collect();
+        let mut pairs: Vec<(Arc<str>, Value)> =
+            pairs.into_iter().map(|(name, value)| (name.into(), value)).collect();
         // A stable sort keeps equal names in the order given, so the last of them is the one to keep.
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         pairs.reverse();

@@ -73,20 +73,12 @@ impl Trace {
         for (new, old) in order.iter().enumerate() {
             new_position[*old] = new;
         }
-        let parents: Vec<_> = order
-            .iter()
-            .map(|old| parents[*old].map(|parent| new_position[parent]))
-            .collect();
+        let parents: Vec<_> =
+            order.iter().map(|old| parents[*old].map(|parent| new_position[parent])).collect();
         let ends = subtree_ends(&parents);
         let mut slots: Vec<Option<Span>> = spans.into_iter().map(Some).collect();
         let spans = order.iter().filter_map(|old| slots[*old].take()).collect();
-        Self {
-            id,
-            spans,
-            parents,
-            ends,
-            notes,
-        }
+        Self { id, spans, parents, ends, notes }
     }
 
     /// Names the trace.
@@ -166,17 +158,12 @@ fn find_parents(spans: &[Span], by_id: &HashMap<SpanId, usize>, notes: &mut Vec<
         .iter()
         .map(|span| {
             if span.id.is_none() {
-                notes.push(Note::NoId {
-                    name: span.name.to_string(),
-                });
+                notes.push(Note::NoId { name: span.name.to_string() });
             }
             let named = span.parent?;
             let found = by_id.get(&named).copied();
             if found.is_none() {
-                notes.push(Note::MissingParent {
-                    span: span.id,
-                    parent: named,
-                });
+                notes.push(Note::MissingParent { span: span.id, parent: named });
             }
             found
         })
@@ -276,10 +263,7 @@ mod tests {
 
     fn check(spans: &[(u8, u8, u64)], expected: &str) {
         let id = TraceId::from_bytes([1; 16]).unwrap();
-        let spans: Vec<Span> = spans
-            .iter()
-            .map(|(id, parent, start)| span(*id, *parent, *start))
-            .collect();
+        let spans: Vec<Span> = spans.iter().map(|(id, parent, start)| span(*id, *parent, *start)).collect();
         assert_eq!(tree(&Trace::assemble(id, spans.clone())), expected);
         assert_eq!(
             tree(&Trace::assemble(id, spans.into_iter().rev())),
@@ -300,10 +284,7 @@ mod tests {
 
     #[test]
     fn a_circle_is_cut_at_its_earliest_span_and_nothing_is_lost() {
-        check(
-            &[(1, 3, 7), (2, 1, 5), (3, 2, 6), (4, 4, 1), (5, 2, 8)],
-            "s4 s2 -s3 --s1 -s5",
-        );
+        check(&[(1, 3, 7), (2, 1, 5), (3, 2, 6), (4, 4, 1), (5, 2, 8)], "s4 s2 -s3 --s1 -s5");
     }
 
     #[test]

@@ -37,10 +37,5 @@ fn every_case_about_the_language_is_kept() {
         }
     }
     assert!(checked > 500, "only {checked} cases were found");
-    assert!(
-        failures.is_empty(),
-        "{} of {checked}:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} of {checked}:\n{}", failures.len(), failures.join("\n"));
 }

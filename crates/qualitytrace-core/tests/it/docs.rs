@@ -32,7 +32,8 @@ fn every_example_of_a_definition_is_read_without_a_word() {
         assert!(blocks.len() >= at_least, "the examples of {name} are gone");
         for (line, block) in blocks {
             let reading = read(block, Format::Yaml);
-            let found: Vec<_> = reading.documents.iter().flat_map(|document| check(&document.resource)).collect();
+            let found: Vec<_> =
+                reading.documents.iter().flat_map(|document| check(&document.resource)).collect();
             assert!(!reading.documents.is_empty(), "{name}:{line}");
             assert!(reading.diagnostics.is_empty(), "{name}:{line}: {:?}", reading.diagnostics);
             assert!(found.is_empty(), "{name}:{line}: {found:?}");

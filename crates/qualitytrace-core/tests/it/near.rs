@@ -8,23 +8,11 @@ use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanK
 use qualitytrace_core::value::Value;
 
 /// Name, kind, service, parent, attributes.
-type Row = (
-    &'static str,
-    SpanKind,
-    &'static str,
-    usize,
-    &'static [(&'static str, &'static str)],
-);
+type Row = (&'static str, SpanKind, &'static str, usize, &'static [(&'static str, &'static str)]);
 
 /// A shop: what its services do for one order.
 const SHOP: &[Row] = &[
-    (
-        "Tracetest trigger",
-        SpanKind::Internal,
-        "tracetest",
-        0,
-        &[("tracetest.response.status", "201")],
-    ),
+    ("Tracetest trigger", SpanKind::Internal, "tracetest", 0, &[("tracetest.response.status", "201")]),
     (
         "POST /orders",
         SpanKind::Server,
@@ -37,53 +25,29 @@ const SHOP: &[Row] = &[
             ("http.scheme", "https"),
         ],
     ),
-    (
-        "authenticate",
-        SpanKind::Internal,
-        "web",
-        2,
-        &[("user.id", "u-17"), ("auth.method", "bearer")],
-    ),
+    ("authenticate", SpanKind::Internal, "web", 2, &[("user.id", "u-17"), ("auth.method", "bearer")]),
     (
         "GET /sessions/{id}",
         SpanKind::Client,
         "web",
         3,
-        &[
-            ("http.method", "GET"),
-            ("http.url", "http://sessions/sessions/17"),
-            ("http.status_code", "200"),
-        ],
+        &[("http.method", "GET"), ("http.url", "http://sessions/sessions/17"), ("http.status_code", "200")],
     ),
     (
         "GET /sessions/{id}",
         SpanKind::Server,
         "sessions",
         4,
-        &[
-            ("http.method", "GET"),
-            ("http.route", "/sessions/{id}"),
-            ("http.status_code", "200"),
-        ],
+        &[("http.method", "GET"), ("http.route", "/sessions/{id}"), ("http.status_code", "200")],
     ),
     (
         "HGETALL",
         SpanKind::Client,
         "sessions",
         5,
-        &[
-            ("db.system", "redis"),
-            ("db.operation", "HGETALL"),
-            ("db.redis.database_index", "2"),
-        ],
+        &[("db.system", "redis"), ("db.operation", "HGETALL"), ("db.redis.database_index", "2")],
     ),
-    (
-        "validate order",
-        SpanKind::Internal,
-        "web",
-        2,
-        &[("order.items", "3"), ("order.currency", "EUR")],
-    ),
+    ("validate order", SpanKind::Internal, "web", 2, &[("order.items", "3"), ("order.currency", "EUR")]),
     (
         "shop.Catalogue/GetItems",
         SpanKind::Client,
@@ -186,11 +150,7 @@ const SHOP: &[Row] = &[
         SpanKind::Client,
         "web",
         2,
-        &[
-            ("http.method", "POST"),
-            ("http.url", "https://payments/charges"),
-            ("http.status_code", "200"),
-        ],
+        &[("http.method", "POST"), ("http.url", "https://payments/charges"), ("http.status_code", "200")],
     ),
     (
         "POST /charges",
@@ -204,13 +164,7 @@ const SHOP: &[Row] = &[
             ("payment.provider", "visa"),
         ],
     ),
-    (
-        "fraud check",
-        SpanKind::Internal,
-        "payments",
-        17,
-        &[("fraud.score", "12"), ("fraud.model", "v7")],
-    ),
+    ("fraud check", SpanKind::Internal, "payments", 17, &[("fraud.score", "12"), ("fraud.model", "v7")]),
     (
         "POST https://bank.example",
         SpanKind::Client,
@@ -270,23 +224,13 @@ const SHOP: &[Row] = &[
             ("messaging.kafka.partition", "3"),
         ],
     ),
-    (
-        "choose carrier",
-        SpanKind::Internal,
-        "shipping",
-        23,
-        &[("carrier.name", "dhl"), ("carrier.days", "2")],
-    ),
+    ("choose carrier", SpanKind::Internal, "shipping", 23, &[("carrier.name", "dhl"), ("carrier.days", "2")]),
     (
         "PUT /labels/{id}",
         SpanKind::Client,
         "shipping",
         23,
-        &[
-            ("http.method", "PUT"),
-            ("http.url", "http://labels/labels/9"),
-            ("http.status_code", "204"),
-        ],
+        &[("http.method", "PUT"), ("http.url", "http://labels/labels/9"), ("http.status_code", "204")],
     ),
     (
         "PUT /labels/{id}",
@@ -324,59 +268,43 @@ const SHOP: &[Row] = &[
         SpanKind::Client,
         "mailer",
         27,
-        &[
-            ("mail.to", "customer@example.com"),
-            ("mail.subject", "Your order"),
-            ("smtp.code", "250"),
-        ],
+        &[("mail.to", "customer@example.com"), ("mail.subject", "Your order"), ("smtp.code", "250")],
     ),
     (
         "SET",
         SpanKind::Client,
         "web",
         2,
-        &[
-            ("db.system", "redis"),
-            ("db.operation", "SET"),
-            ("db.redis.database_index", "0"),
-        ],
+        &[("db.system", "redis"), ("db.operation", "SET"), ("db.redis.database_index", "0")],
     ),
 ];
 
 fn shop() -> Trace {
-    let spans = SHOP
-        .iter()
-        .enumerate()
-        .map(|(at, (name, kind, service, parent, attributes))| {
-            let mut resource = Resource::default();
-            resource.attributes.set("service.name", *service);
-            let start = 1_000 * (at as u64 + 1);
-            Span {
-                id: id(at + 1),
-                parent: id(*parent),
-                name: (*name).into(),
-                kind: *kind,
-                start: Timestamp::from_nanos(start),
-                end: Some(Timestamp::from_nanos(start + 500)),
-                status: None,
-                attributes: attributes
-                    .iter()
-                    .map(|(name, value)| {
-                        (
-                            *name,
-                            value.parse().map_or_else(|_| Value::from(*value), Value::Int),
-                        )
-                    })
-                    .collect::<Attributes>(),
-                events: vec![],
-                links: vec![],
-                resource: resource.into(),
-                scope: Scope::default().into(),
-                trace_state: "".into(),
-                flags: 0,
-                dropped: Dropped::default(),
-            }
-        });
+    let spans = SHOP.iter().enumerate().map(|(at, (name, kind, service, parent, attributes))| {
+        let mut resource = Resource::default();
+        resource.attributes.set("service.name", *service);
+        let start = 1_000 * (at as u64 + 1);
+        Span {
+            id: id(at + 1),
+            parent: id(*parent),
+            name: (*name).into(),
+            kind: *kind,
+            start: Timestamp::from_nanos(start),
+            end: Some(Timestamp::from_nanos(start + 500)),
+            status: None,
+            attributes: attributes
+                .iter()
+                .map(|(name, value)| (*name, value.parse().map_or_else(|_| Value::from(*value), Value::Int)))
+                .collect::<Attributes>(),
+            events: vec![],
+            links: vec![],
+            resource: resource.into(),
+            scope: Scope::default().into(),
+            trace_state: "".into(),
+            flags: 0,
+            dropped: Dropped::default(),
+        }
+    });
     Trace::assemble(TraceId::from_bytes([9; 16]).unwrap(), spans)
 }
 
@@ -392,19 +320,13 @@ fn description(row: &Row) -> Vec<(String, String)> {
         ("kind".to_owned(), kind.as_str().to_owned()),
         ("service.name".to_owned(), (*service).to_owned()),
     ];
-    conditions.extend(
-        attributes
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-    );
+    conditions.extend(attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     conditions
 }
 
 fn written(conditions: &[(String, String)]) -> String {
-    let clauses: Vec<String> = conditions
-        .iter()
-        .map(|(name, value)| format!("{name}={}", quote_in_selector(value)))
-        .collect();
+    let clauses: Vec<String> =
+        conditions.iter().map(|(name, value)| format!("{name}={}", quote_in_selector(value))).collect();
     format!("span[{}]", clauses.join(" "))
 }
 
@@ -462,10 +384,8 @@ fn corpus(trace: &Trace) -> Vec<(String, usize)> {
                         .take(3)
                         .map(|pick| all[pick].clone())
                         .collect();
-                    if select(
-                        &parse_selector(&written(&restored(&short, &mistake, &value))).tree,
-                        trace,
-                    ) == [meant]
+                    if select(&parse_selector(&written(&restored(&short, &mistake, &value))).tree, trace)
+                        == [meant]
                     {
                         add(written(&short), meant);
                     }
@@ -514,16 +434,8 @@ fn the_span_that_was_meant_is_ranked_first() {
         .collect();
     assert!(corpus.len() >= 200, "only {} selectors", corpus.len());
     let right = corpus.len() - missed.len();
-    println!(
-        "{right} of {} selectors: the span that was meant comes first",
-        corpus.len()
-    );
-    assert!(
-        right * 100 >= corpus.len() * 95,
-        "{right} of {}:\n{}",
-        corpus.len(),
-        missed.join("\n")
-    );
+    println!("{right} of {} selectors: the span that was meant comes first", corpus.len());
+    assert!(right * 100 >= corpus.len() * 95, "{right} of {}:\n{}", corpus.len(), missed.join("\n"));
 }
 
 #[test]
@@ -531,10 +443,7 @@ fn every_suggestion_matches_its_span() {
     let trace = shop();
     for (selector, _) in corpus(&trace).into_iter().step_by(7) {
         for miss in nearest_misses(&parse_selector(&selector).tree, &trace, 3, true) {
-            let suggestion = miss
-                .suggestion
-                .clone()
-                .unwrap_or_else(|| panic!("{selector}: {miss}"));
+            let suggestion = miss.suggestion.clone().unwrap_or_else(|| panic!("{selector}: {miss}"));
             let found = select(&parse_selector(&suggestion).tree, &trace);
             assert!(found.contains(&miss.position), "{selector}: {suggestion}");
         }
@@ -543,10 +452,7 @@ fn every_suggestion_matches_its_span() {
 
 fn check(selector: &str, expected: &str) {
     let misses = nearest_misses(&parse_selector(selector).tree, &shop(), 1, true);
-    assert_eq!(
-        misses.first().map(ToString::to_string).unwrap_or_default(),
-        expected
-    );
+    assert_eq!(misses.first().map(ToString::to_string).unwrap_or_default(), expected);
 }
 
 #[test]

@@ -118,22 +118,12 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 fn any_text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        pieces(),
-        ".{0,60}",
-        "span\\[[a-z.]{0,12}(=|!=|<| contains )\"?[a-z0-9 ]{0,12}\"?\\].{0,20}"
-    ]
+    prop_oneof![pieces(), ".{0,60}", "span\\[[a-z.]{0,12}(=|!=|<| contains )\"?[a-z0-9 ]{0,12}\"?\\].{0,20}"]
 }
 
 /// A small trace: each span names one of the spans before it as its parent.
 fn spans() -> impl Strategy<Value = Vec<Span>> {
-    let span = (
-        any::<prop::sample::Index>(),
-        0_u64..9,
-        0_u64..5,
-        0_usize..4,
-        0_i64..4,
-    );
+    let span = (any::<prop::sample::Index>(), 0_u64..9, 0_u64..5, 0_usize..4, 0_i64..4);
     prop::collection::vec(span, 1..16).prop_map(|seeds| {
         seeds
             .into_iter()
@@ -147,12 +137,7 @@ fn spans() -> impl Strategy<Value = Vec<Span>> {
                     id: id(at + 1),
                     parent: id(parent),
                     name: ["GET /", "POST /", "SELECT", "publish"][name].into(),
-                    kind: [
-                        SpanKind::Server,
-                        SpanKind::Client,
-                        SpanKind::Internal,
-                        SpanKind::Producer,
-                    ][name],
+                    kind: [SpanKind::Server, SpanKind::Client, SpanKind::Internal, SpanKind::Producer][name],
                     start: Timestamp::from_nanos(start),
                     end: Some(Timestamp::from_nanos(start + length)),
                     status: None,
@@ -179,16 +164,9 @@ fn assemble(spans: Vec<Span>) -> Trace {
 }
 
 fn judged(selector: &str, assertion: &str, trace: &Trace) -> String {
-    let spec = Spec {
-        name: None,
-        selector: Text::from(selector),
-        assertions: vec![Text::from(assertion)],
-    };
-    let output = Output {
-        name: Text::from("X"),
-        selector: Text::from(selector),
-        value: Text::from("attr:text"),
-    };
+    let spec = Spec { name: None, selector: Text::from(selector), assertions: vec![Text::from(assertion)] };
+    let output =
+        Output { name: Text::from("X"), selector: Text::from(selector), value: Text::from("attr:text") };
     let test = Compiled::new(&[spec], &[output]);
     let verdict = test.judge(trace, &Variables::new(), &Options::new(generator()));
     format!("{verdict:?}")

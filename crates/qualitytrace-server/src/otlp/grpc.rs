@@ -48,7 +48,9 @@ pub fn unknown_method(headers: &HeaderMap, path: &str) -> Option<Response> {
 }
 
 fn method(signal: Signal) -> MethodRouter<Arc<Ingest>> {
-    post(move |State(ingest): State<Arc<Ingest>>, request: Request| async move { export(&ingest, signal, request).await })
+    post(move |State(ingest): State<Arc<Ingest>>, request: Request| async move {
+        export(&ingest, signal, request).await
+    })
 }
 
 async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {

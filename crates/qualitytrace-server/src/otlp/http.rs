@@ -31,7 +31,9 @@ pub fn routes(ingest: Arc<Ingest>) -> Router {
 }
 
 fn endpoint(signal: Signal) -> MethodRouter<Arc<Ingest>> {
-    post(move |State(ingest): State<Arc<Ingest>>, request: Request| async move { export(&ingest, signal, request).await })
+    post(move |State(ingest): State<Arc<Ingest>>, request: Request| async move {
+        export(&ingest, signal, request).await
+    })
 }
 
 async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {

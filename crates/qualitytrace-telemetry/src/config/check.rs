@@ -43,28 +43,18 @@ impl Sink {
         };
         let _ = writeln!(out, "\nsink {}{role}", self.id);
         let mut line = |name: &str, setting: &str, text: String| {
-            let origin = self
-                .origins
-                .get(setting)
-                .map_or_else(|| "default".to_owned(), ToString::to_string);
+            let origin = self.origins.get(setting).map_or_else(|| "default".to_owned(), ToString::to_string);
             let _ = writeln!(out, "  {name:<14} {text:<44} {origin}");
         };
         line("transport", "transport", transport.to_owned());
         for (signal, url) in &self.endpoints {
             let own = format!("endpoint.{}", signal.name());
-            let setting = if self.origins.contains_key(&own) {
-                own.as_str()
-            } else {
-                "endpoint"
-            };
+            let setting = if self.origins.contains_key(&own) { own.as_str() } else { "endpoint" };
             line(signal.name(), setting, url.clone());
         }
         if !self.headers.is_empty() {
-            let names: Vec<String> = self
-                .headers
-                .iter()
-                .map(|header| format!("{}: ***", header.name))
-                .collect();
+            let names: Vec<String> =
+                self.headers.iter().map(|header| format!("{}: ***", header.name)).collect();
             line("headers", "headers", names.join(", "));
         }
         if let Some(name) = &self.service_name {
@@ -83,11 +73,7 @@ impl Sink {
         };
         line("compression", "compression", compression.to_owned());
         for (name, setting) in [("tls ca", "tls.ca"), ("tls cert", "tls.certificate")] {
-            let file = if setting == "tls.ca" {
-                &self.tls.ca
-            } else {
-                &self.tls.certificate
-            };
+            let file = if setting == "tls.ca" { &self.tls.ca } else { &self.tls.certificate };
             if let Some(file) = file {
                 line(name, setting, file.display().to_string());
             }
@@ -95,10 +81,7 @@ impl Sink {
         if self.tls.skip_verify {
             line("tls", "tls.skip-verify", "any certificate is accepted".to_owned());
         }
-        let batch = format!(
-            "{} items, {} bytes",
-            self.delivery.batch_items, self.delivery.batch_bytes
-        );
+        let batch = format!("{} items, {} bytes", self.delivery.batch_items, self.delivery.batch_bytes);
         line("batch", "batch.items", batch);
         let spool = format!("{} bytes, {:?}", self.limits.spool_bytes, self.limits.spool_age);
         if !self.lossy && self.limits.spool {

@@ -25,12 +25,7 @@ pub(crate) fn read_file(
         Ok(text) => read(path, &text, environment, config, report),
         Err(error) => {
             let origin = Origin::Environment("OTEL_CONFIG_FILE".to_owned());
-            report.error(
-                &origin,
-                "OTEL_CONFIG_FILE",
-                format!("`{path}` cannot be read: {error}"),
-                None,
-            );
+            report.error(&origin, "OTEL_CONFIG_FILE", format!("`{path}` cannot be read: {error}"), None);
         }
     }
 }
@@ -66,9 +61,7 @@ pub(crate) fn read(
     match reader.scalar(&root, "file_format") {
         Some((version, _)) if version == "1" || version.starts_with("1.") => {}
         Some((version, origin)) => {
-            reader
-                .report
-                .bad_value(Severity::Error, &origin, "file_format", &version, "1.0|1.1");
+            reader.report.bad_value(Severity::Error, &origin, "file_format", &version, "1.0|1.1");
         }
         None => reader.report.error(
             &root.origin,
@@ -101,11 +94,7 @@ impl Declarative<'_> {
             if known.contains(&key.as_str()) {
                 continue;
             }
-            let full = if path.is_empty() {
-                key.clone()
-            } else {
-                format!("{path}.{key}")
-            };
+            let full = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             if key.ends_with("/development") {
                 self.report.push(
                     Severity::Warning,
@@ -119,12 +108,7 @@ impl Declarative<'_> {
                     || format!("expected {}", known.join("|")),
                     |word| format!("did you mean `{word}`?"),
                 );
-                self.report.error(
-                    origin,
-                    &full,
-                    format!("`{full}` is not a known setting"),
-                    Some(help),
-                );
+                self.report.error(origin, &full, format!("`{full}` is not a known setting"), Some(help));
             }
         }
     }
@@ -135,8 +119,7 @@ impl Declarative<'_> {
             Kind::Scalar(text) => Some((text.clone(), found.origin.clone())),
             Kind::Null => None,
             Kind::List(_) | Kind::Map(_) => {
-                self.report
-                    .error(&found.origin, key, format!("`{key}` is a single value"), None);
+                self.report.error(&found.origin, key, format!("`{key}` is a single value"), None);
                 None
             }
         }
@@ -152,8 +135,7 @@ impl Declarative<'_> {
         let (text, origin) = self.scalar(node, key)?;
         let parsed = parse(&text);
         if parsed.is_none() {
-            self.report
-                .bad_value(Severity::Error, &origin, key, &text, allowed);
+            self.report.bad_value(Severity::Error, &origin, key, &text, allowed);
         }
         Some((parsed?, origin))
     }
@@ -187,13 +169,7 @@ impl Declarative<'_> {
                 Some(Kind::List(values)) => Some(
                     values
                         .iter()
-                        .filter_map(|v| {
-                            if let Kind::Scalar(s) = &v.kind {
-                                Some(s.as_str())
-                            } else {
-                                None
-                            }
-                        })
+                        .filter_map(|v| if let Kind::Scalar(s) = &v.kind { Some(s.as_str()) } else { None })
                         .collect::<Vec<_>>()
                         .join(","),
                 ),
@@ -220,49 +196,31 @@ impl Declarative<'_> {
         if let Some(Kind::List(items)) = node.get("composite").map(|node| &node.kind) {
             for item in items {
                 if let Kind::Map(pairs) = &item.kind {
-                    names.extend(
-                        pairs
-                            .iter()
-                            .map(|(name, origin, _)| (name.clone(), origin.clone())),
-                    );
+                    names.extend(pairs.iter().map(|(name, origin, _)| (name.clone(), origin.clone())));
                 }
             }
         }
         if let Some((list, origin)) = self.scalar(node, "composite_list") {
-            names.extend(
-                list.split(',')
-                    .map(|name| (name.trim().to_owned(), origin.clone())),
-            );
+            names.extend(list.split(',').map(|name| (name.trim().to_owned(), origin.clone())));
         }
         for (name, origin) in names {
             if !["tracecontext", "baggage", "none", ""].contains(&name.as_str()) {
                 let message = format!(
                     "the propagator `{name}` is not supported; W3C trace context and baggage are always used"
                 );
-                self.report
-                    .push(Severity::Warning, &origin, "propagator", message, None);
+                self.report.push(Severity::Warning, &origin, "propagator", message, None);
             }
         }
     }
 
     fn provider(&mut self, root: &Node, name: &str, signal: Signal, config: &mut Config) {
         let Some(provider) = root.get(name) else { return };
-        self.keys(
-            provider,
-            name,
-            &["processors", "limits", "sampler", "id_generator"],
-        );
-        let sampler = provider.get("sampler").and_then(|node| {
-            self.sampler(node, 0)
-                .map(|sampler| (sampler, node.origin.clone()))
-        });
+        self.keys(provider, name, &["processors", "limits", "sampler", "id_generator"]);
+        let sampler = provider
+            .get("sampler")
+            .and_then(|node| self.sampler(node, 0).map(|sampler| (sampler, node.origin.clone())));
         let Some(Kind::List(processors)) = provider.get("processors").map(|node| &node.kind) else {
-            self.report.error(
-                &provider.origin,
-                name,
-                format!("`{name}` needs `processors`"),
-                None,
-            );
+            self.report.error(&provider.origin, name, format!("`{name}` needs `processors`"), None);
             return;
         };
         for (index, processor) in processors.iter().enumerate() {
@@ -273,22 +231,13 @@ impl Declarative<'_> {
                 (None, None) => continue,
             };
             let known: &[&str] = if batch {
-                &[
-                    "schedule_delay",
-                    "export_timeout",
-                    "max_queue_size",
-                    "max_export_batch_size",
-                    "exporter",
-                ]
+                &["schedule_delay", "export_timeout", "max_queue_size", "max_export_batch_size", "exporter"]
             } else {
                 &["exporter"]
             };
             self.keys(body, "batch", known);
             let id = format!("declarative.{}.{index}", signal.name());
-            let Some(mut sink) = body
-                .get("exporter")
-                .and_then(|node| self.exporter(node, signal, id))
-            else {
+            let Some(mut sink) = body.get("exporter").and_then(|node| self.exporter(node, signal, id)) else {
                 continue;
             };
             sink.delivery.throttle = if batch {
@@ -329,11 +278,7 @@ impl Declarative<'_> {
         let Some(provider) = root.get("meter_provider") else {
             return;
         };
-        self.keys(
-            provider,
-            "meter_provider",
-            &["readers", "views", "exemplar_filter"],
-        );
+        self.keys(provider, "meter_provider", &["readers", "views", "exemplar_filter"]);
         let Some(Kind::List(readers)) = provider.get("readers").map(|node| &node.kind) else {
             return;
         };
@@ -341,8 +286,7 @@ impl Declarative<'_> {
             self.keys(reader, "readers", &["periodic", "pull"]);
             if let Some(pull) = reader.get("pull") {
                 let message = "`pull` has no effect here: metrics are served at `/metrics`".to_owned();
-                self.report
-                    .push(Severity::Warning, &pull.origin, "readers.pull", message, None);
+                self.report.push(Severity::Warning, &pull.origin, "readers.pull", message, None);
             }
             let Some(body) = reader.get("periodic") else {
                 continue;
@@ -350,28 +294,15 @@ impl Declarative<'_> {
             self.keys(
                 body,
                 "periodic",
-                &[
-                    "interval",
-                    "timeout",
-                    "exporter",
-                    "cardinality_limits",
-                    "producers",
-                ],
+                &["interval", "timeout", "exporter", "cardinality_limits", "producers"],
             );
             let id = format!("declarative.metrics.{index}");
-            let Some(mut sink) = body
-                .get("exporter")
-                .and_then(|node| self.exporter(node, Signal::Metrics, id))
+            let Some(mut sink) =
+                body.get("exporter").and_then(|node| self.exporter(node, Signal::Metrics, id))
             else {
                 continue;
             };
-            self.milliseconds(
-                body,
-                "interval",
-                "interval",
-                &mut sink.origins,
-                &mut sink.interval,
-            );
+            self.milliseconds(body, "interval", "interval", &mut sink.origins, &mut sink.interval);
             config.sinks.push(sink);
         }
     }

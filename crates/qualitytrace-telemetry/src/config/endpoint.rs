@@ -31,20 +31,14 @@ pub(crate) fn resolve(transport: Transport, text: &str, signal: Signal) -> Resul
         }),
         Transport::Http => {
             let trimmed = path.trim_end_matches('/');
-            let known = Signal::ALL
-                .iter()
-                .find_map(|other| trimmed.strip_suffix(&tail(*other)));
+            let known = Signal::ALL.iter().find_map(|other| trimmed.strip_suffix(&tail(*other)));
             let own_path = known.is_none() && !trimmed.is_empty();
             let url = match known {
                 Some(prefix) => format!("{base}{prefix}{}", tail(signal)),
                 None if own_path => format!("{base}{path}"),
                 None => format!("{base}{}", tail(signal)),
             };
-            Ok(Resolved {
-                url,
-                ignored_path: None,
-                own_path,
-            })
+            Ok(Resolved { url, ignored_path: None, own_path })
         }
     }
 }
@@ -124,39 +118,17 @@ mod tests {
 
     fn check(transport: Transport, text: &str, signal: Signal, url: &str, own_path: bool) {
         let resolved = resolve(transport, text, signal).unwrap();
-        assert_eq!(
-            (resolved.url.as_str(), resolved.own_path),
-            (url, own_path),
-            "{text}"
-        );
+        assert_eq!((resolved.url.as_str(), resolved.own_path), (url, own_path), "{text}");
     }
 
     #[test]
     fn http_gets_the_path_of_each_signal() {
         use Signal::{Logs, Metrics, Traces};
         use Transport::Http;
-        check(
-            Http,
-            "https://c.example",
-            Traces,
-            "https://c.example/v1/traces",
-            false,
-        );
+        check(Http, "https://c.example", Traces, "https://c.example/v1/traces", false);
         check(Http, "http://c:4318/", Logs, "http://c:4318/v1/logs", false);
-        check(
-            Http,
-            "http://c:4318/v1/metrics",
-            Traces,
-            "http://c:4318/v1/traces",
-            false,
-        );
-        check(
-            Http,
-            "http://c/otlp/v1/traces",
-            Logs,
-            "http://c/otlp/v1/logs",
-            false,
-        );
+        check(Http, "http://c:4318/v1/metrics", Traces, "http://c:4318/v1/traces", false);
+        check(Http, "http://c/otlp/v1/traces", Logs, "http://c/otlp/v1/logs", false);
         check(
             Http,
             "https://tracing.mydomain.test/v1/otel",
@@ -172,13 +144,7 @@ mod tests {
         let resolved = resolve(Transport::Grpc, "https://127.0.0.1/otel", Signal::Traces).unwrap();
         assert_eq!(resolved.url, "https://127.0.0.1");
         assert_eq!(resolved.ignored_path.as_deref(), Some("/otel"));
-        check(
-            Transport::Grpc,
-            "otel-collector:4317",
-            Signal::Traces,
-            "http://otel-collector:4317",
-            false,
-        );
+        check(Transport::Grpc, "otel-collector:4317", Signal::Traces, "http://otel-collector:4317", false);
     }
 
     #[test]

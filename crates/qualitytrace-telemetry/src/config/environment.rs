@@ -26,15 +26,13 @@ impl Variables<'_> {
     /// The variable of the signal, else the common one.
     fn signal(&self, signal: Signal, name: &str) -> Option<(String, Origin)> {
         let own = format!("OTEL_EXPORTER_OTLP_{}_{name}", signal.name().to_ascii_uppercase());
-        self.get(&own)
-            .or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
+        self.get(&own).or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
     }
 
     fn warn(&mut self, origin: &Origin, value: &str, allowed: &str) {
         let Origin::Environment(name) = origin else { return };
         let name = name.clone();
-        self.report
-            .bad_value(Severity::Warning, origin, &name, value, allowed);
+        self.report.bad_value(Severity::Warning, origin, &name, value, allowed);
     }
 
     fn parsed<T>(
@@ -114,10 +112,7 @@ pub(crate) fn read(map: &BTreeMap<String, String>, config: &mut Config, report: 
 fn resource(variables: &mut Variables, config: &mut Config) {
     if let Some((text, origin)) = variables.get("OTEL_RESOURCE_ATTRIBUTES") {
         for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
-            match pair
-                .split_once('=')
-                .and_then(|(k, v)| Some((k.trim(), value::percent_decode(v.trim())?)))
-            {
+            match pair.split_once('=').and_then(|(k, v)| Some((k.trim(), value::percent_decode(v.trim())?))) {
                 Some(("service.name", name)) => config.service_name = name,
                 Some((key, text)) if !key.is_empty() => config.resource.push((key.to_owned(), text)),
                 Some(_) | None => variables.warn(&origin, pair, "key=value pairs, percent-encoded"),
@@ -164,27 +159,20 @@ fn sink(variables: &mut Variables, signal: Signal, address: Option<(String, Orig
         "http/protobuf" | "http/json" => Some(Transport::Http),
         _ => None,
     });
-    let transport = protocol
-        .as_ref()
-        .map_or(Transport::Http, |(transport, _)| *transport);
+    let transport = protocol.as_ref().map_or(Transport::Http, |(transport, _)| *transport);
     let mut sink = Sink::new(format!("otel.{}", signal.name()), transport);
     if let Some((_, origin)) = protocol {
         sink.origins.insert("transport".to_owned(), origin);
     }
     let found = variables.signal(signal, "INSECURE");
-    let insecure = variables
-        .parsed(found, "true|false", value::boolean)
-        .is_some_and(|(insecure, _)| insecure);
+    let insecure =
+        variables.parsed(found, "true|false", value::boolean).is_some_and(|(insecure, _)| insecure);
     let resolved = match &address {
         None => endpoint::resolve(transport, endpoint::default(transport), signal),
         Some((text, origin)) => {
             let own = matches!(origin, Origin::Environment(name) if name != "OTEL_EXPORTER_OTLP_ENDPOINT");
             let secure = transport == Transport::Grpc && !insecure && !text.contains("://");
-            let text = if secure {
-                format!("https://{text}")
-            } else {
-                text.clone()
-            };
+            let text = if secure { format!("https://{text}") } else { text.clone() };
             if own {
                 endpoint::verbatim(transport, &text)
             } else {
@@ -266,9 +254,7 @@ fn options(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
         sink.delivery.throttle = delay;
         sink.origins.insert("throttle".to_owned(), origin);
     }
-    let found = variables
-        .get("OTEL_METRIC_EXPORT_INTERVAL")
-        .filter(|_| signal == Signal::Metrics);
+    let found = variables.get("OTEL_METRIC_EXPORT_INTERVAL").filter(|_| signal == Signal::Metrics);
     if let Some((interval, origin)) = variables.parsed(found, MILLISECONDS, milliseconds) {
         sink.interval = interval;
         sink.origins.insert("interval".to_owned(), origin);

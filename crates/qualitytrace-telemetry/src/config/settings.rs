@@ -101,13 +101,7 @@ impl Reader<'_> {
         let (text, given) = self.text(name)?;
         let parsed = parse(&text);
         if parsed.is_none() {
-            self.report.bad_value(
-                Severity::Error,
-                &given.node.origin,
-                &given.key,
-                &text,
-                expected(name),
-            );
+            self.report.bad_value(Severity::Error, &given.node.origin, &given.key, &text, expected(name));
         }
         parsed
     }
@@ -121,18 +115,13 @@ impl Reader<'_> {
     /// A file name, relative to the file that names it.
     fn file(&mut self, name: &'static str) -> Option<PathBuf> {
         let (text, given) = self.text(name)?;
-        Some(
-            given
-                .base
-                .map_or_else(|| PathBuf::from(&text), |base| base.join(&text)),
-        )
+        Some(given.base.map_or_else(|| PathBuf::from(&text), |base| base.join(&text)))
     }
 
     fn headers(&mut self) -> Vec<Header> {
         let mut headers = Vec::new();
         if let Some(given) = self.draft.settings.get("headers").cloned() {
-            self.origins
-                .insert("headers".to_owned(), given.node.origin.clone());
+            self.origins.insert("headers".to_owned(), given.node.origin.clone());
             let lines = match &given.node.kind {
                 Kind::List(items) => items.clone(),
                 Kind::Scalar(_) => vec![given.node.clone()],
@@ -140,10 +129,7 @@ impl Reader<'_> {
             };
             for line in lines {
                 let Kind::Scalar(text) = &line.kind else { continue };
-                let given = Given {
-                    node: line.clone(),
-                    ..given.clone()
-                };
+                let given = Given { node: line.clone(), ..given.clone() };
                 let Some(text) = self.expand(text, &given) else {
                     continue;
                 };
@@ -165,8 +151,7 @@ impl Reader<'_> {
             let Some(text) = self.expand(text, given) else {
                 continue;
             };
-            self.origins
-                .insert("headers".to_owned(), given.node.origin.clone());
+            self.origins.insert("headers".to_owned(), given.node.origin.clone());
             match value::header(name, &text) {
                 Some(header) => headers.push(header),
                 None => self.report.error(
@@ -273,13 +258,8 @@ impl Reader<'_> {
             "http" | "https" => Some(Transport::Http),
             "disable" | "disabled" if dialect == Dialect::Metrics => None,
             _ => {
-                let allowed = if dialect == Dialect::Metrics {
-                    "grpc|http|disable"
-                } else {
-                    "grpc|http"
-                };
-                self.report
-                    .bad_value(Severity::Error, &given.node.origin, &given.key, &text, allowed);
+                let allowed = if dialect == Dialect::Metrics { "grpc|http|disable" } else { "grpc|http" };
+                self.report.bad_value(Severity::Error, &given.node.origin, &given.key, &text, allowed);
                 None
             }
         }
@@ -287,12 +267,7 @@ impl Reader<'_> {
 
     /// Where any setting of this sink stands, for what is missing.
     fn anywhere(&self) -> Origin {
-        self.draft
-            .settings
-            .values()
-            .map(|given| given.node.origin.clone())
-            .min()
-            .unwrap_or(Origin::Default)
+        self.draft.settings.values().map(|given| given.node.origin.clone()).min().unwrap_or(Origin::Default)
     }
 
     fn limits(&mut self, sink: &mut Sink) {
@@ -331,11 +306,7 @@ impl Reader<'_> {
             skip_verify: self.parsed("tls.skip-verify", value::boolean).unwrap_or(false),
         };
         if tls.certificate.is_some() != tls.key.is_some() {
-            let name = if tls.key.is_none() {
-                "tls.key"
-            } else {
-                "tls.certificate"
-            };
+            let name = if tls.key.is_none() { "tls.key" } else { "tls.certificate" };
             let origin = self.anywhere();
             self.report.error(
                 &origin,
@@ -348,45 +319,25 @@ impl Reader<'_> {
     }
 
     fn endpoints(&mut self, sink: &mut Sink, dialect: Dialect) {
-        let spans = self
-            .parsed("enable.span-exporter", value::boolean)
-            .unwrap_or(true);
-        let logs = self
-            .parsed("enable.log-exporter", value::boolean)
-            .unwrap_or(false);
-        let metrics = self
-            .parsed("enable.metric-exporter", value::boolean)
-            .unwrap_or(dialect == Dialect::Exporter);
+        let spans = self.parsed("enable.span-exporter", value::boolean).unwrap_or(true);
+        let logs = self.parsed("enable.log-exporter", value::boolean).unwrap_or(false);
+        let metrics =
+            self.parsed("enable.metric-exporter", value::boolean).unwrap_or(dialect == Dialect::Exporter);
         let wanted = match dialect {
             Dialect::Metrics => vec![Signal::Metrics],
             Dialect::Exporter | Dialect::Tracer if sink.role == Role::Application => vec![Signal::Traces],
             Dialect::Exporter | Dialect::Tracer => {
-                let pairs = [
-                    (Signal::Traces, spans),
-                    (Signal::Metrics, metrics),
-                    (Signal::Logs, logs),
-                ];
-                pairs
-                    .into_iter()
-                    .filter(|(_, on)| *on)
-                    .map(|(signal, _)| signal)
-                    .collect()
+                let pairs = [(Signal::Traces, spans), (Signal::Metrics, metrics), (Signal::Logs, logs)];
+                pairs.into_iter().filter(|(_, on)| *on).map(|(signal, _)| signal).collect()
             }
         };
         let insecure = self.parsed("tls.insecure", value::boolean).unwrap_or(true);
         let common = self.text("endpoint");
         if common.is_none() && (sink.transport == Transport::Http || dialect == Dialect::Exporter) {
-            let explicit = wanted
-                .iter()
-                .all(|signal| self.draft.settings.contains_key(own(*signal)));
+            let explicit = wanted.iter().all(|signal| self.draft.settings.contains_key(own(*signal)));
             if !explicit {
                 let origin = self.anywhere();
-                self.report.error(
-                    &origin,
-                    "endpoint",
-                    format!("`{}` has no `endpoint`", sink.id),
-                    None,
-                );
+                self.report.error(&origin, "endpoint", format!("`{}` has no `endpoint`", sink.id), None);
                 return;
             }
         }
@@ -398,23 +349,18 @@ impl Reader<'_> {
                 (None, Some((text, given))) => (text.clone(), Some(given.clone()), false),
                 (None, None) => (endpoint::default(sink.transport).to_owned(), None, false),
             };
-            let schemed = if !insecure && !text.contains("://") {
-                format!("https://{text}")
-            } else {
-                text.clone()
-            };
+            let schemed =
+                if !insecure && !text.contains("://") { format!("https://{text}") } else { text.clone() };
             let resolved = if specific {
                 endpoint::verbatim(sink.transport, &schemed)
             } else {
                 endpoint::resolve(sink.transport, &schemed, signal)
             };
-            let (origin, key) = given.map_or((Origin::Default, "endpoint".to_owned()), |given| {
-                (given.node.origin, given.key)
-            });
+            let (origin, key) = given
+                .map_or((Origin::Default, "endpoint".to_owned()), |given| (given.node.origin, given.key));
             match resolved {
                 Err(why) => {
-                    self.report
-                        .error(&origin, &key, format!("`{key}` cannot be `{text}`: {why}"), None);
+                    self.report.error(&origin, &key, format!("`{key}` cannot be `{text}`: {why}"), None);
                     return;
                 }
                 Ok(resolved) => {

@@ -62,11 +62,7 @@ const GLOBAL: [&str; 5] = [
 ];
 
 /// Keys that older configurations hold and that mean nothing here.
-const OBSOLETE: [&str; 3] = [
-    "telemetry.profiler.",
-    "telemetry.dataStores.",
-    "server.telemetry.dataStore",
-];
+const OBSOLETE: [&str; 3] = ["telemetry.profiler.", "telemetry.dataStores.", "server.telemetry.dataStore"];
 
 impl Sources {
     /// Reads everything. With an [`Severity::Error`] among the diagnostics the server must not start.
@@ -81,9 +77,7 @@ impl Sources {
             {
                 text::toml(&file.path, &file.text, &mut report)
             } else {
-                text::yaml(&file.path, &file.text, &mut report)
-                    .map(|node| node.flatten())
-                    .unwrap_or_default()
+                text::yaml(&file.path, &file.text, &mut report).map(|node| node.flatten()).unwrap_or_default()
             };
             let mut seen = BTreeSet::new();
             for entry in entries {
@@ -97,24 +91,11 @@ impl Sources {
         self.variables(&mut layers);
         for (key, text) in &self.flags {
             let origin = Origin::Flag(key.clone());
-            let node = Node {
-                kind: Kind::Scalar(text.clone()),
-                origin,
-            };
-            layers.put(
-                Entry {
-                    key: key.clone(),
-                    node,
-                },
-                None,
-            );
+            let node = Node { kind: Kind::Scalar(text.clone()), origin };
+            layers.put(Entry { key: key.clone(), node }, None);
         }
         let mut config = self.resolve(&layers, &mut report);
-        match self
-            .environment
-            .get("OTEL_CONFIG_FILE")
-            .filter(|path| !path.is_empty())
-        {
+        match self.environment.get("OTEL_CONFIG_FILE").filter(|path| !path.is_empty()) {
             Some(path) => declarative::read_file(path, &self.environment, &mut config, &mut report),
             None => environment::read(&self.environment, &mut config, &mut report),
         }
@@ -124,44 +105,21 @@ impl Sources {
     /// A variable stands for a key that a file or flag already names, or for a setting of a sink that exists.
     fn variables(&self, layers: &mut Layers) {
         let flags = self.flags.iter().map(|(key, _)| key.clone());
-        let mut keys: BTreeSet<String> = layers
-            .entries
-            .values()
-            .map(|given| given.key.clone())
-            .chain(flags)
-            .collect();
+        let mut keys: BTreeSet<String> =
+            layers.entries.values().map(|given| given.key.clone()).chain(flags).collect();
         let sinks: BTreeSet<String> = keys.iter().filter_map(|key| sink_prefix(key)).collect();
         for sink in &sinks {
             keys.extend(SETTINGS.iter().map(|setting| format!("{sink}.{}", setting.name)));
         }
         keys.extend(GLOBAL.iter().map(|&key| key.to_owned()));
-        keys.extend(
-            [
-                "server.telemetry.exporter",
-                "server.telemetry.applicationExporter",
-            ]
-            .map(str::to_owned),
-        );
-        keys.extend(
-            SETTINGS
-                .iter()
-                .map(|setting| format!("metrics.open-telemetry.{}", setting.name)),
-        );
+        keys.extend(["server.telemetry.exporter", "server.telemetry.applicationExporter"].map(str::to_owned));
+        keys.extend(SETTINGS.iter().map(|setting| format!("metrics.open-telemetry.{}", setting.name)));
         for key in keys {
             for prefix in PREFIXES {
                 let name = format!("{prefix}{}", key.replace(['.', '-'], "_").to_ascii_uppercase());
                 if let Some(text) = self.environment.get(&name).filter(|text| !text.is_empty()) {
-                    let node = Node {
-                        kind: Kind::Scalar(text.clone()),
-                        origin: Origin::Environment(name),
-                    };
-                    layers.put(
-                        Entry {
-                            key: key.clone(),
-                            node,
-                        },
-                        None,
-                    );
+                    let node = Node { kind: Kind::Scalar(text.clone()), origin: Origin::Environment(name) };
+                    layers.put(Entry { key: key.clone(), node }, None);
                 }
             }
         }
@@ -171,20 +129,10 @@ impl Sources {
         let mut config = Config::new(self.defaults.service_name.clone());
         config.service_version.clone_from(&self.defaults.service_version);
         config.spool_path.clone_from(&self.defaults.spool_path);
-        let Gathered {
-            exporters,
-            tracers,
-            metrics,
-            mut roles,
-        } = gather(layers, &mut config, report);
+        let Gathered { exporters, tracers, metrics, mut roles } = gather(layers, &mut config, report);
         let variable = |name: &str| self.environment.get(name).cloned();
         let mut sink = |draft: &Draft, id: &str, role, dialect, report: &mut Report| {
-            let reader = Reader {
-                draft,
-                report,
-                variable: &variable,
-                origins: BTreeMap::new(),
-            };
+            let reader = Reader { draft, report, variable: &variable, origins: BTreeMap::new() };
             config.sinks.extend(reader.sink(id, role, dialect));
         };
         roles.sort_by_key(|(role, _)| *role == Role::Application);
@@ -193,21 +141,14 @@ impl Sources {
             roles.iter().any(|(_, given)| matches!(&given.node.kind, Kind::Scalar(used) if used.eq_ignore_ascii_case(name)))
         };
         for (name, draft) in exporters.iter().filter(|(name, _)| !used(name)) {
-            let reader = Reader {
-                draft,
-                report,
-                variable: &variable,
-                origins: BTreeMap::new(),
-            };
+            let reader = Reader { draft, report, variable: &variable, origins: BTreeMap::new() };
             let _ = reader.sink(name, Role::Server, Dialect::Exporter);
         }
         for (role, given) in roles {
             let Kind::Scalar(name) = &given.node.kind else {
                 continue;
             };
-            let found = exporters
-                .iter()
-                .find(|(other, _)| other.eq_ignore_ascii_case(name));
+            let found = exporters.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
             match found {
                 _ if name.is_empty() => {}
                 Some((name, draft)) => {
@@ -229,22 +170,10 @@ impl Sources {
             }
         }
         for (id, draft) in &tracers {
-            sink(
-                draft,
-                &format!("tracer.{id}"),
-                Role::Server,
-                Dialect::Tracer,
-                report,
-            );
+            sink(draft, &format!("tracer.{id}"), Role::Server, Dialect::Tracer, report);
         }
         if let Some(draft) = &metrics {
-            sink(
-                draft,
-                "metrics.open-telemetry",
-                Role::Server,
-                Dialect::Metrics,
-                report,
-            );
+            sink(draft, "metrics.open-telemetry", Role::Server, Dialect::Metrics, report);
         }
         config
     }
@@ -264,10 +193,7 @@ fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> G
     for given in layers.entries.values() {
         let key = given.key.as_str();
         let lower = key.to_ascii_lowercase();
-        if OBSOLETE
-            .iter()
-            .any(|prefix| lower.starts_with(&prefix.to_ascii_lowercase()))
-        {
+        if OBSOLETE.iter().any(|prefix| lower.starts_with(&prefix.to_ascii_lowercase())) {
             report.note(&given.node.origin, key, format!("`{key}` has no effect here"));
         } else if lower.starts_with("telemetry.exporters.") {
             let rest = &key["telemetry.exporters.".len()..];
@@ -306,32 +232,15 @@ struct Layers {
 impl Layers {
     fn put(&mut self, entry: Entry, base: Option<PathBuf>) {
         let lower = entry.key.to_ascii_lowercase();
-        self.entries.insert(
-            lower,
-            Given {
-                key: entry.key,
-                node: entry.node,
-                base,
-            },
-        );
+        self.entries.insert(lower, Given { key: entry.key, node: entry.node, base });
     }
 }
 
 /// Whether a key belongs to this crate; all others are the embedding server's.
 fn owned(key: &str) -> bool {
     let lower = key.to_ascii_lowercase();
-    [
-        "telemetry",
-        "server.telemetry",
-        "tracer",
-        "metrics.open-telemetry",
-    ]
-    .iter()
-    .any(|prefix| {
-        lower == *prefix
-            || lower
-                .strip_prefix(prefix)
-                .is_some_and(|rest| rest.starts_with('.'))
+    ["telemetry", "server.telemetry", "tracer", "metrics.open-telemetry"].iter().any(|prefix| {
+        lower == *prefix || lower.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'))
     })
 }
 
@@ -382,16 +291,8 @@ fn tracer(rest: &str, given: &Given, tracers: &mut BTreeMap<String, Draft>, repo
 
 fn unknown(given: &Given, prefix: &str, report: &mut Report) {
     let path = given.key.get(prefix.len()..).unwrap_or(&given.key);
-    let extra = [
-        "serviceName",
-        "metricsReaderInterval",
-        "exporter.type",
-        "exporter.collector.endpoint",
-    ];
-    let names = extra
-        .iter()
-        .copied()
-        .chain(SETTINGS.iter().map(|setting| setting.name));
+    let extra = ["serviceName", "metricsReaderInterval", "exporter.type", "exporter.collector.endpoint"];
+    let names = extra.iter().copied().chain(SETTINGS.iter().map(|setting| setting.name));
     let names: Vec<String> = names.map(|name| format!("{prefix}{name}")).collect();
     let tails: Vec<&str> = names.iter().map(|name| &name[prefix.len()..]).collect();
     let guess = super::diagnostic::nearest(path, tails.iter().copied());
@@ -399,11 +300,7 @@ fn unknown(given: &Given, prefix: &str, report: &mut Report) {
         || {
             format!(
                 "the settings are {}",
-                SETTINGS
-                    .iter()
-                    .map(|setting| setting.name)
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ")
             )
         },
         |word| format!("did you mean `{prefix}{word}`?"),
@@ -426,12 +323,7 @@ fn global(given: &Given, config: &mut Config, report: &mut Report) {
     };
     let recorder: &mut Recorder = &mut config.recorder;
     if same(&given.key, GLOBAL[0]) {
-        config.spool_path = Some(
-            given
-                .base
-                .as_ref()
-                .map_or_else(|| text.into(), |base| base.join(text)),
-        );
+        config.spool_path = Some(given.base.as_ref().map_or_else(|| text.into(), |base| base.join(text)));
     } else if same(&given.key, GLOBAL[1]) {
         config.service_name.clone_from(text);
     } else if same(&given.key, GLOBAL[2]) {
@@ -440,11 +332,7 @@ fn global(given: &Given, config: &mut Config, report: &mut Report) {
             Ok(_) | Err(_) => bad("a whole number above 0"),
         }
     } else {
-        let target = if same(&given.key, GLOBAL[3]) {
-            &mut recorder.linger
-        } else {
-            &mut recorder.block
-        };
+        let target = if same(&given.key, GLOBAL[3]) { &mut recorder.linger } else { &mut recorder.block };
         match value::duration(text) {
             Some(duration) => *target = duration,
             None => bad("a duration such as `4ms`"),

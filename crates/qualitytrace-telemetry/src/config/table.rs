@@ -27,11 +27,7 @@ pub struct Setting {
 }
 
 const fn setting(name: &'static str, expected: &'static str, default: &'static str) -> Setting {
-    Setting {
-        name,
-        expected,
-        default,
-    }
+    Setting { name, expected, default }
 }
 
 const DURATION: &str = "a duration such as `1s` or `1m30s`";
@@ -41,21 +37,13 @@ const BOOL: &str = "true|false";
 
 /// All settings of a sink, in the order of the documentation.
 pub const SETTINGS: &[Setting] = &[
-    setting(
-        "type",
-        "collector (exporters), open-telemetry|otel (tracers)",
-        "required",
-    ),
+    setting("type", "collector (exporters), open-telemetry|otel (tracers)", "required"),
     setting(
         "transport",
         "grpc|http (metrics: also disable)",
         "grpc for exporters; required for tracers; disable for metrics",
     ),
-    setting(
-        "endpoint",
-        "`host:port` or a URL",
-        "http://localhost:4317 for gRPC; required otherwise",
-    ),
+    setting("endpoint", "`host:port` or a URL", "http://localhost:4317 for gRPC; required otherwise"),
     setting("endpoint.traces", "a URL, used as it stands", "from `endpoint`"),
     setting("endpoint.metrics", "a URL, used as it stands", "from `endpoint`"),
     setting("endpoint.logs", "a URL, used as it stands", "from `endpoint`"),
@@ -63,11 +51,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("enable", BOOL, "true"),
     setting("enable.span-exporter", BOOL, "true"),
     setting("enable.log-exporter", BOOL, "false"),
-    setting(
-        "enable.metric-exporter",
-        BOOL,
-        "true for exporters; false for tracers",
-    ),
+    setting("enable.metric-exporter", BOOL, "true for exporters; false for tracers"),
     setting("level", "trace|debug|info|warn|error|disable", "info"),
     setting("sampling", "a percentage between 0 and 100", "100"),
     setting("service-name", "a name", "the server's"),
@@ -80,11 +64,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("tls.certificate", "a PEM file", "none"),
     setting("tls.key", "a PEM file", "none"),
     setting("tls.server-name", "a host name", "the endpoint's host"),
-    setting(
-        "tls.insecure",
-        BOOL,
-        "true: an endpoint without a scheme is plain",
-    ),
+    setting("tls.insecure", BOOL, "true: an endpoint without a scheme is plain"),
     setting("tls.skip-verify", BOOL, "false"),
     setting("queue.items", COUNT, "65536"),
     setting("queue.bytes", SIZE, "64MiB"),
@@ -116,10 +96,7 @@ pub(crate) fn canonical(path: &str) -> Option<&'static str> {
         "tls.keyfile" => "tls.key",
         other => other,
     };
-    SETTINGS
-        .iter()
-        .map(|setting| setting.name)
-        .find(|name| plain(name) == path)
+    SETTINGS.iter().map(|setting| setting.name).find(|name| plain(name) == path)
 }
 
 pub(crate) fn compression(text: &str) -> Option<Compression> {
@@ -132,10 +109,7 @@ pub(crate) fn compression(text: &str) -> Option<Compression> {
 }
 
 pub(crate) fn expected(name: &str) -> &'static str {
-    SETTINGS
-        .iter()
-        .find(|setting| setting.name == name)
-        .map_or("", |setting| setting.expected)
+    SETTINGS.iter().find(|setting| setting.name == name).map_or("", |setting| setting.expected)
 }
 
 /// What `check` and the documentation call a sampler.

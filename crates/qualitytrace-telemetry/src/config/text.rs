@@ -56,50 +56,30 @@ fn flatten(node: &Node, prefix: String, entries: &mut Vec<Entry>) {
     match &node.kind {
         Kind::Map(pairs) if !pairs.is_empty() || prefix.is_empty() => {
             for (key, _, child) in pairs {
-                let key = if prefix.is_empty() {
-                    key.clone()
-                } else {
-                    format!("{prefix}.{key}")
-                };
+                let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
                 flatten(child, key, entries);
             }
         }
         Kind::Null | Kind::Scalar(_) | Kind::List(_) | Kind::Map(_) => {
-            entries.push(Entry {
-                key: prefix,
-                node: node.clone(),
-            });
+            entries.push(Entry { key: prefix, node: node.clone() });
         }
     }
 }
 
 fn place(path: &str, span: Span) -> Origin {
-    Origin::File {
-        path: path.to_owned(),
-        line: span.start.line(),
-        column: span.start.col() + 1,
-    }
+    Origin::File { path: path.to_owned(), line: span.start.line(), column: span.start.col() + 1 }
 }
 
 /// Reads one YAML (or JSON) document.
 pub(crate) fn yaml(path: &str, text: &str, report: &mut Report) -> Option<Node> {
-    let mut reader = Yaml {
-        path,
-        events: Vec::new(),
-        next: 0,
-        anchors: Vec::new(),
-        nodes: 0,
-    };
+    let mut reader = Yaml { path, events: Vec::new(), next: 0, anchors: Vec::new(), nodes: 0 };
     for event in Parser::new_from_str(text) {
         match event {
             Ok(pair) => reader.events.push(pair),
             Err(error) => {
                 let mark = error.marker();
-                let origin = Origin::File {
-                    path: path.to_owned(),
-                    line: mark.line(),
-                    column: mark.col() + 1,
-                };
+                let origin =
+                    Origin::File { path: path.to_owned(), line: mark.line(), column: mark.col() + 1 };
                 report.error(&origin, "", format!("this is not YAML: {}", error.info()), None);
                 return None;
             }
@@ -131,32 +111,18 @@ impl Yaml<'_> {
             match event {
                 Event::StreamStart | Event::DocumentStart(..) => self.next += 1,
                 Event::StreamEnd | Event::DocumentEnd => {
-                    return Ok(Node {
-                        kind: Kind::Map(Vec::new()),
-                        origin,
-                    });
+                    return Ok(Node { kind: Kind::Map(Vec::new()), origin });
                 }
                 _ => return self.node(0),
             }
         }
-        let origin = Origin::File {
-            path: self.path.to_owned(),
-            line: 1,
-            column: 1,
-        };
-        Ok(Node {
-            kind: Kind::Map(Vec::new()),
-            origin,
-        })
+        let origin = Origin::File { path: self.path.to_owned(), line: 1, column: 1 };
+        Ok(Node { kind: Kind::Map(Vec::new()), origin })
     }
 
     fn node(&mut self, depth: usize) -> Result<Node, Failure> {
         let Some((event, span)) = self.events.get(self.next).cloned() else {
-            let origin = Origin::File {
-                path: self.path.to_owned(),
-                line: 1,
-                column: 1,
-            };
+            let origin = Origin::File { path: self.path.to_owned(), line: 1, column: 1 };
             return Err((origin, "the file ends too early".to_owned()));
         };
         let origin = place(self.path, span);
@@ -182,10 +148,7 @@ impl Yaml<'_> {
                 };
                 self.nodes += count(node);
                 if self.nodes > MAX_NODES {
-                    return Err((
-                        origin,
-                        "the file is too large once its aliases are read".to_owned(),
-                    ));
+                    return Err((origin, "the file is too large once its aliases are read".to_owned()));
                 }
                 return Ok(node.clone());
             }
@@ -243,28 +206,14 @@ pub(crate) fn toml(path: &str, text: &str, report: &mut Report) -> Vec<Entry> {
     let tokens: Vec<_> = source.lex().collect();
     let mut events: Vec<parser::Event> = Vec::new();
     let mut errors = Errors::default();
-    parser::parse_document(
-        &tokens,
-        &mut |event: parser::Event| events.push(event),
-        &mut errors,
-    );
-    let mut reader = Toml {
-        path,
-        text,
-        source,
-        table: String::new(),
-        errors,
-        entries: Vec::new(),
-    };
+    parser::parse_document(&tokens, &mut |event: parser::Event| events.push(event), &mut errors);
+    let mut reader = Toml { path, text, source, table: String::new(), errors, entries: Vec::new() };
     let mut rest = events.as_slice();
     while !rest.is_empty() {
         rest = reader.line(rest);
     }
     for error in reader.errors.0 {
-        let at = error
-            .unexpected()
-            .or(error.context())
-            .map_or(0, |span| span.start());
+        let at = error.unexpected().or(error.context()).map_or(0, |span| span.start());
         report.error(
             &position(path, text, at),
             "",
@@ -289,11 +238,7 @@ fn position(path: &str, text: &str, byte: usize) -> Origin {
     let before = text.get(..byte).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |tail| tail.chars().count()) + 1;
-    Origin::File {
-        path: path.to_owned(),
-        line,
-        column,
-    }
+    Origin::File { path: path.to_owned(), line, column }
 }
 
 struct Toml<'a> {
@@ -354,10 +299,7 @@ impl Toml<'_> {
                 E::InlineTableOpen => return self.inline_table(key, &events[1..]),
                 E::ArrayOpen | E::Scalar => {
                     let (node, rest) = self.node(events);
-                    self.entries.push(Entry {
-                        key: key.to_owned(),
-                        node,
-                    });
+                    self.entries.push(Entry { key: key.to_owned(), node });
                     return rest;
                 }
                 _ => return events,
@@ -389,13 +331,7 @@ impl Toml<'_> {
             if let Some(raw) = self.source.get(events[0]) {
                 let _ = raw.decode_scalar(&mut value, &mut self.errors);
             }
-            return (
-                Node {
-                    kind: Kind::Scalar(value),
-                    origin,
-                },
-                &events[1..],
-            );
+            return (Node { kind: Kind::Scalar(value), origin }, &events[1..]);
         }
         let mut items = Vec::new();
         events = &events[1..];
@@ -413,20 +349,10 @@ impl Toml<'_> {
                 _ => events = &events[1..],
             }
         }
-        (
-            Node {
-                kind: Kind::List(items),
-                origin,
-            },
-            events,
-        )
+        (Node { kind: Kind::List(items), origin }, events)
     }
 }
 
 fn join(prefix: &str, key: &str) -> String {
-    if prefix.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{prefix}.{key}")
-    }
+    if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }

@@ -13,9 +13,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
         return None;
     }
     while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let number: f64 = rest[..digits].parse().ok()?;
         rest = &rest[digits..];
         let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
@@ -75,9 +73,7 @@ pub(crate) fn level(text: &str) -> Option<Level> {
 /// A percentage becomes a parent-based sampler.
 pub(crate) fn percent(text: &str) -> Option<Sampler> {
     let percent: f64 = text.trim().trim_end_matches('%').trim_end().parse().ok()?;
-    (0.0..=100.0)
-        .contains(&percent)
-        .then(|| Sampler::parent_based(ratio(percent / 100.0)))
+    (0.0..=100.0).contains(&percent).then(|| Sampler::parent_based(ratio(percent / 100.0)))
 }
 
 /// A share between 0 and 1.
@@ -95,10 +91,7 @@ pub(crate) fn ratio(share: f64) -> Sampler {
 pub(crate) fn header(name: &str, value: &str) -> Option<Header> {
     let name = http::HeaderName::try_from(name.trim()).ok()?;
     let value = http::HeaderValue::try_from(value.trim()).ok()?;
-    Some(Header {
-        name: name.as_str().to_owned(),
-        value: value.to_str().ok()?.to_owned(),
-    })
+    Some(Header { name: name.as_str().to_owned(), value: value.to_str().ok()?.to_owned() })
 }
 
 /// `Name: value`.
@@ -190,10 +183,7 @@ mod tests {
     #[test]
     fn macros_say_what_is_missing() {
         let env = |name: &str| (name == "TOKEN").then(|| "t".to_owned());
-        assert_eq!(
-            super::macros("Bearer %{env:TOKEN}%", &env, None),
-            Ok("Bearer t".to_owned())
-        );
+        assert_eq!(super::macros("Bearer %{env:TOKEN}%", &env, None), Ok("Bearer t".to_owned()));
         assert!(super::macros("%{env:NONE}%", &env, None).is_err());
         assert!(super::macros("%{env:TOKEN", &env, None).is_err());
     }

@@ -35,10 +35,7 @@ pub(crate) struct Policy {
 
 impl Circuit {
     pub(crate) fn new() -> Self {
-        Self {
-            failures: 0,
-            wait_until: None,
-        }
+        Self { failures: 0, wait_until: None }
     }
 
     pub(crate) fn state(&self, policy: Policy, now: Instant) -> CircuitState {
@@ -77,9 +74,7 @@ impl Circuit {
     pub(crate) fn failure(&mut self, policy: Policy, now: Instant, hint: Option<Duration>, dice: f64) {
         if self.wait_until.is_none_or(|until| until <= now) {
             self.failures = self.failures.saturating_add(1);
-            let doubled = policy
-                .initial
-                .saturating_mul(1_u32 << (self.failures - 1).min(20));
+            let doubled = policy.initial.saturating_mul(1_u32 << (self.failures - 1).min(20));
             let pause = doubled.min(policy.max).mul_f64(0.5 + dice / 2.0);
             self.wait_until = Some(now + pause);
         }
@@ -92,11 +87,8 @@ impl Circuit {
 mod tests {
     use super::{Circuit, CircuitState, Duration, Instant, Policy};
 
-    const POLICY: Policy = Policy {
-        initial: Duration::from_secs(1),
-        max: Duration::from_secs(30),
-        threshold: 3,
-    };
+    const POLICY: Policy =
+        Policy { initial: Duration::from_secs(1), max: Duration::from_secs(30), threshold: 3 };
 
     #[test]
     fn pauses_double_up_to_the_limit_and_one_success_ends_them() {

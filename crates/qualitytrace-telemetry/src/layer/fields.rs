@@ -119,8 +119,7 @@ macro_rules! visit {
 impl Fields {
     /// An error in an event is an exception.
     fn error(&mut self, _: &Field, text: String) {
-        self.attributes
-            .push(("exception.message".into(), Value::Text(shorten(text))));
+        self.attributes.push(("exception.message".into(), Value::Text(shorten(text))));
     }
 }
 

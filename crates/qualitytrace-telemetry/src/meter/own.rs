@@ -52,22 +52,13 @@ fn component(handle: &Handle) -> [KeyValue; 2] {
         Transport::Grpc => "otlp_grpc_exporter",
         Transport::Http => "otlp_http_exporter",
     };
-    [
-        KeyValue::new("otel.component.type", kind),
-        KeyValue::new("otel.component.name", handle.sink.id.clone()),
-    ]
+    [KeyValue::new("otel.component.type", kind), KeyValue::new("otel.component.name", handle.sink.id.clone())]
 }
 
 /// Calls `each` with every sink that carries the signal.
 fn each(weak: &Weak<Shared>, signal: Signal, mut each: impl FnMut(&Handle, Balance)) {
     if let Some(shared) = weak.upgrade() {
-        for handle in shared
-            .sinks
-            .get()
-            .sinks
-            .iter()
-            .filter(|handle| handle.carries(signal))
-        {
+        for handle in shared.sinks.get().sinks.iter().filter(|handle| handle.carries(signal)) {
             each(handle, handle.queue.ledger.balance(signal));
         }
     }
@@ -89,10 +80,8 @@ fn exporter(meter: &Meter, shared: &Arc<Shared>, signal: Signal) {
                 let component = component(handle);
                 observer.observe(balance.exported, &component);
                 let failures = balance.dropped.by_reason().map(|(loss, n)| (loss.name(), n));
-                for (name, n) in failures
-                    .into_iter()
-                    .chain([("rejected", balance.rejected)])
-                    .filter(|(_, n)| *n > 0)
+                for (name, n) in
+                    failures.into_iter().chain([("rejected", balance.rejected)]).filter(|(_, n)| *n > 0)
                 {
                     let mut attributes = component.to_vec();
                     attributes.push(KeyValue::new("error.type", name));

@@ -23,11 +23,7 @@ pub(crate) fn render(request: &ExportMetricsServiceRequest) -> String {
             let _ = writeln!(out, "target_info{} 1", labels(&info.attributes, None));
         }
         for metric in resource.scope_metrics.iter().flat_map(|scope| &scope.metrics) {
-            families
-                .entry(family(metric))
-                .or_insert_with(|| (metric, Vec::new()))
-                .1
-                .push(metric);
+            families.entry(family(metric)).or_insert_with(|| (metric, Vec::new())).1.push(metric);
         }
     }
     for (name, (first, metrics)) in &families {
@@ -49,20 +45,12 @@ pub(crate) fn render(request: &ExportMetricsServiceRequest) -> String {
 
 fn points(out: &mut String, name: &str, metric: &Metric) {
     match &metric.data {
-        Some(Data::Gauge(data)) => data
-            .data_points
-            .iter()
-            .for_each(|point| number(out, name, "", point)),
+        Some(Data::Gauge(data)) => data.data_points.iter().for_each(|point| number(out, name, "", point)),
         Some(Data::Sum(data)) => {
             let suffix = if data.is_monotonic { "_total" } else { "" };
-            data.data_points
-                .iter()
-                .for_each(|point| number(out, name, suffix, point));
+            data.data_points.iter().for_each(|point| number(out, name, suffix, point));
         }
-        Some(Data::Histogram(data)) => data
-            .data_points
-            .iter()
-            .for_each(|point| histogram(out, name, point)),
+        Some(Data::Histogram(data)) => data.data_points.iter().for_each(|point| histogram(out, name, point)),
         Some(Data::ExponentialHistogram(_) | Data::Summary(_)) | None => {}
     }
 }
@@ -96,15 +84,8 @@ fn histogram(out: &mut String, name: &str, point: &HistogramDataPoint) {
     let mut sum = 0;
     for (index, count) in point.bucket_counts.iter().enumerate() {
         sum += count;
-        let bound = point
-            .explicit_bounds
-            .get(index)
-            .map_or_else(|| "+Inf".to_owned(), |bound| float(*bound));
-        let _ = writeln!(
-            out,
-            "{name}_bucket{} {sum}",
-            labels(&point.attributes, Some(&bound))
-        );
+        let bound = point.explicit_bounds.get(index).map_or_else(|| "+Inf".to_owned(), |bound| float(*bound));
+        let _ = writeln!(out, "{name}_bucket{} {sum}", labels(&point.attributes, Some(&bound)));
     }
     let labels = labels(&point.attributes, None);
     let _ = writeln!(out, "{name}_count{labels} {}", point.count);
@@ -114,19 +95,12 @@ fn histogram(out: &mut String, name: &str, point: &HistogramDataPoint) {
 /// `5` is written as `5.0`, as the format asks for bounds.
 fn float(value: f64) -> String {
     let text = value.to_string();
-    if text.contains(['.', 'e', 'n']) {
-        text
-    } else {
-        format!("{text}.0")
-    }
+    if text.contains(['.', 'e', 'n']) { text } else { format!("{text}.0") }
 }
 
 fn family(metric: &Metric) -> String {
-    let mut name: String = metric
-        .name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect();
+    let mut name: String =
+        metric.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     if name.starts_with(|c: char| c.is_ascii_digit()) {
         name.insert(0, '_');
     }
@@ -154,11 +128,8 @@ fn unit(unit: &str) -> String {
 fn labels(attributes: &[KeyValue], bound: Option<&str>) -> String {
     let mut pairs: BTreeMap<String, String> = BTreeMap::new();
     for attribute in attributes {
-        let key: String = attribute
-            .key
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .collect();
+        let key: String =
+            attribute.key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let value = match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
             Some(Value::StringValue(text)) => text.clone(),
             Some(Value::BoolValue(value)) => value.to_string(),
@@ -172,15 +143,11 @@ fn labels(attributes: &[KeyValue], bound: Option<&str>) -> String {
     if pairs.is_empty() {
         return String::new();
     }
-    let pairs: Vec<String> = pairs
-        .iter()
-        .map(|(key, value)| format!("{key}=\"{}\"", escape(value)))
-        .collect();
+    let pairs: Vec<String> =
+        pairs.iter().map(|(key, value)| format!("{key}=\"{}\"", escape(value))).collect();
     format!("{{{}}}", pairs.join(","))
 }
 
 fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('\n', "\\n")
-        .replace('"', "\\\"")
+    text.replace('\\', "\\\\").replace('\n', "\\n").replace('"', "\\\"")
 }

@@ -58,10 +58,7 @@ impl Inner {
         }
         let limit = SEGMENT.min(self.capacity / 8).max(1 << 16);
         let fits = self.writer.is_some()
-            && self
-                .segments
-                .back()
-                .is_some_and(|last| last.len < limit && last.resource == *resource);
+            && self.segments.back().is_some_and(|last| last.len < limit && last.resource == *resource);
         if !fits {
             self.roll(folder, resource).map_err(Refusal::Io)?;
         }
@@ -120,10 +117,7 @@ impl Inner {
         loop {
             self.advance();
             let last = self.segments.back()?.id;
-            let at = self
-                .segments
-                .iter()
-                .position(|segment| segment.id == self.read.segment)?;
+            let at = self.segments.iter().position(|segment| segment.id == self.read.segment)?;
             let segment = &self.segments[at];
             if self.read.offset >= segment.len {
                 debug_assert!(segment.id == last);
@@ -178,15 +172,9 @@ impl Inner {
         let start = self.read;
         let left = segment.len - start.offset;
         let mut want = left.min(max_bytes as u64);
-        let mut taken = Taken {
-            start,
-            items: Vec::new(),
-            resource: segment.resource.clone(),
-        };
+        let mut taken = Taken { start, items: Vec::new(), resource: segment.resource.clone() };
         loop {
-            let bytes = self
-                .read_at(at, start.offset, want)
-                .map_err(|_| "the file cannot be read")?;
+            let bytes = self.read_at(at, start.offset, want).map_err(|_| "the file cannot be read")?;
             let mut rest = bytes;
             let mut size = 0;
             taken.items.clear();
@@ -242,19 +230,13 @@ impl Inner {
                 return;
             };
             if first.id != self.read.segment {
-                self.read = Position {
-                    segment: first.id,
-                    offset: first.first,
-                };
+                self.read = Position { segment: first.id, offset: first.first };
             }
             self.read.offset = self.read.offset.max(first.first);
             let next = self.segments.iter().find(|s| s.id > self.read.segment);
             match next {
                 Some(next) if self.read.offset >= first.len => {
-                    self.read = Position {
-                        segment: next.id,
-                        offset: next.first,
-                    };
+                    self.read = Position { segment: next.id, offset: next.first };
                 }
                 Some(_) | None => return,
             }
@@ -264,13 +246,7 @@ impl Inner {
     pub(super) fn acknowledge(&mut self, start: Position) {
         self.outstanding.remove(&start);
         self.advance();
-        let cursor = self
-            .outstanding
-            .keys()
-            .next()
-            .copied()
-            .unwrap_or(self.read)
-            .min(self.read);
+        let cursor = self.outstanding.keys().next().copied().unwrap_or(self.read).min(self.read);
         if cursor == self.cursor {
             return;
         }
@@ -283,11 +259,7 @@ impl Inner {
             bytes[16..].copy_from_slice(&sum);
             let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&bytes));
         }
-        while self
-            .segments
-            .front()
-            .is_some_and(|segment| segment.id < cursor.segment)
-        {
+        while self.segments.front().is_some_and(|segment| segment.id < cursor.segment) {
             if let Some(segment) = self.segments.pop_front() {
                 let _ = fs::remove_file(&segment.path);
                 self.bytes = self.bytes.saturating_sub(segment.len);

@@ -91,14 +91,5 @@ pub(crate) fn read(bytes: &Bytes) -> Read {
         return Read::Bad("a record has an impossible scope");
     }
     let scope = record.split_to(scope_len);
-    Read::Item(
-        Item {
-            signal,
-            count,
-            time,
-            scope,
-            body: record,
-        },
-        (HEAD + len) as u64,
-    )
+    Read::Item(Item { signal, count, time, scope, body: record }, (HEAD + len) as u64)
 }

@@ -32,13 +32,7 @@ pub(super) fn scan(path: &Path, len: u64, offset: u64) -> Scan {
     };
     let Some((resource, first)) = record::read_header(&bytes) else {
         let damage = damage(0, "the header of the segment is damaged");
-        return Scan {
-            first: 0,
-            end: 0,
-            resource: Bytes::new(),
-            items: [0; 3],
-            damage,
-        };
+        return Scan { first: 0, end: 0, resource: Bytes::new(), items: [0; 3], damage };
     };
     let mut at = offset.max(first);
     let mut items = [0; 3];
@@ -59,13 +53,7 @@ pub(super) fn scan(path: &Path, len: u64, offset: u64) -> Scan {
             }
         }
     }
-    Scan {
-        first,
-        end: at,
-        resource,
-        items,
-        damage: found,
-    }
+    Scan { first, end: at, resource, items, damage: found }
 }
 
 pub(super) enum Locked {
@@ -76,12 +64,7 @@ pub(super) enum Locked {
 
 pub(super) fn lock(folder: &Path) -> io::Result<Locked> {
     let made = fs::create_dir_all(folder);
-    match OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(folder.join("lock"))
-    {
+    match OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock")) {
         Ok(file) => match file.try_lock() {
             Ok(()) => Ok(Locked::Ours(Some(file))),
             Err(fs::TryLockError::WouldBlock) => Ok(Locked::Theirs),
@@ -98,21 +81,14 @@ pub(super) fn read_cursor(folder: &Path) -> Option<Position> {
     let body = bytes.get(..16)?;
     let sum = u32::from_le_bytes(bytes.get(16..20)?.try_into().ok()?);
     let number = |range: std::ops::Range<usize>| Some(u64::from_le_bytes(body.get(range)?.try_into().ok()?));
-    let position = Position {
-        segment: number(0..8)?,
-        offset: number(8..16)?,
-    };
+    let position = Position { segment: number(0..8)?, offset: number(8..16)? };
     (crc32fast::hash(body) == sum).then_some(position)
 }
 
 /// A sink's name as a folder's.
 pub(super) fn file_name(name: &str) -> String {
     let good = |c: char| {
-        if c.is_ascii_alphanumeric() || c == '-' || c == '.' {
-            c
-        } else {
-            '_'
-        }
+        if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' }
     };
     let plain: String = name.chars().map(good).collect();
     // Two names that look alike as folders stay apart.

@@ -73,15 +73,9 @@ pub(crate) fn success(body: &[u8]) -> Answer {
         Ok(response) => {
             let partial = response.partial_success.unwrap_or_default();
             let rejected = u64::try_from(partial.rejected).unwrap_or(0);
-            Answer::Accepted {
-                rejected,
-                message: partial.message,
-            }
+            Answer::Accepted { rejected, message: partial.message }
         }
-        Err(_) => Answer::Retry {
-            after: None,
-            reason: "the answer is not OTLP".to_owned(),
-        },
+        Err(_) => Answer::Retry { after: None, reason: "the answer is not OTLP".to_owned() },
     }
 }
 
@@ -89,41 +83,26 @@ pub(crate) fn success(body: &[u8]) -> Answer {
 pub(crate) fn http(status: u16, content_type: &str, retry_after: Option<&str>, body: &[u8]) -> Answer {
     let reason = || {
         let text = if content_type.starts_with("application/x-protobuf") {
-            RpcStatus::decode(body)
-                .map(|status| status.message)
-                .unwrap_or_default()
+            RpcStatus::decode(body).map(|status| status.message).unwrap_or_default()
         } else {
-            String::from_utf8_lossy(&body[..body.len().min(200)])
-                .trim()
-                .to_owned()
+            String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned()
         };
-        if text.is_empty() {
-            format!("HTTP {status}")
-        } else {
-            format!("HTTP {status}: {text}")
-        }
+        if text.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {text}") }
     };
     match status {
-        200..=299 if body.is_empty() => Answer::Accepted {
-            rejected: 0,
-            message: String::new(),
-        },
+        200..=299 if body.is_empty() => Answer::Accepted { rejected: 0, message: String::new() },
         200..=299 if content_type.starts_with("application/json") => json_success(body),
         200..=299 if content_type.starts_with("application/x-protobuf") || content_type.is_empty() => {
             success(body)
         }
-        200..=299 => Answer::Retry {
-            after: None,
-            reason: format!("the answer is not OTLP but `{content_type}`"),
-        },
+        200..=299 => {
+            Answer::Retry { after: None, reason: format!("the answer is not OTLP but `{content_type}`") }
+        }
         413 => Answer::TooLarge { reason: reason() },
         429 | 502..=504 => {
             let seconds = retry_after.and_then(|text| text.trim().parse::<f64>().ok());
             let after = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            Answer::Retry {
-                after,
-                reason: reason(),
-            }
+            Answer::Retry { after, reason: reason() }
         }
         _ => Answer::Refused { reason: reason() },
     }
@@ -131,24 +110,14 @@ pub(crate) fn http(status: u16, content_type: &str, retry_after: Option<&str>, b
 
 fn json_success(body: &[u8]) -> Answer {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else {
-        return Answer::Retry {
-            after: None,
-            reason: "the answer is not OTLP".to_owned(),
-        };
+        return Answer::Retry { after: None, reason: "the answer is not OTLP".to_owned() };
     };
     let partial = &value["partialSuccess"];
     let rejected = ["rejectedSpans", "rejectedDataPoints", "rejectedLogRecords"]
         .iter()
-        .find_map(|key| {
-            partial[key]
-                .as_u64()
-                .or_else(|| partial[key].as_str()?.parse().ok())
-        })
+        .find_map(|key| partial[key].as_u64().or_else(|| partial[key].as_str()?.parse().ok()))
         .unwrap_or(0);
-    Answer::Accepted {
-        rejected,
-        message: partial["errorMessage"].as_str().unwrap_or_default().to_owned(),
-    }
+    Answer::Accepted { rejected, message: partial["errorMessage"].as_str().unwrap_or_default().to_owned() }
 }
 
 /// A gRPC status that the receiver sent.
@@ -168,10 +137,7 @@ pub(crate) fn grpc(code: i32, message: &str, details: &[u8]) -> Answer {
 
 fn retry_info(details: &[u8]) -> Option<Duration> {
     let status = RpcStatus::decode(details).ok()?;
-    let info = status
-        .details
-        .iter()
-        .find(|any| any.type_url.ends_with("google.rpc.RetryInfo"))?;
+    let info = status.details.iter().find(|any| any.type_url.ends_with("google.rpc.RetryInfo"))?;
     let delay = RetryInfo::decode(&*info.value).ok()?.delay.unwrap_or_default();
     let seconds = u64::try_from(delay.seconds).ok()?;
     Some(Duration::new(seconds, u32::try_from(delay.nanos).unwrap_or(0)))
@@ -211,21 +177,13 @@ mod tests {
             assert_eq!(kind(&http(status, "", None, b"")), expected, "{status}");
         }
         assert_eq!(kind(&http(200, "text/html", None, b"<html>")), "retry");
-        assert_eq!(
-            kind(&http(200, "application/x-protobuf", None, b"\xff\xff")),
-            "retry"
-        );
-        let Answer::Retry { after, .. } = http(503, "", Some("7"), b"") else {
-            panic!()
-        };
+        assert_eq!(kind(&http(200, "application/x-protobuf", None, b"\xff\xff")), "retry");
+        let Answer::Retry { after, .. } = http(503, "", Some("7"), b"") else { panic!() };
         assert_eq!(after, Some(Duration::from_secs(7)));
         let body = br#"{"partialSuccess":{"rejectedSpans":"3","errorMessage":"no"}}"#;
         assert_eq!(
             http(200, "application/json", None, body),
-            Answer::Accepted {
-                rejected: 3,
-                message: "no".to_owned()
-            }
+            Answer::Accepted { rejected: 3, message: "no".to_owned() }
         );
     }
 
@@ -233,33 +191,17 @@ mod tests {
     fn grpc_codes_mean_what_otlp_says() {
         let retryable = [1, 4, 10, 11, 14, 15];
         for code in 1..=16 {
-            let expected = if retryable.contains(&code) {
-                "retry"
-            } else {
-                "refused"
-            };
+            let expected = if retryable.contains(&code) { "retry" } else { "refused" };
             assert_eq!(kind(&grpc(code, "", b"")), expected, "{code}");
         }
-        let info = RetryInfo {
-            delay: Some(Delay { seconds: 2, nanos: 0 }),
-        };
+        let info = RetryInfo { delay: Some(Delay { seconds: 2, nanos: 0 }) };
         let any = Any {
             type_url: "type.googleapis.com/google.rpc.RetryInfo".to_owned(),
             value: info.encode_to_vec().into(),
         };
-        let details = RpcStatus {
-            code: 8,
-            message: String::new(),
-            details: vec![any],
-        }
-        .encode_to_vec();
-        let Answer::Retry { after, .. } = grpc(8, "", &details) else {
-            panic!()
-        };
+        let details = RpcStatus { code: 8, message: String::new(), details: vec![any] }.encode_to_vec();
+        let Answer::Retry { after, .. } = grpc(8, "", &details) else { panic!() };
         assert_eq!(after, Some(Duration::from_secs(2)));
-        assert_eq!(
-            kind(&grpc(8, "grpc: received message larger than max (5 vs. 4)", b"")),
-            "large"
-        );
+        assert_eq!(kind(&grpc(8, "grpc: received message larger than max (5 vs. 4)", b"")), "large");
     }
 }

@@ -53,34 +53,21 @@ impl Grpc {
             Compression::Gzip => Some(CompressionEncoding::Gzip),
             Compression::Zstd => Some(CompressionEncoding::Zstd),
         };
-        Ok(Self {
-            channels,
-            headers,
-            compression,
-            timeout: sink.delivery.timeout,
-        })
+        Ok(Self { channels, headers, compression, timeout: sink.delivery.timeout })
     }
 
     pub(crate) async fn send(&self, signal: Signal, request: Bytes) -> Answer {
         let Some(channel) = self.channels.get(&signal) else {
-            return Answer::Refused {
-                reason: format!("this sink sends no {}", signal.name()),
-            };
+            return Answer::Refused { reason: format!("this sink sends no {}", signal.name()) };
         };
         match tokio::time::timeout(self.timeout, self.call(channel.clone(), signal, request)).await {
             Ok(Ok(body)) => answer::success(&body),
             // A source means that no answer came; the status was made on our side.
             Ok(Err(status)) => match status.source() {
-                Some(source) => Answer::Retry {
-                    after: None,
-                    reason: chain(source),
-                },
+                Some(source) => Answer::Retry { after: None, reason: chain(source) },
                 None => answer::grpc(status.code() as i32, status.message(), status.details()),
             },
-            Err(_) => Answer::Retry {
-                after: None,
-                reason: format!("no answer within {:?}", self.timeout),
-            },
+            Err(_) => Answer::Retry { after: None, reason: format!("no answer within {:?}", self.timeout) },
         }
     }
 
@@ -90,10 +77,7 @@ impl Grpc {
             client = client.send_compressed(compression).accept_compressed(compression);
         }
         // The service may answer while it is not ready yet: that is a failure to connect.
-        client
-            .ready()
-            .await
-            .map_err(|error| Status::from_error(Box::new(error)))?;
+        client.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
         let mut request = Request::new(body);
         for (name, value) in &self.headers {
             request.metadata_mut().insert(name.clone(), value.clone());
@@ -103,17 +87,12 @@ impl Grpc {
             Signal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
             Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
         });
-        client
-            .unary(request, path, Raw)
-            .await
-            .map(tonic::Response::into_inner)
+        client.unary(request, path, Raw).await.map(tonic::Response::into_inner)
     }
 }
 
 fn channel(sink: &Sink, url: &str) -> Result<Channel, String> {
-    let uri: Uri = url
-        .parse()
-        .map_err(|error| format!("`{url}` is not a URL: {error}"))?;
+    let uri: Uri = url.parse().map_err(|error| format!("`{url}` is not a URL: {error}"))?;
     let secure = uri.scheme_str() == Some("https");
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });

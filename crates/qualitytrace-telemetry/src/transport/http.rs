@@ -33,10 +33,7 @@ impl Http {
             .endpoints
             .iter()
             .map(|(signal, url)| {
-                Ok((
-                    *signal,
-                    Url::parse(url).map_err(|error| format!("`{url}` is not a URL: {error}"))?,
-                ))
+                Ok((*signal, Url::parse(url).map_err(|error| format!("`{url}` is not a URL: {error}"))?))
             })
             .collect::<Result<BTreeMap<_, _>, String>>()?;
         // Reading the system's authorities takes time that plain connections need not spend.
@@ -51,37 +48,25 @@ impl Http {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| chain(&error))?;
-        Ok(Self {
-            client,
-            urls,
-            compression: sink.compression,
-        })
+        Ok(Self { client, urls, compression: sink.compression })
     }
 
     pub(crate) async fn send(&self, signal: Signal, request: Bytes) -> Answer {
         let Some(url) = self.urls.get(&signal) else {
-            return Answer::Refused {
-                reason: format!("this sink sends no {}", signal.name()),
-            };
+            return Answer::Refused { reason: format!("this sink sends no {}", signal.name()) };
         };
         let (body, encoding) = match compress(self.compression, &request) {
             Some((body, encoding)) => (body, Some(encoding)),
             None => (request, None),
         };
-        let mut post = self
-            .client
-            .post(url.clone())
-            .header(header::CONTENT_TYPE, "application/x-protobuf")
-            .body(body);
+        let mut post =
+            self.client.post(url.clone()).header(header::CONTENT_TYPE, "application/x-protobuf").body(body);
         if let Some(encoding) = encoding {
             post = post.header(header::CONTENT_ENCODING, encoding);
         }
         match self.exchange(post).await {
             Ok(answer) => answer,
-            Err(error) => Answer::Retry {
-                after: None,
-                reason: chain(&error.without_url()),
-            },
+            Err(error) => Answer::Retry { after: None, reason: chain(&error.without_url()) },
         }
     }
 
@@ -89,10 +74,7 @@ impl Http {
         let mut response = post.send().await?;
         let status = response.status().as_u16();
         let text = |name: header::HeaderName, headers: &header::HeaderMap| {
-            headers
-                .get(name)
-                .and_then(|value| value.to_str().ok())
-                .map(str::to_owned)
+            headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };
         let content_type = text(header::CONTENT_TYPE, response.headers()).unwrap_or_default();
         let retry_after = text(header::RETRY_AFTER, response.headers());

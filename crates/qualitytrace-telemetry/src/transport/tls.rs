@@ -17,27 +17,19 @@ pub(crate) fn client(tls: &Tls, alpn: &[&[u8]]) -> Result<ClientConfig, String> 
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let builder = if tls.skip_verify {
-        builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)))
     } else {
         builder.with_root_certificates(roots(tls)?)
     };
     let mut config = match (&tls.certificate, &tls.key) {
         (Some(certificate), Some(key)) => {
-            let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
-                .and_then(Iterator::collect)
-                .map_err(|error| {
-                    format!(
-                        "the certificate `{}` cannot be read: {error}",
-                        certificate.display()
-                    )
+            let chain: Vec<CertificateDer<'static>> =
+                CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect).map_err(|error| {
+                    format!("the certificate `{}` cannot be read: {error}", certificate.display())
                 })?;
             let private = PrivateKeyDer::from_pem_file(key)
                 .map_err(|error| format!("the key `{}` cannot be read: {error}", key.display()))?;
-            builder
-                .with_client_auth_cert(chain, private)
-                .map_err(|error| error.to_string())?
+            builder.with_client_auth_cert(chain, private).map_err(|error| error.to_string())?
         }
         _ => builder.with_no_client_auth(),
     };
@@ -86,12 +78,7 @@ impl ServerCertVerifier for Anyone {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -100,12 +87,7 @@ impl ServerCertVerifier for Anyone {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

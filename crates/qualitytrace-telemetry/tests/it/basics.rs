@@ -52,11 +52,7 @@ fn spans_logs_and_metrics_arrive_over_both_transports() {
                 value: "Bearer x".to_owned(),
             });
             let telemetry = Telemetry::start(config(Some(folder.path()), vec![one])).unwrap();
-            telemetry
-                .meter("m")
-                .u64_counter("things")
-                .build()
-                .add(3, &[KeyValue::new("a", "b")]);
+            telemetry.meter("m").u64_counter("things").build().add(3, &[KeyValue::new("a", "b")]);
             under(&telemetry, || {
                 let outer = tracing::info_span!("outer", otel.kind = "server", n = 1, big = u64::MAX);
                 outer.in_scope(|| {
@@ -72,12 +68,7 @@ fn spans_logs_and_metrics_arrive_over_both_transports() {
             let status = telemetry.shutdown(Duration::from_secs(10));
             assert!(status.holds(), "{status:#?}");
             let got = receiver.stop();
-            assert_eq!(
-                got.spans.len(),
-                2,
-                "{transport:?} {compression:?} {}",
-                status.render()
-            );
+            assert_eq!(got.spans.len(), 2, "{transport:?} {compression:?} {}", status.render());
             assert_eq!(got.logs.len(), 2);
             assert!(got.metrics.iter().any(|metric| metric.name == "things"));
             let outer = got.spans.iter().find(|span| span.name == "outer").unwrap();
@@ -97,16 +88,8 @@ fn spans_logs_and_metrics_arrive_over_both_transports() {
             );
             assert_eq!(got.logs[0].span_id, outer.span_id);
             assert!(outer.end_time_unix_nano > outer.start_time_unix_nano);
-            assert!(
-                got.headers
-                    .iter()
-                    .all(|headers| headers["authorization"] == "Bearer x")
-            );
-            let names: Vec<&str> = got.resources[0]
-                .attributes
-                .iter()
-                .map(|a| a.key.as_str())
-                .collect();
+            assert!(got.headers.iter().all(|headers| headers["authorization"] == "Bearer x"));
+            let names: Vec<&str> = got.resources[0].attributes.iter().map(|a| a.key.as_str()).collect();
             for name in ["service.name", "service.instance.id", "host.name", "process.pid"] {
                 assert!(names.contains(&name), "{names:?}");
             }
@@ -120,12 +103,8 @@ fn a_caller_is_continued_and_handed_on() {
     let telemetry =
         Telemetry::start(config(None, vec![sink("one", &receiver.url(), Transport::Grpc)])).unwrap();
     let mut incoming = http::HeaderMap::new();
-    incoming.insert(
-        "traceparent",
-        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-            .parse()
-            .unwrap(),
-    );
+    incoming
+        .insert("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap());
     incoming.insert("tracestate", "vendor=1".parse().unwrap());
     incoming.insert("baggage", "user=a".parse().unwrap());
     let outgoing = under(&telemetry, || {
@@ -179,20 +158,13 @@ fn each_sink_samples_and_filters_by_itself() {
     let b = status.sink("quarter").unwrap().ledger[&Signal::Traces];
     assert_eq!(b.created, 1_200);
     assert_eq!(b.exported, u64::try_from(quarter.spans.len()).unwrap());
-    assert!(
-        (60..140).contains(&(quarter.spans.len() / 2)),
-        "{}",
-        quarter.spans.len()
-    );
+    assert!((60..140).contains(&(quarter.spans.len() / 2)), "{}", quarter.spans.len());
     assert_eq!((debug.spans.len(), info.spans.len()), (1_200, 800));
     assert_eq!((debug.logs.len(), info.logs.len()), (400, 0));
     // Where `middle` is not sent, `inner` hangs under `outer`.
     for (spans, parent) in [(&info.spans, "outer"), (&debug.spans, "middle")] {
         for inner in spans.iter().filter(|span| span.name == "inner") {
-            let found = spans
-                .iter()
-                .find(|span| span.span_id == inner.parent_span_id)
-                .unwrap();
+            let found = spans.iter().find(|span| span.span_id == inner.parent_span_id).unwrap();
             assert_eq!(found.name, parent);
         }
     }
@@ -205,16 +177,12 @@ fn the_application_tracer_has_sinks_and_ids_of_its_own() {
     let mut application = sink("app", &receiver.url(), Transport::Grpc);
     application.role = Role::Application;
     application.service_name = Some("app-name".to_owned());
-    application
-        .endpoints
-        .retain(|signal, _| *signal == Signal::Traces);
+    application.endpoints.retain(|signal, _| *signal == Signal::Traces);
     let server = sink("server", &other.url(), Transport::Grpc);
     let telemetry = Telemetry::start(config(None, vec![application, server])).unwrap();
     let id = TraceId::from(7_u128);
     let mut span =
-        telemetry
-            .application_tracer()
-            .start("Qualitytrace trigger", SpanKind::Client, Some(id), None);
+        telemetry.application_tracer().start("Qualitytrace trigger", SpanKind::Client, Some(id), None);
     span.text("trigger.type", "http");
     span.failed("no answer");
     assert!(span.context().sampled);
@@ -240,12 +208,7 @@ fn open_spans_are_sent_and_marked_at_shutdown() {
     });
     let got = receiver.stop();
     assert_eq!(got.spans.len(), 1);
-    assert!(
-        got.spans[0]
-            .attributes
-            .iter()
-            .any(|a| a.key == "span.open_at_shutdown")
-    );
+    assert!(got.spans[0].attributes.iter().any(|a| a.key == "span.open_at_shutdown"));
 }
 
 #[test]
@@ -254,34 +217,21 @@ fn a_request_that_is_too_large_is_split_and_a_refused_one_is_counted() {
         let receiver = Receiver::with("127.0.0.1:0", || Fault::Larger(7));
         let telemetry =
             Telemetry::start(config(None, vec![sink("one", &receiver.url(), transport)])).unwrap();
-        under(&telemetry, || {
-            (0..100).for_each(|n| drop(tracing::info_span!("s", n)))
-        });
+        under(&telemetry, || (0..100).for_each(|n| drop(tracing::info_span!("s", n))));
         let status = telemetry.shutdown(Duration::from_secs(10));
         assert!(status.holds());
-        let mut numbers: Vec<i64> = receiver
-            .stop()
-            .spans
-            .iter()
-            .filter_map(|span| number(&span.attributes))
-            .collect();
+        let mut numbers: Vec<i64> =
+            receiver.stop().spans.iter().filter_map(|span| number(&span.attributes)).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..100).collect::<Vec<_>>());
 
         let receiver = Receiver::with("127.0.0.1:0", || Fault::Refuse);
         let telemetry =
             Telemetry::start(config(None, vec![sink("one", &receiver.url(), transport)])).unwrap();
-        under(&telemetry, || {
-            (0..100).for_each(|n| drop(tracing::info_span!("s", n)))
-        });
+        under(&telemetry, || (0..100).for_each(|n| drop(tracing::info_span!("s", n))));
         let status = telemetry.shutdown(Duration::from_secs(10));
         assert!(status.holds());
-        assert_eq!(
-            status.sink("one").unwrap().ledger[&Signal::Traces]
-                .dropped
-                .non_retryable,
-            100
-        );
+        assert_eq!(status.sink("one").unwrap().ledger[&Signal::Traces].dropped.non_retryable, 100);
     }
 }
 
@@ -291,17 +241,11 @@ fn a_test_reports_what_each_receiver_answers() {
     let bad = Receiver::with("127.0.0.1:0", || Fault::Refuse);
     let mut down = sink("down", "http://127.0.0.1:1", Transport::Grpc);
     down.endpoints.retain(|signal, _| *signal == Signal::Traces);
-    let sinks = vec![
-        sink("good", &good.url(), Transport::Grpc),
-        sink("bad", &bad.url(), Transport::Http),
-        down,
-    ];
+    let sinks =
+        vec![sink("good", &good.url(), Transport::Grpc), sink("bad", &bad.url(), Transport::Http), down];
     let telemetry = Telemetry::start(config(None, sinks)).unwrap();
     let probes = telemetry.test();
-    let said: Vec<(&str, bool)> = probes
-        .iter()
-        .map(|probe| (probe.sink.as_str(), probe.ok))
-        .collect();
+    let said: Vec<(&str, bool)> = probes.iter().map(|probe| (probe.sink.as_str(), probe.ok)).collect();
     let expected = [
         ("good", true),
         ("good", true),
@@ -320,24 +264,13 @@ fn a_test_reports_what_each_receiver_answers() {
 
 #[test]
 fn metrics_are_also_openmetrics_text() {
-    let telemetry = Telemetry::start(config(
-        None,
-        vec![sink("one", "http://127.0.0.1:1", Transport::Grpc)],
-    ))
-    .unwrap();
+    let telemetry =
+        Telemetry::start(config(None, vec![sink("one", "http://127.0.0.1:1", Transport::Grpc)])).unwrap();
     let meter = telemetry.meter("m");
-    meter
-        .u64_counter("http.requests")
-        .build()
-        .add(2, &[KeyValue::new("http.route", "/a\"b")]);
-    let histogram = meter
-        .f64_histogram("http.duration")
-        .with_unit("s")
-        .with_boundaries(vec![0.1, 1.0])
-        .build();
-    [0.05, 0.5, 0.7, 5.0]
-        .into_iter()
-        .for_each(|value| histogram.record(value, &[]));
+    meter.u64_counter("http.requests").build().add(2, &[KeyValue::new("http.route", "/a\"b")]);
+    let histogram =
+        meter.f64_histogram("http.duration").with_unit("s").with_boundaries(vec![0.1, 1.0]).build();
+    [0.05, 0.5, 0.7, 5.0].into_iter().for_each(|value| histogram.record(value, &[]));
     let text = telemetry.prometheus();
     for line in [
         "# TYPE http_requests counter",
@@ -381,11 +314,7 @@ fn a_panic_is_an_exception_of_its_span() {
     for expected in ["exception.type", "as planned", "exception.stacktrace"] {
         assert!(text.contains(expected), "{text}");
     }
-    assert!(
-        got.logs
-            .iter()
-            .any(|log| log.span_id == span.span_id && log.severity_text == "ERROR")
-    );
+    assert!(got.logs.iter().any(|log| log.span_id == span.span_id && log.severity_text == "ERROR"));
 }
 
 #[test]

@@ -42,11 +42,7 @@ struct Collector {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl Collector {
@@ -83,12 +79,7 @@ impl Collector {
             .stderr(log)
             .spawn()
             .unwrap();
-        let collector = Self {
-            child,
-            folder,
-            grpc,
-            http,
-        };
+        let collector = Self { child, folder, grpc, http };
         for port in [grpc, http, collector.custom()] {
             collector.wait_for(port);
         }
@@ -99,14 +90,7 @@ impl Collector {
     fn custom(&self) -> u16 {
         let text = fs::read_to_string(self.folder.path().join("collector.yaml")).unwrap();
         let tail = text.split("otlp/custom:").nth(1).unwrap();
-        tail.split("127.0.0.1:")
-            .nth(1)
-            .unwrap()
-            .lines()
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap()
+        tail.split("127.0.0.1:").nth(1).unwrap().lines().next().unwrap().parse().unwrap()
     }
 
     fn wait_for(&self, port: u16) {
@@ -120,10 +104,7 @@ impl Collector {
 
     /// Ends the collector, which writes its file, and reads what it got.
     fn stop(mut self) -> Got {
-        let _ = Command::new("kill")
-            .arg("-TERM")
-            .arg(self.child.id().to_string())
-            .status();
+        let _ = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
         self.child.wait().unwrap();
         let text = fs::read_to_string(self.folder.path().join("out.json")).unwrap_or_default();
         let mut got = Got::default();
@@ -164,10 +145,7 @@ impl Got {
                         self.services.insert(text(&attribute["value"]["stringValue"]));
                     }
                 }
-                for item in list(&resource[scopes])
-                    .iter()
-                    .flat_map(|scope| list(&scope[items]))
-                {
+                for item in list(&resource[scopes]).iter().flat_map(|scope| list(&scope[items])) {
                     let ids = (text(&item["traceId"]), text(&item["spanId"]));
                     match items {
                         "spans" => _ = self.spans.insert(ids),
@@ -200,10 +178,7 @@ fn certificates(folder: &Path) -> Certificates {
     for name in ["server", "client"] {
         let key = rcgen::KeyPair::generate().unwrap();
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let certificate = rcgen::CertificateParams::new(names)
-            .unwrap()
-            .signed_by(&key, &issuer)
-            .unwrap();
+        let certificate = rcgen::CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
         fs::write(path(&format!("{name}.pem")), certificate.pem()).unwrap();
         fs::write(path(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
@@ -224,11 +199,8 @@ struct Proxy {
 
 impl Proxy {
     fn start(certificates: &Certificates, target: u16, header: &'static str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let chain = vec![CertificateDer::from_pem_file(&certificates.server).unwrap()];
         let key = PrivateKeyDer::from_pem_file(&certificates.server_key).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -240,9 +212,7 @@ impl Proxy {
             .unwrap();
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-        let listener = runtime
-            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
-            .unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -258,49 +228,29 @@ impl Proxy {
                 });
             }
         });
-        Self {
-            address,
-            _runtime: runtime,
-        }
+        Self { address, _runtime: runtime }
     }
 }
 
 type Body = http_body_util::combinators::BoxBody<bytes::Bytes, hyper::Error>;
 
 async fn forward(request: Request<Incoming>, target: u16, header: &str) -> Result<Response<Body>, String> {
-    if request
-        .headers()
-        .get("authorization")
-        .and_then(|value| value.to_str().ok())
-        != Some(header)
-    {
+    if request.headers().get("authorization").and_then(|value| value.to_str().ok()) != Some(header) {
         let body = Empty::new().map_err(|never| match never {}).boxed();
-        return Ok(Response::builder()
-            .status(StatusCode::UNAUTHORIZED)
-            .body(body)
-            .unwrap());
+        return Ok(Response::builder().status(StatusCode::UNAUTHORIZED).body(body).unwrap());
     }
     let grpc = request
         .headers()
         .get("content-type")
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
-    let client: Client<HttpConnector, Incoming> = Client::builder(TokioExecutor::new())
-        .http2_only(grpc)
-        .build(HttpConnector::new());
+    let client: Client<HttpConnector, Incoming> =
+        Client::builder(TokioExecutor::new()).http2_only(grpc).build(HttpConnector::new());
     let (mut head, body) = request.into_parts();
-    head.version = if grpc {
-        http::Version::HTTP_2
-    } else {
-        http::Version::HTTP_11
-    };
+    head.version = if grpc { http::Version::HTTP_2 } else { http::Version::HTTP_11 };
     head.headers.remove("host");
-    head.uri = format!("http://127.0.0.1:{target}{}", head.uri.path())
-        .parse()
-        .unwrap();
-    let response = client
-        .request(Request::from_parts(head, body))
-        .await
-        .map_err(|error| error.to_string())?;
+    head.uri = format!("http://127.0.0.1:{target}{}", head.uri.path()).parse().unwrap();
+    let response =
+        client.request(Request::from_parts(head, body)).await.map_err(|error| error.to_string())?;
     Ok(response.map(|body| body.boxed()))
 }
 
@@ -310,34 +260,20 @@ fn example(name: &str, flags: &[(&str, &str)]) -> Config {
     let text = fs::read_to_string(&path).unwrap();
     let sources = Sources {
         files: vec![File { path, text }],
-        flags: flags
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect(),
-        defaults: Defaults {
-            service_name: "default-name".to_owned(),
-            ..Defaults::default()
-        },
+        flags: flags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        defaults: Defaults { service_name: "default-name".to_owned(), ..Defaults::default() },
         ..Sources::default()
     };
     let (config, diagnostics) = sources.read();
-    assert!(
-        diagnostics
-            .iter()
-            .all(|diagnostic| diagnostic.severity < Severity::Error),
-        "{diagnostics:?}"
-    );
+    assert!(diagnostics.iter().all(|diagnostic| diagnostic.severity < Severity::Error), "{diagnostics:?}");
     config
 }
 
 /// Makes spans, logs and a metric, delivers them, and returns the ids of the spans.
 fn work(config: Config) -> BTreeSet<(String, String)> {
     let folder = tempfile::tempdir().unwrap();
-    let telemetry = Telemetry::start(Config {
-        spool_path: Some(folder.path().to_owned()),
-        ..config
-    })
-    .unwrap();
+    let telemetry =
+        Telemetry::start(Config { spool_path: Some(folder.path().to_owned()), ..config }).unwrap();
     telemetry.meter("test").u64_counter("things").build().add(1, &[]);
     let mut ids = BTreeSet::new();
     under(&telemetry, || {
@@ -366,21 +302,15 @@ fn work(config: Config) -> BTreeSet<(String, String)> {
 
 #[test]
 fn the_yaml_examples_reach_a_collector() {
-    for (name, service) in [
-        ("quality-trace-config.yaml", "quality-trace"),
-        ("tracetest-config.yaml", "tracetest"),
-    ] {
+    for (name, service) in
+        [("quality-trace-config.yaml", "quality-trace"), ("tracetest-config.yaml", "tracetest")]
+    {
         let Some(collector) = Collector::start(None) else {
             return;
         };
         let endpoint = format!("127.0.0.1:{}", collector.grpc);
-        let ids = work(example(
-            name,
-            &[(
-                "telemetry.exporters.collector.exporter.collector.endpoint",
-                &endpoint,
-            )],
-        ));
+        let ids =
+            work(example(name, &[("telemetry.exporters.collector.exporter.collector.endpoint", &endpoint)]));
         let got = collector.stop();
         assert_eq!(got.spans, ids);
         assert!(got.metrics.contains("things"), "{:?}", got.metrics);
@@ -426,10 +356,8 @@ fn the_tracer_examples_reach_a_collector_over_tls_with_the_header_it_demands() {
         let target = if http { collector.custom() } else { collector.grpc };
         let proxy = Proxy::start(&certificates, target, "<place_auth_here>");
         let endpoint = format!("https://localhost:{}/{path}", proxy.address.port());
-        let mut flags = vec![
-            ("tracer.otel.endpoint", endpoint.as_str()),
-            ("tracer.otel.tls.ca", ca.as_str()),
-        ];
+        let mut flags =
+            vec![("tracer.otel.endpoint", endpoint.as_str()), ("tracer.otel.tls.ca", ca.as_str())];
         if !http {
             // The document's gRPC example names no header; ours travels as metadata.
             flags.push(("tracer.otel.headers", "Authorization: <place_auth_here>"));
@@ -454,10 +382,7 @@ fn logs_reach_a_collector_with_their_spans_over_http_and_zstd() {
     let got = collector.stop();
     assert_eq!(got.spans, ids);
     assert_eq!(got.logs.len(), 300);
-    assert!(
-        got.logs.is_subset(&ids),
-        "each log names the span it was written in"
-    );
+    assert!(got.logs.is_subset(&ids), "each log names the span it was written in");
 }
 
 #[test]
@@ -473,21 +398,9 @@ fn a_wrong_header_or_certificate_is_a_status_and_not_a_failed_start() {
         assert!(!probes[0].ok && probes[0].answer.contains(expected), "{probes:?}");
         telemetry.shutdown(Duration::ZERO);
     };
-    check(
-        &[("tracer.otel.endpoint", &endpoint), ("tracer.otel.tls.ca", &ca)],
-        "401",
-    );
+    check(&[("tracer.otel.endpoint", &endpoint), ("tracer.otel.tls.ca", &ca)], "401");
     check(&[("tracer.otel.endpoint", &endpoint)], "certificate");
-    check(
-        &[
-            ("tracer.otel.endpoint", &endpoint),
-            ("tracer.otel.tls.ca", "/nowhere.pem"),
-        ],
-        "cannot be read",
-    );
-    let skip = [
-        ("tracer.otel.endpoint", endpoint.as_str()),
-        ("tracer.otel.tls.skip-verify", "true"),
-    ];
+    check(&[("tracer.otel.endpoint", &endpoint), ("tracer.otel.tls.ca", "/nowhere.pem")], "cannot be read");
+    let skip = [("tracer.otel.endpoint", endpoint.as_str()), ("tracer.otel.tls.skip-verify", "true")];
     check(&skip, "401");
 }

@@ -20,22 +20,13 @@ fn read(
     flags: &[(&str, &str)],
 ) -> (Config, Vec<Diagnostic>) {
     let own = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
-        pairs
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect()
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     };
     Sources {
-        files: own(files)
-            .into_iter()
-            .map(|(path, text)| File { path, text })
-            .collect(),
+        files: own(files).into_iter().map(|(path, text)| File { path, text }).collect(),
         environment: own(environment).into_iter().collect::<BTreeMap<_, _>>(),
         flags: own(flags),
-        defaults: Defaults {
-            service_name: "test".to_owned(),
-            ..Defaults::default()
-        },
+        defaults: Defaults { service_name: "test".to_owned(), ..Defaults::default() },
     }
     .read()
 }
@@ -43,35 +34,23 @@ fn read(
 /// Reads one file that must be without errors.
 fn good(path: &str, text: &str) -> Config {
     let (config, diagnostics) = read(&[(path, text)], &[], &[]);
-    assert!(
-        diagnostics.iter().all(|d| d.severity < Severity::Error),
-        "{diagnostics:#?}"
-    );
+    assert!(diagnostics.iter().all(|d| d.severity < Severity::Error), "{diagnostics:#?}");
     config
 }
 
 /// All that is said about a file, one line each.
 fn said(path: &str, text: &str) -> String {
     let (_, diagnostics) = read(&[(path, text)], &[], &[]);
-    diagnostics
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("\n")
+    diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn the_yaml_of_both_products_is_read_word_for_word() {
     for (text, name) in [(QUALITYTRACE, "quality-trace"), (TRACETEST, "tracetest")] {
         let config = good("config.yaml", text);
-        let [server, application] = config.sinks.as_slice() else {
-            panic!("{config:#?}")
-        };
+        let [server, application] = config.sinks.as_slice() else { panic!("{config:#?}") };
         assert_eq!((server.id.as_str(), server.role), ("collector", Role::Server));
-        assert_eq!(
-            (application.id.as_str(), application.role),
-            ("collector/application", Role::Application)
-        );
+        assert_eq!((application.id.as_str(), application.role), ("collector/application", Role::Application));
         for sink in &config.sinks {
             assert_eq!(sink.service_name.as_deref(), Some(name));
             assert_eq!(sink.transport, Transport::Grpc);
@@ -93,10 +72,7 @@ telemetry:
 server: {telemetry: {exporter: self, applicationExporter: app}}";
     let config = good("c.yaml", text);
     assert_eq!(config.sinks[0].service_name.as_deref(), Some("a"));
-    assert_eq!(
-        config.sinks[0].sampler,
-        Sampler::parent_based(Sampler::Ratio(0.05))
-    );
+    assert_eq!(config.sinks[0].sampler, Sampler::parent_based(Sampler::Ratio(0.05)));
     assert_eq!(config.sinks[0].interval, Duration::from_secs(3));
     assert_eq!(config.sinks[1].service_name.as_deref(), Some("b"));
     assert_eq!(config.sinks[1].endpoints[&Signal::Traces], "http://b:2");
@@ -106,14 +82,8 @@ server: {telemetry: {exporter: self, applicationExporter: app}}";
 fn the_toml_of_the_metrics_document_is_read_word_for_word() {
     let config = good("m.toml", METRICS);
     let sink = &config.sinks[0];
-    assert_eq!(
-        sink.endpoints[&Signal::Metrics],
-        "https://otel-collector.example.com"
-    );
-    assert_eq!(
-        (sink.transport, sink.interval),
-        (Transport::Grpc, Duration::from_secs(30))
-    );
+    assert_eq!(sink.endpoints[&Signal::Metrics], "https://otel-collector.example.com");
+    assert_eq!((sink.transport, sink.interval), (Transport::Grpc, Duration::from_secs(30)));
     assert_eq!(
         said("m.toml", METRICS),
         "m.toml:3:12: note: the path `/v1/metrics` of `metrics.open-telemetry.endpoint` is ignored: gRPC has none"
@@ -131,10 +101,7 @@ fn the_toml_of_the_tracer_document_is_read_word_for_word() {
 
     let config = good("t.toml", HTTP);
     let sink = &config.sinks[0];
-    assert_eq!(
-        sink.endpoints[&Signal::Traces],
-        "https://tracing.mydomain.test/v1/otel"
-    );
+    assert_eq!(sink.endpoints[&Signal::Traces], "https://tracing.mydomain.test/v1/otel");
     assert_eq!(sink.endpoints.len(), 1, "logs are off unless asked for");
     assert_eq!(
         (sink.headers[0].name.as_str(), sink.headers[0].value.as_str()),
@@ -165,10 +132,7 @@ fn all_dialects_are_active_together() {
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
     ];
     let (config, diagnostics) = read(&[("c.yaml", QUALITYTRACE), ("all.toml", ALL)], &environment, &[]);
-    assert!(
-        diagnostics.iter().all(|d| d.severity < Severity::Error),
-        "{diagnostics:#?}"
-    );
+    assert!(diagnostics.iter().all(|d| d.severity < Severity::Error), "{diagnostics:#?}");
     let ids: Vec<&str> = config.sinks.iter().map(|sink| sink.id.as_str()).collect();
     let expected = [
         "collector",
@@ -182,19 +146,10 @@ fn all_dialects_are_active_together() {
     ];
     assert_eq!(ids, expected);
     let by = |id: &str| config.sinks.iter().find(|sink| sink.id == id).unwrap();
-    assert_eq!(
-        by("metrics.open-telemetry").headers[0].value,
-        "Bearer secret-token"
-    );
-    assert_eq!(
-        by("tracer.vendor").endpoints[&Signal::Logs],
-        "https://logs.example.com/v1/logs"
-    );
+    assert_eq!(by("metrics.open-telemetry").headers[0].value, "Bearer secret-token");
+    assert_eq!(by("tracer.vendor").endpoints[&Signal::Logs], "https://logs.example.com/v1/logs");
     assert_eq!(by("tracer.vendor").limits.spool_bytes, 256 << 20);
-    assert_eq!(
-        by("otel.logs").endpoints[&Signal::Logs],
-        "http://env:4318/v1/logs"
-    );
+    assert_eq!(by("otel.logs").endpoints[&Signal::Logs], "http://env:4318/v1/logs");
     assert_eq!(by("otel.traces").headers[0].value, "a b");
     assert_eq!(by("otel.traces").compression, Compression::Zstd);
     let rendered = config.render();
@@ -210,11 +165,7 @@ fn a_flag_beats_a_variable_and_a_variable_beats_a_file() {
     let of = |environment: &[(&str, &str)], flags: &[(&str, &str)]| {
         let (config, diagnostics) = read(&[("c.yaml", QUALITYTRACE)], environment, flags);
         assert!(diagnostics.is_empty(), "{diagnostics:?}");
-        let sink = config
-            .sinks
-            .into_iter()
-            .find(|sink| sink.id == "collector")
-            .unwrap();
+        let sink = config.sinks.into_iter().find(|sink| sink.id == "collector").unwrap();
         (sink.sampler, sink.origins["sampling"].to_string())
     };
     let half = Sampler::parent_based(Sampler::Ratio(0.5));
@@ -223,11 +174,7 @@ fn a_flag_beats_a_variable_and_a_variable_beats_a_file() {
     assert_eq!(of(&[], &[]).1, "c.yaml:9:17");
     assert_eq!(of(&[variable], &[]), (half, format!("${}", variable.0)));
     assert_eq!(of(&[variable], &[(key, "10")]), (tenth, format!("--{key}")));
-    assert_eq!(
-        of(&[(variable.0, "")], &[]).1,
-        "c.yaml:9:17",
-        "an empty variable is unset"
-    );
+    assert_eq!(of(&[(variable.0, "")], &[]).1, "c.yaml:9:17", "an empty variable is unset");
 }
 
 #[test]
@@ -278,27 +225,13 @@ fn what_is_wrong_is_named_with_its_place() {
         "[tracer.a]\nlevel = \"info\"\n",
         "t.toml:2:9: error: `tracer.a` has no `type`; set it to `open-telemetry`",
     );
-    assert!(
-        said("c.yaml", "a: [1, 2").contains("c.yaml:1:"),
-        "{}",
-        said("c.yaml", "a: [1, 2")
-    );
-    assert!(
-        said("c.toml", "a = = 1").contains("this is not TOML"),
-        "{}",
-        said("c.toml", "a = = 1")
-    );
+    assert!(said("c.yaml", "a: [1, 2").contains("c.yaml:1:"), "{}", said("c.yaml", "a: [1, 2"));
+    assert!(said("c.toml", "a = = 1").contains("this is not TOML"), "{}", said("c.toml", "a = = 1"));
 }
 
 #[test]
 fn keys_of_the_rest_of_the_server_are_left_alone() {
-    assert_eq!(
-        said(
-            "c.yaml",
-            "postgres:\n  host: h\nserver:\n  httpPort: 1\npoolingConfig: {a: 1}\n"
-        ),
-        ""
-    );
+    assert_eq!(said("c.yaml", "postgres:\n  host: h\nserver:\n  httpPort: 1\npoolingConfig: {a: 1}\n"), "");
 }
 
 #[test]
@@ -322,27 +255,13 @@ fn standard_variables_follow_the_specification() {
     assert_eq!(config.resource, [("a".to_owned(), "b,c".to_owned())]);
     assert_eq!(config.sinks.len(), 2);
     assert_eq!(config.sinks[0].endpoints[&Signal::Traces], "http://t:1/own");
-    assert_eq!(
-        config.sinks[0].sampler,
-        Sampler::parent_based(Sampler::Ratio(0.5))
-    );
+    assert_eq!(config.sinks[0].sampler, Sampler::parent_based(Sampler::Ratio(0.5)));
     assert_eq!(config.sinks[0].delivery.timeout, Duration::from_millis(2500));
-    assert_eq!(
-        config.sinks[0].tls.ca.as_deref().unwrap().to_str(),
-        Some("ca.pem")
-    );
-    assert_eq!(
-        config.sinks[1].endpoints[&Signal::Metrics],
-        "http://c:4318/base/v1/metrics"
-    );
-    let (config, diagnostics) = of(&[
-        ("OTEL_TRACES_EXPORTER", "otlp"),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grcp"),
-    ]);
-    assert_eq!(
-        config.sinks[0].endpoints[&Signal::Traces],
-        "http://localhost:4318/v1/traces"
-    );
+    assert_eq!(config.sinks[0].tls.ca.as_deref().unwrap().to_str(), Some("ca.pem"));
+    assert_eq!(config.sinks[1].endpoints[&Signal::Metrics], "http://c:4318/base/v1/metrics");
+    let (config, diagnostics) =
+        of(&[("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grcp")]);
+    assert_eq!(config.sinks[0].endpoints[&Signal::Traces], "http://localhost:4318/v1/traces");
     assert_eq!(
         diagnostics[0].to_string(),
         "$OTEL_EXPORTER_OTLP_PROTOCOL: warning: `OTEL_EXPORTER_OTLP_PROTOCOL` cannot be `grcp`: expected grpc|http/protobuf; did you mean `grpc`?"
@@ -351,34 +270,14 @@ fn standard_variables_follow_the_specification() {
 
 #[test]
 fn the_declarative_file_is_read() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../examples/telemetry/otel-config.yaml"
-    );
-    let (config, diagnostics) = read(
-        &[],
-        &[
-            ("OTEL_CONFIG_FILE", path),
-            ("OTEL_TOKEN", "t"),
-            ("OTEL_SERVICE_NAME", "ignored"),
-        ],
-        &[],
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/telemetry/otel-config.yaml");
+    let (config, diagnostics) =
+        read(&[], &[("OTEL_CONFIG_FILE", path), ("OTEL_TOKEN", "t"), ("OTEL_SERVICE_NAME", "ignored")], &[]);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     assert_eq!(config.service_name, "quality-trace");
     let ids: Vec<&str> = config.sinks.iter().map(|sink| sink.id.as_str()).collect();
-    assert_eq!(
-        ids,
-        [
-            "declarative.traces.0",
-            "declarative.logs.0",
-            "declarative.metrics.0"
-        ]
-    );
-    assert_eq!(
-        config.sinks[0].sampler,
-        Sampler::parent_based(Sampler::Ratio(0.25))
-    );
+    assert_eq!(ids, ["declarative.traces.0", "declarative.logs.0", "declarative.metrics.0"]);
+    assert_eq!(config.sinks[0].sampler, Sampler::parent_based(Sampler::Ratio(0.25)));
     assert_eq!(config.sinks[0].headers[0].value, "t");
     assert_eq!(config.sinks[0].compression, Compression::Gzip);
     assert_eq!(config.sinks[2].interval, Duration::from_secs(30));
@@ -388,10 +287,8 @@ fn the_declarative_file_is_read() {
         let path = folder.path().join("o.yaml");
         std::fs::write(&path, text).unwrap();
         let (_, diagnostics) = read(&[], &[("OTEL_CONFIG_FILE", path.to_str().unwrap())], &[]);
-        let said: Vec<String> = diagnostics
-            .iter()
-            .map(|d| d.to_string().replace(path.to_str().unwrap(), "o.yaml"))
-            .collect();
+        let said: Vec<String> =
+            diagnostics.iter().map(|d| d.to_string().replace(path.to_str().unwrap(), "o.yaml")).collect();
         assert_eq!(said.join("\n"), expected);
     };
     check(
@@ -415,9 +312,6 @@ fn every_setting_is_documented() {
         );
     }
     for example in [QUALITYTRACE, METRICS, GRPC, HTTP] {
-        assert!(
-            text.contains(example),
-            "an example in docs/telemetry.md differs from its file"
-        );
+        assert!(text.contains(example), "an example in docs/telemetry.md differs from its file");
     }
 }

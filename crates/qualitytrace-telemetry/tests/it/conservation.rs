@@ -14,10 +14,7 @@ use crate::{
 
 /// `QUALITYTRACE_SEEDS` and `QUALITYTRACE_ITEMS` make the run larger; the whole is 100 seeds of 10,000.
 fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 #[test]
@@ -37,35 +34,19 @@ fn nothing_is_lost_under_random_faults() {
                     span.in_scope(|| tracing::info!(n = n + 1_000_000, "l"));
                 }
             });
-            assert!(
-                telemetry.flush(Duration::from_mins(2)),
-                "{}",
-                telemetry.status().render()
-            );
+            assert!(telemetry.flush(Duration::from_mins(2)), "{}", telemetry.status().render());
             let status = telemetry.shutdown(Duration::from_secs(10));
             let got = receiver.stop();
             assert!(status.holds(), "seed {seed}: {}", status.render());
             let ledger = &status.sink("faulty").unwrap().ledger;
-            let spans: Vec<i64> = got
-                .spans
-                .iter()
-                .filter_map(|span| number(&span.attributes))
-                .collect();
-            let logs: Vec<i64> = got
-                .logs
-                .iter()
-                .filter_map(|log| number(&log.attributes))
-                .collect();
+            let spans: Vec<i64> = got.spans.iter().filter_map(|span| number(&span.attributes)).collect();
+            let logs: Vec<i64> = got.logs.iter().filter_map(|log| number(&log.attributes)).collect();
             for (signal, numbers, from) in [(Signal::Traces, spans, 0), (Signal::Logs, logs, 1_000_000)] {
                 let balance = ledger[&signal];
                 assert_eq!(balance.created, items.unsigned_abs(), "seed {seed}");
                 assert_eq!(balance.dropped.total(), 0, "seed {seed}: {balance:?}");
                 let seen = check(&got, &numbers, from..from + items, seed);
-                assert_eq!(
-                    balance.exported + balance.rejected,
-                    items.unsigned_abs(),
-                    "seed {seed}"
-                );
+                assert_eq!(balance.exported + balance.rejected, items.unsigned_abs(), "seed {seed}");
                 assert!(seen.total >= balance.exported, "seed {seed}");
                 assert_eq!(balance.rejected, seen.rejected, "seed {seed}");
             }
@@ -95,8 +76,5 @@ fn check(got: &Got, numbers: &[i64], range: std::ops::Range<i64>, seed: u64) -> 
             "seed {seed}: {n} came {came} times, {doubts} doubts"
         );
     }
-    Seen {
-        total: numbers.len() as u64,
-        rejected: rejected as u64,
-    }
+    Seen { total: numbers.len() as u64, rejected: rejected as u64 }
 }

@@ -46,8 +46,7 @@ fn child() {
     one.delivery.retry_max = Duration::from_millis(500);
     if mode == "feedback" {
         one.level = Level::Trace;
-        one.endpoints
-            .insert(Signal::Logs, variable("QUALITYTRACE_TEST_URL"));
+        one.endpoints.insert(Signal::Logs, variable("QUALITYTRACE_TEST_URL"));
     }
     let telemetry = Telemetry::start(config(Some(&folder.join("spool")), vec![one])).unwrap();
     if mode == "feedback" {
@@ -56,19 +55,12 @@ fn child() {
     if mode == "drain" {
         let started = Instant::now();
         // The balance is zero until the spool is read.
-        while telemetry.status().sinks[0]
-            .ledger
-            .values()
-            .all(|balance| balance.recovered == 0)
+        while telemetry.status().sinks[0].ledger.values().all(|balance| balance.recovered == 0)
             && started.elapsed() < Duration::from_secs(30)
         {
             thread::sleep(Duration::from_millis(1));
         }
-        assert!(
-            telemetry.flush(Duration::from_secs(60)),
-            "{}",
-            telemetry.status().render()
-        );
+        assert!(telemetry.flush(Duration::from_secs(60)), "{}", telemetry.status().render());
         let took = started.elapsed();
         let status = telemetry.shutdown(Duration::from_secs(5));
         assert!(status.holds());
@@ -81,13 +73,7 @@ fn child() {
         for n in 0_u64.. {
             let due = started + Duration::from_nanos(n * 1_000_000_000 / RATE);
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            drop(tracing::info_span!(
-                "s",
-                n,
-                route = "/api/tests/{id}",
-                status = 200,
-                user = "somebody"
-            ));
+            drop(tracing::info_span!("s", n, route = "/api/tests/{id}", status = 200, user = "somebody"));
             let mut line = [0; 16];
             line[..8].copy_from_slice(&n.to_le_bytes());
             line[8..].copy_from_slice(&now().to_le_bytes());
@@ -106,11 +92,7 @@ fn feedback(telemetry: &Telemetry, folder: &Path) {
         assert!(telemetry.flush(Duration::from_secs(20)));
     }
     let status = telemetry.shutdown(Duration::from_secs(5));
-    let created: u64 = status.sinks[0]
-        .ledger
-        .values()
-        .map(|balance| balance.created)
-        .sum();
+    let created: u64 = status.sinks[0].ledger.values().map(|balance| balance.created).sum();
     fs::write(folder.join("created"), created.to_string()).unwrap();
 }
 
@@ -118,12 +100,7 @@ fn feedback(telemetry: &Telemetry, folder: &Path) {
 fn delivery_does_not_feed_itself() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::start();
-    assert!(
-        start("feedback", folder.path(), &receiver.url())
-            .wait()
-            .unwrap()
-            .success()
-    );
+    assert!(start("feedback", folder.path(), &receiver.url()).wait().unwrap().success());
     assert_eq!(fs::read_to_string(folder.path().join("created")).unwrap(), "50");
     assert_eq!(receiver.stop().spans.len(), 50);
 }
@@ -143,28 +120,19 @@ fn start(mode: &str, folder: &Path, url: &str) -> Child {
 fn created(folder: &Path) -> Vec<(i64, u64)> {
     let bytes = fs::read(folder.join("created")).unwrap_or_default();
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
-    bytes
-        .chunks_exact(16)
-        .map(|line| (i64::try_from(word(&line[..8])).unwrap(), word(&line[8..])))
-        .collect()
+    bytes.chunks_exact(16).map(|line| (i64::try_from(word(&line[..8])).unwrap(), word(&line[8..]))).collect()
 }
 
 fn resident_bytes(child: &Child) -> u64 {
     let text = fs::read_to_string(format!("/proc/{}/statm", child.id())).unwrap_or_default();
-    text.split_whitespace()
-        .nth(1)
-        .and_then(|pages| pages.parse::<u64>().ok())
-        .unwrap_or(0)
-        * 4_096
+    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4_096
 }
 
 #[test]
 fn a_kill_during_an_outage_loses_only_the_last_milliseconds() {
     // `QUALITYTRACE_OUTAGE_SECONDS=600` is the whole of it.
-    let seconds = std::env::var("QUALITYTRACE_OUTAGE_SECONDS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(2);
+    let seconds =
+        std::env::var("QUALITYTRACE_OUTAGE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
     let folder = tempfile::tempdir().unwrap();
     // A port that nobody listens on, and that stays ours to listen on later.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -187,16 +155,8 @@ fn a_kill_during_an_outage_loses_only_the_last_milliseconds() {
     let status = start("drain", folder.path(), &url).wait().unwrap();
     assert!(status.success());
     let got = receiver.stop();
-    let came: BTreeSet<i64> = got
-        .spans
-        .iter()
-        .filter_map(|span| number(&span.attributes))
-        .collect();
-    let lost: Vec<u64> = created
-        .iter()
-        .filter(|(n, _)| !came.contains(n))
-        .map(|(_, at)| last - at)
-        .collect();
+    let came: BTreeSet<i64> = got.spans.iter().filter_map(|span| number(&span.attributes)).collect();
+    let lost: Vec<u64> = created.iter().filter(|(n, _)| !came.contains(n)).map(|(_, at)| last - at).collect();
     let window = Duration::from_nanos(lost.iter().copied().max().unwrap_or(0));
     let drained = fs::read_to_string(folder.path().join("drained")).unwrap();
     println!(

@@ -1,9 +1,6 @@
 //! A real OTLP receiver, gRPC and HTTP on one port, that can be told to misbehave.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a receiver that cannot work must fail its test"
-)]
+#![expect(clippy::unwrap_used, reason = "a receiver that cannot work must fail its test")]
 
 use std::{
     collections::BTreeMap,
@@ -86,11 +83,8 @@ impl Receiver {
     }
 
     pub(crate) fn with(address: &str, choose: impl FnMut() -> Fault + Send + 'static) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let address = listener.local_addr().unwrap();
         let got: Arc<Mutex<Got>> = Arc::default();
@@ -113,11 +107,7 @@ impl Receiver {
                 });
             }
         });
-        Self {
-            address,
-            got,
-            runtime: Some(runtime),
-        }
+        Self { address, got, runtime: Some(runtime) }
     }
 
     /// Faults by a random seed.
@@ -154,13 +144,12 @@ impl Receiver {
 
 /// The attribute `n` that tests number their items with.
 pub(crate) fn number(attributes: &[KeyValue]) -> Option<i64> {
-    attributes
-        .iter()
-        .find(|attribute| attribute.key == "n")
-        .and_then(|attribute| match attribute.value.as_ref()?.value.as_ref()? {
+    attributes.iter().find(|attribute| attribute.key == "n").and_then(|attribute| {
+        match attribute.value.as_ref()?.value.as_ref()? {
             Value::IntValue(n) => Some(*n),
             _ => None,
-        })
+        }
+    })
 }
 
 type Body = http_body_util::combinators::BoxBody<Bytes, std::io::Error>;
@@ -176,20 +165,11 @@ async fn serve(
         .headers
         .get("content-type")
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
-    let encoding = head
-        .headers
-        .get(if grpc { "grpc-encoding" } else { "content-encoding" });
-    let encoding = encoding
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("identity")
-        .to_owned();
+    let encoding = head.headers.get(if grpc { "grpc-encoding" } else { "content-encoding" });
+    let encoding = encoding.and_then(|value| value.to_str().ok()).unwrap_or("identity").to_owned();
     let message = if grpc {
         let compressed = bytes[0] == 1;
-        if compressed {
-            inflate(&bytes[5..], &encoding)
-        } else {
-            bytes.slice(5..)
-        }
+        if compressed { inflate(&bytes[5..], &encoding) } else { bytes.slice(5..) }
     } else {
         inflate(&bytes, &encoding)
     };
@@ -243,9 +223,7 @@ async fn serve(
         Fault::Garbage(_) if grpc => trailers(0, "", Some(Bytes::from_static(b"\xff\xff\xff\xff")), None),
         Fault::Garbage(_) => {
             let mut response = plain(StatusCode::OK, b"<html>hello</html>");
-            response
-                .headers_mut()
-                .insert("content-type", "text/html".parse().unwrap());
+            response.headers_mut().insert("content-type", "text/html".parse().unwrap());
             response
         }
         Fault::Cut(_) => {
@@ -272,35 +250,20 @@ fn inflate(bytes: &[u8], encoding: &str) -> Bytes {
 
 fn plain(status: StatusCode, body: &'static [u8]) -> Response<Body> {
     let body = http_body_util::Full::new(Bytes::from_static(body)).map_err(|never| match never {});
-    Response::builder()
-        .status(status)
-        .body(BodyExt::boxed(body))
-        .unwrap()
+    Response::builder().status(status).body(BodyExt::boxed(body)).unwrap()
 }
 
 fn success(grpc: bool, rejected: usize) -> Response<Body> {
     let mut message = BytesMut::new();
     if rejected > 0 {
         // partial_success { rejected, error_message: "no" }
-        message.put_slice(&[
-            10,
-            6,
-            8,
-            u8::try_from(rejected).unwrap().min(127),
-            18,
-            2,
-            b'n',
-            b'o',
-        ]);
+        message.put_slice(&[10, 6, 8, u8::try_from(rejected).unwrap().min(127), 18, 2, b'n', b'o']);
     }
     if grpc {
         return trailers(0, "", Some(message.freeze()), None);
     }
     let body = http_body_util::Full::new(message.freeze()).map_err(|never| match never {});
-    Response::builder()
-        .header("content-type", "application/x-protobuf")
-        .body(BodyExt::boxed(body))
-        .unwrap()
+    Response::builder().header("content-type", "application/x-protobuf").body(BodyExt::boxed(body)).unwrap()
 }
 
 fn trailers(code: i32, message: &str, body: Option<Bytes>, details: Option<&str>) -> Response<Body> {
@@ -320,10 +283,7 @@ fn trailers(code: i32, message: &str, body: Option<Bytes>, details: Option<&str>
     }
     frames.push(Ok(Frame::trailers(map)));
     let body = BodyExt::boxed(StreamBody::new(futures_util::stream::iter(frames)));
-    Response::builder()
-        .header("content-type", "application/grpc")
-        .body(body)
-        .unwrap()
+    Response::builder().header("content-type", "application/grpc").body(body).unwrap()
 }
 
 /// What one request carries.
@@ -337,42 +297,20 @@ impl Items {
     fn decode(path: &str, bytes: Bytes) -> Self {
         if path.contains("race") || path.contains("otel") && !path.contains("opentelemetry") {
             let request = ExportTraceServiceRequest::decode(bytes).unwrap();
-            let resources = request
-                .resource_spans
-                .iter()
-                .filter_map(|r| r.resource.clone())
-                .collect();
-            let spans = request
-                .resource_spans
-                .into_iter()
-                .flat_map(|r| r.scope_spans)
-                .flat_map(|s| s.spans);
+            let resources = request.resource_spans.iter().filter_map(|r| r.resource.clone()).collect();
+            let spans = request.resource_spans.into_iter().flat_map(|r| r.scope_spans).flat_map(|s| s.spans);
             Self::Spans(spans.collect(), resources)
         } else if path.contains("log") {
             let request = ExportLogsServiceRequest::decode(bytes).unwrap();
-            let resources = request
-                .resource_logs
-                .iter()
-                .filter_map(|r| r.resource.clone())
-                .collect();
-            let logs = request
-                .resource_logs
-                .into_iter()
-                .flat_map(|r| r.scope_logs)
-                .flat_map(|s| s.log_records);
+            let resources = request.resource_logs.iter().filter_map(|r| r.resource.clone()).collect();
+            let logs =
+                request.resource_logs.into_iter().flat_map(|r| r.scope_logs).flat_map(|s| s.log_records);
             Self::Logs(logs.collect(), resources)
         } else {
             let request = ExportMetricsServiceRequest::decode(bytes).unwrap();
-            let resources = request
-                .resource_metrics
-                .iter()
-                .filter_map(|r| r.resource.clone())
-                .collect();
-            let metrics = request
-                .resource_metrics
-                .into_iter()
-                .flat_map(|r| r.scope_metrics)
-                .flat_map(|s| s.metrics);
+            let resources = request.resource_metrics.iter().filter_map(|r| r.resource.clone()).collect();
+            let metrics =
+                request.resource_metrics.into_iter().flat_map(|r| r.scope_metrics).flat_map(|s| s.metrics);
             Self::Metrics(metrics.collect(), resources)
         }
     }
@@ -397,14 +335,8 @@ impl Items {
     fn split(&mut self, at: usize) -> Vec<i64> {
         let at = at.min(127);
         match self {
-            Self::Spans(items, _) => items
-                .drain(..at)
-                .filter_map(|item| number(&item.attributes))
-                .collect(),
-            Self::Logs(items, _) => items
-                .drain(..at)
-                .filter_map(|item| number(&item.attributes))
-                .collect(),
+            Self::Spans(items, _) => items.drain(..at).filter_map(|item| number(&item.attributes)).collect(),
+            Self::Logs(items, _) => items.drain(..at).filter_map(|item| number(&item.attributes)).collect(),
             Self::Metrics(..) => Vec::new(),
         }
     }

@@ -13,9 +13,7 @@ use crate::{
 };
 
 fn spans(telemetry: &Telemetry, range: std::ops::Range<i64>) {
-    under(telemetry, || {
-        range.for_each(|n| drop(tracing::info_span!("s", n)))
-    });
+    under(telemetry, || range.for_each(|n| drop(tracing::info_span!("s", n))));
 }
 
 #[test]
@@ -34,10 +32,7 @@ fn every_kind_of_change_keeps_every_item() {
     ];
     changes[1].sinks[0].compression = Compression::Gzip;
     changes[2].sinks[0].service_name = Some("renamed".to_owned());
-    changes.push(Config {
-        sinks: Vec::new(),
-        ..changes[0].clone()
-    });
+    changes.push(Config { sinks: Vec::new(), ..changes[0].clone() });
     for (index, change) in (1..).zip(changes) {
         telemetry.reload(change);
         spans(&telemetry, index * 100..(index + 1) * 100);
@@ -45,11 +40,7 @@ fn every_kind_of_change_keeps_every_item() {
     // The last change took the only sink away; the first is back, with what it had.
     telemetry.reload(at(&receivers[0].url(), Transport::Grpc));
     spans(&telemetry, 500..600);
-    assert!(
-        telemetry.flush(Duration::from_secs(20)),
-        "{}",
-        telemetry.status().render()
-    );
+    assert!(telemetry.flush(Duration::from_secs(20)), "{}", telemetry.status().render());
     let status = telemetry.shutdown(Duration::from_secs(10));
     assert!(status.holds(), "{}", status.render());
     let mut numbers: Vec<i64> = Vec::new();
@@ -78,11 +69,7 @@ fn an_unchanged_sink_is_left_alone_and_an_added_one_begins() {
     assert!(telemetry.flush(Duration::from_secs(10)));
     let requests = telemetry.status().sink("one").unwrap().health.requests;
     telemetry.reload(config(Some(folder.path()), vec![one, two]));
-    assert_eq!(
-        telemetry.status().sink("one").unwrap().health.requests,
-        requests,
-        "its history stays"
-    );
+    assert_eq!(telemetry.status().sink("one").unwrap().health.requests, requests, "its history stays");
     spans(&telemetry, 10..20);
     let status = telemetry.shutdown(Duration::from_secs(10));
     assert!(status.holds());

@@ -67,11 +67,7 @@ fn drain(folder: &Path) -> (Vec<i64>, Status) {
     let telemetry = Telemetry::start(one(folder, &receiver.url())).unwrap();
     let status = telemetry.shutdown(Duration::from_secs(20));
     let got = receiver.stop();
-    let mut numbers: Vec<i64> = got
-        .spans
-        .iter()
-        .filter_map(|span| number(&span.attributes))
-        .collect();
+    let mut numbers: Vec<i64> = got.spans.iter().filter_map(|span| number(&span.attributes)).collect();
     numbers.sort_unstable();
     (numbers, status)
 }
@@ -84,10 +80,7 @@ fn what_an_earlier_process_left_is_delivered_once() {
     let (numbers, status) = drain(folder.path());
     assert_eq!(numbers, (0..700).collect::<Vec<_>>());
     let balance = status.sink("one").unwrap().ledger[&Signal::Traces];
-    assert_eq!(
-        (balance.recovered, balance.exported, balance.queued),
-        (700, 700, 0)
-    );
+    assert_eq!((balance.recovered, balance.exported, balance.queued), (700, 700, 0));
     assert!(status.holds());
     let (numbers, _) = drain(folder.path());
     assert!(numbers.is_empty(), "what was acknowledged does not come back");
@@ -98,11 +91,7 @@ fn damaged_segments_are_named_and_the_rest_is_delivered() {
     // What is done to the first of two segments, and how many of its 100 spans survive.
     type Harm = fn(&Path, Vec<u8>);
     let harms: [(&str, Harm, &str); 5] = [
-        (
-            "cut",
-            |path, bytes| fs::write(path, &bytes[..bytes.len() / 2]).unwrap(),
-            "cut off",
-        ),
+        ("cut", |path, bytes| fs::write(path, &bytes[..bytes.len() / 2]).unwrap(), "cut off"),
         (
             "flipped",
             |path, mut bytes| {
@@ -112,17 +101,9 @@ fn damaged_segments_are_named_and_the_rest_is_delivered() {
             },
             "a record",
         ),
-        (
-            "no header",
-            |path, bytes| fs::write(path, &bytes[4..]).unwrap(),
-            "header",
-        ),
+        ("no header", |path, bytes| fs::write(path, &bytes[4..]).unwrap(), "header"),
         ("empty", |path, _| fs::write(path, b"").unwrap(), "header"),
-        (
-            "noise",
-            |path, bytes| fs::write(path, vec![0xa5; bytes.len()]).unwrap(),
-            "header",
-        ),
+        ("noise", |path, bytes| fs::write(path, vec![0xa5; bytes.len()]).unwrap(), "header"),
     ];
     for (name, harm, reason) in harms {
         let folder = tempfile::tempdir().unwrap();
@@ -135,18 +116,10 @@ fn damaged_segments_are_named_and_the_rest_is_delivered() {
         let sink = status.sink("one").unwrap();
         let balance = sink.ledger[&Signal::Traces];
         assert_eq!(balance.recovered, numbers.len() as u64, "{name}");
-        assert!(
-            (100..200).all(|n| numbers.contains(&n)),
-            "{name}: the whole segment is delivered"
-        );
+        assert!((100..200).all(|n| numbers.contains(&n)), "{name}: the whole segment is delivered");
         assert!(numbers.len() < 200, "{name}");
-        let expected: Vec<i64> = (0..i64::try_from(numbers.len()).unwrap() - 100)
-            .chain(100..200)
-            .collect();
-        assert_eq!(
-            numbers, expected,
-            "{name}: what stands before the damage is delivered"
-        );
+        let expected: Vec<i64> = (0..i64::try_from(numbers.len()).unwrap() - 100).chain(100..200).collect();
+        assert_eq!(numbers, expected, "{name}: what stands before the damage is delivered");
         let spool = sink.spool.as_ref().unwrap();
         assert_eq!(spool.damage.len(), 1, "{name}: {spool:?}");
         assert!(spool.damage[0].reason.contains(reason), "{name}: {spool:?}");
@@ -181,10 +154,7 @@ fn a_full_spool_drops_and_counts_what_has_no_room() {
     assert!(status.holds(), "{}", status.render());
     let balance = status.sink("one").unwrap().ledger[&Signal::Traces];
     assert_eq!(balance.created, 4_000);
-    assert!(
-        balance.dropped.spool_full > 0 && balance.queued > 0,
-        "{balance:?}"
-    );
+    assert!(balance.dropped.spool_full > 0 && balance.queued > 0, "{balance:?}");
     assert!(status.sink("one").unwrap().spool.as_ref().unwrap().bytes <= 100_000);
     drop(telemetry);
     let (numbers, _) = drain(folder.path());
@@ -199,19 +169,10 @@ fn old_items_expire_and_are_counted() {
     config.sinks[0].limits.spool_age = Duration::from_millis(1);
     let telemetry = Telemetry::start(config).unwrap();
     spans(&telemetry, 300..350);
-    assert!(
-        telemetry.flush(Duration::from_secs(20)),
-        "{}",
-        telemetry.status().render()
-    );
+    assert!(telemetry.flush(Duration::from_secs(20)), "{}", telemetry.status().render());
     let status = telemetry.shutdown(Duration::ZERO);
     assert!(status.holds());
-    assert_eq!(
-        status.sink("one").unwrap().ledger[&Signal::Traces]
-            .dropped
-            .expired,
-        350
-    );
+    assert_eq!(status.sink("one").unwrap().ledger[&Signal::Traces].dropped.expired, 350);
 }
 
 #[test]
@@ -240,11 +201,7 @@ fn a_lossy_sink_drops_when_its_memory_is_full() {
     let status = telemetry.shutdown(Duration::from_millis(20));
     assert!(status.holds(), "{}", status.render());
     let balance = status.sink("one").unwrap().ledger[&Signal::Traces];
-    assert_eq!(
-        balance.dropped.queue_full + balance.dropped.shutdown,
-        1_000,
-        "{balance:?}"
-    );
+    assert_eq!(balance.dropped.queue_full + balance.dropped.shutdown, 1_000, "{balance:?}");
     assert!(balance.dropped.queue_full >= 800, "{balance:?}");
 }
 
@@ -254,16 +211,7 @@ fn two_processes_may_share_a_folder() {
     let receiver = Receiver::with("127.0.0.1:0", || Fault::Busy);
     let a = Telemetry::start(one(folder.path(), &receiver.url())).unwrap();
     let b = Telemetry::start(one(folder.path(), &receiver.url())).unwrap();
-    let path = |telemetry: &Telemetry| {
-        telemetry
-            .status()
-            .sink("one")
-            .unwrap()
-            .spool
-            .clone()
-            .unwrap()
-            .path
-    };
+    let path = |telemetry: &Telemetry| telemetry.status().sink("one").unwrap().spool.clone().unwrap().path;
     assert_ne!(path(&a), path(&b));
     a.shutdown(Duration::ZERO);
     b.shutdown(Duration::ZERO);
@@ -287,10 +235,7 @@ impl Mount {
     }
 
     fn read_only(&self) {
-        let status = Command::new("mount")
-            .args(["-o", "remount,ro"])
-            .arg(self.0.path())
-            .status();
+        let status = Command::new("mount").args(["-o", "remount,ro"]).arg(self.0.path()).status();
         assert!(status.unwrap().success());
     }
 }
@@ -312,20 +257,8 @@ fn a_full_disk_is_named_and_what_was_written_is_delivered() {
     let during = telemetry.status();
     let status = telemetry.shutdown(Duration::ZERO);
     assert!(status.holds(), "{}", status.render());
-    let problem = during
-        .sink("one")
-        .unwrap()
-        .spool
-        .as_ref()
-        .unwrap()
-        .problem
-        .clone();
-    assert!(
-        problem
-            .as_ref()
-            .is_some_and(|problem| problem.contains("cannot be written")),
-        "{problem:?}"
-    );
+    let problem = during.sink("one").unwrap().spool.as_ref().unwrap().problem.clone();
+    assert!(problem.as_ref().is_some_and(|problem| problem.contains("cannot be written")), "{problem:?}");
     let balance = status.sink("one").unwrap().ledger[&Signal::Traces];
     assert_eq!(balance.created, 5_000);
     assert!(balance.queued > 0 && balance.dropped.shutdown > 0, "{balance:?}");
@@ -345,12 +278,8 @@ fn a_read_only_spool_is_delivered_and_new_items_stay_in_memory() {
     spans(&telemetry, 100..150);
     let status = telemetry.shutdown(Duration::from_secs(10));
     assert!(status.holds(), "{}", status.render());
-    let mut numbers: Vec<i64> = receiver
-        .stop()
-        .spans
-        .iter()
-        .filter_map(|span| number(&span.attributes))
-        .collect();
+    let mut numbers: Vec<i64> =
+        receiver.stop().spans.iter().filter_map(|span| number(&span.attributes)).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..150).collect::<Vec<_>>());
     let spool = status.sink("one").unwrap().spool.clone().unwrap();

@@ -22,11 +22,7 @@ impl<'s> Parser<'s> {
                 self.help("write each condition as an assertion of its own");
             }
         }
-        Assertion {
-            quantifier,
-            claim,
-            place: self.span(start).into(),
-        }
+        Assertion { quantifier, claim, place: self.span(start).into() }
     }
 
     pub(super) fn whole_expression(&mut self) -> Expr {
@@ -34,16 +30,10 @@ impl<'s> Parser<'s> {
         let tree = self.expression();
         self.skip();
         if !self.cursor.at_end() && tree.is_some() {
-            self.unexpected(
-                "unexpected-text",
-                "an operator, a filter or the end of the expression",
-            );
+            self.unexpected("unexpected-text", "an operator, a filter or the end of the expression");
         }
         self.cursor.at = self.cursor.text.len();
-        tree.unwrap_or(Expr {
-            kind: ExprKind::Hole,
-            place: self.span(start).into(),
-        })
+        tree.unwrap_or(Expr { kind: ExprKind::Hole, place: self.span(start).into() })
     }
 
     fn quantifier(&mut self) -> Quantifier {
@@ -115,11 +105,7 @@ impl<'s> Parser<'s> {
         }
         if let Some(comparator) = self.comparator() {
             let right = self.expression()?;
-            return Some(Claim::Compare {
-                left,
-                comparator,
-                right,
-            });
+            return Some(Claim::Compare { left, comparator, right });
         }
         if self.cursor.eat("!exists") || self.take_word("exists") {
             let negated = self.cursor.since(start).starts_with('!');
@@ -175,11 +161,7 @@ impl<'s> Parser<'s> {
         self.cursor = ahead;
         self.beyond(start);
         let relation = if let Relation::Within(_) = relation {
-            let Some(Expr {
-                kind: ExprKind::Duration(duration),
-                ..
-            }) = self.term()
-            else {
+            let Some(Expr { kind: ExprKind::Duration(duration), .. }) = self.term() else {
                 self.unexpected("expected-duration", "a duration like `2s` after `within`");
                 return Some(None);
             };
@@ -262,12 +244,7 @@ impl<'s> Parser<'s> {
             end = self.cursor.at;
         }
         Some(Expr {
-            kind: ExprKind::Filter {
-                input: Box::new(input),
-                name: name.to_owned(),
-                place,
-                arguments,
-            },
+            kind: ExprKind::Filter { input: Box::new(input), name: name.to_owned(), place, arguments },
             place: (self.base + start..self.base + end).into(),
         })
     }
@@ -284,9 +261,7 @@ impl<'s> Parser<'s> {
                 let word = ahead.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
                 !(word.starts_with("contains")
                     || matches!(word, "is" | "exists")
-                    || Comparator::ALL
-                        .iter()
-                        .any(|comparator| comparator.as_str() == word)
+                    || Comparator::ALL.iter().any(|comparator| comparator.as_str() == word)
                     || word.starts_with("not-contains"))
             }
             _ => false,
@@ -318,11 +293,7 @@ impl<'s> Parser<'s> {
             self.cursor.at += sign.len();
             let right = operand(self)?;
             value = Expr {
-                kind: ExprKind::Binary {
-                    left: Box::new(value),
-                    operator: *operator,
-                    right: Box::new(right),
-                },
+                kind: ExprKind::Binary { left: Box::new(value), operator: *operator, right: Box::new(right) },
                 place: self.span(start).into(),
             };
         }
@@ -357,20 +328,13 @@ impl<'s> Parser<'s> {
             Some(c) if c.is_ascii_alphabetic() => self.word_term(start)?,
             _ => {
                 self.unexpected("expected-value", "a value");
-                if self
-                    .cursor
-                    .peek()
-                    .is_some_and(|c| matches!(c, '“' | '”' | '‘' | '’'))
-                {
+                if self.cursor.peek().is_some_and(|c| matches!(c, '“' | '”' | '‘' | '’')) {
                     self.help("write straight quotes instead of typographic ones");
                 }
                 return None;
             }
         };
-        Some(Expr {
-            kind,
-            place: self.span(start).into(),
-        })
+        Some(Expr { kind, place: self.span(start).into() })
     }
 
     fn word_term(&mut self, start: usize) -> Option<ExprKind> {
@@ -379,14 +343,9 @@ impl<'s> Parser<'s> {
         }
         for prefix in ["env:", "var:"] {
             if self.cursor.eat(prefix) {
-                let name = self
-                    .cursor
-                    .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+                let name = self.cursor.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
                 if name.is_empty() || name.starts_with('.') {
-                    self.unexpected(
-                        "expected-variable",
-                        "the name of a variable right after the colon",
-                    );
+                    self.unexpected("expected-variable", "the name of a variable right after the colon");
                     return None;
                 }
                 return Some(ExprKind::Variable(name.to_owned()));
@@ -440,10 +399,7 @@ impl<'s> Parser<'s> {
         let name = self.cursor.take_while(is_attribute_character);
         if name.is_empty() || name.starts_with(['.', '-']) {
             self.cursor.at -= name.len();
-            self.unexpected(
-                "expected-attribute",
-                "the name of an attribute right after `attr:`",
-            );
+            self.unexpected("expected-attribute", "the name of an attribute right after `attr:`");
             return None;
         }
         Some(name.to_owned())
@@ -452,20 +408,14 @@ impl<'s> Parser<'s> {
     fn call(&mut self, name: &'s str, start: usize) -> Option<ExprKind> {
         let Some(function) = Aggregate::parse(name) else {
             let arguments = self.list(")")?;
-            return Some(ExprKind::Call {
-                name: name.to_owned(),
-                arguments,
-            });
+            return Some(ExprKind::Call { name: name.to_owned(), arguments });
         };
         self.skip();
         let over = if self.cursor.starts_with(")") {
             Over::Own(None)
         } else if self.at_word("span") {
             let selector = self.deeper(Self::selector)?;
-            Over::Selection {
-                selector,
-                attribute: None,
-            }
+            Over::Selection { selector, attribute: None }
         } else {
             Over::Own(Some(Box::new(self.expression()?)))
         };
@@ -476,11 +426,7 @@ impl<'s> Parser<'s> {
         }
         let over = match over {
             Over::Selection { selector, .. } => {
-                let attribute = if self.cursor.eat(".") {
-                    Some(self.attribute_name(start)?)
-                } else {
-                    None
-                };
+                let attribute = if self.cursor.eat(".") { Some(self.attribute_name(start)?) } else { None };
                 Over::Selection { selector, attribute }
             }
             over @ Over::Own(_) => over,
@@ -530,10 +476,7 @@ impl<'s> Parser<'s> {
             self.cursor = ahead;
             return Some(ExprKind::Duration(format!("{number}{unit}")));
         }
-        let glued = self
-            .cursor
-            .peek()
-            .is_some_and(|c| c.is_alphanumeric() || c == '_');
+        let glued = self.cursor.peek().is_some_and(|c| c.is_alphanumeric() || c == '_');
         if glued && !self.cursor.starts_with("contains") && !self.cursor.starts_with("not-contains") {
             let rest = self.cursor.at;
             self.cursor.take_while(|c| c.is_alphanumeric() || c == '_');

@@ -48,10 +48,7 @@ impl<'s> Parser<'s> {
                 break;
             }
         }
-        Selector {
-            chains,
-            place: self.span(start).into(),
-        }
+        Selector { chains, place: self.span(start).into() }
     }
 
     fn chain(&mut self) -> Option<Chain> {
@@ -77,11 +74,9 @@ impl<'s> Parser<'s> {
     }
 
     fn combinator(&mut self) -> Combinator {
-        for (sign, combinator) in [
-            (">", Combinator::Child),
-            ("~", Combinator::Sibling),
-            ("+", Combinator::Next),
-        ] {
+        for (sign, combinator) in
+            [(">", Combinator::Child), ("~", Combinator::Sibling), ("+", Combinator::Next)]
+        {
             if self.cursor.eat(sign) {
                 return combinator;
             }
@@ -117,11 +112,7 @@ impl<'s> Parser<'s> {
         while let Some(pseudo) = self.deeper(Self::pseudo)? {
             self.add_pseudo(&mut pseudos, pseudo, start);
         }
-        Some(Step {
-            condition,
-            pseudos,
-            place: self.span(start).into(),
-        })
+        Some(Step { condition, pseudos, place: self.span(start).into() })
     }
 
     fn add_pseudo(&mut self, pseudos: &mut Vec<Pseudo>, pseudo: Pseudo, start: usize) {
@@ -129,13 +120,9 @@ impl<'s> Parser<'s> {
         if is_position(&pseudo) && pseudos.iter().any(is_position) {
             let span = self.span(start);
             self.report(
-                Diagnostic::error(
-                    "two-positions",
-                    span,
-                    "a selector can take only one position of its list",
-                )
-                .labelled("two positions")
-                .helped("keep one of `:first`, `:last` and `:nth_child(n)`"),
+                Diagnostic::error("two-positions", span, "a selector can take only one position of its list")
+                    .labelled("two positions")
+                    .helped("keep one of `:first`, `:last` and `:nth_child(n)`"),
             );
         }
         pseudos.push(pseudo);
@@ -175,11 +162,7 @@ impl<'s> Parser<'s> {
             self.beyond(start);
             any.push(self.all_conditions());
         }
-        if any.len() == 1 {
-            any.remove(0)
-        } else {
-            Condition::Any(any)
-        }
+        if any.len() == 1 { any.remove(0) } else { Condition::Any(any) }
     }
 
     fn all_conditions(&mut self) -> Condition {
@@ -197,18 +180,12 @@ impl<'s> Parser<'s> {
                 break;
             }
         }
-        if all.len() == 1 {
-            all.remove(0)
-        } else {
-            Condition::All(all)
-        }
+        if all.len() == 1 { all.remove(0) } else { Condition::All(all) }
     }
 
     fn at_condition(&mut self) -> bool {
         self.blanks();
-        self.cursor
-            .peek()
-            .is_some_and(|c| is_identifier_start(c) || matches!(c, '"' | '(' | '!'))
+        self.cursor.peek().is_some_and(|c| is_identifier_start(c) || matches!(c, '"' | '(' | '!'))
     }
 
     fn one_condition(&mut self) -> Option<Condition> {
@@ -235,11 +212,7 @@ impl<'s> Parser<'s> {
         let start = self.cursor.at;
         let name = self.name()?;
         let test = self.test(&name)?;
-        Some(Clause {
-            name,
-            test,
-            place: self.span(start).into(),
-        })
+        Some(Clause { name, test, place: self.span(start).into() })
     }
 
     fn name(&mut self) -> Option<Name> {
@@ -248,11 +221,7 @@ impl<'s> Parser<'s> {
         if self.cursor.peek() == Some('"') {
             let text = self.selector_string()?;
             self.beyond(start);
-            return Some(Name {
-                text,
-                quoted: true,
-                place: self.span(start).into(),
-            });
+            return Some(Name { text, quoted: true, place: self.span(start).into() });
         }
         if !self.cursor.peek().is_some_and(is_identifier_start) {
             self.unexpected("expected-attribute", "the name of an attribute");
@@ -267,10 +236,7 @@ impl<'s> Parser<'s> {
             let at = self.cursor.at;
             let segment = self.cursor.take_while(|c| is_identifier_part(c) || c == '-');
             if segment.is_empty() {
-                self.unexpected(
-                    "expected-attribute",
-                    "the rest of the attribute's name after the dot",
-                );
+                self.unexpected("expected-attribute", "the rest of the attribute's name after the dot");
                 return None;
             }
             if segment.contains('-') || segment.starts_with(|c| !is_identifier_start(c)) {
@@ -286,11 +252,7 @@ impl<'s> Parser<'s> {
             text.push('.');
             self.blanks();
         }
-        Some(Name {
-            text,
-            quoted: false,
-            place: self.span(start).into(),
-        })
+        Some(Name { text, quoted: false, place: self.span(start).into() })
     }
 
     fn test(&mut self, name: &Name) -> Option<Test> {
@@ -366,10 +328,9 @@ impl<'s> Parser<'s> {
             return self.pattern(negated);
         }
         if !negated {
-            for (word, comparator) in [
-                ("startsWith", Comparator::StartsWith),
-                ("endsWith", Comparator::EndsWith),
-            ] {
+            for (word, comparator) in
+                [("startsWith", Comparator::StartsWith), ("endsWith", Comparator::EndsWith)]
+            {
                 if self.word(word) {
                     self.beyond(start);
                     return Some(Test::Compare(comparator, self.literal(name)?));
@@ -380,15 +341,9 @@ impl<'s> Parser<'s> {
             self.beyond(start);
             return Some(Test::Exists { negated });
         }
-        self.unexpected(
-            "expected-operator",
-            "an operator like `=`, `!=`, `contains` or `exists`",
-        );
+        self.unexpected("expected-operator", "an operator like `=`, `!=`, `contains` or `exists`");
         if self.cursor.peek().is_none_or(|c| c == ']') {
-            self.help(format!(
-                "write `{} exists` to select the spans that have it",
-                name.text
-            ));
+            self.help(format!("write `{} exists` to select the spans that have it", name.text));
         }
         None
     }
@@ -432,11 +387,7 @@ impl<'s> Parser<'s> {
                 format!("the regular expression is invalid: {error}"),
             ));
         }
-        Some(Test::Matches {
-            negated,
-            pattern,
-            place,
-        })
+        Some(Test::Matches { negated, pattern, place })
     }
 
     fn literal(&mut self, name: &Name) -> Option<Literal> {
@@ -486,10 +437,8 @@ impl<'s> Parser<'s> {
         self.selector_string();
         self.diagnostics.truncate(diagnostics);
         self.blanks();
-        let is_name = self
-            .cursor
-            .peek()
-            .is_some_and(|c| matches!(c, '=' | '!' | '<' | '>') || is_identifier_start(c));
+        let is_name =
+            self.cursor.peek().is_some_and(|c| matches!(c, '=' | '!' | '<' | '>') || is_identifier_start(c));
         self.cursor = cursor;
         is_name
     }
@@ -504,14 +453,9 @@ impl<'s> Parser<'s> {
         }
         let span = self.span(start);
         let words: &[&str] = match name.text.as_str() {
-            "kind" | "span.kind" if !name.quoted => &[
-                "server",
-                "client",
-                "producer",
-                "consumer",
-                "internal",
-                "unspecified",
-            ],
+            "kind" | "span.kind" if !name.quoted => {
+                &["server", "client", "producer", "consumer", "internal", "unspecified"]
+            }
             "status" | "span.status" if !name.quoted => &["ok", "error", "unset"],
             _ => {
                 self.report(
@@ -766,13 +710,9 @@ impl<'s> Parser<'s> {
             self.cursor.eat(")");
             let span = self.span(open);
             self.report(
-                Diagnostic::error(
-                    "unexpected-argument",
-                    span,
-                    format!("`:{word}` takes no argument"),
-                )
-                .labelled("not allowed here")
-                .helped("write `:nth_child(n)` for the n-th span"),
+                Diagnostic::error("unexpected-argument", span, format!("`:{word}` takes no argument"))
+                    .labelled("not allowed here")
+                    .helped("write `:nth_child(n)` for the n-th span"),
             );
         }
         Some(pseudo)
@@ -819,11 +759,7 @@ impl<'s> Parser<'s> {
             return None;
         }
         self.blanks();
-        let combinator = if word == "has" {
-            self.combinator()
-        } else {
-            Combinator::Descendant
-        };
+        let combinator = if word == "has" { self.combinator() } else { Combinator::Descendant };
         let selector = self.deeper(Self::selector)?;
         self.blanks();
         if selector.chains.is_empty() {
@@ -833,11 +769,7 @@ impl<'s> Parser<'s> {
             self.unexpected("unclosed-parenthesis", "`)`");
             return None;
         }
-        Some(if word == "has" {
-            Pseudo::Has { combinator, selector }
-        } else {
-            Pseudo::Not(selector)
-        })
+        Some(if word == "has" { Pseudo::Has { combinator, selector } } else { Pseudo::Not(selector) })
     }
 
     /// Skips blanks and comments.

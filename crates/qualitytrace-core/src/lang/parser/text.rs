@@ -96,10 +96,7 @@ impl<'s> Parser<'s> {
             if let Some(after) = rest.strip_prefix('\\') {
                 if let Some((meaning, length)) = escape(after) {
                     pieces.push(characters(&text[literal..at]));
-                    pieces.push(Piece::Characters {
-                        raw: &text[at..=at + length],
-                        cooked: meaning,
-                    });
+                    pieces.push(Piece::Characters { raw: &text[at..=at + length], cooked: meaning });
                     at += 1 + length;
                     literal = at;
                     continue;
@@ -146,18 +143,12 @@ impl<'s> Parser<'s> {
                 self.help("write `\\${` to have the characters `${` themselves");
             }
         }
-        tree.unwrap_or(Expr {
-            kind: crate::lang::ast::ExprKind::Hole,
-            place: inner.into(),
-        })
+        tree.unwrap_or(Expr { kind: crate::lang::ast::ExprKind::Hole, place: inner.into() })
     }
 }
 
 fn characters(text: &str) -> Piece<'_> {
-    Piece::Characters {
-        raw: text,
-        cooked: text,
-    }
+    Piece::Characters { raw: text, cooked: text }
 }
 
 fn is_json(pieces: &[Piece<'_>]) -> bool {

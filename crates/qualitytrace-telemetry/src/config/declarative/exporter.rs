@@ -16,13 +16,7 @@ impl Declarative<'_> {
         self.keys(node, "exporter", &["otlp_http", "otlp_grpc", "console"]);
         if let Some(console) = node.get("console") {
             let message = "`console` has no effect here: the server writes its log itself".to_owned();
-            self.report.push(
-                Severity::Warning,
-                &console.origin,
-                "exporter.console",
-                message,
-                None,
-            );
+            self.report.push(Severity::Warning, &console.origin, "exporter.console", message, None);
             return None;
         }
         let (body, transport) = match (node.get("otlp_http"), node.get("otlp_grpc")) {
@@ -55,16 +49,10 @@ impl Declarative<'_> {
         match (resolved, address) {
             (Ok(resolved), address) => {
                 sink.endpoints.insert(signal, resolved.url);
-                sink.origins
-                    .extend(address.map(|(_, origin)| ("endpoint".to_owned(), origin)));
+                sink.origins.extend(address.map(|(_, origin)| ("endpoint".to_owned(), origin)));
             }
             (Err(why), Some((text, origin))) => {
-                self.report.error(
-                    &origin,
-                    "endpoint",
-                    format!("`endpoint` cannot be `{text}`: {why}"),
-                    None,
-                );
+                self.report.error(&origin, "endpoint", format!("`endpoint` cannot be `{text}`: {why}"), None);
                 return None;
             }
             (Err(_), None) => return None,
@@ -81,21 +69,9 @@ impl Declarative<'_> {
             let message = format!(
                 "`temporality_preference: {preference}` is not supported; cumulative points are sent"
             );
-            self.report.push(
-                Severity::Warning,
-                &origin,
-                "temporality_preference",
-                message,
-                None,
-            );
+            self.report.push(Severity::Warning, &origin, "temporality_preference", message, None);
         }
-        self.milliseconds(
-            body,
-            "timeout",
-            "timeout",
-            &mut sink.origins,
-            &mut sink.delivery.timeout,
-        );
+        self.milliseconds(body, "timeout", "timeout", &mut sink.origins, &mut sink.delivery.timeout);
         self.headers(body, &mut sink);
         if let Some(tls) = body.get("tls") {
             self.keys(tls, "tls", &["ca_file", "key_file", "cert_file", "insecure"]);
@@ -129,10 +105,7 @@ impl Declarative<'_> {
             for item in items {
                 let name = self.scalar(item, "name");
                 let text = self.scalar(item, "value");
-                match name
-                    .zip(text)
-                    .and_then(|((name, _), (text, _))| value::header(&name, &text))
-                {
+                match name.zip(text).and_then(|((name, _), (text, _))| value::header(&name, &text)) {
                     Some(header) => {
                         sink.headers.retain(|other| other.name != header.name);
                         sink.headers.push(header);
@@ -150,22 +123,14 @@ impl Declarative<'_> {
     }
 
     pub(super) fn sampler(&mut self, node: &Node, depth: usize) -> Option<Sampler> {
-        self.keys(
-            node,
-            "sampler",
-            &["always_on", "always_off", "parent_based", "trace_id_ratio_based"],
-        );
+        self.keys(node, "sampler", &["always_on", "always_off", "parent_based", "trace_id_ratio_based"]);
         let Kind::Map(pairs) = &node.kind else { return None };
         let (name, _, body) = pairs.first()?;
         match name.as_str() {
             "always_on" => Some(Sampler::AlwaysOn),
             "always_off" => Some(Sampler::AlwaysOff),
             "trace_id_ratio_based" => {
-                let parse = |text: &str| {
-                    text.parse::<f64>()
-                        .ok()
-                        .filter(|share| (0.0..=1.0).contains(share))
-                };
+                let parse = |text: &str| text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
                 let share = self.parsed(body, "ratio", "a number between 0 and 1", parse);
                 Some(value::ratio(share.map_or(1.0, |(share, _)| share)))
             }
@@ -179,11 +144,7 @@ impl Declarative<'_> {
                 ];
                 self.keys(body, "parent_based", &slots);
                 let mut slot = |name: &str, default: Sampler| {
-                    Box::new(
-                        body.get(name)
-                            .and_then(|node| self.sampler(node, depth + 1))
-                            .unwrap_or(default),
-                    )
+                    Box::new(body.get(name).and_then(|node| self.sampler(node, depth + 1)).unwrap_or(default))
                 };
                 Some(Sampler::ParentBased {
                     root: slot("root", Sampler::AlwaysOn),

@@ -11,12 +11,8 @@ use crate::config::{
 pub(super) fn substitute(node: &mut Node, environment: &BTreeMap<String, String>, report: &mut Report) {
     match &mut node.kind {
         Kind::Null => {}
-        Kind::List(items) => items
-            .iter_mut()
-            .for_each(|item| substitute(item, environment, report)),
-        Kind::Map(pairs) => pairs
-            .iter_mut()
-            .for_each(|(_, _, item)| substitute(item, environment, report)),
+        Kind::List(items) => items.iter_mut().for_each(|item| substitute(item, environment, report)),
+        Kind::Map(pairs) => pairs.iter_mut().for_each(|(_, _, item)| substitute(item, environment, report)),
         Kind::Scalar(text) => {
             if !text.contains('$') {
                 return;
@@ -51,10 +47,7 @@ fn expand(text: &str, environment: &BTreeMap<String, String>) -> Option<String> 
                 return None;
             }
             out.push_str(
-                environment
-                    .get(name)
-                    .filter(|found| !found.is_empty())
-                    .map_or(default, String::as_str),
+                environment.get(name).filter(|found| !found.is_empty()).map_or(default, String::as_str),
             );
             rest = &inner[end + 1..];
         } else {
