@@ -151,7 +151,7 @@ fn sqlite_pool(connections: u32) -> AnyPoolOptions {
             connection
                 .execute(
                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000; \
-                     PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;",
+                     PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 8000; PRAGMA temp_store = MEMORY;",
                 )
                 .await?;
             Ok(())

@@ -38,24 +38,31 @@ fn endpoint(signal: Signal) -> MethodRouter<Arc<Ingest>> {
 
 async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let sent = text(&parts.headers, &CONTENT_TYPE);
-    let Some(format) = format(sent) else {
-        let message = format!("content type `{sent}` is not supported: send {PROTOBUF} or {JSON}");
-        let answer_format = format(text(&parts.headers, &ACCEPT)).unwrap_or(Format::Json);
-        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, answer_format, Code::InvalidArgument, &message);
-    };
-    let Some(encoding) = Encoding::named(text(&parts.headers, &CONTENT_ENCODING)) else {
-        let message = format!(
-            "content encoding `{}` is not supported: use one of {}",
-            text(&parts.headers, &CONTENT_ENCODING),
-            Encoding::KNOWN
-        );
-        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, format, Code::InvalidArgument, &message);
+    let (format, encoding) = match spoken(&parts.headers) {
+        Ok(spoken) => spoken,
+        Err((format, message)) => {
+            intake::discard(body, ingest.limits().body_bytes).await;
+            return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, format, Code::InvalidArgument, &message);
+        }
     };
     match intake::take(ingest, signal, format, body, |body| Ok((encoding, body))).await {
         Ok(accepted) => accept(format, signal, &accepted),
         Err(refusal) => refused(format, &refusal, ingest.limits().retry_after.as_secs().max(1)),
     }
+}
+
+/// How the body is written and compressed; else the sentence that says why we cannot read it, and how to answer.
+fn spoken(headers: &HeaderMap) -> Result<(Format, Encoding), (Format, String)> {
+    let sent = text(headers, &CONTENT_TYPE);
+    let format = format(sent).ok_or_else(|| {
+        let message = format!("content type `{sent}` is not supported: send {PROTOBUF} or {JSON}");
+        (format(text(headers, &ACCEPT)).unwrap_or(Format::Json), message)
+    })?;
+    let sent = text(headers, &CONTENT_ENCODING);
+    let encoding = Encoding::named(sent).ok_or_else(|| {
+        (format, format!("content encoding `{sent}` is not supported: use one of {}", Encoding::KNOWN))
+    })?;
+    Ok((format, encoding))
 }
 
 fn accept(format: Format, signal: Signal, accepted: &Accepted) -> Response {

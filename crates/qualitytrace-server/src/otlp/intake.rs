@@ -137,14 +137,19 @@ async fn process(
 async fn read(mut body: Body, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
     let outcome = collect(&mut body, lease, limit).await;
     if outcome.is_err() {
-        let mut thrown_away = 0;
-        while thrown_away < limit
-            && let Some(Ok(frame)) = body.frame().await
-        {
-            thrown_away += frame.data_ref().map_or(0, |data| data.len() as u64);
-        }
+        discard(body, limit).await;
     }
     outcome
+}
+
+/// Receives what is left of a body and throws it away, up to a limit.
+pub(super) async fn discard(mut body: Body, limit: u64) {
+    let mut thrown_away = 0;
+    while thrown_away < limit
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        thrown_away += frame.data_ref().map_or(0, |data| data.len() as u64);
+    }
 }
 
 async fn collect(body: &mut Body, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
