@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// The span that stands for the trigger itself: the root of every tested trace.
 pub const TRIGGER_SPAN: &str = "Tracetest trigger";
 /// Its other spelling.
-const TRIGGER_SPAN_ALIAS: &str = "Qualitytrace trigger";
+pub const TRIGGER_SPAN_ALIAS: &str = "Qualitytrace trigger";
 /// `service.name` of the trigger span.
 pub const TRIGGER_SERVICE: &str = "tracetest";
 

@@ -13,4 +13,5 @@ pub mod server;
 pub mod source;
 pub mod store;
 pub mod trigger;
+pub mod watch;
 pub mod wire;

@@ -31,6 +31,7 @@ use crate::limits::Limits;
 use crate::source::Source;
 use crate::store::{self, NewRun, Store, StoredTest};
 use crate::trigger::Triggers;
+use crate::watch::{Caller, Watch};
 use crate::wire::What;
 
 /// A run of a test.
@@ -55,6 +56,7 @@ pub struct Runner {
     turns: Semaphore,
     memory: Memory,
     followers: Arc<Followers<RunId>>,
+    watch: Watch,
     control: Control,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -84,7 +86,7 @@ pub type Variables = Vec<(String, String)>;
 
 impl Runner {
     /// Ready to run tests.
-    pub fn new(store: Store, source: Source, policy: wait::Policy, limits: &Limits) -> Self {
+    pub fn new(store: Store, source: Source, policy: wait::Policy, limits: &Limits, watch: Watch) -> Self {
         Self {
             source,
             triggers: Triggers::new(limits),
@@ -93,6 +95,7 @@ impl Runner {
             turns: Semaphore::new(limits.concurrent_runs),
             memory: Memory::new(store.clone()),
             followers: Arc::default(),
+            watch,
             control: Control::default(),
             tasks: Mutex::default(),
             store,
@@ -132,11 +135,14 @@ impl Runner {
         log.append(What::Created).await?;
         let (runner, test, id) = (Arc::clone(self), test.clone(), run.clone());
         let wish = self.control.begin(run.clone());
+        let caller = Caller::current();
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
-            let ended = runner.carry_out(&mut log, &test, new.trace, &variables, wish).await;
+            let ended = runner.carry_out(&mut log, &test, new.trace, &variables, wish, &caller).await;
             runner.control.end(&run);
+            let outcome = ended.as_ref().ok().and_then(|judged| Some(judged.as_ref()?.outcome()));
+            runner.watch.run_ended(log.ended().unwrap_or(State::Failed).as_str(), outcome);
             match ended {
                 Ok(Some(judged)) => runner.watch_late(&mut log, &test, judged).await,
                 Ok(None) => {}
@@ -164,10 +170,11 @@ impl Runner {
         trace: TraceId,
         variables: &Variables,
         mut wish: watch::Receiver<Wish>,
+        caller: &Caller,
     ) -> Result<Option<Judged>, Error> {
         let skip = wish.clone();
         let ended = tokio::select! {
-            ended = self.execute(log, test, trace, variables, skip) => Some(ended?),
+            ended = self.execute(log, test, trace, variables, skip, caller) => Some(ended?),
             () = wished(&mut wish, Wish::Stop) => None,
         };
         match ended {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
+use qualitytrace_telemetry::Telemetry;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 
 use crate::api::{self, App};
@@ -16,6 +17,7 @@ use crate::ingest::{self, Ingest};
 use crate::runner::{self, Runner};
 use crate::source::Source;
 use crate::store::{self, Store};
+use crate::watch::Watch;
 use crate::{listen, otlp};
 
 /// A running server.
@@ -26,7 +28,7 @@ pub struct Server {
     runner: Arc<Runner>,
     ingest_tasks: ingest::Tasks,
     listeners: Vec<JoinHandle<()>>,
-    stop: watch::Sender<bool>,
+    stop: signal::Sender<bool>,
 }
 
 /// Where a server listens.
@@ -49,14 +51,23 @@ pub enum Error {
     /// The database is not usable.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// The system refuses what recording needs.
+    #[error("failed to start telemetry")]
+    Telemetry(#[source] std::io::Error),
     /// The runs of an earlier life could not be put in order.
     #[error(transparent)]
     Runner(#[from] runner::Error),
 }
 
 impl Server {
-    /// Starts everything. When this returns, every port answers.
+    /// Starts everything, with telemetry that stays inside. When this returns, every port answers.
     pub async fn start(config: Config) -> Result<Self, Error> {
+        let telemetry = Telemetry::start(qualitytrace_telemetry::config::Config::new("qualitytrace"));
+        Self::start_watched(config, telemetry.map_err(Error::Telemetry)?).await
+    }
+
+    /// Starts everything and records into this telemetry.
+    pub async fn start_watched(config: Config, telemetry: Telemetry) -> Result<Self, Error> {
         // Fails only when the program has chosen a provider already, which then serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let sockets = Sockets::bind(&config).await?;
@@ -64,7 +75,10 @@ impl Server {
         let store = Store::open(&config.database_url).await?;
         let (ingest, ingest_tasks) = Ingest::start(store.clone(), config.limits.clone()).await?;
         let source = Source::new(store.clone(), Arc::clone(&ingest));
-        let runner = Arc::new(Runner::new(store.clone(), source.clone(), config.wait, &config.limits));
+        let watch = Watch::new(telemetry);
+        watch.observe_ingest(&ingest);
+        let runner = Runner::new(store.clone(), source.clone(), config.wait, &config.limits, watch.clone());
+        let runner = Arc::new(runner);
         let interrupted = runner.mark_interrupted().await?;
         if interrupted > 0 {
             tracing::warn!(
@@ -81,8 +95,9 @@ impl Server {
             started: crate::clock::now(),
             body_limit: usize::try_from(config.limits.body_bytes).unwrap_or(usize::MAX),
         };
-        let main = otlp.clone().merge(api::routes(app)).fallback(not_found);
-        let (stop, stopped) = watch::channel(false);
+        let api = watch.requests_to(api::routes(app)).merge(watch.routes());
+        let main = otlp.clone().merge(api).fallback(not_found);
+        let (stop, stopped) = signal::channel(false);
         let listeners = sockets.serve(&main, &otlp.fallback(not_found), &stopped);
         Ok(Self { addresses, store, runner, ingest_tasks, listeners, stop })
     }
@@ -139,7 +154,7 @@ impl Sockets {
         }
     }
 
-    fn serve(self, main: &Router, otlp: &Router, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    fn serve(self, main: &Router, otlp: &Router, stopped: &signal::Receiver<bool>) -> Vec<JoinHandle<()>> {
         let serve = |listener, router: &Router| {
             tokio::spawn(listen::serve(listener, router.clone(), stopped.clone()))
         };

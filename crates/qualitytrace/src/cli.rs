@@ -6,6 +6,7 @@ mod files;
 mod plan;
 mod run;
 mod serve;
+mod telemetry;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,8 @@ enum Command {
     Check(check::Options),
     /// See it work: a shop with real traces, a test suite for it, and bugs to catch
     Demo(demo::Options),
+    /// Check, show and try where the server's own telemetry goes
+    Telemetry(telemetry::Options),
     /// Print the version
     Version,
 }
@@ -62,6 +65,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Run(options) => run::run(options).await,
         Command::Check(options) => check::check(&options),
         Command::Demo(options) => demo::demo(options).await,
+        Command::Telemetry(options) => telemetry::telemetry(options).await,
         Command::Version => {
             crate::report::out(concat!("qualitytrace ", env!("CARGO_PKG_VERSION"), "\n"));
             Ok(Exit::Passed)

@@ -94,6 +94,12 @@ impl Client {
         }))
     }
 
+    /// How the server's own telemetry fares.
+    pub(crate) async fn telemetry_status(&self) -> anyhow::Result<serde_json::Value> {
+        let response = self.ask(self.http.get(self.url("/api/telemetry/status"))).await?;
+        response.json().await.context("the server's answer is not a status")
+    }
+
     /// A trace; `None` when nothing of it is there.
     pub(crate) async fn trace(&self, id: &str) -> anyhow::Result<Option<wire::Trace>> {
         let response = self.send(self.http.get(self.url(&format!("/api/traces/{id}")))).await?;

@@ -18,6 +18,12 @@ pub(crate) fn out(text: &str) {
     let _ = stdout.flush();
 }
 
+/// Writes to standard error, with colours only where they are wanted.
+pub(crate) fn err(text: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes());
+}
+
 /// The result of one run of one test.
 #[derive(Debug, Clone)]
 pub(crate) struct TestReport {

@@ -5,10 +5,12 @@
 use qualitytrace_core::definition::{self, Format, Resource, Test, Trigger};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
-use qualitytrace_core::run::{State, TriggerSpan};
+use qualitytrace_core::run::{Reply, State, TriggerSpan};
 use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::{Begin, Debt, Ended, Meaning};
 use tokio::sync::watch;
+use tracing::Instrument;
+use tracing::field::Empty;
 
 use super::arrivals::{Arrivals, Waited};
 use super::control::Wish;
@@ -17,7 +19,8 @@ use super::log::Log;
 use super::{Error, Runner, Variables, random_span_id, resolving};
 use crate::clock;
 use crate::store::StoredTest;
-use crate::trigger::Context;
+use crate::trigger::{Context, Failure};
+use crate::watch::Caller;
 use crate::wire::{Outcome, Verdict, What};
 
 /// A run that came to a verdict, with what is needed to judge it again.
@@ -29,6 +32,13 @@ pub(super) struct Judged {
     pub(super) verdict: Verdict,
 }
 
+impl Judged {
+    /// What the verdict comes to.
+    pub(super) fn outcome(&self) -> Outcome {
+        self.verdict.outcome
+    }
+}
+
 impl Runner {
     /// Carries out a run. `None` when it ended without a verdict.
     pub(super) async fn execute(
@@ -38,6 +48,7 @@ impl Runner {
         trace: TraceId,
         variables: &Variables,
         skip: watch::Receiver<Wish>,
+        caller: &Caller,
     ) -> Result<Option<Judged>, Error> {
         let test = read(stored)?;
         // The semaphore is never closed.
@@ -47,7 +58,8 @@ impl Runner {
         }
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         log.append(What::Resolving).await?;
-        let trigger = match resolving::resolve(&test, variables, &mut generator) {
+        let resolve = caller.continued(tracing::info_span!("resolve", otel.name = "Resolve trigger"));
+        let trigger = match resolve.in_scope(|| resolving::resolve(&test, variables, &mut generator)) {
             Ok(trigger) => trigger,
             Err(message) => {
                 return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
@@ -71,7 +83,22 @@ impl Runner {
         let mut arrivals = Arrivals::follow(self.source.clone(), context.trace, begin, history);
         log.append(What::Triggering { span_id: context.span.to_string() }).await?;
         let start = clock::now();
-        let reply = match self.triggers.send(&trigger, &context).await {
+        let span = caller.continued(tracing::info_span!(
+            "trigger",
+            otel.name = "Trigger test",
+            tracetest.run.trigger.trace_id = %context.trace,
+            tracetest.run.trigger.span_id = %context.span,
+            tracetest.run.trigger.test_id = stored.id,
+            tracetest.run.trigger.type = trigger.kind(),
+            tracetest.run.trigger.error = Empty,
+            tracetest.run.trigger.http.response_code = Empty,
+        ));
+        let record = self.watch.trigger_span(trigger.kind(), &context);
+        let sent = self.triggers.send(&trigger, &context).instrument(span.clone()).await;
+        record.end(&sent);
+        note_reply(&span, &sent);
+        drop(span);
+        let reply = match sent {
             Ok(reply) => reply,
             Err(failure) => {
                 return log.fail(State::Executing, State::TriggerFailed, What::from(&failure)).await;
@@ -90,7 +117,14 @@ impl Runner {
             log.append(What::waiting(&self.policy)).await?;
             arrivals.progress.answered(end);
             let specs = |trace: &_| judge.standing(trace);
-            arrivals.wait(&self.policy, &self.memory, log, specs, &root, skip).await?
+            let span = caller.continued(tracing::info_span!(
+                "wait",
+                otel.name = "Start polling trace",
+                tracetest.run.trace_poller.trace_id = %context.trace,
+                tracetest.run.trace_poller.test_id = stored.id,
+            ));
+            let wait = arrivals.wait(&self.policy, &self.memory, log, specs, &root, skip);
+            wait.instrument(span).await?
         };
         let missing = match &waited {
             Waited::Skipped => Vec::new(),
@@ -105,9 +139,20 @@ impl Runner {
         };
         log.change_state(State::AwaitingTrace, State::AwaitingTestResults).await?;
         log.append(What::Judging).await?;
-        let verdict = judge.verdict(&arrivals.trace(&root), missing);
+        let waited_until = clock::now();
+        let span = caller.continued(tracing::info_span!(
+            "judge",
+            otel.name = "Execute assertions",
+            tracetest.run.assertion_runner.all_assertions_passed = Empty,
+        ));
+        let verdict = span.in_scope(|| judge.verdict(&arrivals.trace(&root), missing));
+        let passed = verdict.outcome == Outcome::Passed;
+        span.record("tracetest.run.assertion_runner.all_assertions_passed", passed);
+        drop(span);
+        self.watch.phase("trigger", end.since(start));
+        self.watch.phase("wait", waited_until.since(end));
+        self.watch.phase("judge", clock::now().since(waited_until));
         if let Waited::Ended(ended) = &waited {
-            let passed = verdict.outcome == Outcome::Passed;
             self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await?;
         }
         log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict: verdict.clone() })
@@ -129,6 +174,19 @@ fn attached(trigger: &Trigger) -> Result<Option<TraceId>, String> {
         | Trigger::Graphql(_)
         | Trigger::PlaywrightEngine(_)
         | Trigger::Integration(_) => Ok(None),
+    }
+}
+
+/// Writes what came back into the span of the trigger.
+fn note_reply(span: &tracing::Span, sent: &Result<Reply, Failure>) {
+    match sent {
+        Ok(Reply::Http { status, .. }) => {
+            span.record("tracetest.run.trigger.http.response_code", status.to_string());
+        }
+        Ok(_) => {}
+        Err(failure) => {
+            span.record("tracetest.run.trigger.error", failure.message.as_str());
+        }
     }
 }
 

@@ -18,11 +18,12 @@ pub(super) struct Log {
     followers: Arc<Followers<RunId>>,
     run: RunId,
     seq: u64,
+    ended: Option<State>,
 }
 
 impl Log {
     pub(super) fn new(store: Store, followers: Arc<Followers<RunId>>, run: RunId, seq: u64) -> Self {
-        Self { store, followers, run, seq }
+        Self { store, followers, run, seq, ended: None }
     }
 
     /// Writes down what happened and wakes whoever follows the run.
@@ -34,6 +35,11 @@ impl Log {
         Ok(())
     }
 
+    /// The state in which the run ended; `None` while it is under way.
+    pub(super) fn ended(&self) -> Option<State> {
+        self.ended
+    }
+
     /// Moves the run from one state to the next. `false` when it was not in `from` any more.
     pub(super) async fn change_state(&self, from: State, to: State) -> Result<bool, Error> {
         Ok(self.store.change_state(&self.run.test, self.run.number, from.as_str(), to.as_str()).await?)
@@ -43,6 +49,7 @@ impl Log {
     pub(super) async fn end(&mut self, from: State, to: State, what: What) -> Result<(), Error> {
         self.append(what).await?;
         self.change_state(from, to).await?;
+        self.ended = Some(to);
         self.followers.wake(std::iter::once(&self.run));
         Ok(())
     }
@@ -59,6 +66,7 @@ impl Log {
         for state in State::ALL.into_iter().filter(|state| !state.is_final()) {
             self.change_state(state, to).await?;
         }
+        self.ended = Some(to);
         self.followers.wake(std::iter::once(&self.run));
         Ok(())
     }

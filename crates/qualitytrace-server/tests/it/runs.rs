@@ -20,7 +20,9 @@ use qualitytrace_server::otlp::wire as otlp_wire;
 use qualitytrace_server::runner::{RunId, Runner};
 use qualitytrace_server::source::Source;
 use qualitytrace_server::store::{Mode, NewDefinition, Store, StoredTest};
+use qualitytrace_server::watch::Watch;
 use qualitytrace_server::wire::{Event, Outcome, What};
+use qualitytrace_telemetry::Telemetry;
 use tokio::sync::mpsc;
 
 use crate::requests;
@@ -46,8 +48,10 @@ impl Bench {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let store = Store::open("sqlite::memory:").await.unwrap();
         let (ingest, _) = Ingest::start(store.clone(), Limits::default()).await.unwrap();
+        let telemetry = Telemetry::start(qualitytrace_telemetry::config::Config::new("test")).unwrap();
+        let watch = Watch::new(telemetry);
         let source = Source::new(store.clone(), Arc::clone(&ingest));
-        let runner = Arc::new(Runner::new(store.clone(), source, POLICY, &Limits::default()));
+        let runner = Arc::new(Runner::new(store.clone(), source, POLICY, &Limits::default(), watch));
         let (seen, requests) = mpsc::unbounded_channel();
         let router = axum::Router::new()
             .route("/answer", get(answer))

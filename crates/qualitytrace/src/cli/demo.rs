@@ -51,7 +51,7 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
             format!("there is no bug `{name}`; `qualitytrace demo --break list` prints their names")
         })?),
     };
-    start_logging("warn");
+    start_logging("warn", None);
     let server = start_server(options.keep).await?;
     let address = server.addresses().http;
     let shop = Shop::start(&format!("http://{address}"), bug).await?;

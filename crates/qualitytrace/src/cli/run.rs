@@ -55,7 +55,7 @@ impl FromStr for Variable {
 
 /// Runs the tests of every file and reports.
 pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
-    start_logging("warn");
+    start_logging("warn", None);
     let Some(plan) = Plan::of(files::read_all(&options.paths)?)? else {
         return Ok(Exit::Error);
     };

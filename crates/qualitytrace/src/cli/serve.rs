@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
@@ -11,10 +11,17 @@ use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, HTTP_PORT, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::{Addresses, Server};
-use tracing_subscriber::EnvFilter;
+use qualitytrace_telemetry::{Telemetry, record_panics};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use super::Exit;
+use super::telemetry::ConfigOptions;
 use crate::report;
+
+/// How long the server's own telemetry may take to leave when it stops; the rest waits in the spool.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -24,6 +31,8 @@ pub(crate) struct Options {
     /// Port of the REST API; it takes OTLP too
     #[arg(long = "server.httpPort", value_name = "PORT", default_value_t = HTTP_PORT, env = "QUALITYTRACE_SERVER_HTTPPORT")]
     http_port: u16,
+    #[command(flatten)]
+    config: ConfigOptions,
     #[command(flatten)]
     otlp: OtlpOptions,
     /// Where traces and runs are kept [default: a SQLite file in the data folder]
@@ -104,7 +113,7 @@ struct LimitOptions {
     retained_bytes: u64,
     /// How long a trace is kept that belongs to no run
     #[arg(long = "limits.retention", value_name = "DURATION", value_parser = duration, default_value = "24h")]
-    retention: std::time::Duration,
+    retention: Duration,
     /// Runs under way at one time
     #[arg(long = "runs.concurrency", value_name = "N", default_value_t = 64)]
     concurrency: usize,
@@ -141,7 +150,7 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "the number is too large".to_owned())
 }
 
-fn duration(text: &str) -> Result<std::time::Duration, String> {
+fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 =
         digits.parse().map_err(|_| "write a number with ms, s, m, h or d, such as 24h".to_owned())?;
@@ -153,16 +162,14 @@ fn duration(text: &str) -> Result<std::time::Duration, String> {
         "d" => 86_400_000,
         _ => return Err("write a number with ms, s, m, h or d, such as 24h".to_owned()),
     };
-    number
-        .checked_mul(millis)
-        .map(std::time::Duration::from_millis)
-        .ok_or_else(|| "the time is too long".to_owned())
+    number.checked_mul(millis).map(Duration::from_millis).ok_or_else(|| "the time is too long".to_owned())
 }
 
 /// Runs the server until it is told to stop.
 pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
     let began = Instant::now();
-    start_logging("info");
+    let Some(telemetry) = options.config.start()? else { return Ok(Exit::Error) };
+    start_logging("info", Some(&telemetry));
     let config = Config {
         http: SocketAddr::new(options.host, options.http_port),
         otlp_grpc: options.otlp.grpc(options.host),
@@ -174,25 +181,29 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
         wait: Policy::default(),
         limits: options.limits.limits(),
     };
-    let server = Server::start(config).await?;
+    telemetry.observe_runtime(&tokio::runtime::Handle::current());
+    let server = Server::start_watched(config, telemetry.clone()).await?;
     report::out(&banner(&server.addresses(), began));
     stop_signal().await;
     report::out("stopping: requests under way may end\n");
     server.shutdown().await;
+    let flushed = tokio::task::spawn_blocking(move || telemetry.shutdown(FLUSH_TIMEOUT)).await?;
+    tracing::debug!(status = flushed.render(), "telemetry ended");
     Ok(Exit::Passed)
 }
 
 /// Log lines go to standard error; `RUST_LOG` chooses which.
-pub(crate) fn start_logging(level: &str) {
+pub(crate) fn start_logging(level: &str, telemetry: Option<&Telemetry>) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("{level},sqlx=warn")));
     let colours = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    let lines =
+        tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr).with_filter(filter);
     // Fails only when a test has set up logging already.
-    let _ = tracing_subscriber::fmt()
-        .with_ansi(colours)
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .try_init();
+    let _ = tracing_subscriber::registry().with(telemetry.map(Telemetry::layer)).with(lines).try_init();
+    if telemetry.is_some() {
+        record_panics();
+    }
 }
 
 fn banner(addresses: &Addresses, began: Instant) -> String {
@@ -208,7 +219,7 @@ fn banner(addresses: &Addresses, began: Instant) -> String {
     )
 }
 
-/// A SQLite file in the user's data folder.
+/// A SQLite file in the data folder.
 fn default_database_url() -> anyhow::Result<String> {
     let folder = data_folder().context("no data folder is known; name a database with --database-url URL")?;
     std::fs::create_dir_all(&folder)
@@ -216,7 +227,7 @@ fn default_database_url() -> anyhow::Result<String> {
     Ok(format!("sqlite://{}", folder.join("qualitytrace.db").display()))
 }
 
-fn data_folder() -> Option<PathBuf> {
+pub(crate) fn data_folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("QUALITYTRACE_DATA_DIR")
         .or_else(|| Some(set("XDG_DATA_HOME")?.join("qualitytrace")))
@@ -251,7 +262,7 @@ mod tests {
 
     #[test]
     fn durations_have_units() {
-        assert_eq!(duration("24h"), Ok(std::time::Duration::from_hours(24)));
+        assert_eq!(duration("24h"), Ok(Duration::from_hours(24)));
         assert!(duration("24").is_err());
     }
 }

@@ -1,0 +1,126 @@
+//! The numbers: requests, runs, phases, ingest.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use qualitytrace_telemetry::{KeyValue, Meter};
+
+use crate::ingest::{Counters, Ingest};
+use crate::wire::Outcome;
+
+/// Counters and histograms.
+#[derive(Debug, Clone)]
+pub(super) struct Instruments {
+    request_duration: opentelemetry::metrics::Histogram<f64>,
+    runs: opentelemetry::metrics::Counter<u64>,
+    phase_duration: opentelemetry::metrics::Histogram<f64>,
+}
+
+impl Instruments {
+    pub(super) fn new(meter: &Meter) -> Self {
+        Self {
+            request_duration: meter
+                .f64_histogram("http.server.request.duration")
+                .with_unit("s")
+                .with_description("Duration of requests to the API.")
+                .build(),
+            runs: meter
+                .u64_counter("qualitytrace.runs")
+                .with_unit("{run}")
+                .with_description("Runs that ended, by state and outcome.")
+                .build(),
+            phase_duration: meter
+                .f64_histogram("qualitytrace.run.phase.duration")
+                .with_unit("s")
+                .with_description("Duration of the phases of runs.")
+                .build(),
+        }
+    }
+
+    pub(super) fn request(&self, method: &str, route: &str, status: u16, took: Duration) {
+        let labels = [
+            KeyValue::new("http.request.method", method.to_owned()),
+            KeyValue::new("http.route", route.to_owned()),
+            KeyValue::new("http.response.status_code", i64::from(status)),
+        ];
+        self.request_duration.record(took.as_secs_f64(), &labels);
+    }
+
+    pub(super) fn run_ended(&self, state: &'static str, outcome: Option<Outcome>) {
+        let outcome = match outcome {
+            Some(Outcome::Passed) => "passed",
+            Some(Outcome::Failed) => "failed",
+            Some(Outcome::Inconclusive) => "inconclusive",
+            None => "none",
+        };
+        self.runs.add(1, &[KeyValue::new("state", state), KeyValue::new("outcome", outcome)]);
+    }
+
+    pub(super) fn phase(&self, phase: &'static str, took: Duration) {
+        self.phase_duration.record(took.as_secs_f64(), &[KeyValue::new("phase", phase)]);
+    }
+}
+
+/// Shows what became of everything that was delivered.
+pub(super) fn observe_ingest(meter: &Meter, ingest: &Arc<Ingest>) {
+    let observed = Arc::downgrade(ingest);
+    let _ = meter
+        .u64_observable_counter("qualitytrace.ingest.items")
+        .with_unit("{item}")
+        .with_description("What became of spans, log records and metric points that were delivered.")
+        .with_callback(move |observer| {
+            with(&observed, |counters| {
+                for (signal, fate, counter) in [
+                    ("spans", "stored", &counters.spans_stored),
+                    ("spans", "rejected", &counters.spans_rejected),
+                    ("logs", "stored", &counters.logs_stored),
+                    ("logs", "without_trace", &counters.logs_unbound),
+                    ("metrics", "counted", &counters.metric_points),
+                ] {
+                    let labels = [KeyValue::new("signal", signal), KeyValue::new("fate", fate)];
+                    observer.observe(read(counter), &labels);
+                }
+            });
+        })
+        .build();
+    let observed = Arc::downgrade(ingest);
+    let _ = meter
+        .u64_observable_counter("qualitytrace.ingest.refused_requests")
+        .with_unit("{request}")
+        .with_description("OTLP requests that were refused, by reason.")
+        .with_callback(move |observer| {
+            with(&observed, |counters| {
+                for (reason, counter) in [
+                    ("busy", &counters.refused_busy),
+                    ("full", &counters.refused_full),
+                    ("failed", &counters.refused_failed),
+                    ("invalid", &counters.refused_invalid),
+                ] {
+                    observer.observe(read(counter), &[KeyValue::new("reason", reason)]);
+                }
+            });
+        })
+        .build();
+    let observed = Arc::downgrade(ingest);
+    let _ = meter
+        .u64_observable_gauge("qualitytrace.store.retained_bytes")
+        .with_unit("By")
+        .with_description("Bytes of traces and logs in the store.")
+        .with_callback(move |observer| {
+            if let Some(ingest) = observed.upgrade() {
+                observer.observe(ingest.retained_bytes(), &[]);
+            }
+        })
+        .build();
+}
+
+fn with(ingest: &Weak<Ingest>, read: impl FnOnce(&Counters)) {
+    if let Some(ingest) = ingest.upgrade() {
+        read(ingest.counters());
+    }
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}

@@ -1,0 +1,78 @@
+//! Requests to the API: a server span each, as the caller's child.
+
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderMap;
+use qualitytrace_telemetry::{Context, SpanExt};
+use tracing::Instrument;
+use tracing::field::Empty;
+
+use super::Watch;
+
+/// Headers whose values never leave the server.
+const SECRET: [&str; 8] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "set-cookie",
+    "x-api-key",
+    "x-auth-token",
+    "api-key",
+    "x-csrf-token",
+];
+
+/// Records one request.
+pub(super) async fn record(State(watch): State<Watch>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
+    let method = request.method().as_str().to_owned();
+    let span = tracing::info_span!(
+        "request",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        http.method = method,
+        http.request.method = method,
+        http.route = route,
+        http.target = %request.uri(),
+        url.path = request.uri().path(),
+        http.request.headers = shown(request.headers()),
+        http.response.status_code = Empty,
+        otel.status_code = Empty,
+    );
+    if let Some(caller) = Context::from_headers(request.headers()) {
+        span.continue_from(&caller);
+    }
+    let began = Instant::now();
+    let response = next.run(request).instrument(span.clone()).await;
+    let status = response.status();
+    span.record("http.response.status_code", status.as_u16());
+    if status.is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
+    watch.instruments.request(&method, &route, status.as_u16(), began.elapsed());
+    response
+}
+
+/// The headers as JSON, without what is secret.
+fn shown(headers: &HeaderMap) -> String {
+    let pairs = headers.iter().map(|(name, value)| {
+        let value = if SECRET.contains(&name.as_str()) { "***" } else { value.to_str().unwrap_or("") };
+        (name.to_string(), value.into())
+    });
+    serde_json::Value::Object(pairs.collect()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_headers_are_masked() {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", "Bearer abc".parse().unwrap());
+        headers.insert("accept", "*/*".parse().unwrap());
+        assert_eq!(shown(&headers), r#"{"authorization":"***","accept":"*/*"}"#);
+    }
+}
