@@ -25,20 +25,34 @@ fn main() {
         let trace = trace(count);
         let options = Options::new(Generator::in_utc(Timestamp::from_nanos(1_700_000_000_000_000_000), 1));
         let variables = Variables::new();
-        let mut best = f64::INFINITY;
+        let (mut best, mut least) = (f64::INFINITY, f64::INFINITY);
         let mut results = 0;
         for _ in 0..ROUNDS {
-            let start = Instant::now();
+            let (start, busy) = (Instant::now(), processor_seconds());
             let verdict = compiled.judge(&trace, &variables, &options);
             best = best.min(start.elapsed().as_secs_f64());
+            least = least.min(processor_seconds() - busy);
             let assertions = verdict.specs.iter().flat_map(|spec| &spec.assertions);
             results = assertions.map(|assertion| assertion.results.len()).sum();
         }
         println!(
-            "{{\"spans\":{count},\"specs\":{},\"results\":{results},\"seconds\":{best:.6}}}",
+            "{{\"spans\":{count},\"specs\":{},\"results\":{results},\"seconds\":{best:.6},\"processor_seconds\":{least:.6}}}",
             specs.len()
         );
     }
+}
+
+/// The time that a processor has worked for this program, where the system tells: on a busy machine it says more than
+/// the clock.
+fn processor_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let micros: u32 = text
+        .split(' ')
+        .next()
+        .and_then(|nanos| nanos.parse::<u64>().ok())
+        .and_then(|nanos| u32::try_from(nanos / 1_000).ok())
+        .unwrap_or(0);
+    f64::from(micros) / 1e6
 }
 
 /// Fifty specs of the kinds that real files hold: names, types, attributes, descendants, positions.

@@ -6,6 +6,7 @@
 pub mod ast;
 
 mod aggregate;
+mod check;
 mod column;
 mod compare;
 mod cursor;
@@ -26,6 +27,7 @@ mod surroundings;
 mod template;
 mod variables;
 
+pub use check::{diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template};
 pub use compare::{Comparison, compare_texts};
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use eval::{Class, Trouble};

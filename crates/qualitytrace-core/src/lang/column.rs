@@ -1,24 +1,35 @@
-//! One field of every span of a trace, with each different value kept once.
+//! One field of the spans of a trace, with each different value kept once.
 //!
-//! Specs ask for few fields and spans repeat few values. A column asks each span once and lets a condition look at
-//! each different value once; after that a span costs one look into a table.
+//! Specs ask for few fields and spans repeat few values. A column asks each span at most once and lets a condition
+//! look at each different value once; after that a span costs one look into a table.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::field::{Field, Scene, Seen};
 use crate::value::Value;
 
-/// The values of one field.
+/// The values of one field, as far as they were asked for.
 #[derive(Debug)]
 pub(crate) struct Column<'t> {
-    /// For each span the number of its value; [`ABSENT`] where it has none.
-    numbers: Vec<u32>,
-    values: Vec<Seen<'t>>,
+    field: Field,
+    known: RefCell<Known<'t>>,
 }
 
-const ABSENT: u32 = u32::MAX;
+#[derive(Debug)]
+struct Known<'t> {
+    /// For each span the number of its value.
+    numbers: Vec<u32>,
+    values: Vec<Seen<'t>>,
+    by_value: HashMap<Key<'t>, u32>,
+}
 
-#[derive(PartialEq, Eq, Hash)]
+/// The number of a span that was not asked yet.
+const UNASKED: u32 = u32::MAX;
+/// The number of a span that has no value.
+const ABSENT: u32 = u32::MAX - 1;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
 enum Key<'t> {
     Text(&'t str),
     Int(i64),
@@ -26,37 +37,57 @@ enum Key<'t> {
 }
 
 impl<'t> Column<'t> {
-    pub(crate) fn new(field: &Field, scene: &Scene<'t>) -> Self {
-        let mut values = Vec::new();
-        let mut known = HashMap::new();
-        let mut number = |seen: Seen<'t>| {
-            let next = u32::try_from(values.len()).unwrap_or(ABSENT - 1);
-            let Some(key) = key(&seen) else {
-                values.push(seen);
-                return next;
-            };
-            *known.entry(key).or_insert_with(|| {
-                values.push(seen);
-                next
-            })
-        };
-        let numbers = (0..scene.trace.spans().len())
-            .map(|at| field.look(scene, at).map_or(ABSENT, |(seen, _)| number(seen)))
-            .collect();
-        Self { numbers, values }
+    pub(crate) fn new(field: &Field, spans: usize) -> Self {
+        Self {
+            field: field.clone(),
+            known: RefCell::new(Known {
+                numbers: vec![UNASKED; spans],
+                values: Vec::new(),
+                by_value: HashMap::new(),
+            }),
+        }
     }
 
     /// Keeps the spans for whose value `test` is true; it is asked once for each different value.
-    pub(crate) fn retain(&self, candidates: &mut Vec<usize>, test: impl Fn(Option<&Seen<'t>>) -> bool) {
+    pub(crate) fn retain(
+        &self,
+        scene: &Scene<'t>,
+        candidates: &mut Vec<usize>,
+        test: impl Fn(Option<&Seen<'t>>) -> bool,
+    ) {
         let absent = test(None);
-        let mut known: Vec<Option<bool>> = vec![None; self.values.len()];
-        candidates.retain(|at| match self.numbers[*at] {
-            ABSENT => absent,
-            number => {
-                let number = number as usize;
-                *known[number].get_or_insert_with(|| test(Some(&self.values[number])))
+        let mut known = self.known.borrow_mut();
+        let mut answers: Vec<Option<bool>> = Vec::new();
+        candidates.retain(|at| {
+            let mut number = known.numbers[*at];
+            if number == UNASKED {
+                number = known.number(self.field.look(scene, *at).map(|(seen, _)| seen));
+                known.numbers[*at] = number;
             }
+            if number == ABSENT {
+                return absent;
+            }
+            let number = number as usize;
+            if number >= answers.len() {
+                answers.resize(known.values.len(), None);
+            }
+            *answers[number].get_or_insert_with(|| test(Some(&known.values[number])))
         });
+    }
+}
+
+impl<'t> Known<'t> {
+    fn number(&mut self, seen: Option<Seen<'t>>) -> u32 {
+        let Some(seen) = seen else { return ABSENT };
+        let next = u32::try_from(self.values.len()).unwrap_or(ABSENT - 1);
+        let Some(key) = key(&seen) else {
+            self.values.push(seen);
+            return next;
+        };
+        *self.by_value.entry(key).or_insert_with(|| {
+            self.values.push(seen);
+            next
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 //! The exact attribute always wins. Only where a span has none of that name is the name read as a scope
 //! (`resource.`, `event.`...), as a field (`status`, `duration`), or under the names of other conventions.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
 
@@ -344,6 +344,9 @@ pub fn span_type(span: &Span) -> &'static str {
     }
     let mut best = FAMILIES.len();
     for (name, _) in span.attributes.iter() {
+        if best == 0 {
+            break;
+        }
         // Most names belong to none of the families: their first letter tells.
         if matches!(name.as_bytes().first(), Some(b'h' | b'd' | b'r' | b'm' | b'f' | b'e'))
             && let Some(at) = FAMILIES[..best].iter().position(|(prefix, _)| name.starts_with(prefix))
@@ -361,7 +364,6 @@ const SMALL: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Scene<'t> {
     pub(crate) trace: &'t Trace,
-    types: OnceCell<Vec<&'t str>>,
     columns: RefCell<Vec<(Key, Rc<Column<'t>>)>>,
 }
 
@@ -370,31 +372,28 @@ type Key = (u8, Box<str>);
 
 impl<'t> Scene<'t> {
     pub(crate) fn new(trace: &'t Trace) -> Self {
-        Self { trace, types: OnceCell::new(), columns: RefCell::default() }
+        Self { trace, columns: RefCell::default() }
     }
 
-    /// The column of a field, if it is there or if asking `spans` spans makes it worth building.
+    /// The column of a field; `None` where asking so few spans one by one is cheaper.
     pub(crate) fn column(&self, field: &Field, spans: usize) -> Option<Rc<Column<'t>>> {
-        let (kind, name) = field.key()?;
+        let (kind, name) = field.key().filter(|_| spans >= SMALL)?;
         let known = |key: &Key| key.0 == kind && *key.1 == *name;
         if let Some((_, column)) = self.columns.borrow().iter().find(|(key, _)| known(key)) {
             return Some(Rc::clone(column));
         }
-        if spans < SMALL || spans < self.trace.spans().len() / 8 {
-            return None;
-        }
-        let column = Rc::new(Column::new(field, self));
+        let column = Rc::new(Column::new(field, self.trace.spans().len()));
         self.columns.borrow_mut().push(((kind, name.into()), Rc::clone(&column)));
         Some(column)
     }
 
     fn span_type(&self, at: usize) -> &'t str {
+        let span = self.trace.span(at);
         // A type that was sent along says more than one that is worked out.
-        let type_of = |span: &'t Span| match span.attributes.get("tracetest.span.type") {
+        match span.attributes.get("tracetest.span.type") {
             Some(Value::String(sent)) => sent,
             _ => span_type(span),
-        };
-        self.types.get_or_init(|| self.trace.spans().iter().map(type_of).collect())[at]
+        }
     }
 
     fn event_values(&self, at: usize, name: &str) -> Vec<Value> {

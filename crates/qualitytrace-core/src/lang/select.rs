@@ -442,7 +442,7 @@ impl Filter {
     pub(crate) fn retain(&self, scene: &Scene<'_>, candidates: &mut Vec<usize>) {
         match self {
             Self::Test(field, check) => match scene.column(field, candidates.len()) {
-                Some(column) => column.retain(candidates, |seen| check.holds(seen)),
+                Some(column) => column.retain(scene, candidates, |seen| check.holds(seen)),
                 None => candidates.retain(|at| self.holds(scene, *at)),
             },
             Self::All(filters) => {

@@ -11,4 +11,5 @@ mod definition;
 mod docs;
 mod near;
 mod properties;
+mod reference;
 mod wait;

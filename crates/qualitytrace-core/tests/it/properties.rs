@@ -173,7 +173,7 @@ fn judged(selector: &str, assertion: &str, trace: &Trace) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_text_gets_an_answer(text in any_text(), other in any_text(), spans in spans()) {

@@ -13,16 +13,17 @@ impl<'s> Parser<'s> {
     pub(super) fn whole_assertion(&mut self) -> Assertion {
         let start = self.cursor.at;
         let quantifier = self.quantifier();
-        let claim = self.claim().unwrap_or(Claim::Hole);
+        let claim = self.claim();
         self.skip();
-        if !self.cursor.at_end() {
+        if claim.is_some() && !self.cursor.at_end() {
             self.unexpected("unexpected-text", "the end of the assertion");
             let rest = self.cursor.rest();
             if rest.starts_with("and") || rest.starts_with("or") {
                 self.help("write each condition as an assertion of its own");
             }
         }
-        Assertion { quantifier, claim, place: self.span(start).into() }
+        self.cursor.at = self.cursor.text.len();
+        Assertion { quantifier, claim: claim.unwrap_or(Claim::Hole), place: self.span(start).into() }
     }
 
     pub(super) fn whole_expression(&mut self) -> Expr {

@@ -98,6 +98,11 @@ impl<'s> Parser<'s> {
         self.blanks();
         if !self.cursor.eat("]") {
             if self.cursor.at_end() {
+                // A text that is never closed has swallowed the bracket.
+                let swallowed = self.diagnostics.iter().any(|other| other.code == "unclosed-string");
+                if swallowed {
+                    return None;
+                }
                 self.report(
                     Diagnostic::error("unclosed-bracket", open, "this bracket is never closed")
                         .labelled("never closed")
@@ -167,8 +172,15 @@ impl<'s> Parser<'s> {
 
     fn all_conditions(&mut self) -> Condition {
         let mut all = Vec::new();
-        while let Some(condition) = self.one_condition() {
-            all.push(condition);
+        loop {
+            let start = self.cursor.at;
+            let condition = self.one_condition();
+            let is_broken = condition.is_none();
+            all.extend(condition);
+            // After a broken condition the next one may be well again.
+            if is_broken && self.cursor.at == start {
+                break;
+            }
             if let Some(start) = self.keyword("and") {
                 self.beyond(start);
                 continue;

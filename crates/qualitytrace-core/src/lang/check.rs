@@ -1,0 +1,330 @@
+//! What parsing cannot see: names that stand for nothing, wrong numbers of arguments, values that never fit.
+
+use super::ast::{Aggregate, Assertion, Claim, Comparator, Expr, ExprKind, Operator, Over, Part};
+use super::diagnostic::{Diagnostic, nearest};
+use super::filters::{self, FILTERS};
+use super::functions::FUNCTIONS;
+use super::json_path::Path;
+use super::number;
+use super::parser::{parse_assertion, parse_expression, parse_selector, parse_template};
+use crate::names;
+use crate::time;
+
+/// Everything that is wrong with a selector.
+pub fn diagnose_selector(text: &str) -> Vec<Diagnostic> {
+    parse_selector(text).diagnostics
+}
+
+/// Everything that is wrong with an assertion.
+pub fn diagnose_assertion(text: &str) -> Vec<Diagnostic> {
+    let parsed = parse_assertion(text);
+    let mut diagnostics = parsed.diagnostics;
+    check_assertion(&parsed.tree, &mut diagnostics);
+    diagnostics
+}
+
+/// Everything that is wrong with an expression: the value of an output.
+pub fn diagnose_expression(text: &str) -> Vec<Diagnostic> {
+    let parsed = parse_expression(text);
+    let mut diagnostics = parsed.diagnostics;
+    check_expression(&parsed.tree, &mut diagnostics);
+    diagnostics
+}
+
+/// Everything that is wrong with a text of a trigger.
+pub fn diagnose_template(text: &str) -> Vec<Diagnostic> {
+    let parsed = parse_template(text);
+    let mut diagnostics = parsed.diagnostics;
+    for part in &parsed.tree {
+        if let Part::Interpolation(inner) = part {
+            check_expression(inner, &mut diagnostics);
+            no_attributes(inner, &mut diagnostics);
+        }
+    }
+    diagnostics
+}
+
+fn check_assertion(assertion: &Assertion, found: &mut Vec<Diagnostic>) {
+    match &assertion.claim {
+        Claim::Compare { left, comparator, right } => {
+            check_expression(left, found);
+            check_expression(right, found);
+            check_comparison(*comparator, left, found);
+            check_comparison(*comparator, right, found);
+            if let (Comparator::Matches | Comparator::NotMatches, Some(pattern)) =
+                (comparator, literal(right))
+            {
+                check_pattern(pattern, right, found);
+            }
+        }
+        Claim::OneOf { left, right, .. } => {
+            check_expression(left, found);
+            check_expression(right, found);
+        }
+        Claim::Exists { left, .. } => check_expression(left, found),
+        Claim::Time { .. } | Claim::Hole => {}
+    }
+}
+
+/// Texts that are no numbers have no order.
+fn check_comparison(comparator: Comparator, side: &Expr, found: &mut Vec<Diagnostic>) {
+    let is_order = matches!(
+        comparator,
+        Comparator::Less | Comparator::LessOrEqual | Comparator::Greater | Comparator::GreaterOrEqual
+    );
+    let Some(text) = literal(side).filter(|_| is_order) else {
+        return;
+    };
+    if !number::is_number(text) && time::parse_duration(text).is_none() {
+        found.push(
+            Diagnostic::error(
+                "not-a-number",
+                side.place.0.clone(),
+                format!("`{}` compares numbers, and \"{text}\" is not one", comparator.as_str()),
+            )
+            .labelled("not a number"),
+        );
+    }
+}
+
+fn check_expression(expr: &Expr, found: &mut Vec<Diagnostic>) {
+    match &expr.kind {
+        ExprKind::Text(parts) => {
+            for part in parts {
+                if let Part::Interpolation(inner) = part {
+                    check_expression(inner, found);
+                }
+            }
+        }
+        ExprKind::Attribute(name) => check_attribute(name, expr, found),
+        ExprKind::Array(items) => {
+            for item in items {
+                check_expression(item, found);
+            }
+        }
+        ExprKind::Call { name, arguments } => {
+            for argument in arguments {
+                check_expression(argument, found);
+            }
+            check_call(name, arguments, expr, found);
+        }
+        ExprKind::Binary { left, operator, right } => {
+            check_expression(left, found);
+            check_expression(right, found);
+            check_operands(left, *operator, right, expr, found);
+        }
+        ExprKind::Filter { input, name, place, arguments } => {
+            check_expression(input, found);
+            for argument in arguments {
+                check_expression(argument, found);
+            }
+            check_filter(name, place.0.clone(), arguments, found);
+        }
+        ExprKind::Aggregate { function, over } => check_aggregate(*function, over, expr, found),
+        ExprKind::Number(_)
+        | ExprKind::Duration(_)
+        | ExprKind::Bool(_)
+        | ExprKind::Variable(_)
+        | ExprKind::Hole => {}
+    }
+}
+
+fn check_attribute(name: &str, expr: &Expr, found: &mut Vec<Diagnostic>) {
+    let folded = names::attribute(name);
+    let Some(meta) = folded.strip_prefix("tracetest.selected_spans.") else {
+        return;
+    };
+    if meta != "count" {
+        found.push(
+            Diagnostic::error(
+                "unknown-attribute",
+                expr.place.0.clone(),
+                format!("a selection has no `{meta}`"),
+            )
+            .labelled("unknown")
+            .helped("a selection has only `attr:tracetest.selected_spans.count`"),
+        );
+    }
+}
+
+fn check_call(name: &str, arguments: &[Expr], expr: &Expr, found: &mut Vec<Diagnostic>) {
+    let Some((_, least, most)) = FUNCTIONS.iter().find(|(known, ..)| *known == name) else {
+        let mut diagnostic = Diagnostic::error(
+            "unknown-function",
+            expr.place.0.clone(),
+            format!("there is no function `{name}`"),
+        )
+        .labelled("unknown function");
+        if let Some(near) = nearest(name, FUNCTIONS.iter().map(|(known, ..)| *known)) {
+            diagnostic = diagnostic.helped(format!("did you mean `{near}`?"));
+        }
+        found.push(diagnostic);
+        return;
+    };
+    if !(*least..=*most).contains(&arguments.len()) {
+        let expected = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        found.push(
+            Diagnostic::error(
+                "wrong-arguments",
+                expr.place.0.clone(),
+                format!("`{name}` takes {expected} arguments, not {}", arguments.len()),
+            )
+            .labelled(format!("{} arguments", arguments.len())),
+        );
+    }
+}
+
+fn check_filter(name: &str, place: std::ops::Range<usize>, arguments: &[Expr], found: &mut Vec<Diagnostic>) {
+    let Some((_, expected)) = FILTERS.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = FILTERS.iter().map(|(known, _)| *known).collect();
+        let help = match nearest(name, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the filters are {}", known.join(", ")),
+        };
+        found.push(
+            Diagnostic::error("unknown-filter", place, format!("there is no filter `{name}`"))
+                .labelled("unknown filter")
+                .helped(help),
+        );
+        return;
+    };
+    if arguments.len() != *expected {
+        found.push(
+            Diagnostic::error(
+                "wrong-arguments",
+                place,
+                format!("`{name}` takes {expected} arguments, not {}", arguments.len()),
+            )
+            .labelled(format!("{} arguments", arguments.len())),
+        );
+        return;
+    }
+    let Some((argument, text)) = arguments.first().and_then(|argument| Some((argument, literal(argument)?)))
+    else {
+        return;
+    };
+    match name {
+        "regex" | "regex_group" => check_pattern(text, argument, found),
+        "json_path" => {
+            if let Err(error) = Path::parse(text) {
+                found.push(
+                    Diagnostic::error(
+                        "invalid-path",
+                        argument.place.0.clone(),
+                        format!("the path is invalid: {error}"),
+                    )
+                    .labelled("not a JSONPath"),
+                );
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_pattern(pattern: &str, place: &Expr, found: &mut Vec<Diagnostic>) {
+    if let Err(error) = filters::regex(pattern) {
+        found.push(
+            Diagnostic::error("invalid-regex", place.place.0.clone(), error)
+                .labelled("not a regular expression"),
+        );
+    }
+}
+
+fn check_operands(left: &Expr, operator: Operator, right: &Expr, expr: &Expr, found: &mut Vec<Diagnostic>) {
+    let (Some(left), Some(right)) = (kind_of(left), kind_of(right)) else {
+        return;
+    };
+    let fits = match (left, operator, right) {
+        ("number", _, "number")
+        | ("duration", Operator::Add | Operator::Subtract | Operator::Divide, "duration")
+        | ("duration", Operator::Multiply | Operator::Divide, "number")
+        | ("number", Operator::Multiply, "duration") => true,
+        _ => false,
+    };
+    if !fits {
+        let help = match (left, right) {
+            ("duration", "number") | ("number", "duration") => Some("give the number a unit, like `5ms`"),
+            _ => None,
+        };
+        let mut diagnostic = Diagnostic::error(
+            "types-mismatch",
+            expr.place.0.clone(),
+            format!("a {left} `{}` a {right} has no value", operator.as_str()),
+        )
+        .labelled(format!("{left} {} {right}", operator.as_str()));
+        if let Some(help) = help {
+            diagnostic = diagnostic.helped(help);
+        }
+        found.push(diagnostic);
+    }
+}
+
+/// The type of an expression, where it is plain to see.
+fn kind_of(expr: &Expr) -> Option<&'static str> {
+    match &expr.kind {
+        ExprKind::Number(_) => Some("number"),
+        ExprKind::Duration(_) => Some("duration"),
+        ExprKind::Array(_) => Some("list"),
+        ExprKind::Binary { left, operator, right } => match (kind_of(left)?, operator, kind_of(right)?) {
+            ("duration", Operator::Divide, "duration") | ("number", _, "number") => Some("number"),
+            _ => Some("duration"),
+        },
+        _ => None,
+    }
+}
+
+fn check_aggregate(function: Aggregate, over: &Over, expr: &Expr, found: &mut Vec<Diagnostic>) {
+    let missing = match over {
+        Over::Own(Some(inner)) => {
+            check_expression(inner, found);
+            false
+        }
+        Over::Own(None) => function != Aggregate::Count,
+        Over::Selection { attribute, .. } => attribute.is_none() && function != Aggregate::Count,
+    };
+    if missing {
+        found.push(
+            Diagnostic::error(
+                "wrong-arguments",
+                expr.place.0.clone(),
+                "this does not say which attribute to aggregate",
+            )
+            .labelled("which attribute?")
+            .helped("write `sum(attr:...)` for the selected spans, or `sum(span[...]).attribute` for others"),
+        );
+    }
+}
+
+fn no_attributes(expr: &Expr, found: &mut Vec<Diagnostic>) {
+    if let ExprKind::Attribute(name) = &expr.kind {
+        found.push(
+            Diagnostic::error(
+                "no-span-here",
+                expr.place.0.clone(),
+                format!("a trigger has no span to read `{name}` from"),
+            )
+            .labelled("no span here")
+            .helped("read it in an output of an earlier test, and use it as `var:NAME`"),
+        );
+    }
+    match &expr.kind {
+        ExprKind::Filter { input, .. } => no_attributes(input, found),
+        ExprKind::Binary { left, right, .. } => {
+            no_attributes(left, found);
+            no_attributes(right, found);
+        }
+        _ => {}
+    }
+}
+
+/// The text of a literal.
+fn literal(expr: &Expr) -> Option<&str> {
+    match &expr.kind {
+        ExprKind::Text(parts) => match parts.as_slice() {
+            [] => Some(""),
+            [Part::Literal(text)] => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
