@@ -234,13 +234,13 @@ fn check_operands(left: &Expr, operator: Operator, right: &Expr, expr: &Expr, fo
     let (Some(left), Some(right)) = (kind_of(left), kind_of(right)) else {
         return;
     };
-    let fits = match (left, operator, right) {
+    let fits = matches!(
+        (left, operator, right),
         ("number", _, "number")
-        | ("duration", Operator::Add | Operator::Subtract | Operator::Divide, "duration")
-        | ("duration", Operator::Multiply | Operator::Divide, "number")
-        | ("number", Operator::Multiply, "duration") => true,
-        _ => false,
-    };
+            | ("duration", Operator::Add | Operator::Subtract | Operator::Divide, "duration")
+            | ("duration", Operator::Multiply | Operator::Divide, "number")
+            | ("number", Operator::Multiply, "duration")
+    );
     if !fits {
         let help = match (left, right) {
             ("duration", "number") | ("number", "duration") => Some("give the number a unit, like `5ms`"),

@@ -47,15 +47,10 @@ impl Trouble {
         Self { class: Class::Syntax, text: format!("invalid syntax \"{source}\": {message}") }
     }
 
-    fn within(mut self, place: &str) -> Self {
-        self.text = match self.class {
-            Class::Resolution => {
-                let rest = self.text.strip_prefix("resolution error: ").unwrap_or(&self.text);
-                format!("resolution error: {place}: {rest}")
-            }
-            Class::Syntax | Class::Evaluation => format!("{place}: {}", self.text),
-        };
-        self
+    /// A name inside a list or a call stands for nothing: so does the whole.
+    fn within(self, place: &str) -> Self {
+        let rest = self.text.strip_prefix("resolution error: ").unwrap_or(&self.text);
+        Self::resolution(format!("{place}: {rest}"))
     }
 }
 
@@ -224,10 +219,9 @@ impl Context<'_, '_> {
     fn call(&self, name: &str, arguments: &[Expr], subject: Subject) -> Result<Item, Trouble> {
         let mut items = Vec::with_capacity(arguments.len());
         for (at, argument) in arguments.iter().enumerate() {
-            let item = self.evaluate(argument, subject).map_err(|trouble| Trouble {
-                class: Class::Resolution,
-                ..Trouble::resolution(format!("on argument {at} of function {name}: {}", trouble.text))
-            })?;
+            let item = self
+                .evaluate(argument, subject)
+                .map_err(|trouble| trouble.within(&format!("on argument {at} of function {name}")))?;
             items.push(item);
         }
         match self.generator.borrow_mut().call(name, &items) {

@@ -12,4 +12,5 @@ mod docs;
 mod near;
 mod properties;
 mod reference;
+mod standing;
 mod wait;

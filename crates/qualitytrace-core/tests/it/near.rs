@@ -305,7 +305,7 @@ fn shop() -> Trace {
             dropped: Dropped::default(),
         }
     });
-    Trace::assemble(TraceId::from_bytes([9; 16]).unwrap(), spans)
+    Trace::assemble(TraceId::from_bytes([9; 16]).expect("not zero"), spans)
 }
 
 fn id(number: usize) -> Option<SpanId> {
@@ -363,7 +363,7 @@ fn corpus(trace: &Trace) -> Vec<(String, usize)> {
         }
     };
     for (at, row) in SHOP.iter().enumerate() {
-        let Some(meant) = trace.position(id(at + 1).unwrap()) else {
+        let Some(meant) = id(at + 1).and_then(|id| trace.position(id)) else {
             continue;
         };
         let conditions = description(row);
@@ -373,7 +373,7 @@ fn corpus(trace: &Trace) -> Vec<(String, usize)> {
             let (name, value) = conditions[wrong].clone();
             for (number, mistake) in mistakes(&value).into_iter().enumerate() {
                 let mut all = conditions.clone();
-                all[wrong].1 = mistake.clone();
+                all[wrong].1.clone_from(&mistake);
                 // Whole descriptions, and short ones of the name and two more.
                 if number == at % 3 {
                     add(written(&all), meant);
@@ -393,7 +393,7 @@ fn corpus(trace: &Trace) -> Vec<(String, usize)> {
             }
             if wrong > 2 {
                 let mut all = conditions.clone();
-                all[wrong].0 = mistakes(&name)[at % 2].clone();
+                all[wrong].0.clone_from(&mistakes(&name)[at % 2]);
                 add(written(&all), meant);
             }
         }
@@ -402,7 +402,7 @@ fn corpus(trace: &Trace) -> Vec<(String, usize)> {
             let above = description(&SHOP[row.3 - 1]);
             let mut wrong = above.clone();
             let pick = at % above.len();
-            wrong[pick].1 = mistakes(&above[pick].1)[0].clone();
+            wrong[pick].1.clone_from(&mistakes(&above[pick].1)[0]);
             add(format!("{} {}", written(&wrong), written(&conditions)), meant);
         }
     }

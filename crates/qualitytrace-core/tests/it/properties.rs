@@ -160,7 +160,7 @@ fn id(number: usize) -> Option<SpanId> {
 }
 
 fn assemble(spans: Vec<Span>) -> Trace {
-    Trace::assemble(TraceId::from_bytes([1; 16]).unwrap(), spans)
+    Trace::assemble(TraceId::from_bytes([1; 16]).expect("not zero"), spans)
 }
 
 fn judged(selector: &str, assertion: &str, trace: &Trace) -> String {
@@ -240,7 +240,7 @@ proptest! {
         };
         let parsed = lang::parse_expression(&lang::quote(&text));
         prop_assert!(parsed.is_valid());
-        let value = lang::evaluate(&parsed.tree, &surroundings).unwrap();
+        let value = lang::evaluate(&parsed.tree, &surroundings).expect("a text has a value");
         prop_assert_eq!(value.text().into_owned(), text.clone());
         let printed = lang::parse_expression(&parsed.tree.to_string());
         prop_assert_eq!(printed.tree, parsed.tree);
@@ -275,7 +275,7 @@ proptest! {
         let mut seed = order;
         for at in (1..shuffled.len()).rev() {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let other = usize::try_from(seed >> 33).unwrap() % (at + 1);
+            let other = usize::try_from(seed >> 33).expect("31 bits") % (at + 1);
             shuffled.swap(at, other);
         }
         let shuffled = assemble(shuffled);

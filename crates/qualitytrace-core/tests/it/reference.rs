@@ -69,7 +69,7 @@ fn run(kind: &str, block: &[&str], trace: &Trace) -> String {
             let misses = judge::nearest_misses(&selector(&text), trace, 1, true);
             misses.first().map(ToString::to_string).unwrap_or_default()
         }
-        "template" => lang::resolve_text(&text, &variables(), &mut generator()).unwrap(),
+        "template" => lang::resolve_text(&text, &variables(), &mut generator()).expect(&text),
         "diagnostic" => {
             let text = text.trim_end();
             let diagnostics = match language {
@@ -122,7 +122,7 @@ fn evaluate(on: Option<&str>, text: &str, trace: &Trace) -> String {
         generator: generator(),
         aliases: true,
     };
-    lang::evaluate(&parsed.tree, &surroundings).unwrap().text().into_owned()
+    lang::evaluate(&parsed.tree, &surroundings).expect(text).text().into_owned()
 }
 
 fn assert_on(on: &str, text: &str, trace: &Trace) -> String {
@@ -139,7 +139,7 @@ fn assert_on(on: &str, text: &str, trace: &Trace) -> String {
         Outcome::Passed => format!("passed{}", aliases.concat()),
         Outcome::Failed(Failure::NoSpan) => "failed: no span matches".to_owned(),
         Outcome::Failed(Failure::NoMatch) => {
-            let failed = assertion.results.iter().find(|result| !result.passed).unwrap();
+            let failed = assertion.results.iter().find(|result| !result.passed).expect("a failed result");
             let expected = match failed.expected_text.as_str() {
                 "" => String::new(),
                 text => format!(", expected {text}"),
@@ -159,12 +159,13 @@ fn read_trace(block: &[&str]) -> Trace {
         let depth = (line.len() - line.trim_start().len()) / 2;
         above.truncate(depth);
         let fields: Vec<&str> = line.trim_start().splitn(5, " | ").collect();
-        let (start, end) = fields[3].split_once("..").unwrap();
-        let time = |text: &str| Timestamp::from_nanos(u64::try_from(parse_duration(text).unwrap()).unwrap());
+        let (start, end) = fields[3].split_once("..").expect("start and end");
+        let time =
+            |text: &str| Timestamp::from_nanos(u64::try_from(parse_duration(text).expect(text)).expect(text));
         let mut attributes = Attributes::default();
         let mut status = None;
         for pair in fields[4].split(' ') {
-            let (name, value) = pair.split_once('=').unwrap();
+            let (name, value) = pair.split_once('=').expect("name and value");
             match (name, value) {
                 ("status", "ok") => status = Some(StatusCode::Ok),
                 ("status", _) => status = Some(StatusCode::Error),
@@ -198,5 +199,5 @@ fn read_trace(block: &[&str]) -> Trace {
         });
         above.push(number);
     }
-    Trace::assemble(TraceId::from_bytes([2; 16]).unwrap(), spans)
+    Trace::assemble(TraceId::from_bytes([2; 16]).expect("not zero"), spans)
 }

@@ -1,0 +1,105 @@
+//! What cannot change any more while spans still arrive.
+
+use qualitytrace_core::definition::{Spec, Text};
+use qualitytrace_core::id::{SpanId, TraceId};
+use qualitytrace_core::judge::{Compiled, Options, Outcome};
+use qualitytrace_core::lang::{Generator, Variables};
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
+use qualitytrace_core::value::Value;
+
+/// A trace of three spans named `a` with the codes 200, 200 and 500.
+fn trace() -> Trace {
+    let spans = [200, 200, 500].into_iter().zip(1_u64..).map(|(code, at)| {
+        let mut attributes = Attributes::default();
+        attributes.set("code", Value::Int(code));
+        Span {
+            id: SpanId::from_bytes(at.to_be_bytes()),
+            parent: SpanId::from_bytes((at - 1).to_be_bytes()),
+            name: "a".into(),
+            kind: SpanKind::Server,
+            start: Timestamp::from_nanos(at),
+            end: Some(Timestamp::from_nanos(at + 9)),
+            status: None,
+            attributes,
+            events: vec![],
+            links: vec![],
+            resource: Resource::default().into(),
+            scope: Scope::default().into(),
+            trace_state: "".into(),
+            flags: 0,
+            dropped: Dropped::default(),
+        }
+    });
+    Trace::assemble(TraceId::from_bytes([3; 16]).expect("not zero"), spans)
+}
+
+/// How the assertion stands: whether it passes, whether that is final, whether it waits for spans.
+fn check(selector: &str, assertion: &str, passes: bool, is_final: bool, wants_more: bool) {
+    let spec = Spec { name: None, selector: Text::from(selector), assertions: vec![Text::from(assertion)] };
+    let test = Compiled::new(&[spec], &[]);
+    let options = Options {
+        incomplete: Some("spans still arrive".to_owned()),
+        ..Options::new(Generator::in_utc(Timestamp::from_nanos(1), 1))
+    };
+    let standing = test.standing(&trace(), &Variables::new(), &options)[0];
+    assert_eq!(
+        (standing.passes, standing.is_final, standing.wants_more),
+        (passes, is_final, wants_more),
+        "{selector}: {assertion}"
+    );
+    let verdict = test.judge(&trace(), &Variables::new(), &options);
+    let is_open = matches!(verdict.outcome, Outcome::Undecided { .. });
+    assert_eq!(is_open, !is_final, "{selector}: {assertion}");
+}
+
+#[test]
+fn a_failure_on_a_span_that_is_here_is_final() {
+    check("span[name=\"a\"]", "attr:code = 200", false, true, false);
+    check("span[name=\"a\"]", "attr:code < 600", true, false, false);
+    check("span[name=\"a\"]:first", "attr:code = 500", false, false, true);
+}
+
+#[test]
+fn a_selector_that_matches_nothing_waits_for_spans() {
+    check("span[name=\"b\"]", "attr:code = 200", false, false, true);
+}
+
+#[test]
+fn a_count_can_only_grow() {
+    let count = |rest: &str| format!("attr:tracetest.selected_spans.count {rest}");
+    check("span[]", &count("= 2"), false, true, false);
+    check("span[]", &count("= 3"), true, false, false);
+    check("span[]", &count("= 4"), false, false, true);
+    check("span[]", &count(">= 3"), true, true, false);
+    check("span[]", &count("> 3"), false, false, true);
+    check("span[]", &count("<= 2"), false, true, false);
+    check("span[]", &count("< 9"), true, false, false);
+    check("span[]", &count("!= 2"), true, true, false);
+    check("span[]", "4 <= count()", false, false, true);
+}
+
+#[test]
+fn quantifiers_are_final_once_enough_or_too_many_spans_passed() {
+    check("span[]", "any attr:code = 500", true, true, false);
+    check("span[]", "any attr:code = 404", false, false, true);
+    check("span[]", "none attr:code = 500", false, true, false);
+    check("span[]", "none attr:code = 404", true, false, false);
+    check("span[]", "at least 2 of attr:code = 200", true, true, false);
+    check("span[]", "at most 1 of attr:code = 200", false, true, false);
+    check("span[]", "3 of attr:code = 200", false, false, true);
+    check("span[]", "1 of attr:code = 200", false, true, false);
+}
+
+#[test]
+fn what_looks_at_other_spans_stays_open() {
+    check("span[]", "max(attr:code) < 600", true, false, false);
+    check("span[]", "sum(attr:code) > 9000", false, false, true);
+    check("span[code=200]:not(span[code=500])", "attr:code = 200", true, false, false);
+}
+
+#[test]
+fn what_cannot_be_understood_is_final() {
+    check("span[", "attr:code = 200", false, true, false);
+    check("span[]", "attr:code =", false, true, false);
+}
