@@ -118,6 +118,7 @@ impl Compiled {
             duplicate_of,
             selected: Vec::new(),
             assertions: Vec::new(),
+            aliases: Vec::new(),
             near_misses: Vec::new(),
             diagnostics: spec.selector.diagnostics.clone(),
         };
@@ -132,6 +133,9 @@ impl Compiled {
         let query = spec.query(options.aliases);
         let selection = query.run(scene);
         result.selected = selection.iter().map(|at| (*at, scene.trace.span(*at).id)).collect();
+        if options.aliases && options.near_misses > 0 {
+            result.aliases = near::aliases_used(&spec.selector.tree, scene, &selection);
+        }
         if selection.is_empty() {
             result.near_misses =
                 near::near_misses(&spec.selector.tree, scene, options.near_misses, options.aliases);

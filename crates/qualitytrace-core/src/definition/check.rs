@@ -1,7 +1,9 @@
 //! Checking the language inside definitions.
 
 use super::{Resource, Test, Text};
-use crate::lang::{Diagnostic, Severity, parse_assertion, parse_expression, parse_selector, parse_template};
+use crate::lang::{
+    Diagnostic, Severity, diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template,
+};
 
 /// What is wrong with the selectors, assertions and expressions of a resource, each at its place in the file.
 pub fn check(resource: &Resource) -> Vec<Diagnostic> {
@@ -23,14 +25,14 @@ pub fn check(resource: &Resource) -> Vec<Diagnostic> {
 fn check_test(test: &Test) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for spec in &test.specs {
-        found.extend(lifted(&spec.selector, parse_selector(&spec.selector.value).diagnostics));
+        found.extend(lifted(&spec.selector, diagnose_selector(&spec.selector.value)));
         for assertion in &spec.assertions {
-            found.extend(lifted(assertion, parse_assertion(&assertion.value).diagnostics));
+            found.extend(lifted(assertion, diagnose_assertion(&assertion.value)));
         }
     }
     for (index, output) in test.outputs.iter().enumerate() {
-        found.extend(lifted(&output.selector, parse_selector(&output.selector.value).diagnostics));
-        found.extend(lifted(&output.value, parse_expression(&output.value.value).diagnostics));
+        found.extend(lifted(&output.selector, diagnose_selector(&output.selector.value)));
+        found.extend(lifted(&output.value, diagnose_expression(&output.value.value)));
         if test.outputs[..index].iter().any(|earlier| earlier.name == output.name) {
             let span = output.name.place(0..output.name.value.len());
             let message = format!("two outputs are called `{}`; the later one counts", output.name.value);
@@ -39,7 +41,7 @@ fn check_test(test: &Test) -> Vec<Diagnostic> {
     }
     if let Some(trigger) = &test.trigger {
         trigger.each_text(|text| {
-            let troubles = lifted(text, parse_template(&text.value).diagnostics);
+            let troubles = lifted(text, diagnose_template(&text.value));
             // The command line may put values in before the server sees the text.
             found.extend(troubles.map(|trouble| Diagnostic { severity: Severity::Warning, ..trouble }));
         });

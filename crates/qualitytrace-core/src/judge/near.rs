@@ -3,15 +3,18 @@
 //! Spans are ranked by how many conditions they satisfy, then by how near the others are. For each the failing
 //! conditions are named with what the span has instead, and a selector is proposed that would have matched.
 
-use std::collections::HashMap;
+mod likeness;
+
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 
+use likeness::{Likeness, ratio};
+
+use super::Alias;
 use crate::id::SpanId;
 use crate::lang::ast::{
     Chain, Clause, Combinator, Comparator, Condition, Literal, Name, Pseudo, Selector, Step, Test,
 };
-use crate::lang::diagnostic::distance;
 use crate::lang::{Field, Filter, Query, Scene, compile_condition};
 use crate::trace::Trace;
 use crate::value::Value;
@@ -82,6 +85,39 @@ pub(super) fn near_misses(
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.position.cmp(&b.1.position)));
     found.truncate(limit);
     found.into_iter().map(|(_, miss)| miss).collect()
+}
+
+/// The attributes of the selector that the selected spans have under the name of another convention.
+pub(super) fn aliases_used(selector: &Selector, scene: &Scene<'_>, selection: &[usize]) -> Vec<Alias> {
+    let mut used: Vec<Alias> = Vec::new();
+    let mut names = Vec::new();
+    for chain in &selector.chains {
+        let target = chain.rest.last().map_or(&chain.first, |(_, step)| step);
+        names_in(&target.condition, &mut names);
+    }
+    for name in names {
+        let field = Field::in_selector(&name.text, name.quoted, true);
+        let found = selection.iter().find_map(|at| field.look(scene, *at)?.1);
+        if let Some(found) = found {
+            let alias = Alias { asked: name.text.clone(), found: found.to_owned() };
+            if !used.contains(&alias) {
+                used.push(alias);
+            }
+        }
+    }
+    used
+}
+
+fn names_in<'c>(condition: &'c Condition, names: &mut Vec<&'c Name>) {
+    match condition {
+        Condition::Clause(clause) => names.push(&clause.name),
+        Condition::Not(inner) => names_in(inner, names),
+        Condition::All(inner) | Condition::Any(inner) => {
+            for condition in inner {
+                names_in(condition, names);
+            }
+        }
+    }
 }
 
 /// A chain taken apart into conditions.
@@ -451,43 +487,6 @@ fn expected_text(test: &Test) -> Option<String> {
         }
         Literal::Bool(truth) => truth.to_string(),
     })
-}
-
-/// How alike texts are, remembered: spans repeat their values.
-#[derive(Default)]
-struct Likeness(HashMap<String, HashMap<String, f64>>);
-
-impl Likeness {
-    fn of(&mut self, expected: &str, actual: &str) -> f64 {
-        if !self.0.contains_key(expected) {
-            self.0.insert(expected.to_owned(), HashMap::new());
-        }
-        let Some(known) = self.0.get_mut(expected) else {
-            return 0.0;
-        };
-        if let Some(near) = known.get(actual) {
-            return *near;
-        }
-        let near = similarity(expected, actual);
-        known.insert(actual.to_owned(), near);
-        near
-    }
-}
-
-/// 1 for equal texts, 0 for texts that have nothing in common.
-fn similarity(left: &str, right: &str) -> f64 {
-    if left == right {
-        return 1.0;
-    }
-    let longest = left.chars().count().max(right.chars().count()).clamp(1, 64);
-    let near = 1.0 - ratio(distance(left, right), longest).min(1.0);
-    let contained = !left.is_empty() && !right.is_empty() && (left.contains(right) || right.contains(left));
-    if contained { near.max(0.5) } else { near * 0.98 }
-}
-
-fn ratio(part: usize, whole: usize) -> f64 {
-    let float = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
-    float(part) / float(whole.max(1))
 }
 
 impl Display for NearMiss {

@@ -60,6 +60,8 @@ pub struct SpecResult {
     pub selected: Vec<(usize, Option<SpanId>)>,
     /// One result for each assertion, in order.
     pub assertions: Vec<AssertionResult>,
+    /// Attributes of the selector that the selected spans have under the name of another convention.
+    pub aliases: Vec<Alias>,
     /// What the selector nearly matched, when it matched nothing.
     pub near_misses: Vec<NearMiss>,
     /// What is wrong with the selector.

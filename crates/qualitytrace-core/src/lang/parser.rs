@@ -2,7 +2,9 @@
 //!
 //! What Tracetest accepts keeps its meaning. What only we accept is noted in [`Parsed::beyond`].
 
+mod condition;
 mod expression;
+mod literal;
 mod selector;
 mod text;
 

@@ -3,15 +3,12 @@
 //! A selector is compiled once: names are resolved, patterns compiled, cheap conditions moved to the front. Looking at
 //! a span then allocates nothing.
 
-use std::cmp::Ordering;
+mod filter;
 
-use super::ast::{Chain, Clause, Combinator, Comparator, Condition, Literal, Pseudo, Selector, Step, Test};
-use super::field::{Field, Same, Scene, Seen};
-use super::{filters, number};
-use crate::names;
-use crate::time;
+use super::ast::{Chain, Combinator, Pseudo, Selector, Step};
+use super::field::Scene;
 use crate::trace::Trace;
-use crate::value::Value;
+pub(crate) use filter::{Filter, compile_condition, ordered};
 
 /// The positions of the spans that the selector means, in its order, each once.
 pub fn select(selector: &Selector, trace: &Trace) -> Vec<usize> {
@@ -53,27 +50,6 @@ enum Place {
     Leaf,
     Has(Combinator, Query),
     Not(Query),
-}
-
-#[derive(Debug)]
-pub(crate) enum Filter {
-    Test(Field, Check),
-    Not(Box<Filter>),
-    All(Vec<Filter>),
-    Any(Vec<Filter>),
-}
-
-/// What must be true of a field.
-#[derive(Debug)]
-pub(crate) enum Check {
-    Text(Comparator, Box<str>),
-    Number(Comparator, Box<str>),
-    Duration(Comparator, i64),
-    Matches(bool, Box<regex::Regex>),
-    OneOf(bool, Vec<Check>),
-    Exists(bool),
-    /// Nothing satisfies it: it could not be compiled.
-    Never,
 }
 
 impl Query {
@@ -138,59 +114,6 @@ fn compile_step(step: &Step, aliases: bool) -> CompiledStep {
         }
     }
     compiled
-}
-
-pub(crate) fn compile_condition(condition: &Condition, aliases: bool) -> Filter {
-    let compile_all = |conditions: &[Condition]| {
-        let mut filters: Vec<_> =
-            conditions.iter().map(|condition| compile_condition(condition, aliases)).collect();
-        filters.sort_by_key(Filter::cost);
-        filters
-    };
-    match condition {
-        Condition::Clause(clause) => compile_clause(clause, aliases),
-        Condition::Not(inner) => Filter::Not(Box::new(compile_condition(inner, aliases))),
-        Condition::All(all) => Filter::All(compile_all(all)),
-        Condition::Any(any) => Filter::Any(compile_all(any)),
-    }
-}
-
-fn compile_clause(clause: &Clause, aliases: bool) -> Filter {
-    let field = Field::in_selector(&clause.name.text, clause.name.quoted, aliases);
-    let check = match &clause.test {
-        Test::Compare(comparator, literal) => compile_literal(&field, *comparator, literal),
-        Test::Matches { negated, pattern, .. } => match filters::regex(pattern) {
-            Ok(regex) => Check::Matches(*negated, Box::new(regex)),
-            Err(_) => Check::Never,
-        },
-        Test::OneOf { negated, choices } => Check::OneOf(
-            *negated,
-            choices.iter().map(|choice| compile_literal(&field, Comparator::Equal, choice)).collect(),
-        ),
-        Test::Exists { negated } => Check::Exists(*negated),
-    };
-    Filter::Test(field, check)
-}
-
-fn compile_literal(field: &Field, comparator: Comparator, literal: &Literal) -> Check {
-    match literal {
-        Literal::Text(text) => {
-            let text = match field {
-                Field::Name => names::span(text),
-                // Tracetest's spelling.
-                Field::Kind if text == "unespecified" => "unspecified",
-                _ => text,
-            };
-            Check::Text(comparator, text.into())
-        }
-        Literal::Word(word) => Check::Text(comparator, word.as_str().into()),
-        Literal::Bool(truth) => Check::Text(comparator, truth.to_string().into()),
-        Literal::Number(number) => Check::Number(comparator, number.as_str().into()),
-        Literal::Duration(text) => match time::parse_duration(text) {
-            Some(nanos) => Check::Duration(comparator, nanos),
-            None => Check::Never,
-        },
-    }
 }
 
 impl CompiledChain {
@@ -423,190 +346,5 @@ impl Place {
                 related(trace, *combinator, &marks)
             }
         }
-    }
-}
-
-impl Filter {
-    fn cost(&self) -> u8 {
-        match self {
-            Self::Test(field, Check::Matches(..)) => field.cost().saturating_add(8),
-            Self::Test(field, _) => field.cost(),
-            Self::Not(inner) => inner.cost(),
-            Self::All(filters) | Self::Any(filters) => {
-                filters.iter().map(Self::cost).max().unwrap_or(0).saturating_add(1)
-            }
-        }
-    }
-
-    /// Keeps the spans for which it holds, in their order.
-    pub(crate) fn retain(&self, scene: &Scene<'_>, candidates: &mut Vec<usize>) {
-        match self {
-            Self::Test(field, check) => match scene.column(field, candidates.len()) {
-                Some(column) => column.retain(scene, candidates, |seen| check.holds(seen)),
-                None => candidates.retain(|at| self.holds(scene, *at)),
-            },
-            Self::All(filters) => {
-                for filter in filters {
-                    if candidates.is_empty() {
-                        break;
-                    }
-                    filter.retain(scene, candidates);
-                }
-            }
-            Self::Not(inner) => {
-                let mut held = candidates.clone();
-                inner.retain(scene, &mut held);
-                let mut held = held.into_iter().peekable();
-                candidates.retain(|at| held.next_if_eq(at).is_none());
-            }
-            Self::Any(filters) => {
-                let mut left = candidates.clone();
-                let mut kept = Vec::new();
-                for filter in filters {
-                    let mut held = left.clone();
-                    filter.retain(scene, &mut held);
-                    let mut gone = held.iter().peekable();
-                    left.retain(|at| gone.next_if_eq(&at).is_none());
-                    kept.append(&mut held);
-                }
-                kept.sort_unstable();
-                *candidates = kept;
-            }
-        }
-    }
-
-    pub(crate) fn holds(&self, scene: &Scene<'_>, at: usize) -> bool {
-        match self {
-            Self::Test(field, check) => check.holds(field.look(scene, at).as_ref().map(|(seen, _)| seen)),
-            Self::Not(inner) => !inner.holds(scene, at),
-            Self::All(filters) => filters.iter().all(|filter| filter.holds(scene, at)),
-            Self::Any(filters) => filters.iter().any(|filter| filter.holds(scene, at)),
-        }
-    }
-}
-
-impl Check {
-    /// Whether it is true of what was found; every check but `!exists` needs something.
-    pub(crate) fn holds(&self, seen: Option<&Seen<'_>>) -> bool {
-        let Some(seen) = seen else {
-            return matches!(self, Self::Exists(true));
-        };
-        match seen {
-            Seen::Text(text) => self.holds_for_text(text),
-            Seen::Nanos(nanos) => match self {
-                Self::Duration(comparator, expected) => {
-                    ordered(*comparator, super::compare::measured_against(*nanos, *expected))
-                }
-                _ => self.holds_for_value(&Value::Int(*nanos)),
-            },
-            Seen::Value(value) => self.holds_for_value(value),
-            Seen::Made(value) => self.holds_for_value(value),
-        }
-    }
-
-    fn holds_for_value(&self, value: &Value) -> bool {
-        if let Value::String(text) = value {
-            return self.holds_for_text(text);
-        }
-        if let (Value::List(items), false) = (value, matches!(self, Self::Exists(_)))
-            && items.iter().any(|item| self.holds_for_value(item))
-        {
-            return true;
-        }
-        match self {
-            Self::Text(Comparator::Equal, expected) => {
-                let mut same = Same(Some(expected));
-                // Comparing cannot fail.
-                let _ = value.write(&mut same);
-                same.0 == Some("")
-            }
-            Self::Number(comparator, expected) => match (value, expected.parse::<i64>()) {
-                (Value::Int(number), Ok(expected)) if is_order(*comparator) => {
-                    ordered(*comparator, number.cmp(&expected))
-                }
-                _ => self.holds_for_text(&value.text()),
-            },
-            Self::Duration(comparator, expected) => match value {
-                Value::Duration(nanos) => ordered(*comparator, nanos.cmp(expected)),
-                Value::Int(nanos) => {
-                    ordered(*comparator, super::compare::measured_against(*nanos, *expected))
-                }
-                _ => false,
-            },
-            Self::OneOf(negated, choices) => {
-                *negated != choices.iter().any(|choice| choice.holds_for_value(value))
-            }
-            _ => self.holds_for_text(&value.text()),
-        }
-    }
-
-    fn holds_for_text(&self, text: &str) -> bool {
-        match self {
-            Self::Number(comparator, expected) if is_order(*comparator) => {
-                match number::compare(text, expected) {
-                    Some(order) => ordered(*comparator, order),
-                    None => *comparator == Comparator::NotEqual,
-                }
-            }
-            Self::Text(comparator, expected) | Self::Number(comparator, expected) => {
-                compare_texts(*comparator, text, expected)
-            }
-            Self::Duration(comparator, expected) => match text.parse::<i64>() {
-                Ok(nanos) => ordered(*comparator, super::compare::measured_against(nanos, *expected)),
-                Err(_) => match time::parse_plain_duration(text) {
-                    Some(nanos) => ordered(*comparator, nanos.cmp(expected)),
-                    None => *comparator == Comparator::NotEqual,
-                },
-            },
-            Self::Matches(negated, regex) => *negated != regex.is_match(text),
-            Self::OneOf(negated, choices) => {
-                *negated != choices.iter().any(|choice| choice.holds_for_text(text))
-            }
-            Self::Exists(negated) => !negated,
-            Self::Never => false,
-        }
-    }
-}
-
-fn compare_texts(comparator: Comparator, text: &str, expected: &str) -> bool {
-    match comparator {
-        Comparator::Equal => text == expected,
-        Comparator::NotEqual => text != expected,
-        Comparator::Contains => text.contains(expected),
-        Comparator::NotContains => !text.contains(expected),
-        Comparator::StartsWith => text.starts_with(expected),
-        Comparator::EndsWith => text.ends_with(expected),
-        Comparator::Less | Comparator::LessOrEqual | Comparator::Greater | Comparator::GreaterOrEqual => {
-            number::compare(text, expected).is_some_and(|order| ordered(comparator, order))
-        }
-        Comparator::JsonContains
-        | Comparator::NotJsonContains
-        | Comparator::Matches
-        | Comparator::NotMatches => false,
-    }
-}
-
-fn is_order(comparator: Comparator) -> bool {
-    matches!(
-        comparator,
-        Comparator::Equal
-            | Comparator::NotEqual
-            | Comparator::Less
-            | Comparator::LessOrEqual
-            | Comparator::Greater
-            | Comparator::GreaterOrEqual
-    )
-}
-
-/// Whether an order satisfies a comparator.
-pub(crate) fn ordered(comparator: Comparator, order: Ordering) -> bool {
-    match comparator {
-        Comparator::Equal => order.is_eq(),
-        Comparator::NotEqual => order.is_ne(),
-        Comparator::Less => order.is_lt(),
-        Comparator::LessOrEqual => order.is_le(),
-        Comparator::Greater => order.is_gt(),
-        Comparator::GreaterOrEqual => order.is_ge(),
-        _ => false,
     }
 }
