@@ -248,7 +248,12 @@ fn parse(reader: &Reader<'_>) -> Vec<Node> {
         Format::Json => json::parse(reader).into_iter().collect(),
     };
     // `---` before the first document or after the last one makes an empty document, which says nothing.
-    documents.into_iter().filter(|document| !document.is_null()).collect()
+    let documents: Vec<Node> = documents.into_iter().filter(|document| !document.is_null()).collect();
+    if documents.is_empty() && reader.errors() == 0 {
+        let diagnostic = Diagnostic::error("empty-file", 0..0, "the file holds no definition");
+        reader.report(diagnostic.helped("write `type:` and `spec:`"));
+    }
+    documents
 }
 
 /// Reads the envelope `{type, spec}` and what is in it.

@@ -10,6 +10,7 @@ use granit_parser::{Event, Options, Parser, ScalarStyle};
 
 use super::node::{Entry, Node, Scalar, Shape, Style};
 use super::reader::Reader;
+use crate::lang::Diagnostic;
 
 /// How deep lists and mappings may nest.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -42,11 +43,12 @@ pub(super) fn parse(reader: &Reader<'_>) -> Vec<Node> {
             }
             Some(Err(error)) => {
                 let at = error.marker().byte_offset().unwrap_or(reader.source.len());
-                reader.error(
-                    "yaml-syntax",
-                    reader.letter_at(at),
-                    format!("this is not valid YAML: {}", error.info()),
-                );
+                let message = format!("this is not valid YAML: {}", error.info());
+                let diagnostic = Diagnostic::error("yaml-syntax", reader.letter_at(at), message);
+                reader.report(match advice(reader.source, at) {
+                    Some(help) => diagnostic.helped(help),
+                    None => diagnostic,
+                });
                 building = building.next_document();
                 if !parser.proceed_next_document().unwrap_or(false) {
                     break;
@@ -55,6 +57,17 @@ pub(super) fn parse(reader: &Reader<'_>) -> Vec<Node> {
         }
     }
     documents
+}
+
+/// What usually leads to an error at this place.
+fn advice(source: &str, at: usize) -> Option<&'static str> {
+    let rest = source.get(at..)?;
+    if rest.starts_with(": ") || rest.starts_with(":\n") {
+        return Some("put a text that holds a colon and a blank in single quotes");
+    }
+    let line = source[..at].rfind('\n').map_or(0, |at| at + 1);
+    let has_tab = source[line..at].contains('\t') || rest.starts_with('\t');
+    has_tab.then_some("indent with blanks: YAML does not allow tabs there")
 }
 
 /// Why a document was given up.

@@ -190,9 +190,37 @@ spec:
 }
 
 #[test]
-fn a_tab_in_the_indentation_is_an_error() {
-    let reading = read("type: Test\nspec:\n\tname: x\n", Format::Yaml);
-    assert_eq!(reading.diagnostics[0].code, "yaml-syntax");
+fn broken_yaml_comes_with_advice() {
+    assert_eq!(
+        yaml("type: Test\nspec:\n\tname: x\n"),
+        [
+            r#"yaml-syntax: this is not valid YAML: tabs disallowed within this context (block indentation) (indent with blanks: YAML does not allow tabs there) @ "n""#
+        ]
+    );
+    assert_eq!(
+        yaml("type: Test\nspec:\n  name: a: b\n"),
+        [
+            r#"yaml-syntax: this is not valid YAML: mapping values are not allowed in this context (put a text that holds a colon and a blank in single quotes) @ ":""#
+        ]
+    );
+}
+
+#[test]
+fn a_file_without_a_definition_is_an_error() {
+    for source in ["", "# nothing\n", "---\n---\n", "null"] {
+        let expected = r#"empty-file: the file holds no definition (write `type:` and `spec:`) @ """#;
+        assert_eq!(yaml(source), [expected], "{source:?}");
+    }
+}
+
+#[test]
+fn a_trigger_is_more_than_its_type() {
+    assert_eq!(
+        yaml("type: Test\nspec:\n  name: x\n  trigger: http\n"),
+        [
+            r#"wrong-type: `trigger` takes a mapping, but this is a text (write `type: http` under `trigger:`, and its details beside it) @ "http""#
+        ]
+    );
 }
 
 #[test]

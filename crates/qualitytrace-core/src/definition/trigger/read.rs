@@ -6,7 +6,7 @@ use super::{
     ApiKeyPlace, Auth, Graphql, Grpc, Header, Http, Integration, Kafka, Plain, PlaywrightEngine, TraceId,
     Trigger,
 };
-use crate::definition::node::Node;
+use crate::definition::node::{Node, Shape};
 use crate::definition::reader::{Fields, Reader};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
@@ -63,6 +63,12 @@ impl Block {
 }
 
 pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Trigger> {
+    if let Shape::Scalar(scalar) = &node.shape {
+        let message = "`trigger` takes a mapping, but this is a text";
+        let help = format!("write `type: {}` under `trigger:`, and its details beside it", scalar.text);
+        reader.report(Diagnostic::error("wrong-type", node.span.clone(), message).helped(help));
+        return None;
+    }
     let mut fields = reader.fields(node, "a trigger")?;
     let written = ["type", "triggerType", "Type"]
         .into_iter()
