@@ -1,8 +1,11 @@
 //! Reading a variable set.
 
+use std::collections::HashSet;
+
 use super::node::Node;
 use super::reader::Reader;
 use super::text::Text;
+use crate::lang::Diagnostic;
 
 /// Named values that tests can refer to as `${var:NAME}`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,11 +37,26 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<VariableSet> {
         id: fields.string("id").filter(|id| !id.is_empty()),
         name: fields.required_name("variable set name cannot be empty"),
         description: fields.string("description").unwrap_or_default(),
-        values: fields.items("values").iter().filter_map(|node| variable(reader, node)).collect(),
+        values: values(reader, fields.items("values")),
     };
     fields.text("createdAt");
     fields.finish();
     Some(set)
+}
+
+fn values(reader: &Reader<'_>, nodes: &[Node]) -> Vec<Variable> {
+    let mut known = HashSet::new();
+    let mut values = Vec::new();
+    for node in nodes {
+        let Some(variable) = variable(reader, node) else { continue };
+        if !known.insert(variable.key.clone()) {
+            let message = format!("the variable `{}` is given twice", variable.key);
+            let diagnostic = Diagnostic::warning("duplicate-variable", node.span.clone(), message);
+            reader.report(diagnostic.helped("keep one of the two: only one can count"));
+        }
+        values.push(variable);
+    }
+    values
 }
 
 fn variable(reader: &Reader<'_>, node: &Node) -> Option<Variable> {
