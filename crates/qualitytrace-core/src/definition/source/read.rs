@@ -28,8 +28,11 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Da
     fields.flag("default");
     // The oldest spelling of `default`.
     fields.ignore(&["isdefault"]);
-    let name = fields.required_name("data store should have a name");
     let kind = fields.text("type").filter(|kind| !kind.is_empty());
+    if kind.is_none() {
+        reader.error("no-type", node.span.clone(), "data store should have a type");
+    }
+    let name = fields.required_name("data store should have a name");
     let created_at = fields.text("createdAt").filter(|time| !time.is_empty());
     let blocks = DETAILED.map(|(kind, _)| (kind, fields.get(kind)));
     fields.finish();
@@ -40,11 +43,7 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Da
         let message = format!("`createdAt` takes a time in RFC 3339, not `{}`", time.value);
         reader.error("wrong-time", time.place(0..time.value.len()), message);
     }
-    let Some(kind) = kind else {
-        reader.error("no-type", node.span.clone(), "data store should have a type");
-        return None;
-    };
-    let source = source(reader, node, &kind, &blocks)?;
+    let source = source(reader, node, &kind?, &blocks)?;
     Some(DataStore { name, created_at: created_at.map(|time| time.value), source })
 }
 
