@@ -64,6 +64,8 @@ pub fn to_yaml(value: &Value) -> String {
     let options = serde_saphyr::ser_options! {
         // A folded text reads back the same but is no fun to edit.
         folded_wrap_chars: 1_000_000,
+        yaml_12: true,
+        no_lang_directive: true,
     };
     serde_saphyr::to_string_with_options(value, options).unwrap_or_default()
 }

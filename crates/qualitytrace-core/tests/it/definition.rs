@@ -287,6 +287,28 @@ fn a_file_full_of_mistakes_is_read_quickly_and_still_refused() {
     assert_eq!(reading.diagnostics[1_001].message, "19000 more things are wrong with this file");
 }
 
+#[test]
+fn yaml_is_written_as_people_write_it() {
+    let value = serde_json::json!({
+        "createdAt": "2026-11-15T02:18:23.553027Z", "truth": "true", "number": "1.0", "nothing": "", "null": "null",
+        "colon": "x: y", "lines": "two\nlines\n", "selector": "span[name=\"a\"]", "list": [], "flag": true,
+    });
+    let expected = r#"createdAt: 2026-11-15T02:18:23.553027Z
+truth: "true"
+number: "1.0"
+nothing: ""
+"null": "null"
+colon: "x: y"
+lines: |
+  two
+  lines
+selector: span[name="a"]
+list: []
+flag: true
+"#;
+    assert_eq!(to_yaml(&value), expected);
+}
+
 /// Fragments of definitions, thrown together: closer to real files than random letters are.
 fn fragments() -> impl Strategy<Value = String> {
     let fragment = prop_oneof![
