@@ -1,19 +1,28 @@
 //! The REST API: routes, and what they answer with.
 
 mod answer;
+mod connection;
+mod definitions;
+mod everything;
+mod expressions;
 mod health;
+mod hosted;
 mod negotiation;
+mod refusal;
 mod resources;
 mod runs;
+mod socket;
 mod tenant;
 mod traces;
+mod wizard;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use http::header::LOCATION;
 use http::{StatusCode, Uri};
 use qualitytrace_core::time::Timestamp;
@@ -35,6 +44,8 @@ pub(crate) struct App {
     pub(crate) started: Timestamp,
     /// The largest body, in bytes.
     pub(crate) body_limit: usize,
+    /// Spans that had arrived when a user last began to count them.
+    pub(crate) otlp_mark: Arc<AtomicU64>,
 }
 
 /// Every route of the API.
@@ -46,14 +57,43 @@ pub(crate) fn routes(app: App) -> Router {
         .route("/api/{version}", get(health::version))
         .route("/api/ingest/status", get(health::ingest))
         .merge(resources::routes())
-        .route("/api/tests/{id}/run", post(runs::start))
-        .route("/api/tests/{id}/run/{number}", get(runs::get))
-        .route("/api/tests/{id}/run/{number}/events/stream", get(runs::stream))
+        .merge(test_routes())
+        .route("/api/testsuites/{id}/version/{version}", get(definitions::suite_version))
+        .route("/api/resources", get(everything::list))
+        .route("/api/expressions/resolve", post(expressions::resolve_expression))
+        .route("/api/config/connection", post(connection::test))
+        .route("/api/config/connection/otlp", get(connection::otlp))
+        .route("/api/config/connection/otlp/reset", post(connection::reset))
+        .route("/api/wizard", get(wizard::get).put(wizard::put))
+        .merge(hosted::routes())
+        .route("/ws", get(socket::open))
+        .route("/api/traces", get(traces::list))
+        .route("/api/services", get(traces::services))
         .route("/api/traces/{id}", get(traces::get))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::max(app.body_limit))
         .layer(CompressionLayer::new())
         .with_state(app)
+}
+
+/// Tests and their runs.
+fn test_routes() -> Router<App> {
+    Router::new()
+        .route("/api/tests/import", post(runs::export::import))
+        .route("/api/tests/{id}/definition", get(definitions::specs))
+        .route("/api/tests/{id}/version/{version}", get(definitions::version))
+        .route("/api/tests/{id}/run", get(runs::list).post(runs::start))
+        .route("/api/tests/{id}/run/{number}", get(runs::get).patch(runs::patch).delete(runs::delete))
+        .route("/api/tests/{id}/run/{number}/rerun", post(runs::rerun))
+        .route("/api/tests/{id}/run/{number}/stop", post(runs::stop))
+        .route("/api/tests/{id}/run/{number}/skipPolling", post(runs::skip_polling))
+        .route("/api/tests/{id}/run/{number}/dry-run", put(runs::probe::dry_run))
+        .route("/api/tests/{id}/run/{number}/select", get(runs::probe::select_spans))
+        .route("/api/tests/{id}/run/{number}/search-spans", post(runs::probe::search_spans))
+        .route("/api/tests/{id}/run/{number}/junit.xml", get(runs::junit))
+        .route("/api/tests/{id}/run/{number}/export", get(runs::export::export))
+        .route("/api/tests/{id}/run/{number}/events", get(runs::events))
+        .route("/api/tests/{id}/run/{number}/events/stream", get(runs::stream))
 }
 
 async fn method_not_allowed(request: Request) -> Response {

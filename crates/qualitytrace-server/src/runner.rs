@@ -3,6 +3,7 @@
 //! [`Runner`] starts runs, ends them on demand, and keeps what they teach. The run itself is one function, in
 //! `execute`. Nothing here touches SQL or a socket itself.
 
+mod again;
 mod arrivals;
 mod control;
 mod execute;
@@ -11,6 +12,7 @@ mod late;
 mod log;
 mod memory;
 mod resolving;
+mod settings;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

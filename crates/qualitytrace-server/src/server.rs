@@ -93,6 +93,7 @@ impl Server {
             source,
             runner: Arc::clone(&runner),
             started: crate::clock::now(),
+            otlp_mark: Arc::default(),
             body_limit: usize::try_from(config.limits.body_bytes).unwrap_or(usize::MAX),
         };
         let api = watch.requests_to(api::routes(app)).merge(watch.routes());

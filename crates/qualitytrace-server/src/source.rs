@@ -50,6 +50,21 @@ impl Source {
         arrivals(&self.store, trace, after).await
     }
 
+    /// Whether something of a trace arrived at a point in time or later.
+    pub async fn arrived_after(&self, trace: TraceId, at: Timestamp) -> Result<bool, store::Error> {
+        let before = Timestamp::from_nanos(at.as_nanos().saturating_sub(1));
+        Ok(!self.store.chunks(trace, Signal::Spans, before).await?.is_empty())
+    }
+
+    /// The requests that brought spans of a trace, with those spans only.
+    pub async fn requests(&self, trace: TraceId) -> Result<Vec<ExportTraceServiceRequest>, store::Error> {
+        let chunks = self.store.chunks(trace, Signal::Spans, Timestamp::default()).await?;
+        Ok(chunks
+            .into_iter()
+            .filter_map(|chunk| ExportTraceServiceRequest::decode(chunk.data).ok())
+            .collect())
+    }
+
     /// All that arrived of a trace, as a tree.
     pub async fn load(&self, trace: TraceId) -> Result<Trace, store::Error> {
         load(&self.store, trace).await

@@ -3,6 +3,7 @@
 //! One SQL text serves `sqlite::memory:`, `sqlite://FILE` and `postgres://...`. Every write is one statement or one
 //! transaction that begins with a write, so SQLite never has to upgrade a read lock.
 
+mod browse;
 mod chunks;
 mod definitions;
 mod documents;

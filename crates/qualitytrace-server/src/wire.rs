@@ -3,6 +3,9 @@
 //! The core promises no wire shape; these types do. Renaming a field here changes a protocol.
 
 pub mod event;
+pub mod jaeger;
+pub mod otlp;
+pub mod run;
 pub mod time;
 pub mod trace;
 pub mod verdict;

@@ -97,13 +97,16 @@ impl TestReport {
                     ending = Ending::Broken("the server went away during the run".to_owned());
                 }
                 What::Created
+                | What::Again { .. }
+                | What::Imported { .. }
                 | What::Resolving
-                | What::Resolved
+                | What::Resolved { .. }
                 | What::Triggering { .. }
                 | What::Triggered { .. }
                 | What::Waiting { .. }
                 | What::Arrived { .. }
                 | What::WaitSkipped
+                | What::Analyzed { .. }
                 | What::Judging => {}
             }
         }
@@ -135,14 +138,17 @@ impl Marks {
                 self.last_arrival = *last_arrival;
             }
             What::Judged { .. } => self.judged = event.at,
-            What::Resolving
-            | What::Resolved
+            What::Again { .. }
+            | What::Imported { .. }
+            | What::Resolving
+            | What::Resolved { .. }
             | What::NotResolved { .. }
             | What::TriggerFailed { .. }
             | What::Waiting { .. }
             | What::Arrived { .. }
             | What::WaitSkipped
             | What::NoTrace { .. }
+            | What::Analyzed { .. }
             | What::Judging
             | What::Late { .. }
             | What::Stopped

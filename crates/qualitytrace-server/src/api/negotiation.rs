@@ -32,6 +32,9 @@ const MEDIA: [Media; 6] = [
 ];
 
 impl Media {
+    /// Plain JSON.
+    pub(super) const JSON: Self = MEDIA[0];
+
     /// The form of the body: what it says it is, else what is wanted back, else JSON.
     pub(super) fn of_body(headers: &HeaderMap) -> Self {
         sent(headers).or_else(|| wanted(headers)).unwrap_or(MEDIA[0])

@@ -15,15 +15,17 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::answer::Problem;
+use super::definitions;
 use super::negotiation::Media;
 use super::tenant::{Tenant, is_id, unscoped};
 use crate::clock;
 use crate::store::{Mode, NewDefinition, Put, StoredResource};
 use crate::wire::time::rfc3339;
-use listing::Parameters;
 use reading::{Body, Strictness};
 
-pub(crate) use reading::stored_resource;
+pub(super) use augmented::summary_json;
+pub(super) use listing::Parameters;
+pub(super) use reading::stored_resource;
 
 /// The id of what a server has one of.
 const CURRENT: &str = "current";
@@ -46,6 +48,10 @@ pub(super) fn routes() -> Router<App> {
         router
             .route(&format!("/api/{}", collection(kind)), all)
             .route(&format!("/api/{}/{{id}}", collection(kind)), one)
+            .route(
+                &format!("/api/{}/{{id}}/source", collection(kind)),
+                get(move |app, tenant, path, query| definitions::source(kind, app, tenant, path, query)),
+            )
     })
 }
 
@@ -242,6 +248,24 @@ async fn put(
         ..Stored::default()
     };
     Ok(Some((status, definition::to_json_stored(&body.resource, &known))))
+}
+
+/// Stores a new resource that is written in JSON.
+pub(super) async fn create_from_json(
+    app: &App,
+    tenant: &Tenant,
+    kind: Kind,
+    text: &str,
+) -> Result<Value, Problem> {
+    let body = Body::read(kind, Media::JSON, text.as_bytes(), None, Strictness::default())?;
+    let stored = put(app, kind, tenant, Mode::Create, &body).await?;
+    Ok(stored.map(|(_, shown)| shown).unwrap_or_default())
+}
+
+/// What stands under `spec`, with what only the server knows.
+pub(super) async fn augmented_spec(app: &App, kind: Kind, stored: StoredResource) -> Result<Value, Problem> {
+    let shown = augmented::shown(app, kind, vec![stored], true).await?;
+    Ok(shown.into_iter().next().map(|mut shown| shown["spec"].take()).unwrap_or_default())
 }
 
 fn exists(kind: Kind) -> Problem {

@@ -1,145 +1,268 @@
 //! Runs: starting them, looking at them, following them.
 
-use std::convert::Infallible;
-use std::time::Duration;
+pub(super) mod export;
+pub(super) mod probe;
+mod start;
+mod stream;
 
-use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
-use axum::response::Sse;
-use axum::response::sse::{self, KeepAlive};
-use futures_util::Stream;
-use http::HeaderMap;
-use qualitytrace_core::run;
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use qualitytrace_core::definition::{Kind, Test};
+use qualitytrace_core::trace::Trace;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::App;
-use super::answer::Problem;
+use super::answer::plain_json;
+use super::refusal::{Refusal, body, number};
+use super::tenant::Tenant;
+use crate::clock;
 use crate::runner::RunId;
-use crate::store::{StoredEvent, StoredRun};
+use crate::store::StoredRun;
+use crate::wire::event::Event;
+use crate::wire::run::{self, Facts};
 
-/// How often a silent stream says that it is alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+pub(super) use start::{start, variable_set};
+pub(super) use stream::stream;
 
-/// What a client may say about a run.
+/// Runs on a page when nothing is said.
+const TAKE: u64 = 20;
+/// Runs on a page at most.
+const MOST: u64 = 1_000;
+
+/// A page, as asked for.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct RunInformation {
-    #[serde(default)]
-    variables: Vec<Variable>,
+#[serde(default)]
+pub(super) struct PageOf {
+    take: String,
+    skip: String,
 }
 
-#[derive(Debug, Deserialize)]
-struct Variable {
-    key: String,
-    #[serde(default)]
-    value: String,
+impl PageOf {
+    /// How many, and how many to leave out first.
+    pub(super) fn numbers(&self) -> Result<(u64, u64), Refusal> {
+        let take = number(&self.take)?;
+        Ok((if take == 0 { TAKE } else { take.min(MOST) }, number(&self.skip)?))
+    }
 }
 
-/// Starts a run of the latest version of a test.
-pub(super) async fn start(
+/// Runs of a test, newest first, without their traces.
+pub(super) async fn list(
     State(app): State<App>,
+    tenant: Tenant,
     Path(id): Path<String>,
-    body: String,
-) -> Result<Json<Value>, Problem> {
-    let information: RunInformation =
-        serde_json::from_str(&body).map_err(|error| Problem::bad_request(error.to_string()))?;
-    let test = app
-        .store
-        .test(&id, None)
-        .await?
-        .ok_or_else(|| Problem::not_found(format!("there is no test `{id}`")))?;
-    let variables =
-        information.variables.into_iter().map(|variable| (variable.key, variable.value)).collect();
-    let run = app.runner.start(&test, variables).await?;
-    let stored = find(&app, &run).await?;
-    Ok(Json(shown(&stored)))
+    Query(page): Query<PageOf>,
+) -> Result<Response, Refusal> {
+    let (take, skip) = page.numbers()?;
+    let id = tenant.scoped(&id);
+    app.store.resource(Kind::Test, &id).await?.ok_or_else(Refusal::missing)?;
+    let (count, runs) = app.store.runs(&id, take, skip).await?;
+    let numbers: Vec<u64> = runs.iter().map(|run| run.number).collect();
+    let mut events = app.store.events_of_runs(&id, &numbers).await?;
+    let now = clock::now();
+    let shown: Vec<Value> = runs
+        .iter()
+        .map(|stored| {
+            let events = events.remove(&stored.number).unwrap_or_default();
+            run::run(stored, &Facts::of(&read_events(&events)), None, now)
+        })
+        .collect();
+    let mut response = plain_json(StatusCode::OK, &shown.into());
+    response.headers_mut().insert("x-total-count", HeaderValue::from(count));
+    Ok(response)
 }
 
 /// A run as it stands.
 pub(super) async fn get(
     State(app): State<App>,
-    Path((test, number)): Path<(String, u64)>,
-) -> Result<Json<Value>, Problem> {
-    let stored = find(&app, &RunId { test, number }).await?;
-    Ok(Json(shown(&stored)))
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let found = Found::load(&app, &tenant, &test, &run).await?;
+    Ok(plain_json(StatusCode::OK, &found.shown()))
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct After {
-    #[serde(default)]
-    after: u64,
-}
-
-/// The events of a run as they happen, until it is over. Resumes after `Last-Event-ID` or `?after=`.
-pub(super) async fn stream(
+/// Removes a run and all that belongs to it.
+pub(super) async fn delete(
     State(app): State<App>,
-    Path((test, number)): Path<(String, u64)>,
-    Query(After { after }): Query<After>,
-    headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Problem> {
-    let run = RunId { test, number };
-    find(&app, &run).await?;
-    let last_seen = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
-    let changes = app.runner.follow(run.clone());
-    let cursor = Cursor { app, run, changes, seen: last_seen.unwrap_or(after), is_over: false };
-    let batches = futures_util::stream::unfold(cursor, Cursor::next);
-    let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let id = RunId { test: tenant.scoped(&test), number: number(&run)? };
+    app.runner.stop(&id);
+    if !app.store.delete_run(&id.test, id.number).await? {
+        return Err(Refusal::missing());
+    }
+    Ok((StatusCode::NO_CONTENT, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response())
 }
 
-/// Where a follower of a run stands.
-struct Cursor {
-    app: App,
-    run: RunId,
-    changes: tokio::sync::watch::Receiver<u64>,
-    seen: u64,
-    is_over: bool,
-}
-
-impl Cursor {
-    /// The events since the last look; waits for some. `None` after the last event of a run that is over.
-    async fn next(mut self) -> Option<(Vec<Result<sse::Event, Infallible>>, Self)> {
-        loop {
-            if self.is_over {
-                return None;
-            }
-            self.changes.mark_unchanged();
-            // The state is read first: when it is final, the events read after it are all there are.
-            let stored = self.app.store.run(&self.run.test, self.run.number).await.ok()??;
-            let events = self.app.store.events(&self.run.test, self.run.number, self.seen).await.ok()?;
-            self.is_over = run::State::named(&stored.state).is_none_or(run::State::is_final);
-            if let Some(last) = events.last() {
-                self.seen = last.seq;
-                return Some((events.iter().map(|event| Ok(sse_event(event))).collect(), self));
-            }
-            if !self.is_over {
-                // The runner outlives every request.
-                let _ = self.changes.changed().await;
-            }
+/// Takes what an agent reports about a run. This server runs its tests itself, so that there is nothing to take.
+pub(super) async fn patch(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+    sent: Bytes,
+) -> Result<Response, Refusal> {
+    let sent: Value = body(&sent)?;
+    let gates = &sent["requiredGatesResult"];
+    for key in ["required", "failed"] {
+        if gates[key].as_array().is_none() {
+            return Err(Refusal::unprocessable(format!("required field '{key}' is zero value.")));
         }
+    }
+    if gates["passed"] != true {
+        return Err(Refusal::unprocessable("required field 'passed' is zero value."));
+    }
+    let found = Found::load(&app, &tenant, &test, &run).await?;
+    if sent["lastErrorState"] == "cancelled by user" {
+        app.runner.stop(&found.id());
+    }
+    Ok(plain_json(StatusCode::OK, &found.shown()))
+}
+
+/// Ends a run. Nothing to end is no mistake.
+pub(super) async fn stop(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    app.runner.stop(&RunId { test: tenant.scoped(&test), number: number(&run)? });
+    Ok(plain_json(StatusCode::OK, &json!({ "result": "success" })))
+}
+
+/// Judges a run with the spans that are here.
+pub(super) async fn skip_polling(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    app.runner.skip_waiting(&RunId { test: tenant.scoped(&test), number: number(&run)? });
+    Ok(plain_json(StatusCode::OK, &json!({ "result": "success" })))
+}
+
+/// Judges the trace of a run by the latest version of its test, as a run of its own.
+pub(super) async fn rerun(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let id = tenant.scoped(&test);
+    let latest = app.store.test(&id, None).await?.ok_or_else(Refusal::missing)?;
+    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let started = app.runner.rerun(&found.stored, &found.events, found.trace(), &latest).await?;
+    let again = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
+    let as_created = StoredRun { state: "CREATED".to_owned(), ..again };
+    let facts = Facts { verdict: None, completed: None, error: None, ..found.facts.clone() };
+    Ok(plain_json(StatusCode::OK, &run::run(&as_created, &facts, found.trace.as_ref(), clock::now())))
+}
+
+/// What happened to a run, under the names that clients know.
+pub(super) async fn events(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let number = number(&run)?;
+    let events = app.store.events(&tenant.scoped(&test), number, 0).await?;
+    Ok(plain_json(StatusCode::OK, &run::catalogue(&test, number, &read_events(&events))))
+}
+
+/// A run as JUnit XML.
+pub(super) async fn junit(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let definition = found.test(&app).await?;
+    let end = found.facts.completed.unwrap_or_else(clock::now);
+    let seconds = end.since(found.stored.created).as_millis().div_ceil(1000);
+    let text = run::junit(
+        &definition.name,
+        found.facts.verdict.as_ref(),
+        u64::try_from(seconds).unwrap_or(u64::MAX),
+    );
+    Ok(([(CONTENT_TYPE, "application/xml; charset=UTF-8")], text).into_response())
+}
+
+/// A run with all that is known about it.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) stored: StoredRun,
+    pub(super) events: Vec<Event>,
+    pub(super) facts: Facts,
+    /// Once it was obtained.
+    pub(super) trace: Option<Trace>,
+}
+
+impl Found {
+    pub(super) async fn load(app: &App, tenant: &Tenant, test: &str, run: &str) -> Result<Self, Refusal> {
+        let number = number(run)?;
+        let id = tenant.scoped(test);
+        let stored = app.store.run(&id, number).await?.ok_or_else(Refusal::missing)?;
+        let events = read_events(&app.store.events(&id, number, 0).await?);
+        let facts = Facts::of(&events);
+        let trace = match (facts.obtained, facts.root(stored.trace)) {
+            // A test that does not want the trace was judged without it, whatever arrived.
+            (Some(_), Some(root)) if !facts.waited => {
+                Some(Trace::assemble(stored.trace, []).with_trigger(root))
+            }
+            (Some(_), Some(root)) => Some(app.source.load(stored.trace).await?.with_trigger(root)),
+            _ => None,
+        };
+        Ok(Self { stored, events, facts, trace })
+    }
+
+    fn id(&self) -> RunId {
+        RunId { test: self.stored.test.clone(), number: self.stored.number }
+    }
+
+    fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref()
+    }
+
+    pub(super) fn shown(&self) -> Value {
+        run::run(&self.stored, &self.facts, self.trace.as_ref(), clock::now())
+    }
+
+    /// The test in the version that was run.
+    pub(super) async fn test(&self, app: &App) -> Result<Test, Refusal> {
+        let stored = app.store.test(&self.stored.test, Some(self.stored.test_version)).await?;
+        let stored = stored.ok_or_else(Refusal::missing)?;
+        super::definitions::test(&stored)
+    }
+
+    /// Its variables: those that it was given and those that its outputs became.
+    pub(super) fn variables(&self) -> Vec<(String, String)> {
+        let given: serde_json::Map<String, Value> =
+            serde_json::from_str(&self.stored.variables).unwrap_or_default();
+        let outputs = self.facts.verdict.iter().flat_map(|verdict| &verdict.outputs);
+        given
+            .iter()
+            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+            .chain(outputs.map(|output| (output.name.clone(), output.value.clone())))
+            .collect()
     }
 }
 
-fn sse_event(event: &StoredEvent) -> sse::Event {
-    let mut body: Value = serde_json::from_str(&event.body).unwrap_or_default();
-    body["seq"] = event.seq.into();
-    body["at"] = event.at.as_nanos().into();
-    sse::Event::default().id(event.seq.to_string()).data(body.to_string())
+/// The events of a run as the store has them, read.
+pub(super) fn read_events(events: &[crate::store::StoredEvent]) -> Vec<Event> {
+    events
+        .iter()
+        .filter_map(|stored| {
+            let what = serde_json::from_str(&stored.body);
+            if let Err(error) = &what {
+                tracing::error!(%error, "a stored event cannot be read and is left out");
+            }
+            Some(Event { seq: stored.seq, at: stored.at.as_nanos(), what: what.ok()? })
+        })
+        .collect()
 }
 
-async fn find(app: &App, run: &RunId) -> Result<StoredRun, Problem> {
-    app.store
-        .run(&run.test, run.number)
-        .await?
-        .ok_or_else(|| Problem::not_found(format!("test `{}` has no run {}", run.test, run.number)))
-}
-
-fn shown(run: &StoredRun) -> Value {
-    json!({
-        "id": run.number,
-        "testId": run.test,
-        "traceId": run.trace.to_string(),
-        "testVersion": run.test_version,
-        "state": run.state,
-    })
+/// Which events a follower has seen already.
+pub(super) fn last_seen(headers: &HeaderMap) -> Option<u64> {
+    headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok())
 }

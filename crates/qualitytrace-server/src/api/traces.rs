@@ -1,18 +1,35 @@
-//! Traces as they arrived.
+//! Traces as they arrived: one of them, or a list to look through.
+
+mod filter;
+mod services;
+
+use std::collections::HashSet;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
+use serde_json::{Value, json};
 
 use super::App;
 use super::answer::Problem;
 use crate::wire;
+use filter::Filter;
 
-/// A trace, as a list of spans in the order of its tree.
+pub(super) use services::services;
+
+/// Requests that are looked at for one page at most.
+const LOOKED_AT: u64 = 5_000;
+
+/// A trace: as a list of spans in the order of its tree, as OTLP JSON, or as Jaeger JSON.
 pub(super) async fn get(
     State(app): State<App>,
     Path(id): Path<String>,
-) -> Result<Json<wire::Trace>, Problem> {
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let id: TraceId = id
         .parse()
         .map_err(|error: qualitytrace_core::id::ParseIdError| Problem::bad_request(error.to_string()))?;
@@ -20,5 +37,52 @@ pub(super) async fn get(
     if trace.spans().is_empty() {
         return Err(Problem::not_found(format!("no span of trace {id} is here")));
     }
-    Ok(Json(wire::Trace::from(&trace)))
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    Ok(if accept.contains("otlp") {
+        typed("application/vnd.otlp+json", &wire::otlp::document(&app.source, id).await?)
+    } else if accept.contains("jaeger") {
+        typed("application/vnd.jaeger+json", &wire::jaeger::document(&trace))
+    } else {
+        Json(wire::Trace::from(&trace)).into_response()
+    })
+}
+
+fn typed(content_type: &'static str, body: &Value) -> Response {
+    ([(CONTENT_TYPE, content_type)], body.to_string()).into_response()
+}
+
+/// Traces, newest first, that pass the filters. `next` goes on where the page ends.
+pub(super) async fn list(
+    State(app): State<App>,
+    Query(parameters): Query<filter::Parameters>,
+) -> Result<Json<Value>, Problem> {
+    let filter = Filter::read(&parameters)?;
+    let mut before = filter.before;
+    let mut seen = HashSet::new();
+    let mut items = Vec::new();
+    let mut looked_at = 0;
+    while items.len() < filter.take && looked_at < LOOKED_AT {
+        let arrivals = app.store.arrivals_before(before, filter.step()).await?;
+        if arrivals.is_empty() {
+            before = Timestamp::default();
+            break;
+        }
+        for (id, arrived) in arrivals {
+            looked_at += 1;
+            before = arrived;
+            if !seen.insert(id) {
+                continue;
+            }
+            let trace = app.source.load(id).await?;
+            // A trace whose last part came later stood on an earlier page.
+            if filter.passes(&trace) && !app.source.arrived_after(id, filter.before).await? {
+                items.push(filter::summary(&trace, arrived));
+            }
+            if items.len() == filter.take {
+                break;
+            }
+        }
+    }
+    let next = (before > Timestamp::default()).then(|| before.as_nanos().to_string());
+    Ok(Json(json!({ "items": items, "next": next })))
 }

@@ -2,6 +2,7 @@
 //!
 //! Its two hard choices, is the trace complete and did it pass, are calls to pure functions.
 
+use qualitytrace_core::analyzer::analyze;
 use qualitytrace_core::definition::{self, Format, Resource, Test, Trigger};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
@@ -16,12 +17,12 @@ use super::arrivals::{Arrivals, Waited};
 use super::control::Wish;
 use super::judging::Judge;
 use super::log::Log;
-use super::{Error, Runner, Variables, random_span_id, resolving};
+use super::{Error, Runner, Variables, random_span_id, resolving, settings};
 use crate::clock;
 use crate::store::StoredTest;
 use crate::trigger::{Context, Failure};
 use crate::watch::Caller;
-use crate::wire::{Outcome, Verdict, What};
+use crate::wire::{Outcome, Verdict, What, run};
 
 /// A run that came to a verdict, with what is needed to judge it again.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl Runner {
                 return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
             }
         };
-        log.append(What::Resolved).await?;
+        log.append(What::Resolved { trigger: Some(settings::shown_trigger(&test, &trigger)) }).await?;
 
         let context =
             Context { trace: attached.unwrap_or(trace), span: random_span_id(), baggage: String::new() };
@@ -114,7 +115,8 @@ impl Runner {
             log.append(What::WaitSkipped).await?;
             Waited::Skipped
         } else {
-            log.append(What::waiting(&self.policy)).await?;
+            let policy = self.policy(&test).await?;
+            log.append(What::waiting(&policy)).await?;
             arrivals.progress.answered(end);
             let specs = |trace: &_| judge.standing(trace);
             let span = caller.continued(tracing::info_span!(
@@ -123,7 +125,7 @@ impl Runner {
                 tracetest.run.trace_poller.trace_id = %context.trace,
                 tracetest.run.trace_poller.test_id = stored.id,
             ));
-            let wait = arrivals.wait(&self.policy, &self.memory, log, specs, &root, skip);
+            let wait = arrivals.wait(&policy, &self.memory, log, specs, &root, skip);
             wait.instrument(span).await?
         };
         let missing = match &waited {
@@ -137,7 +139,12 @@ impl Runner {
                 }
             },
         };
-        log.change_state(State::AwaitingTrace, State::AwaitingTestResults).await?;
+        let tree = arrivals.trace(&root);
+        log.change_state(State::AwaitingTrace, State::AnalyzingTrace).await?;
+        if let Some(report) = analyze(&self.analyzer().await?, &tree) {
+            log.append(What::Analyzed { analysis: run::analysis(&report) }).await?;
+        }
+        log.change_state(State::AnalyzingTrace, State::AwaitingTestResults).await?;
         log.append(What::Judging).await?;
         let waited_until = clock::now();
         let span = caller.continued(tracing::info_span!(
@@ -145,7 +152,7 @@ impl Runner {
             otel.name = "Execute assertions",
             tracetest.run.assertion_runner.all_assertions_passed = Empty,
         ));
-        let verdict = span.in_scope(|| judge.verdict(&arrivals.trace(&root), missing));
+        let verdict = span.in_scope(|| judge.verdict(&tree, missing));
         let passed = verdict.outcome == Outcome::Passed;
         span.record("tracetest.run.assertion_runner.all_assertions_passed", passed);
         drop(span);

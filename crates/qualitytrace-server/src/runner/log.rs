@@ -31,6 +31,10 @@ impl Log {
         self.seq += 1;
         let event = StoredEvent { seq: self.seq, at: clock::now(), body: body(&what) };
         self.store.append_event(&self.run.test, self.run.number, &event).await?;
+        if let What::Judged { verdict } | What::Late { verdict, .. } = &what {
+            let (passed, failed) = verdict.counts();
+            self.store.count_assertions(&self.run.test, self.run.number, passed, failed).await?;
+        }
         self.followers.wake(std::iter::once(&self.run));
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Runs and their events.
 
+use std::collections::BTreeMap;
+
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use sqlx::Row;
@@ -301,16 +303,35 @@ impl Store {
         .fetch_all(&self.read)
         .await
         .map_err(&failed)?;
-        rows.into_iter()
-            .map(|row| {
-                Ok(StoredEvent {
-                    seq: unsigned(row.try_get("seq")?),
-                    at: Timestamp::from_nanos(unsigned(row.try_get("at")?)),
-                    body: row.try_get("body")?,
-                })
-            })
-            .collect::<Result<_, _>>()
-            .map_err(&failed)
+        rows.iter().map(event).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// The events of some runs of a test, in order, by run.
+    pub async fn events_of_runs(
+        &self,
+        test: &str,
+        numbers: &[u64],
+    ) -> Result<BTreeMap<u64, Vec<StoredEvent>>, Error> {
+        let failed = failed("load the events of runs");
+        let (Some(first), Some(last)) = (numbers.iter().min(), numbers.iter().max()) else {
+            return Ok(BTreeMap::new());
+        };
+        let rows = sqlx::query(
+            "SELECT number, seq, at, body FROM run_events WHERE test_id = $1 AND number >= $2 AND number <= $3
+             ORDER BY number, seq",
+        )
+        .bind(test)
+        .bind(signed(*first))
+        .bind(signed(*last))
+        .fetch_all(&self.read)
+        .await
+        .map_err(&failed)?;
+        let mut events: BTreeMap<u64, Vec<StoredEvent>> = BTreeMap::new();
+        for row in rows {
+            let number: i64 = row.try_get("number").map_err(&failed)?;
+            events.entry(unsigned(number)).or_default().push(event(&row).map_err(&failed)?);
+        }
+        Ok(events)
     }
 
     /// What earlier runs taught about the shape of this test's trace, as JSON.
@@ -336,6 +357,14 @@ impl Store {
         .map_err(failed("store what a run taught"))?;
         Ok(())
     }
+}
+
+fn event(row: &AnyRow) -> Result<StoredEvent, sqlx::Error> {
+    Ok(StoredEvent {
+        seq: unsigned(row.try_get("seq")?),
+        at: Timestamp::from_nanos(unsigned(row.try_get("at")?)),
+        body: row.try_get("body")?,
+    })
 }
 
 fn stored(row: &AnyRow) -> Result<StoredRun, sqlx::Error> {

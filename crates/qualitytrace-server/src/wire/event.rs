@@ -32,10 +32,26 @@ impl Event {
 pub enum What {
     /// It was asked for.
     Created,
+    /// It judges the trace of an earlier run again.
+    Again {
+        /// The earlier run.
+        of: u64,
+        /// What happened to it until it was judged.
+        events: Vec<Event>,
+    },
+    /// It came from another server, as it was there.
+    Imported {
+        /// The run as that server showed it.
+        run: serde_json::Value,
+    },
     /// Variables are being put into the trigger.
     Resolving,
     /// The trigger is complete.
-    Resolved,
+    Resolved {
+        /// The trigger with its values put in, in the form of a definition.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trigger: Option<serde_json::Value>,
+    },
     /// The trigger's texts cannot be resolved.
     NotResolved {
         /// Why.
@@ -99,6 +115,11 @@ pub enum What {
     NoTrace {
         /// What to look at.
         message: String,
+    },
+    /// The analyzer looked at the trace.
+    Analyzed {
+        /// What it says, as clients read it.
+        analysis: serde_json::Value,
     },
     /// The specs are being judged.
     Judging,

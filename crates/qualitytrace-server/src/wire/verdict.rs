@@ -29,6 +29,20 @@ pub struct Verdict {
     pub outputs: Vec<Output>,
 }
 
+impl Verdict {
+    /// Results that hold and results that do not, of all assertions on all spans.
+    pub fn counts(&self) -> (u64, u64) {
+        let results =
+            self.specs.iter().flat_map(|spec| &spec.assertions).flat_map(|assertion| &assertion.results);
+        results.fold(
+            (0, 0),
+            |(passed, failed), result| {
+                if result.passed { (passed + 1, failed) } else { (passed, failed + 1) }
+            },
+        )
+    }
+}
+
 /// The result of one spec.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

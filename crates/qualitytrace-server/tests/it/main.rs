@@ -7,6 +7,7 @@
 
 mod conformance;
 mod databases;
+mod golden;
 mod malformed;
 mod otlp;
 mod requests;

@@ -18,6 +18,9 @@ pub(crate) struct Known {
     /// Further paths to leave out.
     #[serde(default)]
     pub(crate) mask: Vec<String>,
+    /// Items of a list that are left out on both sides, by their `type`.
+    #[serde(default)]
+    ignore: Vec<String>,
 }
 
 /// The entries that it is about; what is not given does not matter.
@@ -126,6 +129,20 @@ impl Known {
         }
         if expect.first_document {
             answer.body = first_document(&answer.body);
+        }
+        answer
+    }
+}
+
+impl Known {
+    /// The answer without the items that do not count.
+    pub(crate) fn narrowed(&self, answer: &Answer) -> Answer {
+        let mut answer = answer.clone();
+        if let (false, Ok(mut items)) =
+            (self.ignore.is_empty(), serde_json::from_str::<Vec<serde_json::Value>>(&answer.body))
+        {
+            items.retain(|item| !self.ignore.iter().any(|kind| item["type"] == **kind));
+            answer.body = serde_json::Value::Array(items).to_string();
         }
         answer
     }

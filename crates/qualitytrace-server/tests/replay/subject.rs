@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, SERVER};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -38,7 +38,7 @@ pub(crate) async fn start(server: SocketAddr, recorded: &'static str) -> std::io
 }
 
 async fn answer(State(subject): State<Subject>, request: Request) -> Response {
-    let json = [(CONTENT_TYPE, "application/json")];
+    let json = [(CONTENT_TYPE, "application/json"), (SERVER, "BaseHTTP/0.6 Python/3.11.7")];
     match request.uri().path() {
         "/health" => return (json, r#"{"ok": true}"#).into_response(),
         "/fail" => return (StatusCode::INTERNAL_SERVER_ERROR, json, r#"{"error": "boom"}"#).into_response(),
@@ -62,7 +62,7 @@ async fn answer(State(subject): State<Subject>, request: Request) -> Response {
         &caller,
         &format!("{method} {path}"),
         span::SpanKind::Server,
-        (0, 11),
+        (0, 12),
         &[
             ("http.method", &method),
             ("http.target", &target),
@@ -103,7 +103,7 @@ async fn answer(State(subject): State<Subject>, request: Request) -> Response {
         &parent,
         "publish order.created",
         span::SpanKind::Producer,
-        (11, 11 + u64::try_from(late.as_millis()).unwrap_or_default()),
+        (12, 13 + u64::try_from(late.as_millis()).unwrap_or_default()),
         &[("messaging.system", "kafka"), ("messaging.destination", "orders")],
     );
     tokio::spawn(async move {

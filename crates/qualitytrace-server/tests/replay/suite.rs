@@ -185,13 +185,18 @@ impl Replay {
             return Ok(());
         }
         let about: Vec<&Known> = self.known.iter().filter(|known| known.is_about(area, entry)).collect();
+        let mut narrowed = actual.clone();
         let (mut expected, mut masks) = (original.clone().unwrap_or_default(), masks);
         for known in &about {
             expected = known.expected(&expected, &actual);
             masks.paths.extend(known.mask.iter().cloned());
         }
+        for known in &about {
+            expected = known.narrowed(&expected);
+            narrowed = known.narrowed(&narrowed);
+        }
         masks.paths.extend(self.refused.masks(entry));
-        let left = differences(&self.refused.without(entry, &expected), &actual, &masks);
+        let left = differences(&self.refused.without(entry, &expected), &narrowed, &masks);
         if about.is_empty() || !left.is_empty() {
             found = if about.is_empty() { found } else { left };
             counts.failed.push((entry.name.clone(), found));

@@ -35,10 +35,17 @@ struct Setup {
     /// It is needed only where this area is not part of the folder.
     #[serde(default)]
     unless_area: Option<String>,
+    #[serde(default = "put")]
+    method: String,
     path: String,
+    #[serde(default)]
     body: Value,
     #[serde(skip)]
     is_done: bool,
+}
+
+fn put() -> String {
+    "PUT".to_owned()
 }
 
 /// A server under replay.
@@ -94,7 +101,8 @@ impl Target {
             }
             setup.is_done = true;
             let url = format!("{}{}", self.http, setup.path);
-            let answer = self.client.put(url).json(&setup.body).send().await;
+            let method = setup.method.parse().map_err(|_| format!("`{}` is no method", setup.method))?;
+            let answer = self.client.request(method, url).json(&setup.body).send().await;
             let status = answer.map_err(|error| error.to_string())?.status();
             if !status.is_success() {
                 return Err(format!("{} before `{}` is answered {status}", setup.path, entry.name));
@@ -144,7 +152,9 @@ impl Target {
         {
             let started: Value = serde_json::from_str(&body).unwrap_or_default();
             if let Some(number) = started["id"].as_u64() {
-                let runs = entry.route().split("/run").next().unwrap_or_default();
+                let route = entry.route();
+                let runs = route.rfind("/run").map_or(route, |at| &route[..at]);
+                let runs = runs.rfind("/run/").map_or(runs, |at| &runs[..at]);
                 self.runs.push(format!("{runs}/run/{number}"));
             }
         }

@@ -157,7 +157,7 @@ fn position(text: &str, byte: usize) -> (usize, usize) {
 }
 
 /// The resource in a row of the store.
-pub(crate) fn stored_resource(kind: Kind, stored: &StoredResource) -> Result<Resource, Problem> {
+pub(in crate::api) fn stored_resource(kind: Kind, stored: &StoredResource) -> Result<Resource, Problem> {
     let text = format!("{{\"spec\":{}}}", stored.spec);
     definition::read_as(&text, Format::Json, kind)
         .documents

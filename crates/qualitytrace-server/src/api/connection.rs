@@ -1,0 +1,132 @@
+//! Whether a trace data store can be reached.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use qualitytrace_core::definition::source::{Source, Tempo};
+use qualitytrace_core::definition::{self, Format, Kind, Resource};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::App;
+use super::answer::plain_json;
+use super::refusal::{Refusal, body};
+use crate::wire::time::{NEVER, rfc3339};
+
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Tries a data store out.
+pub(super) async fn test(sent: Bytes) -> Result<Response, Refusal> {
+    let spec: Value = body(&sent)?;
+    for key in ["name", "type"] {
+        if spec[key].as_str().is_none_or(str::is_empty) {
+            return Err(Refusal::unprocessable(format!("required field '{key}' is zero value.")));
+        }
+    }
+    let text = json!({ "spec": spec }).to_string();
+    let reading = definition::read_as(&text, Format::Json, Kind::DataStore);
+    if let Some(error) = reading.diagnostics.iter().find(|found| found.is_error()) {
+        return Err(Refusal::bad_request(error.message.clone()));
+    }
+    let source = reading.documents.into_iter().find_map(|document| match document.resource {
+        Resource::DataStore(store) => Some(store.source),
+        _ => None,
+    });
+    let source = source.ok_or_else(|| Refusal::bad_request("the body is not a data store"))?;
+    Ok(plain_json(StatusCode::OK, &outcome(&source).await))
+}
+
+async fn outcome(source: &Source) -> Value {
+    let mut out = json!({ "portCheck": {}, "connectivity": {}, "authentication": {}, "fetchTraces": {} });
+    let Some((name, addresses, ports)) = endpoints(source) else {
+        return out;
+    };
+    let places: Vec<(String, u16)> = addresses.iter().map(|address| place(address)).collect();
+    let unusual = places.iter().find(|(_, port)| !ports.contains(port));
+    out["portCheck"] = match unusual {
+        Some((_, port)) => {
+            let usual: Vec<String> = ports.iter().map(ToString::to_string).collect();
+            let message = format!(
+                "{name} usually answers on port {}, not on \"{port}\"; check the address",
+                usual.join(" or ")
+            );
+            json!({ "passed": true, "status": "warning", "message": message })
+        }
+        None => json!({ "passed": true, "status": "passed", "message": "the port is the usual one" }),
+    };
+    for (address, (host, port)) in addresses.iter().zip(&places) {
+        let failure = match timeout(CONNECT_TIMEOUT, TcpStream::connect((host.as_str(), *port))).await {
+            Ok(Ok(_)) => continue,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        let message = format!("\"{address}\" cannot be reached; start {name} or correct the address");
+        out["connectivity"] = json!({ "status": "failed", "message": message, "error": failure });
+        return out;
+    }
+    let message = format!("{name} can be reached");
+    out["connectivity"] = json!({ "passed": true, "status": "passed", "message": message });
+    out
+}
+
+/// The name of a data store, its addresses, and the ports that it usually has; `None` when spans are sent to us.
+fn endpoints(source: &Source) -> Option<(&'static str, Vec<String>, &'static [u16])> {
+    let list = |addresses: &Option<Vec<String>>| addresses.clone().unwrap_or_default();
+    Some(match source {
+        Source::Jaeger(client) => ("Jaeger", vec![client.endpoint.clone()], &[16685]),
+        Source::Tempo(Tempo::Grpc(client)) => ("Tempo", vec![client.endpoint.clone()], &[9095]),
+        Source::Tempo(Tempo::Http(client)) => ("Tempo", vec![client.url.clone()], &[80, 443, 3100, 3200]),
+        Source::OpenSearch(index) => ("OpenSearch", list(&index.addresses), &[9200, 9250]),
+        Source::ElasticApm(index) => ("Elastic APM", list(&index.addresses), &[9200]),
+        Source::SignalFx(signalfx) => {
+            ("SignalFx", vec![format!("https://api.{}.signalfx.com", signalfx.realm)], &[443])
+        }
+        Source::AwsXray(xray) => {
+            ("AWS X-Ray", vec![format!("https://xray.{}.amazonaws.com", xray.region)], &[443])
+        }
+        Source::AzureAppInsights(_) => {
+            ("Azure", vec!["https://api.loganalytics.azure.com".to_owned()], &[443])
+        }
+        Source::SumoLogic(sumo) => ("Sumo Logic", vec![sumo.url.clone()], &[443]),
+        Source::Tempo(Tempo::Unset) | Source::Received(_) => return None,
+    })
+}
+
+/// Host and port of an address.
+fn place(address: &str) -> (String, u16) {
+    let (default, rest) = match address.split_once("://") {
+        Some(("https", rest)) => (443, rest),
+        Some((_, rest)) => (80, rest),
+        None => (443, address),
+    };
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    match authority.rsplit_once(':') {
+        Some((host, port)) => (host.to_owned(), port.parse().unwrap_or(default)),
+        None => (authority.to_owned(), default),
+    }
+}
+
+/// What has arrived over OTLP since the last reset.
+pub(super) async fn otlp(State(app): State<App>) -> Result<Response, Refusal> {
+    let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
+    let count = total.saturating_sub(app.otlp_mark.load(std::sync::atomic::Ordering::Relaxed));
+    let mut out = json!({});
+    if count > 0 {
+        out["spanCount"] = count.into();
+    }
+    let last = if count > 0 { app.store.last_arrival().await? } else { None };
+    out["lastSpanTimestamp"] = last.map_or_else(|| NEVER.to_owned(), rfc3339).into();
+    Ok(plain_json(StatusCode::OK, &out))
+}
+
+/// Counts from here on.
+pub(super) async fn reset(State(app): State<App>) -> Response {
+    let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
+    app.otlp_mark.store(total, std::sync::atomic::Ordering::Relaxed);
+    plain_json(StatusCode::OK, &Value::Null)
+}

@@ -1,0 +1,94 @@
+//! Expressions on their own.
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use qualitytrace_core::id::SpanId;
+use qualitytrace_core::lang::{Generator, Surroundings, Variables, parse_selector, resolve, select};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::App;
+use super::answer::plain_json;
+use super::refusal::{Refusal, body};
+use super::runs::{Found, variable_set};
+use super::tenant::Tenant;
+use crate::clock;
+
+/// An expression and what it can refer to.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expression {
+    #[serde(default)]
+    expression: String,
+    #[serde(default)]
+    context: Option<Context>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct Context {
+    test_id: String,
+    run_id: u64,
+    span_id: String,
+    selector: String,
+    variable_set_id: String,
+}
+
+/// The value of an expression: one for each span that it is read from.
+pub(super) async fn resolve_expression(
+    State(app): State<App>,
+    tenant: Tenant,
+    sent: Bytes,
+) -> Result<Response, Refusal> {
+    let Expression { expression, context } = body(&sent)?;
+    let context = context.unwrap_or_default();
+    let not_found = |_| Refusal::bad_request("sql: no rows in result set");
+    let (_, values) = variable_set(&app, &tenant, &context.variable_set_id).await.map_err(not_found)?;
+    let found = if context.run_id > 0 && !context.test_id.is_empty() {
+        let found = Found::load(&app, &tenant, &context.test_id, &context.run_id.to_string()).await;
+        Some(found.map_err(|_| Refusal::bad_request("cannot read row: sql: no rows in result set"))?)
+    } else {
+        None
+    };
+    let variables: Variables = found.iter().flat_map(Found::variables).chain(values).collect();
+    let trace = found.as_ref().and_then(|found| found.trace.as_ref());
+    let positions: Vec<usize> = match trace {
+        Some(trace) if !context.span_id.is_empty() => {
+            let id: SpanId = context
+                .span_id
+                .parse()
+                .map_err(|_| Refusal::bad_request("hex encoded span-id must have length equals to 16"))?;
+            let missing = || Refusal::new(StatusCode::NOT_FOUND, format!("the trace has no span {id}"));
+            vec![trace.position(id).ok_or_else(missing)?]
+        }
+        Some(trace) => {
+            let parsed = parse_selector(&context.selector);
+            if let Some(error) = parsed.error() {
+                let message = format!("`{}` is not a selector: {}", context.selector, error.message);
+                return Err(Refusal::bad_request(message));
+            }
+            select(&parsed.tree, trace)
+        }
+        None => Vec::new(),
+    };
+    let value = |span: Option<usize>| {
+        let surroundings = Surroundings {
+            trace,
+            span,
+            selection: Some(&positions),
+            variables: &variables,
+            generator: Generator::in_utc(clock::now(), rand::random()),
+            aliases: true,
+        };
+        resolve(&expression, &surroundings).map_err(|trouble| Refusal::bad_request(trouble.text))
+    };
+    let values: Vec<String> = if trace.is_some() {
+        positions.iter().map(|at| value(Some(*at))).collect::<Result<_, _>>()?
+    } else {
+        vec![value(None)?]
+    };
+    let out = if values.is_empty() { json!({}) } else { json!({ "resolvedValues": values }) };
+    Ok(plain_json(StatusCode::OK, &out))
+}

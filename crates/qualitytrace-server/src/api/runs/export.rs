@@ -1,0 +1,85 @@
+//! Runs that travel: out of one server and into another, with their test.
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::StatusCode;
+use qualitytrace_core::definition::Kind;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Found, RunId};
+use crate::api::App;
+use crate::api::answer::plain_json;
+use crate::api::definitions::{test, test_json};
+use crate::api::refusal::{Refusal, body};
+use crate::api::resources::create_from_json;
+use crate::api::tenant::Tenant;
+use crate::wire::run::definition_trigger;
+
+/// A run with the version of its test that was run.
+pub(in crate::api) async fn export(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test_id, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let found = Found::load(&app, &tenant, &test_id, &run).await?;
+    Ok(plain_json(StatusCode::OK, &exported(&app, &found).await?))
+}
+
+async fn exported(app: &App, found: &Found) -> Result<Value, Refusal> {
+    let stored = app.store.test(&found.stored.test, Some(found.stored.test_version)).await?;
+    let stored = stored.ok_or_else(Refusal::missing)?;
+    let summaries = app.store.run_summaries(&[&found.stored.test]).await?;
+    let shown = test_json(&stored, &test(&stored)?, summaries.first().copied().unwrap_or_default());
+    Ok(json!({ "test": shown, "run": found.shown() }))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exported {
+    #[serde(default)]
+    test: Map<String, Value>,
+    #[serde(default)]
+    run: Map<String, Value>,
+}
+
+/// Takes in a run with its test.
+pub(in crate::api) async fn import(
+    State(app): State<App>,
+    tenant: Tenant,
+    sent: Bytes,
+) -> Result<Response, Refusal> {
+    let Exported { test, run } = body(&sent)?;
+    for (name, part) in [("test", &test), ("run", &run)] {
+        if part.is_empty() {
+            return Err(Refusal::unprocessable(format!("required field '{name}' is zero value.")));
+        }
+    }
+    let text = definition(&Value::Object(test)).to_string();
+    let stored = create_from_json(&app, &tenant, Kind::Test, &text).await;
+    let stored = stored.map_err(|problem| Refusal::unprocessable(problem.message))?;
+    let id = stored["spec"]["id"].as_str().unwrap_or_default().to_owned();
+    let latest = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
+    let RunId { number, .. } = app.runner.import(&latest, Value::Object(run)).await?;
+    let found = Found::load(&app, &tenant, &id, &number.to_string()).await?;
+    Ok(plain_json(StatusCode::OK, &exported(&app, &found).await?))
+}
+
+/// An exported test as a definition.
+fn definition(test: &Value) -> Value {
+    let pick = |item: &Value, keys: &[&str]| -> Value {
+        keys.iter()
+            .filter_map(|key| Some(((*key).to_owned(), item.get(key)?.clone())))
+            .collect::<Map<_, _>>()
+            .into()
+    };
+    let list = |key: &str, keys: &[&str]| -> Value {
+        test[key].as_array().into_iter().flatten().map(|item| pick(item, keys)).collect()
+    };
+    let mut spec = pick(test, &["id", "name", "description", "skipTraceCollection"]);
+    spec["trigger"] = definition_trigger(&test["trigger"]);
+    spec["specs"] = list("specs", &["name", "selector", "assertions"]);
+    spec["outputs"] = list("outputs", &["name", "selector", "value"]);
+    json!({ "type": "Test", "spec": spec })
+}

@@ -1,0 +1,145 @@
+//! Trying things out on the trace of a run: selectors, specs, words.
+
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use http::StatusCode;
+use qualitytrace_core::definition::{Spec, Test, Text};
+use qualitytrace_core::lang::{parse_selector, select};
+use qualitytrace_core::trace::Trace;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Found;
+use crate::api::App;
+use crate::api::answer::plain_json;
+use crate::api::refusal::{Refusal, body};
+use crate::api::tenant::Tenant;
+use crate::runner::Runner;
+use crate::wire::run;
+
+#[derive(Debug, Deserialize)]
+pub(in crate::api) struct Selection {
+    #[serde(default)]
+    query: String,
+}
+
+/// The spans that a selector picks.
+pub(in crate::api) async fn select_spans(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+    Query(Selection { query }): Query<Selection>,
+) -> Result<Response, Refusal> {
+    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let trace = trace(&found)?;
+    let parsed = parse_selector(&query);
+    if let Some(error) = parsed.error() {
+        return Err(Refusal::bad_request(format!("`{query}` is not a selector: {}", error.message)));
+    }
+    let mut out = json!({ "selector": run::selector(&query) });
+    let ids = ids(trace, &select(&parsed.tree, trace));
+    if !ids.is_empty() {
+        out["spanIds"] = ids.into();
+    }
+    Ok(plain_json(StatusCode::OK, &out))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    #[serde(default)]
+    query: String,
+}
+
+/// The spans that a selector picks, or that have a word somewhere.
+pub(in crate::api) async fn search_spans(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+    sent: Bytes,
+) -> Result<Response, Refusal> {
+    let Search { query } = body(&sent)?;
+    if query.is_empty() {
+        return Err(Refusal::bad_request("query is empty"));
+    }
+    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let trace = trace(&found)?;
+    let parsed = parse_selector(&query);
+    let positions = if parsed.is_valid() { select(&parsed.tree, trace) } else { having(trace, &query) };
+    let ids = ids(trace, &positions);
+    let out = if ids.is_empty() { json!({}) } else { json!({ "spansIds": ids }) };
+    Ok(plain_json(StatusCode::OK, &out))
+}
+
+#[derive(Debug, Deserialize)]
+struct DryRun {
+    #[serde(default)]
+    specs: Option<Vec<DrySpec>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DrySpec {
+    name: String,
+    selector: Value,
+    selector_parsed: Option<Selection>,
+    assertions: Vec<String>,
+}
+
+/// What specs would say about a run.
+pub(in crate::api) async fn dry_run(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+    sent: Bytes,
+) -> Result<Response, Refusal> {
+    let dry: DryRun = body(&sent)?;
+    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let trace = trace(&found)?;
+    let specs = dry.specs.unwrap_or_default().into_iter().map(spec).collect();
+    let test = Test { specs, ..Test::default() };
+    let verdict = Runner::judge_once(&test, &found.variables(), trace);
+    Ok(plain_json(StatusCode::OK, &run::result(&verdict)))
+}
+
+pub(super) fn spec_of(name: &str, selector: &str, assertions: &[String]) -> Spec {
+    let text = |value: &str| Text { value: value.to_owned(), ..Text::default() };
+    Spec {
+        name: (!name.is_empty()).then(|| name.to_owned()),
+        selector: text(selector),
+        assertions: assertions.iter().map(|assertion| text(assertion)).collect(),
+    }
+}
+
+fn spec(dry: DrySpec) -> Spec {
+    let plain = match &dry.selector {
+        Value::String(text) => text.clone(),
+        other => other["query"].as_str().unwrap_or_default().to_owned(),
+    };
+    let selector =
+        dry.selector_parsed.map(|parsed| parsed.query).filter(|query| !query.is_empty()).unwrap_or(plain);
+    spec_of(&dry.name, &selector, &dry.assertions)
+}
+
+fn trace(found: &Found) -> Result<&Trace, Refusal> {
+    let missing =
+        || Refusal::unprocessable(format!("run \"{}\" has no trace associated", found.stored.number));
+    found.trace().ok_or_else(missing)
+}
+
+fn ids(trace: &Trace, positions: &[usize]) -> Vec<String> {
+    positions.iter().filter_map(|at| Some(trace.span(*at).id?.to_string())).collect()
+}
+
+/// The spans that have a word in their name or in an attribute, in any case.
+fn having(trace: &Trace, word: &str) -> Vec<usize> {
+    let word = word.to_lowercase();
+    let has = |text: &str| text.to_lowercase().contains(&word);
+    (0..trace.spans().len())
+        .filter(|at| {
+            let texts = qualitytrace_core::trace::special::texts(trace.span(*at));
+            texts.iter().any(|(name, value)| has(name) || has(value))
+        })
+        .collect()
+}

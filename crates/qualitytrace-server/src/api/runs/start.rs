@@ -1,0 +1,152 @@
+//! Starting a run.
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::StatusCode;
+use qualitytrace_core::definition::settings::Gate;
+use qualitytrace_core::definition::{Kind, Resource, Test, TestRunner};
+use qualitytrace_core::lang;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::api::App;
+use crate::api::answer::plain_json;
+use crate::api::definitions;
+use crate::api::refusal::{Refusal, body};
+use crate::api::resources::stored_resource;
+use crate::api::tenant::Tenant;
+use crate::clock;
+use crate::store::StoredRun;
+use crate::wire::run::{self, Asked, Facts};
+
+/// What a client may say about a run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct RunInformation {
+    metadata: Option<Map<String, Value>>,
+    variable_set_id: Option<String>,
+    #[serde(rename = "runGroupId")]
+    _run_group_id: Option<String>,
+    variables: Option<Vec<Variable>>,
+    required_gates: Option<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variable {
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    value: String,
+    #[serde(default, rename = "type")]
+    _kind: Option<String>,
+}
+
+/// Starts a run of the latest version of a test.
+pub(in crate::api) async fn start(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+    sent: Bytes,
+) -> Result<Response, Refusal> {
+    let information: RunInformation = body(&sent)?;
+    let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
+    let test = definitions::test(&stored)?;
+    let (variable_set, mut variables) =
+        variable_set(&app, &tenant, information.variable_set_id.as_deref().unwrap_or_default()).await?;
+    for Variable { key, value, .. } in information.variables.unwrap_or_default() {
+        match variables.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) => *known = value,
+            None => variables.push((key, value)),
+        }
+    }
+    let missing = missing_variables(&test, &variables);
+    if !missing.is_empty() {
+        let earlier = app.store.runs(&stored.id, 1, 0).await?.1;
+        return Err(Refusal::unprocessable(missing_json(&id, &missing, earlier.first())));
+    }
+    let asked = Asked {
+        metadata: information.metadata.unwrap_or_default(),
+        variable_set,
+        required_gates: match information.required_gates {
+            Some(gates) => gates,
+            None => default_gates(&app, &tenant).await?,
+        },
+        variables: variables.iter().map(|(key, _)| key.clone()).collect(),
+    };
+    if let Some(unknown) = asked.required_gates.iter().find(|gate| Gate::named(gate).is_none()) {
+        return Err(Refusal::bad_request(format!(
+            "`{unknown}` is not a gate; use analyzer-score, analyzer-rules or test-specs"
+        )));
+    }
+    let request = serde_json::to_string(&asked).unwrap_or_default();
+    let started = app.runner.start_as_asked(&stored, variables, request).await?;
+    let run = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
+    let as_created = StoredRun { state: "CREATED".to_owned(), ..run };
+    Ok(plain_json(StatusCode::OK, &run::run(&as_created, &Facts::default(), None, clock::now())))
+}
+
+/// A variable set: what is shown of it, and its values.
+pub(in crate::api) async fn variable_set(
+    app: &App,
+    tenant: &Tenant,
+    id: &str,
+) -> Result<(Option<Value>, Vec<(String, String)>), Refusal> {
+    if id.is_empty() {
+        return Ok((None, Vec::new()));
+    }
+    let stored =
+        app.store.resource(Kind::VariableSet, &tenant.scoped(id)).await?.ok_or_else(Refusal::missing)?;
+    let Resource::VariableSet(set) = stored_resource(Kind::VariableSet, &stored)? else {
+        return Err(Refusal::missing());
+    };
+    let shown = json!({ "id": id, "name": set.name, "description": set.description });
+    Ok((Some(shown), set.values.into_iter().map(|variable| (variable.key, variable.value.value)).collect()))
+}
+
+/// The gates that runs must pass unless they say otherwise.
+async fn default_gates(app: &App, tenant: &Tenant) -> Result<Vec<String>, Refusal> {
+    let stored = app.store.resource(Kind::TestRunner, &tenant.scoped("current")).await?;
+    let runner = match stored.map(|stored| stored_resource(Kind::TestRunner, &stored)).transpose()? {
+        Some(Resource::TestRunner(runner)) => runner,
+        _ => TestRunner::default(),
+    };
+    Ok(runner.required_gates.iter().map(|gate| gate.as_str().to_owned()).collect())
+}
+
+/// The variables that the trigger and the outputs need and that nobody gives.
+fn missing_variables(test: &Test, variables: &[(String, String)]) -> Vec<String> {
+    let mut used = Vec::new();
+    if let Some(trigger) = &test.trigger {
+        // Nothing is resolved here: the walk over every text that may hold expressions is what is wanted.
+        let _ = trigger.resolved(|text| {
+            used.extend(lang::variables_used(text));
+            Ok::<_, std::convert::Infallible>(String::new())
+        });
+    }
+    for output in &test.outputs {
+        used.extend(lang::variables_used(&output.value.value));
+    }
+    let is_given = |name: &String| {
+        variables.iter().any(|(key, _)| key == name)
+            || test.outputs.iter().any(|output| output.name.value == *name)
+    };
+    used.retain(|name| !is_given(name));
+    used.sort_unstable();
+    used.dedup();
+    used
+}
+
+fn missing_json(test: &str, missing: &[String], latest: Option<&StoredRun>) -> Value {
+    let earlier: Map<String, Value> =
+        latest.and_then(|run| serde_json::from_str(&run.variables).ok()).unwrap_or_default();
+    let variables: Vec<Value> = missing
+        .iter()
+        .map(|name| match earlier.get(name) {
+            Some(value) => json!({ "key": name, "defaultValue": value }),
+            None => json!({ "key": name }),
+        })
+        .collect();
+    json!({ "missingVariables": [{ "testId": test, "variables": variables }] })
+}

@@ -1,0 +1,163 @@
+//! Which traces to show.
+
+use std::time::Duration;
+
+use qualitytrace_core::definition::settings::parse_duration;
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::{Span, StatusCode, Trace, special};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::answer::Problem;
+use crate::wire::time::{from_rfc3339, rfc3339};
+
+const TAKE: usize = 20;
+const MOST: usize = 200;
+
+/// The filters as sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in crate::api) struct Parameters {
+    service: String,
+    name: String,
+    status: String,
+    min_duration: String,
+    max_duration: String,
+    attribute: String,
+    from: String,
+    to: String,
+    take: String,
+    next: String,
+}
+
+/// The filters, understood.
+#[derive(Debug)]
+pub(super) struct Filter {
+    service: String,
+    name: String,
+    status: Option<StatusCode>,
+    longer: Duration,
+    shorter: Duration,
+    attribute: Option<(String, Option<String>)>,
+    from: Timestamp,
+    /// Nothing that arrived then or later.
+    pub(super) before: Timestamp,
+    pub(super) take: usize,
+}
+
+impl Filter {
+    pub(super) fn read(sent: &Parameters) -> Result<Self, Problem> {
+        let wrong = |name: &str, text: &str, hint: &str| {
+            Problem::bad_request(format!("`{text}` is no value of `{name}`; write {hint}"))
+        };
+        let duration = |name: &str, text: &str, default: Duration| {
+            if text.is_empty() {
+                return Ok(default);
+            }
+            parse_duration(text).ok_or_else(|| wrong(name, text, "a duration like 250ms or 2s"))
+        };
+        let time = |name: &str, text: &str, default: Timestamp| {
+            if text.is_empty() {
+                return Ok(default);
+            }
+            from_rfc3339(text).ok_or_else(|| wrong(name, text, "a time like 2026-01-31T12:00:00Z"))
+        };
+        let take: usize = match sent.take.as_str() {
+            "" => TAKE,
+            text => text.parse().map_err(|_| wrong("take", text, "a number"))?,
+        };
+        let latest = Timestamp::from_nanos(u64::try_from(i64::MAX).unwrap_or(u64::MAX));
+        let next = match sent.next.as_str() {
+            "" => latest,
+            text => Timestamp::from_nanos(
+                text.parse().map_err(|_| wrong("next", text, "what the last page said"))?,
+            ),
+        };
+        Ok(Self {
+            service: sent.service.to_lowercase(),
+            name: sent.name.to_lowercase(),
+            status: match sent.status.as_str() {
+                "" => None,
+                "ok" => Some(StatusCode::Ok),
+                "error" => Some(StatusCode::Error),
+                "unset" => Some(StatusCode::Unset),
+                other => return Err(wrong("status", other, "ok, error or unset")),
+            },
+            longer: duration("minDuration", &sent.min_duration, Duration::ZERO)?,
+            shorter: duration("maxDuration", &sent.max_duration, Duration::MAX)?,
+            attribute: (!sent.attribute.is_empty()).then(|| match sent.attribute.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => (sent.attribute.clone(), None),
+            }),
+            from: time("from", &sent.from, Timestamp::default())?,
+            before: time("to", &sent.to, latest)?.min(next),
+            take: if take == 0 { TAKE } else { take.min(MOST) },
+        })
+    }
+
+    /// How many arrivals to look at in one go.
+    pub(super) fn step(&self) -> u64 {
+        u64::try_from(self.take * 4).unwrap_or(u64::MAX)
+    }
+
+    /// Whether to show a trace.
+    pub(super) fn passes(&self, trace: &Trace) -> bool {
+        let spans = trace.spans();
+        let holds = |test: &dyn Fn(&Span) -> bool| spans.iter().any(test);
+        let (start, duration) = extent(trace);
+        start >= self.from
+            && duration >= self.longer
+            && duration <= self.shorter
+            && (self.service.is_empty() || holds(&|span| span.service().to_lowercase() == self.service))
+            && (self.name.is_empty() || holds(&|span| span.name.to_lowercase().contains(&self.name)))
+            && self.status.is_none_or(|wanted| status(trace) == wanted)
+            && self.attribute.as_ref().is_none_or(|(name, wanted)| {
+                holds(&|span| {
+                    special::texts(span).iter().any(|(known, value)| {
+                        known == name && wanted.as_ref().is_none_or(|wanted| wanted == value)
+                    })
+                })
+            })
+    }
+}
+
+/// When it began, and how long it took from the first start to the last end.
+fn extent(trace: &Trace) -> (Timestamp, Duration) {
+    let start = trace.spans().iter().map(|span| span.start).min().unwrap_or_default();
+    let end = trace.spans().iter().map(|span| span.end.unwrap_or(span.start)).max().unwrap_or_default();
+    (start, end.since(start))
+}
+
+/// The worst of its spans' status.
+fn status(trace: &Trace) -> StatusCode {
+    let of = |span: &Span| span.status.as_ref().map(|status| status.code).unwrap_or_default();
+    if trace.spans().iter().any(|span| of(span) == StatusCode::Error) {
+        return StatusCode::Error;
+    }
+    trace.roots().next().map(|root| of(trace.span(root))).unwrap_or_default()
+}
+
+/// One line about a trace.
+pub(super) fn summary(trace: &Trace, arrived: Timestamp) -> Value {
+    let (start, duration) = extent(trace);
+    let root = trace.roots().next().map(|root| trace.span(root));
+    let mut services: Vec<&str> = trace.spans().iter().map(Span::service).collect();
+    services.sort_unstable();
+    services.dedup();
+    let status = match status(trace) {
+        StatusCode::Unset => "unset",
+        StatusCode::Ok => "ok",
+        StatusCode::Error => "error",
+    };
+    json!({
+        "traceId": trace.id().to_string(),
+        "name": root.map(|root| root.name.to_string()).unwrap_or_default(),
+        "service": root.map(Span::service).unwrap_or_default(),
+        "services": services,
+        "spans": trace.spans().len(),
+        "status": status,
+        "startTime": rfc3339(start),
+        "duration": u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+        "arrivedAt": rfc3339(arrived),
+    })
+}

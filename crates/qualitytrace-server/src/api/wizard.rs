@@ -1,0 +1,60 @@
+//! How far a user has come in setting things up.
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use super::App;
+use super::answer::plain_json;
+use super::refusal::{Refusal, body};
+use super::tenant::Tenant;
+use crate::wire::time::NEVER;
+
+/// The steps, in order.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wizard {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Step {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    state: String,
+    #[serde(default = "never")]
+    completed_at: String,
+}
+
+fn never() -> String {
+    NEVER.to_owned()
+}
+
+impl Default for Wizard {
+    fn default() -> Self {
+        let step = |id: &str| Step { id: id.to_owned(), state: "pending".to_owned(), completed_at: never() };
+        Self { steps: ["agent", "tracing_backend", "create_test"].map(step).into() }
+    }
+}
+
+pub(super) async fn get(State(app): State<App>, tenant: Tenant) -> Result<Response, Refusal> {
+    let stored = app.store.document(&tenant.scoped("wizard")).await?;
+    let wizard: Wizard = stored.and_then(|body| serde_json::from_str(&body).ok()).unwrap_or_default();
+    Ok(answer(&wizard))
+}
+
+pub(super) async fn put(State(app): State<App>, tenant: Tenant, sent: Bytes) -> Result<Response, Refusal> {
+    let wizard: Wizard = body(&sent)?;
+    let text = serde_json::to_string(&wizard).unwrap_or_default();
+    app.store.put_document(&tenant.scoped("wizard"), &text).await?;
+    Ok(answer(&wizard))
+}
+
+fn answer(wizard: &Wizard) -> Response {
+    plain_json(StatusCode::OK, &serde_json::to_value(wizard).unwrap_or_default())
+}

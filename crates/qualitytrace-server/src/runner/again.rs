@@ -1,0 +1,89 @@
+//! Judging without running: specs on a trace that is here already.
+
+use std::sync::Arc;
+
+use qualitytrace_core::definition::Test;
+use qualitytrace_core::lang::Generator;
+use qualitytrace_core::run::State;
+use qualitytrace_core::trace::Trace;
+
+use super::execute::read;
+use super::judging::Judge;
+use super::{Error, RunId, Runner, Variables, random_trace_id};
+use crate::clock;
+use crate::store::{NewRun, StoredRun, StoredTest};
+use crate::wire::{Event, Verdict, What};
+
+impl Runner {
+    /// What the specs of a test say about a trace.
+    pub fn judge_once(test: &Test, variables: &Variables, trace: &Trace) -> Verdict {
+        let generator = Generator::in_utc(clock::now(), rand::random());
+        Judge::compile(test, variables, generator).verdict(trace, Vec::new())
+    }
+
+    /// Judges the trace of an earlier run by this version of its test, as a run of its own.
+    pub async fn rerun(
+        self: &Arc<Self>,
+        earlier: &StoredRun,
+        events: &[Event],
+        trace: Option<&Trace>,
+        test: &StoredTest,
+    ) -> Result<RunId, Error> {
+        let new = NewRun {
+            test: test.id.clone(),
+            test_version: test.version,
+            trace: earlier.trace,
+            state: State::Created.as_str(),
+            created: clock::now(),
+            variables: earlier.variables.clone(),
+            request: earlier.request.clone(),
+        };
+        let gone = || Error::Gone { test: test.id.clone() };
+        let number = self.store.insert_run(&new).await?.ok_or_else(gone)?;
+        let run = RunId { test: test.id.clone(), number };
+        let mut log = self.log(&run, 0);
+        let before_judging = events.iter().filter(|event| !is_verdict(&event.what)).cloned().collect();
+        log.append(What::Again { of: earlier.number, events: before_judging }).await?;
+        let Some(trace) = trace else {
+            let message = format!("run {} has no trace to judge", earlier.number);
+            log.end_anywhere(State::TraceFailed, What::NoTrace { message }).await?;
+            return Ok(run);
+        };
+        log.change_state(State::Created, State::AwaitingTestResults).await?;
+        log.append(What::Judging).await?;
+        let given: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(&earlier.variables).unwrap_or_default();
+        let variables = given
+            .iter()
+            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+            .collect();
+        let verdict = Self::judge_once(&read(test)?, &variables, trace);
+        log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict }).await?;
+        Ok(run)
+    }
+}
+
+impl Runner {
+    /// Keeps a run that another server carried out, as it was there.
+    pub async fn import(&self, test: &StoredTest, run: serde_json::Value) -> Result<RunId, Error> {
+        let named = run["traceId"].as_str().and_then(|id| id.parse().ok());
+        let new = NewRun {
+            test: test.id.clone(),
+            test_version: test.version,
+            trace: named.unwrap_or_else(random_trace_id),
+            state: State::Finished.as_str(),
+            created: clock::now(),
+            variables: "{}".to_owned(),
+            request: "{}".to_owned(),
+        };
+        let gone = || Error::Gone { test: test.id.clone() };
+        let number = self.store.insert_run(&new).await?.ok_or_else(gone)?;
+        let id = RunId { test: test.id.clone(), number };
+        self.log(&id, 0).append(What::Imported { run }).await?;
+        Ok(id)
+    }
+}
+
+fn is_verdict(what: &What) -> bool {
+    matches!(what, What::Judging | What::Judged { .. } | What::Late { .. })
+}

@@ -1,0 +1,209 @@
+//! The events of a run under the names that clients of the original know.
+
+use serde_json::{Value, json};
+
+use crate::wire::event::{Event, What};
+use crate::wire::time::rfc3339;
+use crate::wire::verdict::Verdict;
+
+/// One event as clients know it.
+struct Known {
+    kind: &'static str,
+    stage: &'static str,
+    title: String,
+    description: String,
+    polling: Option<Value>,
+}
+
+/// The events of a run, oldest first. One of ours can be several of theirs.
+pub fn catalogue(test: &str, run: u64, events: &[Event]) -> Value {
+    let mut iterations = 0;
+    let mut out = Vec::new();
+    for event in events {
+        for known in known(&event.what, &mut iterations) {
+            let mut polling = known.polling.unwrap_or_else(|| json!({}));
+            if polling.get("periodic").is_none() {
+                polling["periodic"] = json!({});
+            }
+            out.push(json!({
+                "type": known.kind,
+                "stage": known.stage,
+                "title": known.title,
+                "description": known.description,
+                "createdAt": rfc3339(event.at()),
+                "testId": test,
+                "runId": run,
+                "dataStoreConnection": { "portCheck": {}, "connectivity": {}, "authentication": {}, "fetchTraces": {} },
+                "polling": polling,
+            }));
+        }
+    }
+    out.into()
+}
+
+fn event(kind: &'static str, stage: &'static str, title: &str, description: impl Into<String>) -> Known {
+    Known { kind, stage, title: title.to_owned(), description: description.into(), polling: None }
+}
+
+fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
+    const TRIGGER: &str = "trigger";
+    const TRACE: &str = "trace";
+    const TEST: &str = "test";
+    match what {
+        What::Created => vec![event("CREATED_INFO", TRIGGER, "Trigger created", "The run was asked for")],
+        What::Again { .. } | What::Imported { .. } => Vec::new(),
+        What::Resolving => vec![event(
+            "RESOLVE_START",
+            TRIGGER,
+            "Resolving trigger details started",
+            "Variables are being put into the trigger",
+        )],
+        What::Resolved { .. } => vec![event(
+            "RESOLVE_SUCCESS",
+            TRIGGER,
+            "Resolving trigger details succeeded",
+            "The trigger is complete",
+        )],
+        What::NotResolved { message } => {
+            vec![event("RESOLVE_ERROR", TRIGGER, "Resolving trigger details failed", message)]
+        }
+        What::Triggering { .. } => {
+            vec![event("EXECUTION_START", TRIGGER, "Trigger execution started", "The trigger is on its way")]
+        }
+        What::Triggered { .. } => {
+            vec![event(
+                "EXECUTION_SUCCESS",
+                TRIGGER,
+                "Trigger execution succeeded",
+                "The trigger was answered",
+            )]
+        }
+        What::TriggerFailed { message, connection, .. } => {
+            let unreachable = connection.then(|| {
+                event("HTTP_UNREACHABLE_HOST_ERROR", TRIGGER, "Unreachable host in the trigger", message)
+            });
+            unreachable
+                .into_iter()
+                .chain([event("EXECUTION_ERROR", TRIGGER, "Trigger execution failed", message)])
+                .collect()
+        }
+        What::Waiting { timeout, .. } => {
+            let limit = format!("Spans are awaited for at most {timeout} ms");
+            vec![
+                event("FETCHING_START", TRACE, "Trace fetching started", "The trace is being collected"),
+                Known {
+                    polling: Some(json!({ "type": "periodic" })),
+                    ..event("POLLING_START", TRACE, "Trace polling started", limit)
+                },
+            ]
+        }
+        What::Arrived { new, spans } => {
+            *iterations += 1;
+            let title = "OTLP server endpoint received spans";
+            vec![
+                event("OTLP_SERVER_RECEIVED_SPANS", TRACE, title, format!("{new} spans arrived")),
+                iteration(*spans, *iterations, false),
+            ]
+        }
+        What::WaitEnded { reason, spans, complete, .. } => {
+            *iterations += 1;
+            if *spans == 0 && !complete {
+                return vec![iteration(*spans, *iterations, false)];
+            }
+            vec![
+                iteration(*spans, *iterations, true),
+                event("POLLING_SUCCESS", TRACE, "Trace polling strategy succeeded", reason),
+                event(
+                    "FETCHING_SUCCESS",
+                    TRACE,
+                    "Trace fetching succeeded",
+                    format!("{spans} spans are here"),
+                ),
+            ]
+        }
+        What::WaitSkipped => vec![
+            event("POLLING_SKIPPED", TRACE, "Trace polling has been skipped", "Nobody waits for more spans"),
+            event(
+                "POLLING_SUCCESS",
+                TRACE,
+                "Trace polling strategy succeeded",
+                "There is nothing to wait for",
+            ),
+            event("FETCHING_SUCCESS", TRACE, "Trace fetching succeeded", "The trace is what is here"),
+        ],
+        What::NoTrace { message } => vec![
+            event("POLLING_ERROR", TRACE, "Trace polling strategy failed", message),
+            event("FETCHING_ERROR", TRACE, "Trace fetching failed", message),
+        ],
+        What::Analyzed { .. } => vec![
+            event("TRACE_LINTER_START", TRACE, "Trace linter started", "The analyzer looks at the trace"),
+            event("TRACE_LINTER_SUCCESS", TRACE, "Trace linter succeeded", "The analyzer is done"),
+        ],
+        What::Judging => {
+            vec![event("TEST_SPECS_RUN_START", TEST, "Test specs started", "The specs are being judged")]
+        }
+        What::Judged { verdict } => {
+            let mut known = warnings(verdict);
+            known.push(event(
+                "TEST_SPECS_RUN_SUCCESS",
+                TEST,
+                "Test specs succeeded",
+                "The specs were judged",
+            ));
+            known
+        }
+        What::Late { spans, .. } => vec![event(
+            "OTLP_SERVER_RECEIVED_SPANS",
+            TRACE,
+            "OTLP server endpoint received spans",
+            format!("{spans} spans came after the verdict, and the trace was judged again"),
+        )],
+        What::Stopped => vec![event("STOPPED_INFO", TRACE, "Test run stopped", "The user ended the run")],
+        What::Interrupted => vec![event(
+            "TEST_SPECS_RUN_ERROR",
+            TEST,
+            "Test specs failed",
+            "The server went away while the run was under way",
+        )],
+        What::Broken { message } => vec![event("TEST_SPECS_RUN_ERROR", TEST, "Test specs failed", message)],
+    }
+}
+
+fn iteration(spans: usize, number: u64, is_complete: bool) -> Known {
+    let mut polling = json!({ "type": "periodic" });
+    if is_complete {
+        polling["isComplete"] = true.into();
+    }
+    polling["periodic"] = json!({});
+    if spans > 0 {
+        polling["periodic"]["numberSpans"] = spans.into();
+    }
+    polling["periodic"]["numberIterations"] = number.into();
+    Known {
+        polling: Some(polling),
+        ..event(
+            "POLLING_ITERATION_INFO",
+            "trace",
+            "Trace polling iteration executed",
+            format!("{spans} spans are here"),
+        )
+    }
+}
+
+/// What could not be worked out.
+fn warnings(verdict: &Verdict) -> Vec<Known> {
+    let outputs = verdict.outputs.iter().filter_map(|output| {
+        let title = format!("Output '{}' not generated", output.name);
+        Some(event("OUTPUT_GENERATION_WARNING", "test", &title, output.error.clone()?))
+    });
+    let assertions = verdict.specs.iter().flat_map(|spec| &spec.assertions).filter_map(|assertion| {
+        // A comparison that does not hold is a result, not a warning.
+        let error = assertion
+            .results
+            .iter()
+            .find_map(|result| result.error.as_ref().filter(|text| *text != "no match"))?;
+        let title = format!("Assertion '{}' failed", assertion.assertion);
+        Some(event("TEST_SPECS_ASSERTION_WARNING", "test", &title, error))
+    });
+    outputs.chain(assertions).collect()
+}
