@@ -19,6 +19,15 @@ pub const RESPONSE_BODY: &str = "tracetest.response.body";
 /// Headers of the trigger's answer as a JSON list of `{key, value}`, on the trigger span.
 pub const RESPONSE_HEADERS: &str = "tracetest.response.headers";
 
+/// What a gRPC server says beside its status code, on the trigger span.
+pub const RESPONSE_MESSAGE: &str = "tracetest.response.message";
+/// Further details of a gRPC status as a JSON list, on the trigger span.
+pub const RESPONSE_DETAILS: &str = "tracetest.response.details";
+/// All messages of a gRPC server's stream as a JSON list, on the trigger span.
+pub const RESPONSE_MESSAGES: &str = "tracetest.response.messages";
+/// What a command wrote to its standard error, on the trigger span.
+pub const RESPONSE_STDERR: &str = "tracetest.response.stderr";
+
 const PREFIX: &str = "tracetest.";
 const PREFIX_ALIAS: &str = "qualitytrace.";
 

@@ -112,11 +112,52 @@ pub enum Reply {
         /// Whether the body was longer than what is kept.
         truncated: bool,
     },
+    /// A gRPC answer.
+    Grpc(Box<GrpcReply>),
+    /// A message that a broker has taken.
+    Kafka {
+        /// The partition that it went to.
+        partition: i32,
+        /// Its place there.
+        offset: i64,
+    },
+    /// A command that has ended.
+    Exec {
+        /// Its exit code; 128 and the signal's number when a signal ended it.
+        code: i32,
+        /// What it wrote.
+        stdout: String,
+        /// What it complained about.
+        stderr: String,
+        /// Whether it wrote more than what is kept.
+        truncated: bool,
+    },
     /// Nothing was sent: the trace exists already.
     TraceId {
         /// The trace, as the test gave it.
         id: String,
     },
+}
+
+/// A gRPC answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GrpcReply {
+    /// The status code as a number; 0 is good.
+    pub code: i32,
+    /// The status code's name, like `NOT_FOUND`.
+    pub status: String,
+    /// What the server says beside its status code.
+    pub message: String,
+    /// Further details of the status, a JSON text each.
+    pub details: Vec<String>,
+    /// Metadata that came before the answer, one entry a value.
+    pub metadata: Vec<(String, String)>,
+    /// The last message as JSON; empty when there was none.
+    pub body: String,
+    /// Every message as JSON, when the method answers with a stream.
+    pub messages: Option<Vec<String>>,
+    /// Whether there were more messages than are kept.
+    pub truncated: bool,
 }
 
 /// The trigger's own span: the root that the run puts above everything else.
@@ -137,13 +178,11 @@ impl TriggerSpan {
     pub fn to_span(self, reply: &Reply) -> Span {
         let mut attributes = Attributes::default();
         attributes.set("service.name", names::TRIGGER_SERVICE);
-        if let Reply::Http { status, headers, body, .. } = reply {
-            attributes.set(names::RESPONSE_STATUS, status.to_string());
-            attributes.set(names::RESPONSE_BODY, body.as_str());
-            attributes.set(names::RESPONSE_HEADERS, headers_json(headers));
-        }
+        describe(reply, &mut attributes);
         let resource = Resource {
-            attributes: [("service.name", Value::from(names::TRIGGER_SERVICE))].into_iter().collect(),
+            attributes: [("service.name", Value::from(names::TRIGGER_SERVICE))]
+                .into_iter()
+                .collect(),
             ..Resource::default()
         };
         Span {
@@ -166,7 +205,45 @@ impl TriggerSpan {
     }
 }
 
+/// What the answer says, as attributes.
+fn describe(reply: &Reply, attributes: &mut Attributes) {
+    match reply {
+        Reply::Http { status, headers, body, .. } => {
+            attributes.set(names::RESPONSE_STATUS, status.to_string());
+            attributes.set(names::RESPONSE_BODY, body.as_str());
+            attributes.set(names::RESPONSE_HEADERS, headers_json(headers));
+        }
+        Reply::Grpc(reply) => {
+            attributes.set(names::RESPONSE_STATUS, reply.code.to_string());
+            attributes.set(names::RESPONSE_BODY, reply.body.as_str());
+            attributes.set(names::RESPONSE_HEADERS, headers_json(&reply.metadata));
+            if !reply.message.is_empty() {
+                attributes.set(names::RESPONSE_MESSAGE, reply.message.as_str());
+            }
+            if !reply.details.is_empty() {
+                attributes.set(names::RESPONSE_DETAILS, json_list(&reply.details));
+            }
+            if let Some(messages) = &reply.messages {
+                attributes.set(names::RESPONSE_MESSAGES, json_list(messages));
+            }
+        }
+        Reply::Exec { code, stdout, stderr, .. } => {
+            attributes.set(names::RESPONSE_STATUS, code.to_string());
+            attributes.set(names::RESPONSE_BODY, stdout.as_str());
+            attributes.set(names::RESPONSE_STDERR, stderr.as_str());
+        }
+        Reply::Kafka { .. } | Reply::TraceId { .. } => {}
+    }
+}
+
+/// A list of texts that are JSON already.
+fn json_list(items: &[String]) -> String {
+    format!("[{}]", items.join(","))
+}
+
 fn headers_json(headers: &[(String, String)]) -> String {
-    let pairs = headers.iter().map(|(key, value)| serde_json::json!({ "key": key, "value": value }));
+    let pairs = headers
+        .iter()
+        .map(|(key, value)| serde_json::json!({ "key": key, "value": value }));
     serde_json::Value::Array(pairs.collect()).to_string()
 }

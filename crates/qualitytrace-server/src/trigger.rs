@@ -2,9 +2,13 @@
 //!
 //! A trigger that got any answer has succeeded: whether the answer is good is for the specs to say.
 
+mod connect;
 mod failure;
+mod grpc;
 mod http;
 mod propagation;
+
+use std::path::Path;
 
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::run::Reply;
@@ -19,24 +23,39 @@ use crate::limits::Limits;
 pub struct Triggers {
     http: http::Clients,
     reply_bytes: u64,
+    in_container: bool,
 }
 
 impl Triggers {
     /// Ready to send.
     pub fn new(limits: &Limits) -> Self {
-        Self { http: http::Clients::new(), reply_bytes: limits.reply_bytes }
+        Self {
+            http: http::Clients::new(),
+            reply_bytes: limits.reply_bytes,
+            in_container: in_container(),
+        }
     }
 
     /// Sends a trigger whose texts are resolved and waits for its answer.
     pub async fn send(&self, trigger: &Trigger, context: &Context) -> Result<Reply, Failure> {
-        match trigger {
+        let sent = match trigger {
             Trigger::Http(request) => self.http.send(request, context, self.reply_bytes).await,
-            Trigger::TraceId(trigger) => Ok(Reply::TraceId { id: trigger.id.value.clone() }),
-            Trigger::Grpc(_)
-            | Trigger::Kafka(_)
-            | Trigger::Graphql(_)
-            | Trigger::PlaywrightEngine(_)
-            | Trigger::Integration(_) => Err(Failure::unsupported(trigger.kind())),
-        }
+            Trigger::Grpc(call) => grpc::send(call, context, self.reply_bytes).await,
+            Trigger::TraceId(_) | Trigger::Integration(_) => {
+                Ok(Reply::TraceId { id: context.trace.to_string() })
+            }
+            Trigger::Kafka(_) | Trigger::Graphql(_) | Trigger::PlaywrightEngine(_) | Trigger::Exec(_) => {
+                Err(Failure::unsupported(format!(
+                    "this server cannot send a trigger of type `{}` yet",
+                    trigger.kind()
+                )))
+            }
+        };
+        sent.map_err(|failure| if self.in_container { failure.within_container() } else { failure })
     }
+}
+
+/// Whether this process runs in a container.
+fn in_container() -> bool {
+    Path::new("/.dockerenv").exists() || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }

@@ -243,7 +243,7 @@ fn strategy_named(reader: &Reader<'_>, text: &Text) -> Strategy {
     }
 }
 
-fn period(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Period> {
+pub(in crate::definition) fn period(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Period> {
     let reader = fields.reader;
     let text = fields.text(key).filter(|text| !text.is_empty())?;
     let parsed = parse_duration(&text.value);

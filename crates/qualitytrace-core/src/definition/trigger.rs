@@ -7,6 +7,7 @@ mod resolve;
 
 pub(super) use read::read;
 
+use super::settings::Period;
 use super::text::Text;
 
 /// What sets the system under test in motion.
@@ -22,6 +23,8 @@ pub enum Trigger {
     TraceId(TraceId),
     /// A GraphQL request.
     Graphql(Graphql),
+    /// A command on the server's machine.
+    Exec(Exec),
     /// A browser script that the product runs itself.
     PlaywrightEngine(PlaywrightEngine),
     /// Another test tool, which hands over the trace's id.
@@ -37,6 +40,7 @@ impl Trigger {
             Self::Kafka(_) => "kafka",
             Self::TraceId(_) => "traceid",
             Self::Graphql(_) => "graphql",
+            Self::Exec(_) => "exec",
             Self::PlaywrightEngine(_) => "playwrightengine",
             Self::Integration(tool) => tool.as_str(),
         }
@@ -58,6 +62,8 @@ pub struct Http {
     pub auth: Option<Auth>,
     /// Whether the server's certificate must be valid.
     pub ssl_verification: bool,
+    /// How long to wait for the answer; `None` means the server's default.
+    pub timeout: Option<Period>,
 }
 
 /// A header, or an entry of gRPC metadata.
@@ -109,19 +115,30 @@ pub enum ApiKeyPlace {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grpc {
     /// The protocol's source text; files may name a path, which the command line replaces by the file's content.
+    /// Empty means that the server under test describes itself.
     pub protobuf_file: Text,
-    /// Host and port.
+    /// The source texts that the protocol imports, by the name under which it imports them.
+    pub imports: Vec<(String, Text)>,
+    /// A compiled protocol, a `FileDescriptorSet` in base64; empty means none.
+    pub descriptor_set: Text,
+    /// Host and port; `https://` before them means TLS.
     pub address: Text,
     /// The service; the method names it too.
     pub service: Text,
     /// `package.Service.Method`.
     pub method: Text,
-    /// The request as JSON.
+    /// The request as JSON; several documents are the messages of a client's stream.
     pub request: Text,
     /// Metadata in order.
     pub metadata: Vec<Header>,
     /// Credentials.
     pub auth: Option<Auth>,
+    /// Whether to use TLS.
+    pub tls: bool,
+    /// Whether the server's certificate must be valid.
+    pub ssl_verification: bool,
+    /// How long to wait for the answer; `None` means the server's default.
+    pub timeout: Option<Period>,
 }
 
 /// A message to a Kafka topic.
@@ -180,6 +197,34 @@ pub struct Graphql {
     pub schema: Text,
 }
 
+/// A command on the server's machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exec {
+    /// What to run.
+    pub command: Command,
+    /// Variables of its environment, beside those of the server and those that name the trace.
+    pub env: Vec<(String, Text)>,
+    /// Where to run it; empty means where the server runs.
+    pub working_directory: Text,
+    /// How long it may take; `None` means the server's default.
+    pub timeout: Option<Period>,
+}
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// A program and its arguments.
+    Words(Vec<Text>),
+    /// A line for the shell.
+    Line(Text),
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Self::Words(Vec::new())
+    }
+}
+
 /// A browser script that the product runs itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlaywrightEngine {
@@ -207,6 +252,9 @@ pub enum Integration {
 impl Integration {
     /// Every tool.
     pub const ALL: [Self; 4] = [Self::Cypress, Self::Playwright, Self::Artillery, Self::K6];
+
+    /// What names the trace: the tools start their runs with this variable.
+    pub const TRACE: &'static str = "${env:TRACE_ID}";
 
     /// The word that files use.
     pub const fn as_str(self) -> &'static str {

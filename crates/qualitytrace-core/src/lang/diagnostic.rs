@@ -122,7 +122,7 @@ fn on_characters(text: &str, span: &Range<usize>) -> Range<usize> {
 }
 
 /// The known name that `wrong` was probably meant to be: the nearest one, if it is near.
-pub(crate) fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (wrong.chars().count() / 3).max(1);
     known
         .into_iter()

@@ -66,7 +66,7 @@ impl Runner {
                 return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
             }
         };
-        let attached = match attached(&trigger) {
+        let attached = match attached(&trigger, variables) {
             Ok(attached) => attached,
             Err(message) => {
                 return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
@@ -169,19 +169,25 @@ impl Runner {
 }
 
 /// The trace that a trigger names instead of causing one.
-fn attached(trigger: &Trigger) -> Result<Option<TraceId>, String> {
-    match trigger {
-        Trigger::TraceId(named) => {
-            let id = named.id.value.trim();
-            id.parse().map(Some).map_err(|error| format!("the trigger names no trace: {error}"))
+fn attached(trigger: &Trigger, variables: &Variables) -> Result<Option<TraceId>, String> {
+    let id = match trigger {
+        Trigger::TraceId(named) => named.id.value.trim(),
+        Trigger::Integration(tool) => {
+            let given = variables.iter().find(|(name, _)| name == "TRACE_ID");
+            let (_, id) = given.ok_or_else(|| {
+                let tool = tool.as_str();
+                format!("a test of type `{tool}` judges the trace that {tool} names; start it with the variable TRACE_ID")
+            })?;
+            id.trim()
         }
         Trigger::Http(_)
         | Trigger::Grpc(_)
         | Trigger::Kafka(_)
         | Trigger::Graphql(_)
-        | Trigger::PlaywrightEngine(_)
-        | Trigger::Integration(_) => Ok(None),
-    }
+        | Trigger::Exec(_)
+        | Trigger::PlaywrightEngine(_) => return Ok(None),
+    };
+    id.parse().map(Some).map_err(|error| format!("the trigger names no trace: {error}"))
 }
 
 /// Writes what came back into the span of the trigger.

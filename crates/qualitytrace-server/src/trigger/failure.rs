@@ -13,6 +13,8 @@ pub struct Failure {
     pub message: String,
     /// Whether the address means this very machine.
     pub targets_localhost: bool,
+    /// Whether this server runs in a container, where that machine is the container.
+    pub running_on_container: bool,
 }
 
 /// The kinds of reasons.
@@ -32,6 +34,8 @@ pub enum Reason {
     Timeout,
     /// The connection ended in the middle of the answer.
     Cut,
+    /// The answer is larger than what is taken.
+    TooLarge,
     /// This kind of trigger cannot be sent by this server.
     Unsupported,
 }
@@ -47,6 +51,7 @@ impl Reason {
             Self::Tls => "tls",
             Self::Timeout => "timeout",
             Self::Cut => "cut",
+            Self::TooLarge => "too-large",
             Self::Unsupported => "unsupported",
         }
     }
@@ -55,7 +60,7 @@ impl Reason {
     pub const fn is_connection(self) -> bool {
         match self {
             Self::Dns | Self::Refused | Self::Unreachable | Self::Tls | Self::Timeout => true,
-            Self::Invalid | Self::Cut | Self::Unsupported => false,
+            Self::Invalid | Self::Cut | Self::TooLarge | Self::Unsupported => false,
         }
     }
 }
@@ -66,37 +71,74 @@ impl fmt::Display for Failure {
     }
 }
 
+/// Whom a trigger speaks to, and which of its settings says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) host: String,
+    pub(super) port: Option<u16>,
+    pub(super) setting: &'static str,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => write!(f, "{}:{port}", self.host),
+            None => f.write_str(&self.host),
+        }
+    }
+}
+
 impl Failure {
-    pub(super) fn invalid(message: String) -> Self {
-        Self { reason: Reason::Invalid, message, targets_localhost: false }
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::told(Reason::Invalid, message.into())
     }
 
-    pub(super) fn unsupported(kind: &str) -> Self {
-        let message = format!("this server cannot send a trigger of type `{kind}` yet");
-        Self { reason: Reason::Unsupported, message, targets_localhost: false }
+    pub(super) fn unsupported(message: impl Into<String>) -> Self {
+        Self::told(Reason::Unsupported, message.into())
+    }
+
+    pub(super) fn told(reason: Reason, message: String) -> Self {
+        Self { reason, message, targets_localhost: false, running_on_container: false }
+    }
+
+    /// What happened on the way to `place` and back.
+    pub(super) fn at(place: &Place, reason: Reason, cause: &str) -> Self {
+        let Place { host, setting, .. } = place;
+        let message = match reason {
+            Reason::Dns => format!("the host `{host}` is unknown; check the name in the trigger's {setting}"),
+            Reason::Refused => format!(
+                "nothing listens on {place}; start the system under test or correct the trigger's {setting}"
+            ),
+            Reason::Unreachable => format!("{place} cannot be reached: {cause}"),
+            Reason::Tls => format!("the TLS handshake with {place} failed: {cause}"),
+            Reason::Timeout => format!("{place} did not answer in time; raise the trigger's `timeout`"),
+            Reason::Cut => format!("{place} closed the connection before the answer was complete: {cause}"),
+            Reason::TooLarge => format!("the answer of {place} is too large: {cause}"),
+            Reason::Invalid | Reason::Unsupported => {
+                format!("the request to {place} is not valid: {cause}")
+            }
+        };
+        let targets_localhost = matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]" | "::1");
+        Self { targets_localhost, ..Self::told(reason, message) }
     }
 
     /// What an HTTP client says about a request to `url`.
     pub(super) fn of_request(error: &reqwest::Error, url: &reqwest::Url) -> Self {
-        let reason = classify(error);
-        let host = url.host_str().unwrap_or_default();
-        let place =
-            url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        let targets_localhost = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
-        let message = match reason {
-            Reason::Dns => format!("the host `{host}` is unknown; check the name in the trigger's url"),
-            Reason::Refused => format!(
-                "nothing listens on {place}; start the system under test or correct the trigger's url"
-            ),
-            Reason::Unreachable => format!("{place} cannot be reached: {}", root_cause(error)),
-            Reason::Tls => format!("the TLS handshake with {place} failed: {}", root_cause(error)),
-            Reason::Timeout => format!("{place} did not answer in time"),
-            Reason::Cut => format!("{place} closed the connection before the answer was complete"),
-            Reason::Invalid | Reason::Unsupported => {
-                format!("the request to {place} is not valid: {}", root_cause(error))
-            }
-        };
-        Self { reason, message, targets_localhost }
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let place = Place { host, port: url.port_or_known_default(), setting: "url" };
+        Self::at(&place, classify(error), &root_cause(error))
+    }
+
+    /// The same, seen from a server that runs in a container.
+    pub(super) fn within_container(mut self) -> Self {
+        self.running_on_container = true;
+        if self.targets_localhost && self.reason.is_connection() {
+            self.message.push_str(
+                "; this server runs in a container, where localhost is the container itself: name the other \
+                 container or `host.docker.internal`",
+            );
+        }
+        self
     }
 }
 
@@ -123,10 +165,10 @@ fn classify(error: &reqwest::Error) -> Reason {
     }
 }
 
-fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+pub(super) fn causes<'a>(error: &'a dyn Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| (**cause).source())
 }
 
-fn root_cause(error: &reqwest::Error) -> String {
+pub(super) fn root_cause(error: &dyn Error) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }

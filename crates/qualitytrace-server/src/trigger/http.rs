@@ -47,6 +47,9 @@ impl Clients {
         }
         let client = if request.ssl_verification { &self.verifying } else { &self.trusting };
         let mut builder = client.request(method(&request.method.value)?, url.clone()).headers(headers);
+        if let Some(timeout) = &request.timeout {
+            builder = builder.timeout(timeout.duration);
+        }
         if !request.body.value.is_empty() {
             builder = builder.body(request.body.value.clone());
         }

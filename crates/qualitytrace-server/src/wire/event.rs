@@ -77,6 +77,9 @@ pub enum What {
         connection: bool,
         /// Whether the address means the server's own machine.
         targets_localhost: bool,
+        /// Whether the server runs in a container, where that machine is the container.
+        #[serde(default)]
+        running_on_container: bool,
     },
     /// The wait for the trace begins.
     Waiting {
@@ -166,6 +169,48 @@ pub enum Reply {
         #[serde(default)]
         truncated: bool,
     },
+    /// A gRPC answer.
+    Grpc {
+        /// The status code as a number.
+        status_code: i32,
+        /// The status code's name.
+        status: String,
+        /// What the server says beside its status code.
+        #[serde(default)]
+        message: String,
+        /// Further details of the status, a JSON text each.
+        #[serde(default)]
+        details: Vec<String>,
+        /// Metadata in order.
+        metadata: Vec<Header>,
+        /// The last message as JSON.
+        body: String,
+        /// Every message as JSON, when the method answers with a stream.
+        #[serde(default)]
+        messages: Option<Vec<String>>,
+        /// Whether there were more messages than are kept.
+        #[serde(default)]
+        truncated: bool,
+    },
+    /// A message that a broker has taken.
+    Kafka {
+        /// The partition that it went to.
+        partition: i32,
+        /// Its place there.
+        offset: i64,
+    },
+    /// A command that has ended.
+    Exec {
+        /// Its exit code.
+        exit_code: i32,
+        /// What it wrote.
+        stdout: String,
+        /// What it complained about.
+        stderr: String,
+        /// Whether it wrote more than what is kept.
+        #[serde(default)]
+        truncated: bool,
+    },
     /// Nothing was sent.
     TraceId {
         /// The trace, as the test gave it.
@@ -182,17 +227,49 @@ pub struct Header {
     pub value: String,
 }
 
+impl Header {
+    fn of((key, value): &(String, String)) -> Self {
+        Self { key: key.clone(), value: value.clone() }
+    }
+
+    fn pair(self) -> (String, String) {
+        (self.key, self.value)
+    }
+}
+
 impl From<&run::Reply> for Reply {
     fn from(reply: &run::Reply) -> Self {
         match reply {
-            run::Reply::Http { status, reason, headers, body, truncated } => Self::Http {
+            run::Reply::Http {
+                status,
+                reason,
+                headers,
+                body,
+                truncated,
+            } => Self::Http {
                 status_code: *status,
                 status: reason.clone(),
-                headers: headers
-                    .iter()
-                    .map(|(key, value)| Header { key: key.clone(), value: value.clone() })
-                    .collect(),
+                headers: headers.iter().map(Header::of).collect(),
                 body: body.clone(),
+                truncated: *truncated,
+            },
+            run::Reply::Grpc(reply) => Self::Grpc {
+                status_code: reply.code,
+                status: reply.status.clone(),
+                message: reply.message.clone(),
+                details: reply.details.clone(),
+                metadata: reply.metadata.iter().map(Header::of).collect(),
+                body: reply.body.clone(),
+                messages: reply.messages.clone(),
+                truncated: reply.truncated,
+            },
+            run::Reply::Kafka { partition, offset } => {
+                Self::Kafka { partition: *partition, offset: *offset }
+            }
+            run::Reply::Exec { code, stdout, stderr, truncated } => Self::Exec {
+                exit_code: *code,
+                stdout: stdout.clone(),
+                stderr: stderr.clone(),
                 truncated: *truncated,
             },
             run::Reply::TraceId { id } => Self::TraceId { id: id.clone() },
@@ -203,13 +280,35 @@ impl From<&run::Reply> for Reply {
 impl From<Reply> for run::Reply {
     fn from(reply: Reply) -> Self {
         match reply {
-            Reply::Http { status_code, status, headers, body, truncated } => Self::Http {
+            Reply::Http {
+                status_code,
+                status,
+                headers,
+                body,
+                truncated,
+            } => Self::Http {
                 status: status_code,
                 reason: status,
-                headers: headers.into_iter().map(|header| (header.key, header.value)).collect(),
+                headers: headers.into_iter().map(Header::pair).collect(),
                 body,
                 truncated,
             },
+            Reply::Grpc { status_code, status, message, details, metadata, body, messages, truncated } => {
+                Self::Grpc(Box::new(run::GrpcReply {
+                    code: status_code,
+                    status,
+                    message,
+                    details,
+                    metadata: metadata.into_iter().map(Header::pair).collect(),
+                    body,
+                    messages,
+                    truncated,
+                }))
+            }
+            Reply::Kafka { partition, offset } => Self::Kafka { partition, offset },
+            Reply::Exec { exit_code, stdout, stderr, truncated } => {
+                Self::Exec { code: exit_code, stdout, stderr, truncated }
+            }
             Reply::TraceId { id } => Self::TraceId { id },
         }
     }
@@ -222,6 +321,7 @@ impl From<&trigger::Failure> for What {
             message: failure.message.clone(),
             connection: failure.reason.is_connection(),
             targets_localhost: failure.targets_localhost,
+            running_on_container: failure.running_on_container,
         }
     }
 }

@@ -13,3 +13,4 @@ mod otlp;
 mod requests;
 mod runs;
 mod store;
+mod triggers;

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use super::{
-    ApiKeyPlace, Auth, Graphql, Grpc, Header, Http, Integration, Kafka, Plain, PlaywrightEngine, TraceId,
+    ApiKeyPlace, Auth, Command, Exec, Graphql, Grpc, Header, Http, Integration, Kafka, Plain, PlaywrightEngine, TraceId,
     Trigger,
 };
 use crate::definition::node::{Node, Shape};
 use crate::definition::reader::{Fields, Reader};
+use crate::definition::settings::period;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 
@@ -19,12 +20,20 @@ enum Block {
     Kafka,
     TraceId,
     Graphql,
+    Exec,
     PlaywrightEngine,
 }
 
 impl Block {
-    const ALL: [Self; 6] =
-        [Self::Http, Self::Grpc, Self::Kafka, Self::TraceId, Self::Graphql, Self::PlaywrightEngine];
+    const ALL: [Self; 7] = [
+        Self::Http,
+        Self::Grpc,
+        Self::Kafka,
+        Self::TraceId,
+        Self::Graphql,
+        Self::Exec,
+        Self::PlaywrightEngine,
+    ];
 
     /// The trigger's `type`.
     const fn kind(self) -> &'static str {
@@ -34,6 +43,7 @@ impl Block {
             Self::Kafka => "kafka",
             Self::TraceId => "traceid",
             Self::Graphql => "graphql",
+            Self::Exec => "exec",
             Self::PlaywrightEngine => "playwrightengine",
         }
     }
@@ -46,6 +56,7 @@ impl Block {
             Self::Kafka => &["kafka"],
             Self::TraceId => &["traceid", "TraceID"],
             Self::Graphql => &["graphql"],
+            Self::Exec => &["exec", "shell"],
             Self::PlaywrightEngine => &["playwrightEngine", "playwrightengine"],
         }
     }
@@ -57,6 +68,7 @@ impl Block {
             Self::Kafka => kafka(reader, node).map(Trigger::Kafka),
             Self::TraceId => trace_id(reader, node).map(Trigger::TraceId),
             Self::Graphql => graphql(reader, node).map(Trigger::Graphql),
+            Self::Exec => exec(reader, node).map(Trigger::Exec),
             Self::PlaywrightEngine => playwright(reader, node).map(Trigger::PlaywrightEngine),
         }
     }
@@ -83,7 +95,10 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Tr
     fields.finish();
 
     let kind = match &written {
-        Some(text) => text.value.to_lowercase(),
+        Some(text) => match text.value.to_lowercase().as_str() {
+            "shell" => "exec".to_owned(),
+            kind => kind.to_owned(),
+        },
         // An export of a test without a trigger has an empty type and no block.
         None => inferred(reader, &blocks)?.to_owned(),
     };
@@ -152,6 +167,7 @@ fn http(reader: &Reader<'_>, block: &Node) -> Option<Http> {
         body: fields.text("body").unwrap_or_default(),
         auth: auth(&mut fields),
         ssl_verification: fields.flag("sslVerification").unwrap_or_default(),
+        timeout: period(&mut fields, "timeout"),
     };
     if let Some(entry) = fields.entry("authentication") {
         reader.report(
@@ -171,12 +187,17 @@ fn grpc(reader: &Reader<'_>, block: &Node) -> Option<Grpc> {
     let mut fields = reader.fields(block, "a gRPC trigger")?;
     let grpc = Grpc {
         protobuf_file: fields.text("protobufFile").unwrap_or_default(),
+        imports: fields.pairs("imports"),
+        descriptor_set: fields.text("descriptorSet").unwrap_or_default(),
         address: fields.text("address").unwrap_or_default(),
         service: fields.text("service").unwrap_or_default(),
         method: fields.text("method").unwrap_or_default(),
         request: fields.text("request").unwrap_or_default(),
         metadata: headers(&mut fields, "metadata"),
         auth: auth(&mut fields),
+        tls: fields.flag("tls").unwrap_or_default(),
+        ssl_verification: fields.flag("sslVerification").unwrap_or_default(),
+        timeout: period(&mut fields, "timeout"),
     };
     fields.finish();
     Some(grpc)
@@ -249,6 +270,25 @@ fn graphql(reader: &Reader<'_>, block: &Node) -> Option<Graphql> {
     }
     fields.finish();
     Some(graphql)
+}
+
+fn exec(reader: &Reader<'_>, block: &Node) -> Option<Exec> {
+    let mut fields = reader.fields(block, "a command trigger")?;
+    let command = match fields.get("command").map(|node| (node, &node.shape)) {
+        None => Command::default(),
+        Some((_, Shape::List(_))) => Command::Words(fields.texts("command")),
+        Some((node, Shape::Scalar(_) | Shape::Map(_) | Shape::Null)) => {
+            Command::Line(reader.text(node, "`command`").unwrap_or_default())
+        }
+    };
+    let exec = Exec {
+        command,
+        env: fields.pairs("env"),
+        working_directory: fields.text("workingDirectory").unwrap_or_default(),
+        timeout: period(&mut fields, "timeout"),
+    };
+    fields.finish();
+    Some(exec)
 }
 
 fn playwright(reader: &Reader<'_>, block: &Node) -> Option<PlaywrightEngine> {

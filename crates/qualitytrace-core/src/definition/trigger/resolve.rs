@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::{Auth, Graphql, Grpc, Header, Http, Kafka, Plain, PlaywrightEngine, TraceId, Trigger};
+use super::{Auth, Command, Exec, Graphql, Grpc, Header, Http, Integration, Kafka, Plain, PlaywrightEngine, TraceId, Trigger};
 use crate::definition::Text;
 
 impl Trigger {
@@ -15,6 +15,9 @@ impl Trigger {
 
     /// Shows `look` every text that may hold expressions.
     pub fn each_text(&self, mut look: impl FnMut(&Text)) {
+        if let Self::Integration(_) = self {
+            look(&Text::from(Integration::TRACE));
+        }
         let Ok(_) = self.mapped(|text| {
             look(text);
             Ok::<Text, Infallible>(Text::default())
@@ -26,13 +29,16 @@ impl Trigger {
     pub fn each_file<E>(&mut self, mut change: impl FnMut(&mut Text) -> Result<(), E>) -> Result<(), E> {
         match self {
             Self::Http(http) => change(&mut http.body),
-            Self::Grpc(grpc) => change(&mut grpc.protobuf_file),
+            Self::Grpc(grpc) => {
+                change(&mut grpc.protobuf_file)?;
+                grpc.imports.iter_mut().try_for_each(|(_, text)| change(text))
+            }
             Self::Graphql(graphql) => {
                 change(&mut graphql.query)?;
                 change(&mut graphql.schema)
             }
             Self::PlaywrightEngine(engine) => change(&mut engine.script),
-            Self::Kafka(_) | Self::TraceId(_) | Self::Integration(_) => Ok(()),
+            Self::Kafka(_) | Self::TraceId(_) | Self::Exec(_) | Self::Integration(_) => Ok(()),
         }
     }
 
@@ -44,7 +50,7 @@ impl Trigger {
                 headers: headers(&http.headers, &mut text)?,
                 body: text(&http.body)?,
                 auth: auth(http.auth.as_ref(), &mut text)?,
-                ssl_verification: http.ssl_verification,
+                ..http.clone()
             }),
             Self::Grpc(grpc) => Self::Grpc(Grpc {
                 address: text(&grpc.address)?,
@@ -82,6 +88,21 @@ impl Trigger {
                     .collect::<Result<_, _>>()?,
                 operation_name: text(&graphql.operation_name)?,
                 ..graphql.clone()
+            }),
+            Self::Exec(exec) => Self::Exec(Exec {
+                command: match &exec.command {
+                    Command::Words(words) => {
+                        Command::Words(words.iter().map(&mut text).collect::<Result<_, _>>()?)
+                    }
+                    Command::Line(line) => Command::Line(text(line)?),
+                },
+                env: exec
+                    .env
+                    .iter()
+                    .map(|(name, value)| Ok((name.clone(), text(value)?)))
+                    .collect::<Result<_, _>>()?,
+                working_directory: text(&exec.working_directory)?,
+                timeout: exec.timeout.clone(),
             }),
             Self::PlaywrightEngine(engine) => Self::PlaywrightEngine(PlaywrightEngine {
                 target: text(&engine.target)?,

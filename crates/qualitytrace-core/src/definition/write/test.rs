@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::{Object, Stored};
-use crate::definition::trigger::{ApiKeyPlace, Auth, Graphql, Grpc, Header, Http, Kafka, Trigger};
+use crate::definition::trigger::{ApiKeyPlace, Auth, Command, Exec, Graphql, Grpc, Header, Http, Kafka, Trigger};
+use crate::definition::settings::Period;
 use crate::definition::{Output, Spec, Test, TestSuite, Text};
 
 pub(super) fn test(out: &mut Object, test: &Test, stored: &Stored) {
@@ -59,6 +60,7 @@ fn trigger(trigger: Option<&Trigger>) -> Value {
             out.put("traceid", block);
         }
         Some(Trigger::Graphql(request)) => out.put("graphql", graphql(request)),
+        Some(Trigger::Exec(command)) => out.put("exec", exec(command)),
         Some(Trigger::PlaywrightEngine(engine)) => {
             let mut block = Object::default();
             block.filled("target", &engine.target.value);
@@ -78,18 +80,26 @@ fn http(request: &Http) -> Value {
     out.list("headers", headers(&request.headers));
     out.maybe("auth", request.auth.as_ref().map(auth));
     out.flag("sslVerification", request.ssl_verification);
+    out.maybe("timeout", period(request.timeout.as_ref()));
     out.into()
 }
 
 fn grpc(call: &Grpc) -> Value {
     let mut out = Object::default();
     out.filled("protobufFile", &call.protobuf_file.value);
+    if !call.imports.is_empty() {
+        out.put("imports", pairs(&call.imports));
+    }
+    out.filled("descriptorSet", &call.descriptor_set.value);
     out.filled("address", &call.address.value);
     out.filled("service", &call.service.value);
     out.filled("method", &call.method.value);
     out.filled("request", &call.request.value);
     out.list("metadata", headers(&call.metadata));
     out.maybe("auth", call.auth.as_ref().map(auth));
+    out.flag("tls", call.tls);
+    out.flag("sslVerification", call.ssl_verification);
+    out.maybe("timeout", period(call.timeout.as_ref()));
     out.into()
 }
 
@@ -121,11 +131,7 @@ fn graphql(request: &Graphql) -> Value {
     let mut body = Object::default();
     body.filled("query", &request.query.value);
     if !request.variables.is_empty() {
-        let mut variables = Object::default();
-        for (name, value) in &request.variables {
-            variables.put(name, value.value.clone());
-        }
-        body.put("variables", variables);
+        body.put("variables", pairs(&request.variables));
     }
     body.filled("operationName", &request.operation_name.value);
     out.put("body", body);
@@ -161,6 +167,32 @@ fn auth(auth: &Auth) -> Value {
     out.put("type", kind);
     out.put(kind, block);
     out.into()
+}
+
+fn exec(exec: &Exec) -> Value {
+    let mut out = Object::default();
+    match &exec.command {
+        Command::Words(words) => out.list("command", texts(words)),
+        Command::Line(line) => out.filled("command", &line.value),
+    }
+    if !exec.env.is_empty() {
+        out.put("env", pairs(&exec.env));
+    }
+    out.filled("workingDirectory", &exec.working_directory.value);
+    out.maybe("timeout", period(exec.timeout.as_ref()));
+    out.into()
+}
+
+fn period(period: Option<&Period>) -> Option<String> {
+    period.map(|period| period.text.clone())
+}
+
+fn pairs(pairs: &[(String, Text)]) -> Object {
+    let mut out = Object::default();
+    for (name, value) in pairs {
+        out.put(name, value.value.clone());
+    }
+    out
 }
 
 fn headers(headers: &[Header]) -> Vec<Value> {

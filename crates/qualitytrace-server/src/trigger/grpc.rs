@@ -1,0 +1,291 @@
+//! gRPC calls of any method, without generated code.
+//!
+//! Every call is sent as a stream of messages and read as one: on the wire, the four kinds of methods are the same.
+
+mod codec;
+mod message;
+mod protocol;
+mod reflection;
+
+use std::error::Error as _;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http::Uri;
+use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use prost_reflect::{DescriptorPool, MethodDescriptor};
+use qualitytrace_core::definition::trigger::{ApiKeyPlace, Auth, Grpc};
+use qualitytrace_core::run::{GrpcReply, Reply};
+use tonic::codec::CompressionEncoding;
+use tonic::metadata::{Ascii, Binary, KeyAndValueRef, MetadataKey, MetadataMap, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, TimeoutExpired};
+
+use super::connect::{Security, connect};
+use super::failure::{Failure, Place, Reason, causes, root_cause};
+use super::propagation::Context;
+
+/// How long the whole call may take, unless the test says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// What tonic says of an answer beyond its limit; it has no error of its own to look for.
+const TOO_LARGE: &str = "Error, decoded message length too large";
+
+type Client = tonic::client::Grpc<Channel>;
+
+/// Sends the call that a trigger describes and waits for its answer.
+pub(super) async fn send(call: &Grpc, context: &Context, reply_bytes: u64) -> Result<Reply, Failure> {
+    let (place, tls) = place(&call.address.value)?;
+    let security = match (tls || call.tls, call.ssl_verification) {
+        (false, _) => Security::Plain,
+        (true, false) => Security::Trusting,
+        (true, true) => Security::Verifying,
+    };
+    let timeout = call.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
+    let work = exchange(call, context, &place, security, timeout, reply_bytes);
+    let answer = tokio::time::timeout(timeout, work).await;
+    answer.unwrap_or_else(|_| Err(Failure::at(&place, Reason::Timeout, "")))
+}
+
+async fn exchange(
+    call: &Grpc,
+    context: &Context,
+    place: &Place,
+    security: Security,
+    timeout: Duration,
+    reply_bytes: u64,
+) -> Result<Reply, Failure> {
+    let (service, method) = protocol::names(call)?;
+    let metadata = metadata(call)?;
+    let given = given_protocol(call)?;
+    // What can be wrong with the test itself is said before anybody is called.
+    let known = given.map(|pool| prepare(&pool, &service, &method, call).map(|ready| (pool, ready)));
+    let known = known.transpose()?;
+    let limit = usize::try_from(reply_bytes).unwrap_or(usize::MAX);
+    let mut client = client(place, security, limit).await?;
+    let (pool, (method, messages)) = match known {
+        Some(known) => known,
+        None => {
+            let pool = reflection::describe(&mut client, &metadata, &service, place).await?;
+            let ready = prepare(&pool, &service, &method, call)?;
+            (pool, ready)
+        }
+    };
+    let mut request = tonic::Request::new(tokio_stream::iter(messages));
+    *request.metadata_mut() = metadata;
+    for (name, value) in context.headers() {
+        let value = value.parse::<MetadataValue<Ascii>>();
+        let value = value.map_err(|_| Failure::invalid(format!("`{name}` cannot be sent as metadata")))?;
+        request.metadata_mut().insert(name, value);
+    }
+    request.set_timeout(timeout);
+    let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
+    let path = PathAndQuery::try_from(path).map_err(|error| Failure::invalid(error.to_string()))?;
+    let ready = client.ready().await;
+    ready.map_err(|error| Failure::at(place, Reason::Unreachable, &root_cause(&error)))?;
+    let mut reply = GrpcReply { status: name(Code::Ok).to_owned(), ..GrpcReply::default() };
+    let ended = match client.streaming(request, path, codec::Verbatim).await {
+        Ok(answer) => {
+            let (headers, stream, _) = answer.into_parts();
+            reply.metadata = pairs(&headers);
+            read(stream, &method, limit, &mut reply).await?
+        }
+        Err(status) => {
+            reply.metadata = pairs(status.metadata());
+            Some(status)
+        }
+    };
+    if let Some(status) = ended {
+        if let Some(failure) = transport_failure(&status, place) {
+            return Err(failure);
+        }
+        reply.code = status.code().into();
+        name(status.code()).clone_into(&mut reply.status);
+        status.message().clone_into(&mut reply.message);
+        reply.details = message::details(status.details(), &pool);
+    }
+    Ok(Reply::Grpc(Box::new(reply)))
+}
+
+/// The protocol that a test brings along; `None` when the server is to describe itself.
+fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
+    if !call.protobuf_file.value.trim().is_empty() {
+        return protocol::compile(call).map(Some);
+    }
+    if call.descriptor_set.value.trim().is_empty() {
+        return Ok(None);
+    }
+    let wrong = |error: String| Failure::invalid(format!("the trigger's `descriptorSet` cannot be read: {error}"));
+    let bytes: String = call.descriptor_set.value.split_whitespace().collect();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(bytes);
+    let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
+    DescriptorPool::decode(bytes.as_slice()).map(Some).map_err(|error| wrong(error.to_string()))
+}
+
+/// The method and the messages for it.
+fn prepare(
+    pool: &DescriptorPool,
+    service: &str,
+    method: &str,
+    call: &Grpc,
+) -> Result<(MethodDescriptor, Vec<Bytes>), Failure> {
+    let method = protocol::method(pool, service, method)?;
+    let messages = message::encode(&call.request.value, &method.input(), method.is_client_streaming())?;
+    Ok((method, messages))
+}
+
+/// Reads messages to the end, or to the limit, and gives the status that is not good.
+async fn read(
+    mut stream: tonic::Streaming<Bytes>,
+    method: &MethodDescriptor,
+    limit: usize,
+    reply: &mut GrpcReply,
+) -> Result<Option<Status>, Failure> {
+    let kind = method.output();
+    let mut messages = Vec::new();
+    let mut room = limit;
+    let status = loop {
+        match stream.message().await {
+            Ok(Some(bytes)) if bytes.len() > room => {
+                reply.truncated = true;
+                break None;
+            }
+            Ok(Some(bytes)) => {
+                room -= bytes.len();
+                messages.push(message::to_json(bytes, &kind)?);
+            }
+            Ok(None) => break None,
+            Err(status) => break Some(status),
+        }
+    };
+    reply.body = messages.last().cloned().unwrap_or_default();
+    reply.messages = method.is_server_streaming().then_some(messages);
+    Ok(status)
+}
+
+/// Host and port of an address, and whether it asks for TLS.
+fn place(address: &str) -> Result<(Place, bool), Failure> {
+    let text = address.trim();
+    let wrong = || Failure::invalid(format!("`{text}` is no address; write the trigger's `address` as host:port"));
+    let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let uri: Uri = with_scheme.parse().map_err(|_| wrong())?;
+    let tls = match uri.scheme_str() {
+        Some("https" | "grpcs") => true,
+        Some("http" | "grpc" | "dns") => false,
+        _ => return Err(wrong()),
+    };
+    let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?.to_owned();
+    let port = uri.port_u16().or(Some(if tls { 443 } else { 80 }));
+    Ok((Place { host, port, setting: "address" }, tls))
+}
+
+/// A client on a connection of its own.
+async fn client(place: &Place, security: Security, limit: usize) -> Result<Client, Failure> {
+    let connection = Mutex::new(Some(connect(place, security, b"h2").await?));
+    let uri = |scheme: &str| format!("{scheme}://{place}").parse::<Uri>();
+    let origin = uri(if security == Security::Plain { "http" } else { "https" });
+    let (Ok(endpoint), Ok(origin)) = (uri("http"), origin) else {
+        return Err(Failure::invalid(format!("`{place}` is no address")));
+    };
+    // The connection is made already: a second one is never asked for, because it would not be classified.
+    let connector = tower::service_fn(move |_: Uri| {
+        let connection = connection.lock().ok().and_then(|mut connection| connection.take());
+        std::future::ready(connection.map(TokioIo::new).ok_or(std::io::Error::other("the connection was lost")))
+    });
+    let channel = Endpoint::from(endpoint).origin(origin).connect_with_connector(connector).await;
+    let channel = channel.map_err(|error| Failure::at(place, Reason::Unreachable, &root_cause(&error)))?;
+    Ok(Client::new(channel)
+        .max_decoding_message_size(limit)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Zstd))
+}
+
+/// The metadata that the test asks for, with its credentials.
+fn metadata(call: &Grpc) -> Result<MetadataMap, Failure> {
+    let mut metadata = MetadataMap::new();
+    for entry in call.metadata.iter().filter(|entry| !entry.key.value.trim().is_empty()) {
+        append(&mut metadata, &entry.key.value, &entry.value.value)?;
+    }
+    match &call.auth {
+        None => {}
+        Some(Auth::Basic { username, password }) => {
+            let login = format!("{}:{}", username.value, password.value);
+            let login = base64::engine::general_purpose::STANDARD.encode(login);
+            append(&mut metadata, "authorization", &format!("Basic {login}"))?;
+        }
+        Some(Auth::Bearer { token }) => append(&mut metadata, "authorization", &token.value)?,
+        Some(Auth::ApiKey { key, value, place: ApiKeyPlace::Header }) => {
+            append(&mut metadata, &key.value, &value.value)?;
+        }
+        Some(Auth::ApiKey { place: ApiKeyPlace::Query, .. }) => {
+            return Err(Failure::invalid("a gRPC call has no query; send the API key `in: header`"));
+        }
+    }
+    Ok(metadata)
+}
+
+fn append(metadata: &mut MetadataMap, key: &str, value: &str) -> Result<(), Failure> {
+    let key = key.trim().to_ascii_lowercase();
+    let bad_key = || Failure::invalid(format!("`{key}` is not a metadata key"));
+    if key.ends_with("-bin") {
+        let bytes = base64::engine::general_purpose::STANDARD.decode(value.trim());
+        let bytes = bytes.map_err(|_| Failure::invalid(format!("the value of `{key}` is not base64")))?;
+        let name = MetadataKey::<Binary>::from_bytes(key.as_bytes()).map_err(|_| bad_key())?;
+        metadata.append_bin(name, MetadataValue::from_bytes(&bytes));
+    } else {
+        let name = MetadataKey::<Ascii>::from_bytes(key.as_bytes()).map_err(|_| bad_key())?;
+        let value = value.parse().map_err(|_| {
+            Failure::invalid(format!("the value of metadata `{key}` has characters that cannot be sent"))
+        })?;
+        metadata.append(name, value);
+    }
+    Ok(())
+}
+
+fn pairs(metadata: &MetadataMap) -> Vec<(String, String)> {
+    let pair = |entry: KeyAndValueRef<'_>| match entry {
+        KeyAndValueRef::Ascii(key, value) => {
+            (key.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        }
+        KeyAndValueRef::Binary(key, value) => {
+            (key.to_string(), String::from_utf8_lossy(value.as_encoded_bytes()).into_owned())
+        }
+    };
+    metadata.iter().map(pair).collect()
+}
+
+/// What happened on the way, when a status is not the server's word.
+fn transport_failure(status: &Status, place: &Place) -> Option<Failure> {
+    if status.code() == Code::OutOfRange && status.message().starts_with(TOO_LARGE) {
+        return Some(Failure::at(place, Reason::TooLarge, "raise `limits.replyBytes`"));
+    }
+    let source = status.source()?;
+    let expired = causes(status).any(|cause| cause.is::<TimeoutExpired>());
+    let reason = if expired { Reason::Timeout } else { Reason::Cut };
+    Some(Failure::at(place, reason, &root_cause(source)))
+}
+
+/// The name that the protocol gives a code.
+const fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}

@@ -1,0 +1,205 @@
+//! Asking a server to describe itself, so that a test needs no protocol text.
+//!
+//! Versions `v1` and `v1alpha` have the same messages; the older one is asked where the newer is not known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use prost::{Message, Oneof};
+use prost_reflect::DescriptorPool;
+use prost_types::{FileDescriptorProto, FileDescriptorSet};
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Status};
+
+use super::super::failure::{Failure, Place};
+use super::{Client, codec, protocol, transport_failure};
+
+const VERSIONS: [&str; 2] = [
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+];
+/// How many files a service may be spread over.
+const MAX_FILES: usize = 2_000;
+
+#[derive(Clone, PartialEq, Message)]
+struct Question {
+    #[prost(oneof = "Asked", tags = "3, 4, 7")]
+    asked: Option<Asked>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum Asked {
+    #[prost(string, tag = "3")]
+    FileByName(String),
+    #[prost(string, tag = "4")]
+    FileWithSymbol(String),
+    #[prost(string, tag = "7")]
+    Services(String),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Answer {
+    #[prost(oneof = "Told", tags = "4, 6, 7")]
+    told: Option<Told>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum Told {
+    #[prost(message, tag = "4")]
+    Files(Files),
+    #[prost(message, tag = "6")]
+    Services(Services),
+    #[prost(message, tag = "7")]
+    Refusal(Refusal),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Files {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    descriptors: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Services {
+    #[prost(message, repeated, tag = "1")]
+    services: Vec<Service>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Service {
+    #[prost(string, tag = "1")]
+    name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Refusal {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+/// The protocol of a service, as its server describes it.
+pub(super) async fn describe(
+    client: &mut Client,
+    metadata: &MetadataMap,
+    service: &str,
+    place: &Place,
+) -> Result<DescriptorPool, Failure> {
+    let mut asking = Asking { client, metadata, place, path: VERSIONS[0] };
+    let files = match asking.ask(Asked::FileWithSymbol(service.to_owned())).await? {
+        Told::Files(files) => files,
+        Told::Refusal(refusal) if refusal.code == Code::NotFound as i32 => {
+            let known = asking.services().await?;
+            return Err(protocol::unknown_service(service, known.iter().map(String::as_str)));
+        }
+        Told::Refusal(refusal) => return Err(asking.odd(&refusal.message)),
+        Told::Services(_) => return Err(asking.odd("it answered another question")),
+    };
+    let set = asking.complete(files).await?;
+    DescriptorPool::from_file_descriptor_set(set).map_err(|error| asking.odd(&error.to_string()))
+}
+
+struct Asking<'a> {
+    client: &'a mut Client,
+    metadata: &'a MetadataMap,
+    place: &'a Place,
+    path: &'static str,
+}
+
+impl Asking<'_> {
+    async fn ask(&mut self, asked: Asked) -> Result<Told, Failure> {
+        let question = Bytes::from(Question { asked: Some(asked) }.encode_to_vec());
+        let answer = match self.call(question.clone()).await {
+            Err(status) if status.code() == Code::Unimplemented && self.path == VERSIONS[0] => {
+                self.path = VERSIONS[1];
+                self.call(question).await
+            }
+            answer => answer,
+        };
+        let bytes = match answer {
+            Ok(bytes) => bytes,
+            // Some servers end the stream instead of answering in it.
+            Err(status) if status.code() == Code::NotFound => {
+                let message = status.message().to_owned();
+                return Ok(Told::Refusal(Refusal { code: status.code().into(), message }));
+            }
+            Err(status) => return Err(self.failure(&status)),
+        };
+        let told = Answer::decode(bytes).map_err(|error| self.odd(&error.to_string()))?.told;
+        told.ok_or_else(|| self.odd("its answer is empty"))
+    }
+
+    async fn call(&mut self, question: Bytes) -> Result<Bytes, Status> {
+        self.client.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        let mut request = tonic::Request::new(tokio_stream::once(question));
+        *request.metadata_mut() = self.metadata.clone();
+        let path = http::uri::PathAndQuery::from_static(self.path);
+        let answers = self.client.streaming(request, path, codec::Verbatim).await?;
+        let first = answers.into_inner().message().await?;
+        first.ok_or_else(|| Status::internal("there was no answer"))
+    }
+
+    /// The files with all that they import, each before those that import it.
+    async fn complete(&mut self, files: Files) -> Result<FileDescriptorSet, Failure> {
+        let mut known: BTreeMap<String, FileDescriptorProto> = BTreeMap::new();
+        self.learn(files, &mut known)?;
+        loop {
+            let wanted: BTreeSet<String> = known
+                .values()
+                .flat_map(|file| file.dependency.iter())
+                .filter(|name| !known.contains_key(*name))
+                .cloned()
+                .collect();
+            let Some(name) = wanted.into_iter().next() else { break };
+            if known.len() > MAX_FILES {
+                return Err(self.odd("it is spread over too many files"));
+            }
+            match self.ask(Asked::FileByName(name.clone())).await? {
+                Told::Files(files) => self.learn(files, &mut known)?,
+                Told::Refusal(_) | Told::Services(_) => {}
+            }
+            if !known.contains_key(&name) {
+                // Servers often leave out the well-known types; everybody has those.
+                let file = DescriptorPool::global().get_file_by_name(&name);
+                let file = file.ok_or_else(|| self.odd(&format!("it does not have its own file `{name}`")))?;
+                known.insert(name, file.file_descriptor_proto().clone());
+            }
+        }
+        Ok(FileDescriptorSet { file: known.into_values().collect() })
+    }
+
+    fn learn(&self, files: Files, known: &mut BTreeMap<String, FileDescriptorProto>) -> Result<(), Failure> {
+        for bytes in files.descriptors {
+            let file =
+                FileDescriptorProto::decode(bytes.as_slice()).map_err(|error| self.odd(&error.to_string()))?;
+            known.insert(file.name().to_owned(), file);
+        }
+        Ok(())
+    }
+
+    async fn services(&mut self) -> Result<Vec<String>, Failure> {
+        match self.ask(Asked::Services(String::new())).await? {
+            Told::Services(known) => Ok(known.services.into_iter().map(|service| service.name).collect()),
+            Told::Files(_) | Told::Refusal(_) => Ok(Vec::new()),
+        }
+    }
+
+    fn failure(&self, status: &Status) -> Failure {
+        match transport_failure(status, self.place) {
+            Some(failure) => failure,
+            None if status.code() == Code::Unimplemented => Failure::invalid(format!(
+                "{} does not describe itself: it has no server reflection; give the trigger a `protobufFile`",
+                self.place
+            )),
+            None => self.odd(status.message()),
+        }
+    }
+
+    fn odd(&self, cause: &str) -> Failure {
+        Failure::invalid(format!(
+            "the description that {} gives of itself cannot be used: {cause}; give the trigger a `protobufFile`",
+            self.place
+        ))
+    }
+}

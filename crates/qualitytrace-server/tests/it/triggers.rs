@@ -1,0 +1,43 @@
+//! Triggers against real servers and real commands.
+
+mod grpc;
+mod peer;
+
+use qualitytrace_core::definition::{self, Format, Kind, Resource, Trigger};
+use qualitytrace_core::lang::{Generator, resolve_text};
+use qualitytrace_core::run::Reply;
+use qualitytrace_server::clock;
+use qualitytrace_server::limits::Limits;
+use qualitytrace_server::trigger::{Context, Failure, Triggers};
+
+const TRACE: &str = "5b8efff798038103d269b633813fc60c";
+const SPAN: &str = "eee19b7ec3c1b174";
+
+/// The trigger that a file describes, with these variables put in.
+fn trigger(yaml: &str, variables: &[(&str, &str)]) -> Trigger {
+    let indented: String = yaml.lines().map(|line| format!("    {line}\n")).collect();
+    let source = format!("type: Test\nspec:\n  name: T\n  trigger:\n{indented}");
+    let reading = definition::read_as(&source, Format::Yaml, Kind::Test);
+    assert_eq!(reading.diagnostics, [], "{source}");
+    let Some(Resource::Test(test)) = reading.documents.into_iter().next().map(|document| document.resource) else {
+        panic!("{source}")
+    };
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let mut generator = Generator::in_utc(clock::now(), rand::random());
+    test.trigger.unwrap().resolved(|text| resolve_text(text, &variables, &mut generator)).unwrap()
+}
+
+async fn send(trigger: &Trigger) -> Result<Reply, Failure> {
+    send_within(trigger, &Limits::default()).await
+}
+
+async fn send_within(trigger: &Trigger, limits: &Limits) -> Result<Reply, Failure> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let context = Context { trace: TRACE.parse().unwrap(), span: SPAN.parse().unwrap(), baggage: String::new() };
+    Triggers::new(limits).send(trigger, &context).await
+}
+
+/// A port where nothing listens.
+async fn closed_port() -> u16 {
+    tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
+}
