@@ -31,6 +31,11 @@ pub const RESPONSE_STDERR: &str = "tracetest.response.stderr";
 const PREFIX: &str = "tracetest.";
 const PREFIX_ALIAS: &str = "qualitytrace.";
 
+/// Whether an environment variable is a setting of the product itself.
+pub fn is_own_setting(variable: &str) -> bool {
+    variable.starts_with("TRACETEST_") || variable.starts_with("QUALITYTRACE_")
+}
+
 /// The attribute name as it is kept inside: `qualitytrace.x` becomes `tracetest.x`, all else stays.
 pub fn attribute(name: &str) -> Cow<'_, str> {
     match name.strip_prefix(PREFIX_ALIAS) {

@@ -180,9 +180,7 @@ impl TriggerSpan {
         attributes.set("service.name", names::TRIGGER_SERVICE);
         describe(reply, &mut attributes);
         let resource = Resource {
-            attributes: [("service.name", Value::from(names::TRIGGER_SERVICE))]
-                .into_iter()
-                .collect(),
+            attributes: [("service.name", Value::from(names::TRIGGER_SERVICE))].into_iter().collect(),
             ..Resource::default()
         };
         Span {
@@ -242,8 +240,6 @@ fn json_list(items: &[String]) -> String {
 }
 
 fn headers_json(headers: &[(String, String)]) -> String {
-    let pairs = headers
-        .iter()
-        .map(|(key, value)| serde_json::json!({ "key": key, "value": value }));
+    let pairs = headers.iter().map(|(key, value)| serde_json::json!({ "key": key, "value": value }));
     serde_json::Value::Array(pairs.collect()).to_string()
 }

@@ -27,6 +27,9 @@ pub struct Limits {
     pub concurrent_runs: usize,
     /// `runs.lateWindow`: how long after a verdict late spans are looked for.
     pub late_window: Duration,
+    /// `runs.commands`: whether tests may run commands on the server's machine. Whoever may write a test may then do
+    /// there what the server may do.
+    pub commands: bool,
     /// `limits.replyBytes`: how much of a trigger's answer is kept.
     pub reply_bytes: u64,
 }
@@ -44,6 +47,7 @@ impl Default for Limits {
             retry_after: Duration::from_secs(1),
             concurrent_runs: 64,
             late_window: Duration::from_mins(1),
+            commands: false,
             reply_bytes: 16 * MIB,
         }
     }

@@ -3,9 +3,12 @@
 //! A trigger that got any answer has succeeded: whether the answer is good is for the specs to say.
 
 mod connect;
+mod exec;
 mod failure;
+mod graphql;
 mod grpc;
 mod http;
+mod playwright;
 mod propagation;
 
 use std::path::Path;
@@ -24,6 +27,8 @@ pub struct Triggers {
     http: http::Clients,
     reply_bytes: u64,
     in_container: bool,
+    /// Whether commands may be run on this machine.
+    commands: bool,
 }
 
 impl Triggers {
@@ -33,6 +38,7 @@ impl Triggers {
             http: http::Clients::new(),
             reply_bytes: limits.reply_bytes,
             in_container: in_container(),
+            commands: limits.commands,
         }
     }
 
@@ -44,11 +50,19 @@ impl Triggers {
             Trigger::TraceId(_) | Trigger::Integration(_) => {
                 Ok(Reply::TraceId { id: context.trace.to_string() })
             }
-            Trigger::Kafka(_) | Trigger::Graphql(_) | Trigger::PlaywrightEngine(_) | Trigger::Exec(_) => {
+            Trigger::Graphql(query) => {
+                self.http.send(&graphql::request(query), context, self.reply_bytes).await
+            }
+            Trigger::Exec(_) | Trigger::PlaywrightEngine(_) if !self.commands => {
                 Err(Failure::unsupported(format!(
-                    "this server cannot send a trigger of type `{}` yet",
+                    "this server may not run commands; start it with `--runs.commands` to allow triggers of type `{}`",
                     trigger.kind()
                 )))
+            }
+            Trigger::Exec(command) => exec::send(command, context, self.reply_bytes).await,
+            Trigger::PlaywrightEngine(script) => playwright::send(script, context, self.reply_bytes).await,
+            Trigger::Kafka(_) => {
+                Err(Failure::unsupported("this server cannot send a trigger of type `kafka` yet"))
             }
         };
         sent.map_err(|failure| if self.in_container { failure.within_container() } else { failure })

@@ -49,7 +49,7 @@ pub(crate) fn request(resource: &Bytes, items: &[Item]) -> Bytes {
                 range.end = index + 1;
             }
             Some(_) | None => {
-                groups.push((&item.scope, field_len(1, item.scope.len()) + len, index..index + 1))
+                groups.push((&item.scope, field_len(1, item.scope.len()) + len, index..index + 1));
             }
         }
     }

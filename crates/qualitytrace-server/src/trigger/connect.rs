@@ -70,8 +70,8 @@ async fn open(place: &Place, security: Security, alpn: &[u8]) -> Result<Box<dyn 
 
 fn config(security: Security) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()?;
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     Ok(match security {
         Security::Verifying => {
             let mut roots = RootCertStore::empty();

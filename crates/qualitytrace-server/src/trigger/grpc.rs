@@ -7,7 +7,7 @@ mod message;
 mod protocol;
 mod reflection;
 
-use std::error::Error as _;
+use std::error::Error;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -117,7 +117,8 @@ fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
     if call.descriptor_set.value.trim().is_empty() {
         return Ok(None);
     }
-    let wrong = |error: String| Failure::invalid(format!("the trigger's `descriptorSet` cannot be read: {error}"));
+    let wrong =
+        |error: String| Failure::invalid(format!("the trigger's `descriptorSet` cannot be read: {error}"));
     let bytes: String = call.descriptor_set.value.split_whitespace().collect();
     let bytes = base64::engine::general_purpose::STANDARD.decode(bytes);
     let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
@@ -168,7 +169,8 @@ async fn read(
 /// Host and port of an address, and whether it asks for TLS.
 fn place(address: &str) -> Result<(Place, bool), Failure> {
     let text = address.trim();
-    let wrong = || Failure::invalid(format!("`{text}` is no address; write the trigger's `address` as host:port"));
+    let wrong =
+        || Failure::invalid(format!("`{text}` is no address; write the trigger's `address` as host:port"));
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let uri: Uri = with_scheme.parse().map_err(|_| wrong())?;
     let tls = match uri.scheme_str() {
@@ -192,7 +194,9 @@ async fn client(place: &Place, security: Security, limit: usize) -> Result<Clien
     // The connection is made already: a second one is never asked for, because it would not be classified.
     let connector = tower::service_fn(move |_: Uri| {
         let connection = connection.lock().ok().and_then(|mut connection| connection.take());
-        std::future::ready(connection.map(TokioIo::new).ok_or(std::io::Error::other("the connection was lost")))
+        std::future::ready(
+            connection.map(TokioIo::new).ok_or(std::io::Error::other("the connection was lost")),
+        )
     });
     let channel = Endpoint::from(endpoint).origin(origin).connect_with_connector(connector).await;
     let channel = channel.map_err(|error| Failure::at(place, Reason::Unreachable, &root_cause(&error)))?;
@@ -262,7 +266,7 @@ fn transport_failure(status: &Status, place: &Place) -> Option<Failure> {
         return Some(Failure::at(place, Reason::TooLarge, "raise `limits.replyBytes`"));
     }
     let source = status.source()?;
-    let expired = causes(status).any(|cause| cause.is::<TimeoutExpired>());
+    let expired = causes(status).any(<dyn Error>::is::<TimeoutExpired>);
     let reason = if expired { Reason::Timeout } else { Reason::Cut };
     Some(Failure::at(place, reason, &root_cause(source)))
 }

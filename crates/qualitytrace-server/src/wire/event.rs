@@ -240,13 +240,7 @@ impl Header {
 impl From<&run::Reply> for Reply {
     fn from(reply: &run::Reply) -> Self {
         match reply {
-            run::Reply::Http {
-                status,
-                reason,
-                headers,
-                body,
-                truncated,
-            } => Self::Http {
+            run::Reply::Http { status, reason, headers, body, truncated } => Self::Http {
                 status_code: *status,
                 status: reason.clone(),
                 headers: headers.iter().map(Header::of).collect(),
@@ -263,9 +257,7 @@ impl From<&run::Reply> for Reply {
                 messages: reply.messages.clone(),
                 truncated: reply.truncated,
             },
-            run::Reply::Kafka { partition, offset } => {
-                Self::Kafka { partition: *partition, offset: *offset }
-            }
+            run::Reply::Kafka { partition, offset } => Self::Kafka { partition: *partition, offset: *offset },
             run::Reply::Exec { code, stdout, stderr, truncated } => Self::Exec {
                 exit_code: *code,
                 stdout: stdout.clone(),
@@ -280,13 +272,7 @@ impl From<&run::Reply> for Reply {
 impl From<Reply> for run::Reply {
     fn from(reply: Reply) -> Self {
         match reply {
-            Reply::Http {
-                status_code,
-                status,
-                headers,
-                body,
-                truncated,
-            } => Self::Http {
+            Reply::Http { status_code, status, headers, body, truncated } => Self::Http {
                 status: status_code,
                 reason: status,
                 headers: headers.into_iter().map(Header::pair).collect(),

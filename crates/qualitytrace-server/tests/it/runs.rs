@@ -10,6 +10,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
+use qualitytrace_core::definition::Kind;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::wait::Policy;
 use qualitytrace_server::clock;
@@ -63,9 +64,9 @@ impl Bench {
     }
 
     async fn run(&self, trigger: &str, specs: &str) -> RunId {
-        let definition = format!("{{\"spec\":{{\"id\":\"t\",\"name\":\"T\",\"trigger\":{trigger},\"specs\":{specs}}}}}");
-        let test = NewTest { id: "t", name: "T", format: "json", definition: &definition };
-        let (test, _) = self.store.put_test(test, clock::now()).await.unwrap();
+        let definition =
+            format!("{{\"spec\":{{\"id\":\"t\",\"name\":\"T\",\"trigger\":{trigger},\"specs\":{specs}}}}}");
+        let test = stored(&self.store, &definition).await;
         self.runner.start(&test, Vec::new()).await.unwrap()
     }
 
@@ -125,7 +126,10 @@ impl Bench {
     }
 }
 
-async fn answer(State(seen): State<mpsc::UnboundedSender<(String, String)>>, headers: http::HeaderMap) -> &'static str {
+async fn answer(
+    State(seen): State<mpsc::UnboundedSender<(String, String)>>,
+    headers: http::HeaderMap,
+) -> &'static str {
     let parent = headers["traceparent"].to_str().unwrap();
     let parts: Vec<&str> = parent.split('-').collect();
     seen.send((parts[1].to_owned(), parts[2].to_owned())).unwrap();
@@ -133,7 +137,9 @@ async fn answer(State(seen): State<mpsc::UnboundedSender<(String, String)>>, hea
 }
 
 fn span(trace: &str, id: u64, parent: &str, name: &str, kind: SpanKind) -> Span {
-    let bytes = |hex: &str| (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+    let bytes = |hex: &str| {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    };
     let now = clock::now().as_nanos();
     Span {
         trace_id: bytes(trace),
@@ -156,11 +162,13 @@ fn is_judged(what: &What) -> bool {
 }
 
 fn outcome(events: &[What]) -> Outcome {
-    let verdict = events.iter().find_map(|what| if let What::Judged { verdict } = what { Some(verdict) } else { None });
+    let verdict =
+        events.iter().find_map(|what| if let What::Judged { verdict } = what { Some(verdict) } else { None });
     verdict.unwrap().outcome
 }
 
-const LEAF: &str = r#"[{"selector":"span[name=\"leaf\"]","assertions":["attr:tracetest.selected_spans.count = 1"]}]"#;
+const LEAF: &str =
+    r#"[{"selector":"span[name=\"leaf\"]","assertions":["attr:tracetest.selected_spans.count = 1"]}]"#;
 const REPLY: &str = r#"[{"selector":"span[name=\"Tracetest trigger\"]","assertions":["attr:tracetest.response.body | json_path '$.id' = 7","attr:tracetest.response.status = 200"]}]"#;
 
 #[tokio::test]
@@ -183,8 +191,7 @@ async fn the_answer_can_be_judged_without_a_trace() {
     let definition = format!(
         "{{\"spec\":{{\"id\":\"t\",\"name\":\"T\",\"skipTraceCollection\":true,\"trigger\":{trigger},\"specs\":{REPLY}}}}}"
     );
-    let test = NewTest { id: "t", name: "T", format: "json", definition: &definition };
-    let (test, _) = bench.store.put_test(test, clock::now()).await.unwrap();
+    let test = stored(&bench.store, &definition).await;
     let run = bench.runner.start(&test, Vec::new()).await.unwrap();
     let events = bench.until(&run, is_judged).await;
     assert_eq!(outcome(&events), Outcome::Passed);
@@ -196,15 +203,21 @@ async fn no_trace_is_no_verdict() {
     let bench = Bench::start().await;
     let run = bench.run(&bench.http("/answer"), LEAF).await;
     let events = bench.until(&run, |what| matches!(what, What::NoTrace { .. })).await;
-    let message = events.iter().find_map(|what| if let What::NoTrace { message } = what { Some(message) } else { None });
-    assert!(message.unwrap().contains("check that the system under test exports to this server"), "{message:?}");
+    let message = events
+        .iter()
+        .find_map(|what| if let What::NoTrace { message } = what { Some(message) } else { None });
+    assert!(
+        message.unwrap().contains("check that the system under test exports to this server"),
+        "{message:?}"
+    );
     bench.state(&run, "TRACE_FAILED").await;
 }
 
 #[tokio::test]
 async fn a_missing_parent_makes_the_run_inconclusive_and_is_named() {
     let mut bench = Bench::start().await;
-    let specs = r#"[{"selector":"span[name=\"worker\"]","assertions":["attr:tracetest.selected_spans.count = 1"]}]"#;
+    let specs =
+        r#"[{"selector":"span[name=\"worker\"]","assertions":["attr:tracetest.selected_spans.count = 1"]}]"#;
     let run = bench.run(&bench.http("/answer"), specs).await;
     let (trace, parent) = bench.context().await;
     let root = span(&trace, 1, &parent, "root", SpanKind::Server);
@@ -212,7 +225,10 @@ async fn a_missing_parent_makes_the_run_inconclusive_and_is_named() {
     let events = bench.until(&run, is_judged).await;
     assert_eq!(outcome(&events), Outcome::Inconclusive);
     let text = format!("{events:?}");
-    assert!(text.contains(&format!("the parent {} of span `worker` (subject) has not arrived", id(9))), "{text}");
+    assert!(
+        text.contains(&format!("the parent {} of span `worker` (subject) has not arrived", id(9))),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -267,16 +283,58 @@ async fn spans_that_came_before_a_traceid_run_count() {
 }
 
 #[tokio::test]
+async fn another_tool_names_the_trace_that_it_made() {
+    let bench = Bench::start().await;
+    let trace = "0102030405060708090a0b0c0d0e0f11";
+    let root = span(trace, 1, "", "root", SpanKind::Server);
+    bench.send(vec![root, span(trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
+    let definition =
+        format!(r#"{{"spec":{{"id":"t","name":"T","trigger":{{"type":"k6"}},"specs":{LEAF}}}}}"#);
+    let test = stored(&bench.store, &definition).await;
+    let variables = vec![("TRACE_ID".to_owned(), trace.to_owned())];
+    let run = bench.runner.start(&test, variables).await.unwrap();
+    assert_eq!(outcome(&bench.until(&run, is_judged).await), Outcome::Passed);
+
+    let run = bench.runner.start(&test, Vec::new()).await.unwrap();
+    let events = bench.until(&run, |what| matches!(what, What::NotResolved { .. })).await;
+    let Some(What::NotResolved { message }) = events.last() else { panic!("{:?}", events.last()) };
+    assert_eq!(
+        message,
+        "a test of type `k6` judges the trace that k6 names; start it with the variable TRACE_ID"
+    );
+}
+
+#[tokio::test]
 async fn a_closed_port_is_named_with_the_way_out() {
     let bench = Bench::start().await;
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let trigger = format!(r#"{{"type":"http","httpRequest":{{"method":"GET","url":"http://{closed}/"}}}}"#);
     let run = bench.run(&trigger, LEAF).await;
     let events = bench.until(&run, |what| matches!(what, What::TriggerFailed { .. })).await;
-    let Some(What::TriggerFailed { reason, message, connection: true, targets_localhost: true, .. }) = events.last() else {
+    let Some(What::TriggerFailed { reason, message, connection: true, targets_localhost: true, .. }) =
+        events.last()
+    else {
         panic!("{:?}", events.last())
     };
     assert_eq!(reason, "refused");
-    let start = format!("nothing listens on {closed}; start the system under test or correct the trigger's url");
+    // In a container, there is more to say.
+    let start =
+        format!("nothing listens on {closed}; start the system under test or correct the trigger's url");
     assert!(message.starts_with(&start), "{message}");
+}
+
+async fn stored(store: &Store, definition: &str) -> StoredTest {
+    let new = NewDefinition {
+        kind: Kind::Test,
+        id: "t",
+        tenant: "",
+        name: "T",
+        description: "",
+        sort_kind: "",
+        format: "json",
+        text: definition,
+        spec: definition.to_owned(),
+    };
+    store.put(&new, Mode::Upsert, clock::now()).await.unwrap();
+    store.test("t", None).await.unwrap().unwrap()
 }

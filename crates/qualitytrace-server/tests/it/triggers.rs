@@ -1,6 +1,8 @@
 //! Triggers against real servers and real commands.
 
+mod exec;
 mod grpc;
+mod http;
 mod peer;
 
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Trigger};
@@ -19,7 +21,8 @@ fn trigger(yaml: &str, variables: &[(&str, &str)]) -> Trigger {
     let source = format!("type: Test\nspec:\n  name: T\n  trigger:\n{indented}");
     let reading = definition::read_as(&source, Format::Yaml, Kind::Test);
     assert_eq!(reading.diagnostics, [], "{source}");
-    let Some(Resource::Test(test)) = reading.documents.into_iter().next().map(|document| document.resource) else {
+    let Some(Resource::Test(test)) = reading.documents.into_iter().next().map(|document| document.resource)
+    else {
         panic!("{source}")
     };
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -33,7 +36,8 @@ async fn send(trigger: &Trigger) -> Result<Reply, Failure> {
 
 async fn send_within(trigger: &Trigger, limits: &Limits) -> Result<Reply, Failure> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let context = Context { trace: TRACE.parse().unwrap(), span: SPAN.parse().unwrap(), baggage: String::new() };
+    let context =
+        Context { trace: TRACE.parse().unwrap(), span: SPAN.parse().unwrap(), baggage: String::new() };
     Triggers::new(limits).send(trigger, &context).await
 }
 

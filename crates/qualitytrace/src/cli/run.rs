@@ -101,7 +101,8 @@ async fn own_server(otlp: &OtlpOptions) -> anyhow::Result<Server> {
         otlp_http: otlp.http(host),
         database_url: "sqlite::memory:".to_owned(),
         wait: Policy::default(),
-        limits: Limits::default(),
+        // The tests are the user's own files, and the server lives only for them.
+        limits: Limits { commands: true, ..Limits::default() },
     };
     Ok(Server::start(config).await?)
 }

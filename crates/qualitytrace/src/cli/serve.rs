@@ -117,6 +117,9 @@ struct LimitOptions {
     /// Runs under way at one time
     #[arg(long = "runs.concurrency", value_name = "N", default_value_t = 64)]
     concurrency: usize,
+    /// Let tests run commands on this machine (triggers of type `exec` and `playwrightengine`)
+    #[arg(long = "runs.commands")]
+    commands: bool,
 }
 
 impl LimitOptions {
@@ -129,6 +132,7 @@ impl LimitOptions {
             retained_bytes: self.retained_bytes,
             retention: self.retention,
             concurrent_runs: self.concurrency,
+            commands: self.commands,
             ..Limits::default()
         }
     }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{
-    ApiKeyPlace, Auth, Command, Exec, Graphql, Grpc, Header, Http, Integration, Kafka, Plain, PlaywrightEngine, TraceId,
-    Trigger,
+    ApiKeyPlace, Auth, Command, Exec, Graphql, Grpc, Header, Http, Integration, Kafka, Plain,
+    PlaywrightEngine, TraceId, Trigger,
 };
 use crate::definition::node::{Node, Shape};
 use crate::definition::reader::{Fields, Reader};

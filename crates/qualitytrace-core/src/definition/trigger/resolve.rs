@@ -2,7 +2,10 @@
 
 use std::convert::Infallible;
 
-use super::{Auth, Command, Exec, Graphql, Grpc, Header, Http, Integration, Kafka, Plain, PlaywrightEngine, TraceId, Trigger};
+use super::{
+    Auth, Command, Exec, Graphql, Grpc, Header, Http, Integration, Kafka, Plain, PlaywrightEngine, TraceId,
+    Trigger,
+};
 use crate::definition::Text;
 
 impl Trigger {

@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use super::{Object, Stored};
-use crate::definition::trigger::{ApiKeyPlace, Auth, Command, Exec, Graphql, Grpc, Header, Http, Kafka, Trigger};
 use crate::definition::settings::Period;
+use crate::definition::trigger::{
+    ApiKeyPlace, Auth, Command, Exec, Graphql, Grpc, Header, Http, Kafka, Trigger,
+};
 use crate::definition::{Output, Spec, Test, TestSuite, Text};
 
 pub(super) fn test(out: &mut Object, test: &Test, stored: &Stored) {

@@ -3,7 +3,9 @@
 use base64::Engine as _;
 use bytes::Bytes;
 use prost::Message as _;
-use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
+use prost_reflect::{
+    DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
+};
 
 use super::super::failure::Failure;
 use super::protocol;
@@ -13,8 +15,8 @@ pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Res
     let documents = serde_json::Deserializer::from_str(request).into_iter::<serde_json::Value>();
     let mut messages = Vec::new();
     for document in documents {
-        let document =
-            document.map_err(|error| Failure::invalid(format!("the trigger's `request` is not JSON: {error}")))?;
+        let document = document
+            .map_err(|error| Failure::invalid(format!("the trigger's `request` is not JSON: {error}")))?;
         // Fields that the protocol does not have are left out, as servers leave out what they do not know.
         let options = DeserializeOptions::new().deny_unknown_fields(false);
         let message =
@@ -36,7 +38,9 @@ pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Res
 pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor) -> Result<String, Failure> {
     let wrong = |error: String| {
         let name = kind.full_name();
-        Failure::invalid(format!("the answer is no `{name}`: {error}; check that the protocol is the server's"))
+        Failure::invalid(format!(
+            "the answer is no `{name}`: {error}; check that the protocol is the server's"
+        ))
     };
     let message = DynamicMessage::decode(kind.clone(), bytes).map_err(|error| wrong(error.to_string()))?;
     let options = SerializeOptions::new().skip_default_fields(false);

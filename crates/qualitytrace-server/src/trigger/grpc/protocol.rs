@@ -92,7 +92,11 @@ pub(super) fn names(call: &Grpc) -> Result<(String, String), Failure> {
 }
 
 /// The method that a call names.
-pub(super) fn method(pool: &DescriptorPool, service: &str, method: &str) -> Result<MethodDescriptor, Failure> {
+pub(super) fn method(
+    pool: &DescriptorPool,
+    service: &str,
+    method: &str,
+) -> Result<MethodDescriptor, Failure> {
     let known: Vec<ServiceDescriptor> = pool.services().collect();
     let Some(found) = known.iter().find(|known| known.full_name() == service) else {
         let names = known.iter().map(ServiceDescriptor::full_name);
@@ -101,7 +105,10 @@ pub(super) fn method(pool: &DescriptorPool, service: &str, method: &str) -> Resu
     found.methods().find(|known| known.name() == method).ok_or_else(|| {
         let names: Vec<String> = found.methods().map(|known| known.name().to_owned()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Failure::invalid(format!("the service `{service}` has no method `{method}`; {}", guess(method, &names)))
+        Failure::invalid(format!(
+            "the service `{service}` has no method `{method}`; {}",
+            guess(method, &names)
+        ))
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Versions `v1` and `v1alpha` have the same messages; the older one is asked where the newer is not known.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -159,11 +160,13 @@ impl Asking<'_> {
                 Told::Files(files) => self.learn(files, &mut known)?,
                 Told::Refusal(_) | Told::Services(_) => {}
             }
-            if !known.contains_key(&name) {
+            if let Entry::Vacant(vacant) = known.entry(name) {
                 // Servers often leave out the well-known types; everybody has those.
-                let file = DescriptorPool::global().get_file_by_name(&name);
-                let file = file.ok_or_else(|| self.odd(&format!("it does not have its own file `{name}`")))?;
-                known.insert(name, file.file_descriptor_proto().clone());
+                let name = vacant.key();
+                let file = DescriptorPool::global().get_file_by_name(name);
+                let file =
+                    file.ok_or_else(|| self.odd(&format!("it does not have its own file `{name}`")))?;
+                vacant.insert(file.file_descriptor_proto().clone());
             }
         }
         Ok(FileDescriptorSet { file: known.into_values().collect() })
@@ -171,8 +174,8 @@ impl Asking<'_> {
 
     fn learn(&self, files: Files, known: &mut BTreeMap<String, FileDescriptorProto>) -> Result<(), Failure> {
         for bytes in files.descriptors {
-            let file =
-                FileDescriptorProto::decode(bytes.as_slice()).map_err(|error| self.odd(&error.to_string()))?;
+            let file = FileDescriptorProto::decode(bytes.as_slice())
+                .map_err(|error| self.odd(&error.to_string()))?;
             known.insert(file.name().to_owned(), file);
         }
         Ok(())

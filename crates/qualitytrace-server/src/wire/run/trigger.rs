@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Facts;
-use crate::wire::event::Reply;
+use crate::wire::event::{Header, Reply};
 
 /// A resolved trigger: the parts that the definition has, in the places that clients look at.
 pub fn trigger(definition: Option<&Value>) -> Value {
@@ -69,40 +69,56 @@ pub fn definition_trigger(shown: &Value) -> Value {
 
 /// What came of the trigger.
 pub(super) fn result(facts: &Facts) -> Value {
-    let mut http = Map::new();
-    let mut trace = Map::new();
-    let mut error = Map::new();
+    let kind = facts.trigger.as_ref().and_then(|trigger| trigger["type"].as_str());
+    let mut blocks = Map::new();
+    for block in ["http", "grpc", "traceid", "kafka", "playwrightEngine", "graphql"] {
+        blocks.insert(block.to_owned(), json!({}));
+    }
     match &facts.reply {
         Some(Reply::Http { status_code, status, headers, body, .. }) => {
-            http.insert("status".to_owned(), status.clone().into());
-            http.insert("statusCode".to_owned(), (*status_code).into());
-            let headers: Vec<Value> =
-                headers.iter().map(|header| json!({ "key": header.key, "value": header.value })).collect();
-            if !headers.is_empty() {
-                http.insert("headers".to_owned(), headers.into());
-            }
-            if !body.is_empty() {
-                http.insert("body".to_owned(), body.clone().into());
-            }
+            let block = if kind == Some("graphql") { "graphql" } else { "http" };
+            blocks[block] = answer(json!(status_code), status, "headers", headers, body);
         }
-        Some(Reply::TraceId { id }) => drop(trace.insert("id".to_owned(), id.clone().into())),
+        Some(Reply::Grpc { status_code, status, metadata, body, .. }) => {
+            blocks["grpc"] = answer(json!(status_code), status, "metadata", metadata, body);
+        }
+        Some(Reply::Kafka { partition, offset }) => {
+            blocks["kafka"] = json!({ "partition": partition.to_string(), "offset": offset.to_string() });
+        }
+        Some(Reply::Exec { exit_code, stdout, stderr, .. }) => {
+            blocks.insert("exec".to_owned(), json!({ "exitCode": exit_code, "stdout": stdout, "stderr": stderr }));
+        }
+        Some(Reply::TraceId { id }) => blocks["traceid"] = json!({ "id": id }),
         None => {}
     }
+    let mut error = Map::new();
     if let Some(failure) = &facts.failure {
         super::flag(&mut error, "connectionError", failure.connection);
         super::flag(&mut error, "targetsLocalhost", failure.targets_localhost);
         error.insert("message".to_owned(), failure.message.clone().into());
     }
+    blocks.insert("error".to_owned(), error.into());
     let mut out = Map::new();
-    let kind = facts.trigger.as_ref().and_then(|trigger| trigger["type"].as_str());
     if let Some(kind) = kind.filter(|_| facts.reply.is_some() || facts.failure.is_some()) {
         out.insert("type".to_owned(), kind.into());
     }
-    let results = json!({
-        "http": http, "grpc": {}, "traceid": trace, "kafka": {}, "playwrightEngine": {}, "graphql": {}, "error": error,
-    });
-    out.insert("triggerResult".to_owned(), results);
+    out.insert("triggerResult".to_owned(), blocks.into());
     out.into()
+}
+
+/// An answer with a status; what is empty is left out.
+fn answer(status_code: Value, status: &str, headers_key: &str, headers: &[Header], body: &str) -> Value {
+    let mut answer = Map::new();
+    answer.insert("status".to_owned(), status.into());
+    answer.insert("statusCode".to_owned(), status_code);
+    if !headers.is_empty() {
+        let headers = headers.iter().map(|header| json!({ "key": header.key, "value": header.value }));
+        answer.insert(headers_key.to_owned(), headers.collect());
+    }
+    if !body.is_empty() {
+        answer.insert("body".to_owned(), body.into());
+    }
+    answer.into()
 }
 
 fn auth(auth: &Value) -> Value {

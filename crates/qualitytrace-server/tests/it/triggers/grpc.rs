@@ -42,7 +42,8 @@ async fn a_described_call_is_answered_with_defaults_in_json() {
     let peer = peer::serve(Reflection::None).await;
     let request = r#"{"text": "${env:who}", "at": "1970-01-01T00:00:05Z", "price": {"cents": "37"}}"#;
     let yaml = described(peer, "peer.Echo.Say", request);
-    let reply = answer(&format!("{yaml}\n  metadata:\n  - key: X-User\n    value: ${{env:who}}\n  - {{}}")).await;
+    let reply =
+        answer(&format!("{yaml}\n  metadata:\n  - key: X-User\n    value: ${{env:who}}\n  - {{}}")).await;
     assert_eq!(
         reply.body,
         format!(
@@ -66,7 +67,8 @@ async fn a_described_call_is_answered_with_defaults_in_json() {
 async fn a_server_that_describes_itself_needs_no_text() {
     for reflection in [Reflection::Both, Reflection::OnlyOld] {
         let peer = peer::serve(reflection).await.to_string();
-        let reply = answer(&reflected(&peer, "peer.Echo/Say", r#"{"text": "you", "price": {"cents": 3}}"#)).await;
+        let reply =
+            answer(&reflected(&peer, "peer.Echo/Say", r#"{"text": "you", "price": {"cents": 3}}"#)).await;
         assert!(reply.body.contains("\"text\": \"hello you\",\n  \"total\": \"3\""), "{}", reply.body);
     }
 }
@@ -115,7 +117,9 @@ async fn a_bad_status_is_an_answer() {
     assert_eq!(reply.body, "");
     assert_eq!(
         reply.details,
-        [r#"{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[{"field":"text","description":"unknown"}]}"#]
+        [
+            r#"{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[{"field":"text","description":"unknown"}]}"#
+        ]
     );
 }
 
@@ -133,7 +137,8 @@ async fn tls_is_used_where_the_address_or_the_test_says_so() {
     let request = r#"{"text": "you"}"#;
     let by_address = reflected(&format!("https://localhost:{port}"), "peer.Echo/Say", request);
     assert!(answer(&by_address).await.body.contains("hello you"));
-    let by_key = format!("{}\n  tls: true", reflected(&format!("localhost:{port}"), "peer.Echo/Say", request));
+    let by_key =
+        format!("{}\n  tls: true", reflected(&format!("localhost:{port}"), "peer.Echo/Say", request));
     assert!(answer(&by_key).await.body.contains("hello you"));
 
     let failure = failure(&format!("{by_address}\n  sslVerification: true")).await;
@@ -194,12 +199,17 @@ async fn whoever_cannot_be_called_is_named() {
     let port = closed_port().await;
     let refused = failure(&reflected(&format!("localhost:{port}"), "peer.Echo/Say", "")).await;
     assert_eq!((refused.reason, refused.targets_localhost), (Reason::Refused, true));
-    let start = format!("nothing listens on localhost:{port}; start the system under test or correct the trigger's address");
+    let start = format!(
+        "nothing listens on localhost:{port}; start the system under test or correct the trigger's address"
+    );
     assert!(refused.message.starts_with(&start), "{refused}");
 
     let silent = peer::serve(Reflection::None).await.to_string();
     let silent = failure(&reflected(&silent, "peer.Echo/Say", "")).await;
-    assert!(silent.message.ends_with("it has no server reflection; give the trigger a `protobufFile`"), "{silent}");
+    assert!(
+        silent.message.ends_with("it has no server reflection; give the trigger a `protobufFile`"),
+        "{silent}"
+    );
 
     let peer = peer::serve(Reflection::Both).await.to_string();
     let unknown = failure(&reflected(&peer, "peer.Ecco/Say", "")).await;

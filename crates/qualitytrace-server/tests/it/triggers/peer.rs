@@ -80,14 +80,17 @@ async fn start(reflection: Reflection, mut server: Server) -> SocketAddr {
         .route("/peer.Echo/Gather", post(gather))
         .route("/peer.Echo/Chat", post(chat));
     let set = descriptors();
-    let builder = || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(&set);
+    let builder =
+        || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(&set);
     if reflection == Reflection::Both {
         router = router.merge(routes(Routes::new(builder().build_v1().unwrap())));
     }
     if reflection != Reflection::None {
         router = router.merge(routes(Routes::new(builder().build_v1alpha().unwrap())));
     }
-    tokio::spawn(server.add_routes(Routes::from(router)).serve_with_incoming(TcpListenerStream::new(listener)));
+    tokio::spawn(
+        server.add_routes(Routes::from(router)).serve_with_incoming(TcpListenerStream::new(listener)),
+    );
     address
 }
 
@@ -184,7 +187,8 @@ async fn gather(request: Request) -> Response {
 
 async fn chat(request: Request) -> Response {
     let act = tower::service_fn(async |request: tonic::Request<tonic::Streaming<Ask>>| {
-        let answers = request.into_inner().map(|ask| ask.map(|ask| Told { text: ask.text, ..Told::default() }));
+        let answers =
+            request.into_inner().map(|ask| ask.map(|ask| Told { text: ask.text, ..Told::default() }));
         Ok::<_, Status>(tonic::Response::new(Box::pin(answers) as Answers))
     });
     grpc().streaming(act, request).await.map(axum::body::Body::new)

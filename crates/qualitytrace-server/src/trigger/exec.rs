@@ -1,0 +1,151 @@
+//! Commands on the server's own machine.
+//!
+//! A command learns its place in the trace from its environment. It and all that it started are killed when nobody
+//! waits for it any more.
+
+use std::io::ErrorKind;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use qualitytrace_core::definition::trigger::{Command, Exec};
+use qualitytrace_core::names;
+use qualitytrace_core::run::Reply;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process;
+
+use super::failure::{Failure, Reason};
+use super::propagation::Context;
+
+/// How long a command may take, unless the test says otherwise.
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// How much is read at one time.
+const PIECE: usize = 16 * 1024;
+
+/// Runs the command that a trigger describes.
+pub(super) async fn send(exec: &Exec, context: &Context, reply_bytes: u64) -> Result<Reply, Failure> {
+    let (mut command, shown) = command(&exec.command)?;
+    if !exec.working_directory.value.is_empty() {
+        command.current_dir(&exec.working_directory.value);
+    }
+    // The server's own settings may hold secrets, and are none of the command's business.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(names::is_own_setting) {
+            command.env_remove(name);
+        }
+    }
+    command.envs(environment(context));
+    command.envs(exec.env.iter().map(|(name, value)| (name, &value.value)));
+    let timeout = exec.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
+    run(command, &shown, timeout, reply_bytes).await
+}
+
+/// Runs a command to its end; `shown` is what it is called in messages.
+pub(super) async fn run(
+    mut command: process::Command,
+    shown: &str,
+    timeout: Duration,
+    reply_bytes: u64,
+) -> Result<Reply, Failure> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    #[cfg(unix)]
+    command.process_group(0);
+    let mut child = command.spawn().map_err(|error| {
+        Failure::invalid(match error.kind() {
+            ErrorKind::NotFound => {
+                format!("`{shown}` cannot be run: there is no such program or working directory here")
+            }
+            _ => format!("`{shown}` cannot be run: {error}"),
+        })
+    })?;
+    let group = Group(child.id());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let limit = usize::try_from(reply_bytes).unwrap_or(usize::MAX);
+    let work = async { tokio::join!(child.wait(), read(stdout, limit), read(stderr, limit)) };
+    let ended = tokio::time::timeout(timeout, work).await;
+    drop(group);
+    let (status, (stdout, more_out), (stderr, more_err)) = ended.map_err(|_| {
+        let message = format!("`{shown}` did not end within {timeout:?}; raise the trigger's `timeout`");
+        Failure::told(Reason::Timeout, message)
+    })?;
+    let status = status.map_err(|error| Failure::invalid(format!("`{shown}` was lost: {error}")))?;
+    Ok(Reply::Exec { code: code(status), stdout, stderr, truncated: more_out || more_err })
+}
+
+/// The command, and what to call it in messages.
+fn command(command: &Command) -> Result<(process::Command, String), Failure> {
+    match command {
+        Command::Line(line) if !line.value.trim().is_empty() => {
+            let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+            let mut command = process::Command::new(shell);
+            command.arg(flag).arg(&line.value);
+            Ok((command, line.value.trim().to_owned()))
+        }
+        Command::Words(words) if words.first().is_some_and(|program| !program.value.is_empty()) => {
+            let mut words = words.iter().map(|word| word.value.as_str());
+            let program = words.next().unwrap_or_default();
+            let mut command = process::Command::new(program);
+            command.args(words);
+            Ok((command, program.to_owned()))
+        }
+        Command::Line(_) | Command::Words(_) => Err(Failure::invalid(
+            "the trigger has no `command`; write a line for the shell or a list of words",
+        )),
+    }
+}
+
+/// What a command and its instrumentation learn of the trace.
+fn environment(context: &Context) -> Vec<(&'static str, String)> {
+    let mut environment = vec![
+        ("TRACEPARENT", format!("00-{}-{}-01", context.trace, context.span)),
+        ("TRACESTATE", "tracetest=true".to_owned()),
+        ("TRACE_ID", context.trace.to_string()),
+        ("SPAN_ID", context.span.to_string()),
+        ("OTEL_PROPAGATORS", "tracecontext,baggage".to_owned()),
+        ("OTEL_TRACES_SAMPLER", "parentbased_always_on".to_owned()),
+    ];
+    if !context.baggage.is_empty() {
+        environment.push(("BAGGAGE", context.baggage.clone()));
+    }
+    environment
+}
+
+/// What comes out, up to the limit, and whether there was more. More is read too: a full pipe would stop the command.
+async fn read(from: Option<impl AsyncRead + Unpin>, limit: usize) -> (String, bool) {
+    let Some(mut from) = from else { return (String::new(), false) };
+    let (mut kept, mut truncated) = (Vec::new(), false);
+    let mut piece = vec![0; PIECE];
+    // A pipe that cannot be read has nothing more to say.
+    while let Ok(length @ 1..) = from.read(&mut piece).await {
+        let room = limit - kept.len();
+        kept.extend_from_slice(&piece[..length.min(room)]);
+        truncated |= length > room;
+    }
+    (String::from_utf8_lossy(&kept).into_owned(), truncated)
+}
+
+/// The exit code, as shells count: a signal is 128 and its number.
+#[cfg(unix)]
+fn code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
+
+#[cfg(not(unix))]
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or(-1)
+}
+
+/// A command with everything that it started; what is left of it is killed in the end.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(id) =
+            self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
+        {
+            // An error means that nothing is left of it.
+            let _ = rustix::process::kill_process_group(id, rustix::process::Signal::KILL);
+        }
+    }
+}

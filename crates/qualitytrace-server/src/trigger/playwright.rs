@@ -1,0 +1,72 @@
+//! Browser scripts, run by the Playwright engine of the original, which Node fetches.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use qualitytrace_core::definition::trigger::PlaywrightEngine;
+use qualitytrace_core::run::Reply;
+use tokio::process::Command;
+
+use super::exec;
+use super::failure::{Failure, Reason};
+use super::propagation::Context;
+
+/// The package that runs a script.
+const ENGINE: &str = "@tracetest/playwright-engine";
+/// How long a script may take, the engine's download included.
+const TIMEOUT: Duration = Duration::from_mins(3);
+
+/// Runs the script of a trigger.
+pub(super) async fn send(
+    trigger: &PlaywrightEngine,
+    context: &Context,
+    reply_bytes: u64,
+) -> Result<Reply, Failure> {
+    let npx = ["node", "npx"].map(program);
+    let [Some(_), Some(npx)] = npx else {
+        return Err(Failure::unsupported(
+            "a trigger of type `playwrightengine` needs Node, and this machine has no `node` and `npx` on its PATH; \
+             install Node where the server runs",
+        ));
+    };
+    let script = Script::write(&trigger.script.value, context).await?;
+    let mut command = Command::new(npx);
+    command
+        .args(["--yes", ENGINE, "--scriptPath"])
+        .arg(&script.0)
+        .args(["--traceId", &context.trace.to_string(), "--spanId", &context.span.to_string()])
+        .args(["--url", &trigger.target.value, "--method", &trigger.method.value]);
+    match exec::run(command, ENGINE, TIMEOUT, reply_bytes).await? {
+        Reply::Exec { code, stdout, stderr, .. } if code != 0 => {
+            let message =
+                format!("the browser script ended with code {code}: {}", format!("{stdout}{stderr}").trim());
+            Err(Failure::told(Reason::Invalid, message))
+        }
+        reply => Ok(reply),
+    }
+}
+
+/// A program on the PATH.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// A script in a file, gone when it is not needed any more.
+struct Script(PathBuf);
+
+impl Script {
+    async fn write(text: &str, context: &Context) -> Result<Self, Failure> {
+        let script = Self(std::env::temp_dir().join(format!("{}-{}-script.js", context.trace, context.span)));
+        let written = tokio::fs::write(&script.0, text).await;
+        written
+            .map_err(|error| Failure::invalid(format!("the script cannot be put into a file: {error}")))?;
+        Ok(script)
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(Path::new(&self.0));
+    }
+}
