@@ -86,7 +86,10 @@ pub(super) fn result(facts: &Facts) -> Value {
             blocks["kafka"] = json!({ "partition": partition.to_string(), "offset": offset.to_string() });
         }
         Some(Reply::Exec { exit_code, stdout, stderr, .. }) => {
-            blocks.insert("exec".to_owned(), json!({ "exitCode": exit_code, "stdout": stdout, "stderr": stderr }));
+            blocks.insert(
+                "exec".to_owned(),
+                json!({ "exitCode": exit_code, "stdout": stdout, "stderr": stderr }),
+            );
         }
         Some(Reply::TraceId { id }) => blocks["traceid"] = json!({ "id": id }),
         None => {}
