@@ -48,6 +48,7 @@ pub use context::{Suppressed, without_telemetry};
 pub use delivery::{Health, circuit::CircuitState};
 pub use layer::record_panics;
 pub use ledger::{Balance, Dropped, Loss};
+pub use meter::exemplar::Histogram;
 pub use meter::prometheus::CONTENT_TYPE as OPENMETRICS;
 pub use opentelemetry::{
     KeyValue,

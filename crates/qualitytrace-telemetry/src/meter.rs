@@ -1,5 +1,6 @@
 //! Metrics: aggregated by the OpenTelemetry SDK, collected when we say so.
 
+pub(crate) mod exemplar;
 mod own;
 pub(crate) mod prometheus;
 
@@ -29,12 +30,14 @@ use prost::Message as _;
 
 use crate::{clock, config::Signal, context, item::Item, span::Value};
 
+use exemplar::{Exemplars, Histogram};
 pub(crate) use own::{observe, runtime};
 
 /// Aggregation and reading of all instruments of the process.
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
     reader: Reader,
+    exemplars: Arc<Exemplars>,
 }
 
 impl Metrics {
@@ -50,11 +53,26 @@ impl Metrics {
             .with_resource(Resource::builder_empty().with_attributes(attributes).build())
             .with_reader(reader.clone())
             .build();
-        Self { provider, reader }
+        Self { provider, reader, exemplars: Arc::default() }
     }
 
     pub(crate) fn meter(&self, name: &'static str) -> Meter {
         self.provider.meter(name)
+    }
+
+    pub(crate) fn histogram(
+        &self,
+        meter: &'static str,
+        name: &'static str,
+        unit: &'static str,
+        bounds: &[f64],
+    ) -> Histogram {
+        let meter = self.meter(meter);
+        let mut builder = meter.f64_histogram(name).with_unit(unit);
+        if !bounds.is_empty() {
+            builder = builder.with_boundaries(bounds.to_vec());
+        }
+        Histogram { name: name.into(), inner: builder.build(), exemplars: self.exemplars.clone() }
     }
 
     /// The state of all instruments now. Callbacks run here; what they do is not recorded.
@@ -62,7 +80,11 @@ impl Metrics {
         context::without_telemetry(|| {
             let mut metrics = ResourceMetrics::default();
             match self.reader.collect(&mut metrics) {
-                Ok(()) => ExportMetricsServiceRequest::from(&metrics),
+                Ok(()) => {
+                    let mut request = ExportMetricsServiceRequest::from(&metrics);
+                    self.exemplars.attach(&mut request);
+                    request
+                }
                 Err(_) => ExportMetricsServiceRequest::default(),
             }
         })

@@ -63,7 +63,7 @@ impl Intake {
             thread: OnceLock::new(),
             stop: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            work: Mutex::new(Vec::with_capacity(1_024)),
+            work: Mutex::new(Vec::with_capacity(8_192)),
             oldest: AtomicU64::new(u64::MAX),
             late: u64::try_from(bounds.linger.as_nanos()).unwrap_or(u64::MAX).saturating_mul(2),
             rounds: AtomicU64::new(0),

@@ -18,7 +18,7 @@ use crate::{
     delivery::{Delivery, HealthCell, Mode},
     encode::{self, View},
     layer::{Gate, Shared, TelemetryLayer},
-    meter::{self, Metrics, prometheus},
+    meter::{self, Metrics, exemplar::Histogram, prometheus},
     probe,
     queue::Queue,
     recorder::Intake,
@@ -127,6 +127,18 @@ impl Telemetry {
     /// A meter of the OpenTelemetry API; its instruments reach every sink of metrics and [`Self::prometheus`].
     pub fn meter(&self, name: &'static str) -> Meter {
         self.0.metrics.meter(name)
+    }
+
+    /// A histogram whose values carry examples: the trace that a value came from. Without bounds the
+    /// defaults of OpenTelemetry are used.
+    pub fn histogram(
+        &self,
+        meter: &'static str,
+        name: &'static str,
+        unit: &'static str,
+        bounds: &[f64],
+    ) -> Histogram {
+        self.0.metrics.histogram(meter, name, unit, bounds)
     }
 
     /// Makes spans for the sinks of `applicationExporter`.

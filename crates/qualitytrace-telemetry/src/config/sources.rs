@@ -10,7 +10,7 @@ use super::{
     diagnostic::{Diagnostic, Origin, Report, Severity},
     environment,
     settings::{Dialect, Draft, Given, Reader},
-    table::{SETTINGS, canonical},
+    table::SETTINGS,
     text::{self, Entry, Kind, Node},
     value,
 };
@@ -275,8 +275,7 @@ fn exporter(rest: &str, given: &Given, exporters: &mut BTreeMap<String, Draft>, 
     } else {
         path
     };
-    let known = path != "type" || lower == "exporter.type";
-    if !known || !draft.take(path, given.clone()) {
+    if !draft.take(path, given.clone()) {
         unknown(given, &format!("telemetry.exporters.{name}."), report);
     }
 }
@@ -305,7 +304,6 @@ fn unknown(given: &Given, prefix: &str, report: &mut Report) {
         },
         |word| format!("did you mean `{prefix}{word}`?"),
     );
-    debug_assert!(canonical(path).is_none());
     report.error(
         &given.node.origin,
         &given.key,

@@ -206,7 +206,8 @@ pub(crate) fn toml(path: &str, text: &str, report: &mut Report) -> Vec<Entry> {
     let tokens: Vec<_> = source.lex().collect();
     let mut events: Vec<parser::Event> = Vec::new();
     let mut errors = Errors::default();
-    parser::parse_document(&tokens, &mut |event: parser::Event| events.push(event), &mut errors);
+    let mut collect = |event: parser::Event| events.push(event);
+    parser::parse_document(&tokens, &mut parser::RecursionGuard::new(&mut collect, 32), &mut errors);
     let mut reader = Toml { path, text, source, table: String::new(), errors, entries: Vec::new() };
     let mut rest = events.as_slice();
     while !rest.is_empty() {

@@ -4,6 +4,9 @@ use std::{path::Path, time::Duration};
 
 use super::{Header, Level, Sampler};
 
+/// Ten years: longer is a mistake, and clocks cannot add it.
+const MAX_DURATION: Duration = Duration::from_hours(10 * 365 * 24);
+
 /// `1s`, `1m30s`, `250ms`, `1d`; a bare number counts milliseconds.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
@@ -29,7 +32,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
         rest = &rest[letters..];
         total = total.checked_add(Duration::try_from_secs_f64(number * seconds).ok()?)?;
     }
-    (!total.is_zero()).then_some(total)
+    (!total.is_zero() && total <= MAX_DURATION).then_some(total)
 }
 
 /// `64MiB`, `1GB`, `4096`.
@@ -169,6 +172,7 @@ mod tests {
         check("1x", None);
         check("", None);
         check("s", None);
+        check("9999d", None);
         check("99999999999999999999d", None);
     }
 

@@ -6,7 +6,8 @@ use opentelemetry_proto::tonic::{
     collector::metrics::v1::ExportMetricsServiceRequest,
     common::v1::{KeyValue, any_value::Value},
     metrics::v1::{
-        AggregationTemporality, HistogramDataPoint, Metric, NumberDataPoint, metric::Data, number_data_point,
+        AggregationTemporality, Exemplar, HistogramDataPoint, Metric, NumberDataPoint, exemplar,
+        metric::Data, number_data_point,
     },
 };
 
@@ -82,14 +83,39 @@ fn number(out: &mut String, name: &str, suffix: &str, point: &NumberDataPoint) {
 /// Buckets add up: each counts all values up to its bound.
 fn histogram(out: &mut String, name: &str, point: &HistogramDataPoint) {
     let mut sum = 0;
+    let mut below = f64::NEG_INFINITY;
     for (index, count) in point.bucket_counts.iter().enumerate() {
         sum += count;
-        let bound = point.explicit_bounds.get(index).map_or_else(|| "+Inf".to_owned(), |bound| float(*bound));
-        let _ = writeln!(out, "{name}_bucket{} {sum}", labels(&point.attributes, Some(&bound)));
+        let bound = point.explicit_bounds.get(index).copied().unwrap_or(f64::INFINITY);
+        let text = if bound.is_finite() { float(bound) } else { "+Inf".to_owned() };
+        let _ = write!(out, "{name}_bucket{} {sum}", labels(&point.attributes, Some(&text)));
+        let example = point.exemplars.iter().find(|example| {
+            matches!(example.value, Some(exemplar::Value::AsDouble(value)) if value > below && value <= bound)
+        });
+        if let Some(example) = example {
+            write_exemplar(out, example);
+        }
+        out.push('\n');
+        below = bound;
     }
     let labels = labels(&point.attributes, None);
     let _ = writeln!(out, "{name}_count{labels} {}", point.count);
     let _ = writeln!(out, "{name}_sum{labels} {}", point.sum.unwrap_or(0.0));
+}
+
+/// ` # {trace_id="...",span_id="..."} value seconds`
+fn write_exemplar(out: &mut String, example: &Exemplar) {
+    let hex = |bytes: &[u8]| {
+        bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    };
+    let Some(exemplar::Value::AsDouble(value)) = example.value else { return };
+    let (trace, span) = (hex(&example.trace_id), hex(&example.span_id));
+    let (seconds, millis) =
+        (example.time_unix_nano / 1_000_000_000, example.time_unix_nano / 1_000_000 % 1_000);
+    let _ = write!(out, " # {{trace_id=\"{trace}\",span_id=\"{span}\"}} {value} {seconds}.{millis:03}");
 }
 
 /// `5` is written as `5.0`, as the format asks for bounds.

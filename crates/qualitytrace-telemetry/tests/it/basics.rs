@@ -122,7 +122,10 @@ fn a_caller_is_continued_and_handed_on() {
     let got = receiver.stop();
     let call = got.spans.iter().find(|span| span.name == "call").unwrap();
     let handler = got.spans.iter().find(|span| span.name == "handler").unwrap();
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| {
+        let parts: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        parts.concat()
+    };
     assert_eq!(hex(&handler.parent_span_id), "b7ad6b7169203331");
     assert_eq!(
         outgoing["traceparent"],
@@ -270,7 +273,9 @@ fn metrics_are_also_openmetrics_text() {
     meter.u64_counter("http.requests").build().add(2, &[KeyValue::new("http.route", "/a\"b")]);
     let histogram =
         meter.f64_histogram("http.duration").with_unit("s").with_boundaries(vec![0.1, 1.0]).build();
-    [0.05, 0.5, 0.7, 5.0].into_iter().for_each(|value| histogram.record(value, &[]));
+    for value in [0.05, 0.5, 0.7, 5.0] {
+        histogram.record(value, &[]);
+    }
     let text = telemetry.prometheus();
     for line in [
         "# TYPE http_requests counter",
@@ -333,4 +338,23 @@ fn suppressed_work_is_not_recorded() {
     let got = receiver.stop();
     let names: Vec<&str> = got.spans.iter().map(|span| span.name.as_str()).collect();
     assert_eq!((names, got.logs.len()), (vec!["seen"], 0));
+}
+
+#[test]
+fn a_histogram_names_the_trace_of_a_value() {
+    let receiver = Receiver::start();
+    let telemetry =
+        Telemetry::start(config(None, vec![sink("one", &receiver.url(), Transport::Grpc)])).unwrap();
+    let histogram = telemetry.histogram("m", "http.duration", "s", &[0.1, 1.0]);
+    let id = under(&telemetry, || {
+        let span = tracing::info_span!("s").entered();
+        histogram.record(0.5, &[KeyValue::new("b", 1), KeyValue::new("a", "x")]);
+        span.telemetry_context().unwrap().trace_id
+    });
+    let text = telemetry.prometheus();
+    let expected =
+        format!("http_duration_seconds_bucket{{a=\"x\",b=\"1\",le=\"1.0\"}} 1 # {{trace_id=\"{id}\",");
+    assert!(text.contains(&expected), "{text}");
+    telemetry.shutdown(Duration::from_secs(10));
+    assert!(format!("{:?}", receiver.stop().metrics).contains(&format!("{:?}", id.to_bytes().to_vec())));
 }

@@ -94,7 +94,7 @@ impl Collector {
     }
 
     fn wait_for(&self, port: u16) {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_mins(1);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let log = || fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
             assert!(Instant::now() < end, "the collector does not start: {}", log());
@@ -251,7 +251,7 @@ async fn forward(request: Request<Incoming>, target: u16, header: &str) -> Resul
     head.uri = format!("http://127.0.0.1:{target}{}", head.uri.path()).parse().unwrap();
     let response =
         client.request(Request::from_parts(head, body)).await.map_err(|error| error.to_string())?;
-    Ok(response.map(|body| body.boxed()))
+    Ok(response.map(http_body_util::BodyExt::boxed))
 }
 
 /// Reads an example as it is printed; flags point it at our collector.

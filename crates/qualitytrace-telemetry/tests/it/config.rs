@@ -315,3 +315,53 @@ fn every_setting_is_documented() {
         assert!(text.contains(example), "an example in docs/telemetry.md differs from its file");
     }
 }
+
+#[test]
+fn no_text_makes_the_readers_panic() {
+    use rand::{Rng as _, SeedableRng as _};
+    let mut rng = rand::rngs::StdRng::seed_from_u64(5);
+    let declarative = include_str!("../../../../examples/telemetry/otel-config.yaml");
+    let texts = [QUALITYTRACE, METRICS, GRPC, HTTP, ALL, declarative];
+    let pieces = [
+        "[", "]", "{", "}", "\"", "'", "=", ":", ".", "-", "*a", "&a ", "\n", "  ", "%{", "}%", "${",
+        "\u{e9}", "\0", "9d",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("o.yaml");
+    for round in 0..1_500 {
+        let mut text: Vec<char> = texts[round % texts.len()].chars().collect();
+        for _ in 0..rng.random_range(1..6) {
+            let at = rng.random_range(0..text.len());
+            match rng.random_range(0..3) {
+                0 => drop(text.drain(at..text.len().min(at + rng.random_range(1..20)))),
+                1 => drop(text.splice(at..at, pieces[rng.random_range(0..pieces.len())].chars())),
+                _ => text.truncate(at.max(1)),
+            }
+            if text.is_empty() {
+                text.push('x');
+            }
+        }
+        let text: String = text.into_iter().collect();
+        std::fs::write(&path, &text).unwrap();
+        let (config, _) = read(
+            &[("a.toml", &text), ("a.yaml", &text)],
+            &[("OTEL_CONFIG_FILE", path.to_str().unwrap())],
+            &[],
+        );
+        config.render();
+    }
+    for deep in [
+        "[".repeat(100_000),
+        "a = ".to_owned() + &"[".repeat(100_000),
+        "a: ".repeat(50_000),
+        "{a: ".repeat(50_000),
+    ] {
+        read(&[("a.toml", &deep), ("a.yaml", &deep)], &[], &[]);
+    }
+    let mut bomb = "b0: &b0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for i in 1..12 {
+        let line = [format!("b{i}: &b{i} ["), vec![format!("*b{}", i - 1); 9].join(","), "]\n".to_owned()];
+        bomb += &line.concat();
+    }
+    assert!(said("a.yaml", &bomb).contains("too large"));
+}

@@ -26,7 +26,11 @@ use crate::{
 
 /// What a `kill -9` may cost, as documented.
 const BOUND: Duration = Duration::from_millis(20);
-const RATE: u64 = 2_000;
+
+/// Spans in a second; `QUALITYTRACE_RATE=20000` puts an outage of ten minutes into one.
+fn rate() -> u64 {
+    std::env::var("QUALITYTRACE_RATE").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
+}
 
 fn now() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
@@ -60,7 +64,7 @@ fn child() {
         {
             thread::sleep(Duration::from_millis(1));
         }
-        assert!(telemetry.flush(Duration::from_secs(60)), "{}", telemetry.status().render());
+        assert!(telemetry.flush(Duration::from_mins(1)), "{}", telemetry.status().render());
         let took = started.elapsed();
         let status = telemetry.shutdown(Duration::from_secs(5));
         assert!(status.holds());
@@ -69,9 +73,9 @@ fn child() {
     }
     let mut created = File::create(folder.join("created")).unwrap();
     under(&telemetry, || {
-        let started = Instant::now();
+        let (started, rate) = (Instant::now(), rate());
         for n in 0_u64.. {
-            let due = started + Duration::from_nanos(n * 1_000_000_000 / RATE);
+            let due = started + Duration::from_nanos(n * 1_000_000_000 / rate);
             thread::sleep(due.saturating_duration_since(Instant::now()));
             drop(tracing::info_span!("s", n, route = "/api/tests/{id}", status = 200, user = "somebody"));
             let mut line = [0; 16];
@@ -139,7 +143,7 @@ fn a_kill_during_an_outage_loses_only_the_last_milliseconds() {
     let url = format!("http://{address}");
     let mut child = start("emit", folder.path(), &url);
     let mut most = 0;
-    let enough = RATE * seconds;
+    let enough = rate() * seconds;
     let lines = || fs::metadata(folder.path().join("created")).map_or(0, |meta| meta.len() / 16);
     while lines() < enough {
         assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");

@@ -1,5 +1,8 @@
 //! How the crate behaves towards files, collectors and disks.
 
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get must fail it")]
+#![expect(clippy::print_stdout, reason = "skipped tests and figures are printed")]
+
 mod basics;
 mod collector;
 mod config;

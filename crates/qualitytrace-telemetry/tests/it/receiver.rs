@@ -1,7 +1,5 @@
 //! A real OTLP receiver, gRPC and HTTP on one port, that can be told to misbehave.
 
-#![expect(clippy::unwrap_used, reason = "a receiver that cannot work must fail its test")]
-
 use std::{
     collections::BTreeMap,
     io::Read as _,
