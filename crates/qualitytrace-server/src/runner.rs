@@ -13,6 +13,7 @@ mod log;
 mod memory;
 mod resolving;
 mod settings;
+mod spans;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

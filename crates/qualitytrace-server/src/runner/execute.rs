@@ -6,21 +6,20 @@ use qualitytrace_core::analyzer::analyze;
 use qualitytrace_core::definition::{self, Format, Resource, Test, Trigger};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
-use qualitytrace_core::run::{Reply, State, TriggerSpan};
+use qualitytrace_core::run::{State, TriggerSpan};
 use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::{Begin, Debt, Ended, Meaning};
 use tokio::sync::watch;
 use tracing::Instrument;
-use tracing::field::Empty;
 
 use super::arrivals::{Arrivals, Waited};
 use super::control::Wish;
 use super::judging::Judge;
 use super::log::Log;
-use super::{Error, Runner, Variables, random_span_id, resolving, settings};
+use super::{Error, Runner, Variables, random_span_id, resolving, settings, spans};
 use crate::clock;
 use crate::store::StoredTest;
-use crate::trigger::{Context, Failure};
+use crate::trigger::Context;
 use crate::watch::Caller;
 use crate::wire::{Outcome, Verdict, What, run};
 
@@ -59,15 +58,13 @@ impl Runner {
         }
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         log.append(What::Resolving).await?;
-        let resolve = caller.continued(tracing::info_span!("resolve", otel.name = "Resolve trigger"));
-        let trigger = match resolve.in_scope(|| resolving::resolve(&test, variables, &mut generator)) {
-            Ok(trigger) => trigger,
-            Err(message) => {
-                return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
-            }
-        };
-        let attached = match attached(&trigger, variables) {
-            Ok(attached) => attached,
+        let resolved = spans::resolve(caller).in_scope(|| {
+            let trigger = resolving::resolve(&test, variables, &mut generator)?;
+            let attached = attached(&trigger, variables)?;
+            Ok((trigger, attached))
+        });
+        let (trigger, attached) = match resolved {
+            Ok(resolved) => resolved,
             Err(message) => {
                 return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
             }
@@ -84,20 +81,11 @@ impl Runner {
         let mut arrivals = Arrivals::follow(self.source.clone(), context.trace, begin, history);
         log.append(What::Triggering { span_id: context.span.to_string() }).await?;
         let start = clock::now();
-        let span = caller.continued(tracing::info_span!(
-            "trigger",
-            otel.name = "Trigger test",
-            tracetest.run.trigger.trace_id = %context.trace,
-            tracetest.run.trigger.span_id = %context.span,
-            tracetest.run.trigger.test_id = stored.id,
-            tracetest.run.trigger.type = trigger.kind(),
-            tracetest.run.trigger.error = Empty,
-            tracetest.run.trigger.http.response_code = Empty,
-        ));
+        let span = spans::trigger(caller, &stored.id, &trigger, &context);
         let record = self.watch.trigger_span(trigger.kind(), &context);
         let sent = self.triggers.send(&trigger, &context).instrument(span.clone()).await;
         record.end(&sent);
-        note_reply(&span, &sent);
+        spans::note_reply(&span, &sent);
         drop(span);
         let reply = match sent {
             Ok(reply) => reply,
@@ -119,12 +107,7 @@ impl Runner {
             log.append(What::waiting(&policy)).await?;
             arrivals.progress.answered(end);
             let specs = |trace: &_| judge.standing(trace);
-            let span = caller.continued(tracing::info_span!(
-                "wait",
-                otel.name = "Start polling trace",
-                tracetest.run.trace_poller.trace_id = %context.trace,
-                tracetest.run.trace_poller.test_id = stored.id,
-            ));
+            let span = spans::wait(caller, &stored.id, context.trace);
             let wait = arrivals.wait(&policy, &self.memory, log, specs, &root, skip);
             wait.instrument(span).await?
         };
@@ -147,14 +130,10 @@ impl Runner {
         log.change_state(State::AnalyzingTrace, State::AwaitingTestResults).await?;
         log.append(What::Judging).await?;
         let waited_until = clock::now();
-        let span = caller.continued(tracing::info_span!(
-            "judge",
-            otel.name = "Execute assertions",
-            tracetest.run.assertion_runner.all_assertions_passed = Empty,
-        ));
+        let span = spans::judge(caller);
         let verdict = span.in_scope(|| judge.verdict(&tree, missing));
         let passed = verdict.outcome == Outcome::Passed;
-        span.record("tracetest.run.assertion_runner.all_assertions_passed", passed);
+        spans::note_verdict(&span, passed);
         drop(span);
         self.watch.phase("trigger", end.since(start));
         self.watch.phase("wait", waited_until.since(end));
@@ -188,19 +167,6 @@ fn attached(trigger: &Trigger, variables: &Variables) -> Result<Option<TraceId>,
         | Trigger::PlaywrightEngine(_) => return Ok(None),
     };
     id.parse().map(Some).map_err(|error| format!("the trigger names no trace: {error}"))
-}
-
-/// Writes what came back into the span of the trigger.
-fn note_reply(span: &tracing::Span, sent: &Result<Reply, Failure>) {
-    match sent {
-        Ok(Reply::Http { status, .. }) => {
-            span.record("tracetest.run.trigger.http.response_code", status.to_string());
-        }
-        Ok(_) => {}
-        Err(failure) => {
-            span.record("tracetest.run.trigger.error", failure.message.as_str());
-        }
-    }
 }
 
 /// What was still owed and could matter, a sentence each.

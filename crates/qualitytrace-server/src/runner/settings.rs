@@ -15,7 +15,7 @@ impl Runner {
     /// How to wait for the trace of a test: as the current polling profile says, where a user has stored one.
     pub(super) async fn policy(&self, _test: &Test) -> Result<Policy, Error> {
         let Some(Resource::PollingProfile(profile)) = self.setting(Kind::PollingProfile).await? else {
-            return Ok(self.policy.clone());
+            return Ok(self.policy);
         };
         Ok(policy(&self.policy, &profile))
     }
@@ -41,7 +41,7 @@ impl Runner {
 
 /// The policy with what a profile says put in.
 fn policy(base: &Policy, profile: &PollingProfile) -> Policy {
-    let mut policy = base.clone();
+    let mut policy = *base;
     if profile.strategy == Strategy::Periodic && profile.is_periodic_given {
         policy.timeout = profile.timeout.duration;
     }
