@@ -64,7 +64,7 @@ impl Media {
     }
 
     /// A list: in a stream each item is a document of its own.
-    pub(super) fn list(self, count: u64, items: Vec<Value>) -> Response {
+    pub(super) fn list(self, count: u64, items: &[Value]) -> Response {
         let body = match self.form {
             Form::YamlStream => items.iter().map(|item| self.written(item)).collect(),
             Form::Json | Form::Yaml => self.written(&serde_json::json!({ "count": count, "items": items })),

@@ -89,7 +89,7 @@ async fn list(
         Ok((page.count, items))
     };
     match page.await {
-        Ok((count, items)) => media.list(count, items),
+        Ok((count, items)) => media.list(count, &items),
         Err(problem) => problem.in_form(media),
     }
 }

@@ -5,6 +5,7 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod api;
 mod conformance;
 mod databases;
 mod golden;

@@ -54,18 +54,22 @@ struct Expect {
     statuses: Vec<u16>,
     content_type: Option<String>,
     body: Option<String>,
-    /// The body is `{code, error}`, with any text.
-    #[serde(default)]
-    error: bool,
-    /// The body is any JSON document.
-    #[serde(default)]
-    any_json: bool,
-    /// The first of several documents.
-    #[serde(default)]
-    first_document: bool,
-    /// Nothing is said about the body.
-    #[serde(default)]
-    any_body: bool,
+    body_is: Option<BodyIs>,
+}
+
+/// What is said of a body instead of the body itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum BodyIs {
+    /// `{code, error}`, with any text.
+    #[serde(rename = "an error")]
+    Error,
+    #[serde(rename = "any JSON")]
+    Json,
+    /// The first of several.
+    #[serde(rename = "the first document")]
+    First,
+    #[serde(rename = "anything")]
+    Anything,
 }
 
 /// Every deliberate difference.
@@ -119,16 +123,14 @@ impl Known {
         }
         let sent = serde_json::from_str::<serde_json::Value>(&actual.body);
         let is_error = |body: &serde_json::Value| body["code"] == actual.status && body["error"].is_string();
-        if expect.error {
-            answer.body = match sent {
-                Ok(body) if is_error(&body) => actual.body.clone(),
-                _ => r#"{"code": "the status", "error": "a sentence"}"#.to_owned(),
-            };
-        } else if expect.any_json && sent.is_ok() || expect.any_body {
-            answer.body.clone_from(&actual.body);
-        }
-        if expect.first_document {
-            answer.body = first_document(&answer.body);
+        match expect.body_is {
+            Some(BodyIs::Error) if !sent.as_ref().is_ok_and(is_error) => {
+                r#"{"code": "the status", "error": "a sentence"}"#.clone_into(&mut answer.body);
+            }
+            Some(BodyIs::Json) if sent.is_err() => {}
+            Some(BodyIs::Error | BodyIs::Json | BodyIs::Anything) => answer.body.clone_from(&actual.body),
+            Some(BodyIs::First) => answer.body = first_document(&answer.body),
+            None => {}
         }
         answer
     }

@@ -56,7 +56,7 @@ const AREAS: [&str; 17] = [
 /// Where the recorded runs find the system under test.
 const RECORDED_SUBJECT: &str = "127.0.0.1:8085";
 /// How long the last request of one entry may take.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The project's own copy of the recordings.
 pub(crate) fn own_recordings() -> PathBuf {

@@ -61,10 +61,10 @@ fn number(name: &str, text: &str) -> Result<u64, Problem> {
 fn order(kind: Kind, name: &str) -> Result<Order, Problem> {
     let unknown = || Problem::bad_request(format!("cannot process request: invalid sort field: {name}"));
     match (kind, name) {
-        (Kind::Demo, "" | "name") => Ok(Order::Name),
-        (_, "") => Ok(Order::Created),
-        (_, "name") => Ok(Order::Name),
-        (Kind::Test | Kind::TestSuite, "created") | (Kind::VariableSet, "createdAt") => Ok(Order::Created),
+        (Kind::Demo, "") | (_, "name") => Ok(Order::Name),
+        (_, "") | (Kind::Test | Kind::TestSuite, "created") | (Kind::VariableSet, "createdAt") => {
+            Ok(Order::Created)
+        }
         (Kind::Test | Kind::TestSuite, "last_run") => Ok(Order::LastRun),
         (Kind::Demo, "id") => Ok(Order::Id),
         (Kind::Demo, "type") => Ok(Order::Kind),

@@ -45,10 +45,11 @@ fn event(kind: &'static str, stage: &'static str, title: &str, description: impl
     Known { kind, stage, title: title.to_owned(), description: description.into(), polling: None }
 }
 
+const TRIGGER: &str = "trigger";
+const TRACE: &str = "trace";
+const TEST: &str = "test";
+
 fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
-    const TRIGGER: &str = "trigger";
-    const TRACE: &str = "trace";
-    const TEST: &str = "test";
     match what {
         What::Created => vec![event("CREATED_INFO", TRIGGER, "Trigger created", "The run was asked for")],
         What::Again { .. } | What::Imported { .. } => Vec::new(),
@@ -87,6 +88,13 @@ fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
                 .chain([event("EXECUTION_ERROR", TRIGGER, "Trigger execution failed", message)])
                 .collect()
         }
+        other => after_the_trigger(other, iterations),
+    }
+}
+
+/// What happens once the trigger was answered.
+fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
+    match what {
         What::Waiting { timeout, .. } => {
             let limit = format!("Spans are awaited for at most {timeout} ms");
             vec![
@@ -166,6 +174,15 @@ fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
             "The server went away while the run was under way",
         )],
         What::Broken { message } => vec![event("TEST_SPECS_RUN_ERROR", TEST, "Test specs failed", message)],
+        What::Created
+        | What::Again { .. }
+        | What::Imported { .. }
+        | What::Resolving
+        | What::Resolved { .. }
+        | What::NotResolved { .. }
+        | What::Triggering { .. }
+        | What::Triggered { .. }
+        | What::TriggerFailed { .. } => Vec::new(),
     }
 }
 

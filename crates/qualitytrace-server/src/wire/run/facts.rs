@@ -65,7 +65,9 @@ impl Facts {
         match what {
             What::Imported { run } => self.imported = Some(run.clone()),
             What::Again { events, .. } => {
-                events.iter().for_each(|event| self.add(event.at(), &event.what));
+                for event in events {
+                    self.add(event.at(), &event.what);
+                }
                 (self.completed, self.error) = (None, None);
             }
             What::Resolved { trigger } => self.trigger.clone_from(trigger),

@@ -57,7 +57,9 @@ fn collect(condition: &Condition, filters: &mut Vec<Value>) {
         Condition::Clause(clause) => filters.push(filter(clause)),
         Condition::Not(inner) => collect(inner, filters),
         Condition::All(inner) | Condition::Any(inner) => {
-            inner.iter().for_each(|inner| collect(inner, filters))
+            for inner in inner {
+                collect(inner, filters);
+            }
         }
     }
 }

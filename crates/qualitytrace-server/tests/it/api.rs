@@ -1,0 +1,318 @@
+//! The REST API over a real socket, on every kind of database.
+
+use std::net::SocketAddr;
+
+use qualitytrace_core::wait::Policy;
+use qualitytrace_server::config::Config;
+use qualitytrace_server::limits::Limits;
+use qualitytrace_server::server::Server;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::databases::{Database, on_every_database};
+
+on_every_database!(
+    every_kind_of_resource_can_be_stored_and_read,
+    what_was_written_comes_back_with_its_comments,
+    names_and_tenants_keep_things_apart,
+    odd_keys_are_warned_of_and_refused_when_strict,
+    runs_are_listed_newest_first_and_deleted_with_all_they_have,
+    wrong_paths_and_methods_are_answered_in_json,
+    suites_show_their_tests_in_full,
+    traces_can_be_looked_through,
+    parallel_clients_lose_nothing,
+);
+
+/// A server of its own, and someone who talks to it.
+struct Bench {
+    server: Server,
+    client: reqwest::Client,
+    base: String,
+}
+
+/// An answer.
+#[derive(Debug)]
+struct Got {
+    status: StatusCode,
+    headers: reqwest::header::HeaderMap,
+    text: String,
+}
+
+impl Got {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+}
+
+impl Bench {
+    async fn new(database: &Database) -> Self {
+        let config = Config {
+            http: SocketAddr::from(([127, 0, 0, 1], 0)),
+            otlp_grpc: None,
+            otlp_http: None,
+            database_url: database.url.clone(),
+            wait: Policy::default(),
+            limits: Limits::default(),
+        };
+        let server = Server::start(config).await.unwrap();
+        let base = format!("http://{}", server.addresses().http);
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        Self { server, client, base }
+    }
+
+    async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Got {
+        let mut request = self.client.request(method, format!("{}{path}", self.base)).body(body.to_owned());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        Got { status, headers, text: response.text().await.unwrap() }
+    }
+
+    async fn get(&self, path: &str) -> Got {
+        self.send(Method::GET, path, &[], "").await
+    }
+
+    async fn put(&self, path: &str, body: &Value) -> Got {
+        self.send(Method::PUT, path, &[], &body.to_string()).await
+    }
+}
+
+fn test(id: &str, name: &str) -> Value {
+    let trigger =
+        json!({ "type": "http", "httpRequest": { "method": "GET", "url": "http://127.0.0.1:9/x" } });
+    json!({ "type": "Test", "spec": { "id": id, "name": name, "trigger": trigger, "skipTraceCollection": true } })
+}
+
+async fn every_kind_of_resource_can_be_stored_and_read(database: &Database) {
+    let bench = Bench::new(database).await;
+    let resources = [
+        ("tests", test("a", "A")["spec"].clone()),
+        ("testsuites", json!({ "id": "a", "name": "A", "steps": ["a", "a"] })),
+        ("variablesets", json!({ "id": "a", "name": "A", "values": [{ "key": "K", "value": "v" }] })),
+        ("demos", json!({ "id": "a", "name": "A", "type": "pokeshop", "enabled": true })),
+        ("datastores", json!({ "name": "A", "type": "jaeger", "jaeger": { "endpoint": "jaeger:16685" } })),
+        ("pollingprofiles", json!({ "name": "A", "strategy": "periodic", "periodic": { "timeout": "5s" } })),
+        ("analyzers", json!({ "name": "A", "enabled": false })),
+        ("testrunners", json!({ "name": "A", "requiredGates": ["analyzer-score"] })),
+        ("configs", json!({ "analyticsEnabled": false })),
+    ];
+    for (collection, spec) in resources {
+        let is_named = spec.get("id").is_some();
+        let stored = bench.put(&format!("/api/{collection}"), &json!({ "spec": spec })).await;
+        assert_eq!(stored.status, StatusCode::CREATED, "{collection}: {}", stored.text);
+        let id = stored.json()["spec"]["id"].as_str().unwrap().to_owned();
+        assert_eq!(id, if is_named { "a" } else { "current" });
+        let shown = bench.get(&format!("/api/{collection}/{id}")).await;
+        assert_eq!(shown.json(), stored.json(), "{collection}");
+        let again = bench.put(&format!("/api/{collection}/{id}"), &stored.json()).await;
+        assert_eq!((again.status, again.json()), (StatusCode::OK, stored.json()), "{collection}");
+        let list = bench.get(&format!("/api/{collection}")).await.json();
+        assert_eq!(list, json!({ "count": 1, "items": [stored.json()] }));
+        let deleted = bench.send(Method::DELETE, &format!("/api/{collection}/{id}"), &[], "").await;
+        let expected = if is_named { StatusCode::NO_CONTENT } else { StatusCode::METHOD_NOT_ALLOWED };
+        assert_eq!(deleted.status, expected, "{collection}");
+    }
+    bench.server.shutdown().await;
+}
+
+async fn what_was_written_comes_back_with_its_comments(database: &Database) {
+    let bench = Bench::new(database).await;
+    let yaml = |name: &str| format!("# why\ntype: VariableSet\nspec:\n  id: v\n  name: {name} # so\n");
+    let headers = [("content-type", "text/yaml; charset=utf-8")];
+    for name in ["one", "two"] {
+        bench.send(Method::PUT, "/api/variablesets", &headers, &yaml(name)).await;
+    }
+    assert_eq!(bench.get("/api/variablesets/v/source").await.text, yaml("two"));
+    assert_eq!(bench.get("/api/variablesets/v/source?version=1").await.text, yaml("one"));
+    let shown = bench.send(Method::GET, "/api/variablesets/v", &[("accept", "application/yaml")], "").await;
+    assert_eq!(shown.headers["content-type"], "application/yaml");
+    assert!(shown.text.starts_with("type: VariableSet\nspec:\n  id: v\n  name: two\n"), "{}", shown.text);
+    bench.server.shutdown().await;
+}
+
+async fn names_and_tenants_keep_things_apart(database: &Database) {
+    let bench = Bench::new(database).await;
+    let tenant = [("x-tracetest-tenantid", "6F9619FF-8B86-D011-B42D-00C04FC964FF")];
+    bench.put("/api/tests", &test("t", "mine")).await;
+    let theirs = bench.send(Method::PUT, "/api/tests", &tenant, &test("t", "theirs").to_string()).await;
+    assert_eq!(theirs.status, StatusCode::CREATED);
+    assert_eq!(theirs.json()["spec"]["id"], "t");
+    let name = async |headers: &[(&str, &str)]| {
+        bench.send(Method::GET, "/api/tests", headers, "").await.json()["items"][0]["spec"]["name"].clone()
+    };
+    assert_eq!(name(&[]).await, "mine");
+    assert_eq!(name(&tenant).await, "theirs");
+    let refused = bench.send(Method::GET, "/api/tests", &[("x-qualitytrace-tenantid", "me")], "").await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    bench.server.shutdown().await;
+}
+
+async fn odd_keys_are_warned_of_and_refused_when_strict(database: &Database) {
+    let bench = Bench::new(database).await;
+    let mut odd = test("t", "T");
+    odd["spec"]["descripton"] = "x".into();
+    let stored = bench.put("/api/tests", &odd).await;
+    assert_eq!(stored.status, StatusCode::CREATED);
+    let warning = stored.headers["x-qualitytrace-warning"].to_str().unwrap().to_owned();
+    assert!(
+        warning.contains("`descripton` is not a key of a test; did you mean `description`?"),
+        "{warning}"
+    );
+    let refused = bench.put("/api/tests?strict=true", &odd).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.json()["error"].as_str().unwrap().contains("did you mean"), "{}", refused.text);
+    bench.server.shutdown().await;
+}
+
+async fn runs_are_listed_newest_first_and_deleted_with_all_they_have(database: &Database) {
+    let bench = Bench::new(database).await;
+    bench.put("/api/tests", &test("t", "T")).await;
+    for number in 1..=3 {
+        let run = bench.send(Method::POST, "/api/tests/t/run", &[], "{}").await.json();
+        assert_eq!((&run["id"], &run["state"]), (&number.into(), &"CREATED".into()));
+    }
+    let page = bench.get("/api/tests/t/run?take=2").await;
+    assert_eq!(page.headers["x-total-count"], "3");
+    let numbers: Vec<Value> = page.json().as_array().unwrap().iter().map(|run| run["id"].clone()).collect();
+    assert_eq!(numbers, [3, 2]);
+    // The stream of events ends when the run does.
+    let events = bench.get("/api/tests/t/run/3/events/stream").await.text;
+    assert!(events.contains("triggerFailed"), "{events}");
+    assert_eq!(bench.get("/api/tests/t/run/3").await.json()["state"], "TRIGGER_FAILED");
+    assert_eq!(
+        bench.send(Method::DELETE, "/api/tests/t/run/3", &[], "").await.status,
+        StatusCode::NO_CONTENT
+    );
+    assert_eq!(bench.get("/api/tests/t/run/3").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(bench.get("/api/tests/t/run/3/events").await.json(), json!([]));
+    assert_eq!(bench.send(Method::DELETE, "/api/tests/t", &[], "").await.status, StatusCode::NO_CONTENT);
+    assert_eq!(bench.get("/api/tests/t/run/1").await.status, StatusCode::NOT_FOUND);
+    bench.server.shutdown().await;
+}
+
+async fn wrong_paths_and_methods_are_answered_in_json(database: &Database) {
+    let bench = Bench::new(database).await;
+    for (method, path, status) in [
+        (Method::GET, "/api/nonsense", 404),
+        (Method::GET, "/api/nonsense/deep", 404),
+        (Method::GET, "/nonsense", 404),
+        (Method::PATCH, "/api/tests", 405),
+        (Method::DELETE, "/api/tests", 405),
+        (Method::PUT, "/api/tests/t/run", 405),
+        (Method::GET, "/api/expressions/resolve", 405),
+        (Method::GET, "/api/traces/xyz", 400),
+        (Method::GET, "/api/traces/0102030405060708090a0b0c0d0e0f10", 404),
+    ] {
+        let got = bench.send(method.clone(), path, &[], "").await;
+        assert_eq!(got.status.as_u16(), status, "{method} {path}");
+        assert_eq!(got.json()["code"], status, "{method} {path}");
+    }
+    let moved = bench.get("/api//tests/?take=1").await;
+    assert_eq!(moved.status, StatusCode::MOVED_PERMANENTLY);
+    assert_eq!(moved.headers["location"], "/api/tests?take=1");
+    bench.server.shutdown().await;
+}
+
+async fn suites_show_their_tests_in_full(database: &Database) {
+    let bench = Bench::new(database).await;
+    bench.put("/api/tests", &test("t", "T")).await;
+    bench
+        .put("/api/testsuites", &json!({ "spec": { "id": "s", "name": "S", "steps": ["t", "gone", "t"] } }))
+        .await;
+    let headers = [("x-qualitytrace-augmented", "true")];
+    let shown = bench.send(Method::GET, "/api/testsuites/s", &headers, "").await.json();
+    assert_eq!(shown["spec"]["steps"], json!(["t", "gone", "t"]));
+    let names: Vec<&Value> =
+        shown["spec"]["fullSteps"].as_array().unwrap().iter().map(|step| &step["name"]).collect();
+    assert_eq!(names, ["T", "T"]);
+    let all = bench.get("/api/resources").await;
+    assert_eq!(all.headers["x-total-count"], "2");
+    assert_eq!(all.json()[0]["type"], "testsuite");
+    bench.server.shutdown().await;
+}
+
+async fn traces_can_be_looked_through(database: &Database) {
+    let bench = Bench::new(database).await;
+    for (at, (service, name, code)) in
+        [("shop", "GET /a", 0), ("shop", "GET /b", 2), ("till", "pay", 1)].into_iter().enumerate()
+    {
+        let span = json!({
+            "traceId": format!("{:032x}", at + 1), "spanId": format!("{:016x}", at + 1), "name": name, "kind": 2,
+            "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": format!("{}", 1_700_000_000_000_000_000_u64 + (at as u64 + 1) * 1_000_000),
+            "attributes": [{ "key": "n", "value": { "intValue": at.to_string() } }], "status": { "code": code },
+        });
+        let resource =
+            json!({ "attributes": [{ "key": "service.name", "value": { "stringValue": service } }] });
+        let body =
+            json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": [span] }] }] });
+        let headers = [("content-type", "application/json")];
+        let stored = bench.send(Method::POST, "/v1/traces", &headers, &body.to_string()).await;
+        assert_eq!(stored.status, StatusCode::OK, "{}", stored.text);
+    }
+    let names = async |query: &str| -> Vec<String> {
+        let list = bench.get(&format!("/api/traces{query}")).await.json();
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names("").await, ["pay", "GET /b", "GET /a"]);
+    assert_eq!(names("?service=shop").await, ["GET /b", "GET /a"]);
+    assert_eq!(names("?name=get&status=error").await, ["GET /b"]);
+    assert_eq!(names("?minDuration=2ms&maxDuration=2ms").await, ["GET /b"]);
+    assert_eq!(names("?attribute=n%3D0").await, ["GET /a"]);
+    let first = bench.get("/api/traces?take=2").await.json();
+    assert_eq!(names(&format!("?take=2&next={}", first["next"].as_str().unwrap())).await, ["GET /a"]);
+    assert_eq!(bench.get("/api/traces?status=odd").await.status, StatusCode::BAD_REQUEST);
+    let id = format!("{:032x}", 1);
+    let form = async |accept: &str| {
+        bench.send(Method::GET, &format!("/api/traces/{id}"), &[("accept", accept)], "").await.json()
+    };
+    assert_eq!(form("application/json").await["spans"][0]["name"], "GET /a");
+    let otlp = form("application/vnd.otlp+json").await;
+    assert_eq!(otlp["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"], "GET /a");
+    assert_eq!(form("application/vnd.jaeger+json").await["data"][0]["spans"][0]["operationName"], "GET /a");
+    let services = bench.get("/api/services").await.json();
+    assert_eq!(services["items"][0]["name"], "shop");
+    assert_eq!(services["items"][0]["spans"], 2);
+    bench.server.shutdown().await;
+}
+
+async fn parallel_clients_lose_nothing(database: &Database) {
+    const CLIENTS: usize = 20;
+    let bench = Bench::new(database).await;
+    bench.put("/api/tests", &test("shared", "0")).await;
+    let clients = (0..CLIENTS).map(|client| {
+        let (http, base) = (bench.client.clone(), bench.base.clone());
+        tokio::spawn(async move {
+            let send = async |method: Method, path: String, body: Value| {
+                let sent = http
+                    .request(method, format!("{base}{path}"))
+                    .body(body.to_string())
+                    .send()
+                    .await
+                    .unwrap();
+                assert!(sent.status().is_success(), "{path}: {}", sent.status());
+            };
+            let own = format!("own-{client}");
+            send(Method::POST, "/api/tests".into(), test(&own, "own")).await;
+            send(Method::PUT, "/api/tests/shared".into(), test("shared", &format!("by {client}"))).await;
+            send(Method::POST, "/api/tests/shared/run".into(), json!({})).await;
+            send(Method::POST, format!("/api/tests/{own}/run"), json!({})).await;
+            send(Method::DELETE, format!("/api/tests/{own}"), Value::Null).await;
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.unwrap();
+    }
+    let headers = [("x-tracetest-augmented", "true")];
+    let shown = bench.send(Method::GET, "/api/tests", &headers, "").await.json();
+    assert_eq!(shown["count"], 1);
+    assert_eq!(shown["items"][0]["spec"]["version"], CLIENTS + 1);
+    assert_eq!(shown["items"][0]["spec"]["summary"]["runs"], CLIENTS);
+    bench.server.shutdown().await;
+}
