@@ -5,7 +5,7 @@ mod grpc;
 mod http;
 mod peer;
 
-use qualitytrace_core::definition::{self, Format, Kind, Resource, Trigger};
+use qualitytrace_core::definition::{self, Format, Kind, Resource, Test, Trigger};
 use qualitytrace_core::lang::{Generator, resolve_text};
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::clock;
@@ -17,17 +17,24 @@ const SPAN: &str = "eee19b7ec3c1b174";
 
 /// The trigger that a file describes, with these variables put in.
 fn trigger(yaml: &str, variables: &[(&str, &str)]) -> Trigger {
-    let indented: String = yaml.lines().map(|line| format!("    {line}\n")).collect();
-    let source = format!("type: Test\nspec:\n  name: T\n  trigger:\n{indented}");
-    let reading = definition::read_as(&source, Format::Yaml, Kind::Test);
-    assert_eq!(reading.diagnostics, [], "{source}");
-    let Some(Resource::Test(test)) = reading.documents.into_iter().next().map(|document| document.resource)
-    else {
-        panic!("{source}")
-    };
+    let indented = yaml.replace('\n', "\n    ");
+    let source = format!("type: Test\nspec:\n  name: T\n  trigger:\n    {indented}\n");
+    let test = test(&source, Format::Yaml);
+    // What is stored is what was written.
+    let stored = definition::to_json(&Resource::Test(test.clone())).to_string();
+    assert_eq!(self::test(&stored, Format::Json).trigger, test.trigger, "{stored}");
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let mut generator = Generator::in_utc(clock::now(), rand::random());
     test.trigger.unwrap().resolved(|text| resolve_text(text, &variables, &mut generator)).unwrap()
+}
+
+fn test(source: &str, format: Format) -> Test {
+    let reading = definition::read_as(source, format, Kind::Test);
+    assert_eq!(reading.diagnostics, [], "{source}");
+    match reading.documents.into_iter().next().map(|document| document.resource) {
+        Some(Resource::Test(test)) => test,
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn send(trigger: &Trigger) -> Result<Reply, Failure> {
