@@ -93,7 +93,10 @@ async fn every_kind_of_resource_can_be_stored_and_read(database: &Database) {
         ("variablesets", json!({ "id": "a", "name": "A", "values": [{ "key": "K", "value": "v" }] })),
         ("demos", json!({ "id": "a", "name": "A", "type": "pokeshop", "enabled": true })),
         ("datastores", json!({ "name": "A", "type": "jaeger", "jaeger": { "endpoint": "jaeger:16685" } })),
-        ("pollingprofiles", json!({ "name": "A", "strategy": "periodic", "periodic": { "retryDelay": "1s", "timeout": "5s" } })),
+        (
+            "pollingprofiles",
+            json!({ "name": "A", "strategy": "periodic", "periodic": { "retryDelay": "1s", "timeout": "5s" } }),
+        ),
         ("analyzers", json!({ "name": "A", "enabled": false })),
         ("testrunners", json!({ "name": "A", "requiredGates": ["analyzer-score"] })),
         ("configs", json!({ "analyticsEnabled": false })),
