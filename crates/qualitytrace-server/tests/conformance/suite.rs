@@ -127,8 +127,6 @@ fn check(kind: &str, case: &Value) -> Option<Result<(), String>> {
     let check = match kind {
         "yaml" | "json" => definitions::check,
         "rule" | "plugin_score" | "run_gates" | "config_validate" => analyzer::check,
-        // There is no gRPC trigger yet, so there is no answer of one to show.
-        "augment_root" if case["input"]["result"]["type"] == "grpc" => return None,
         "otlp_poll" | "otlp_server" | "augment_root" | "stored_json" => traces::check,
         kind if language::KINDS.contains(&kind) => language::check,
         _ => return None,

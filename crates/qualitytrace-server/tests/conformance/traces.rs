@@ -3,7 +3,7 @@
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::names;
-use qualitytrace_core::run::{Reply, TriggerSpan};
+use qualitytrace_core::run::{GrpcReply, Reply, TriggerSpan};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace, special, stored};
 use qualitytrace_server::otlp::{convert, json};
@@ -147,22 +147,36 @@ fn augmented(input: &Value) -> Value {
 
 fn reply(result: &Value) -> Reply {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let http = &result["http"];
-    if !http.is_object() {
-        return Reply::TraceId { id: String::new() };
-    }
     let either = |header: &Value, names: [&str; 2]| {
         names.into_iter().find_map(|name| header[name].as_str()).unwrap_or_default().to_owned()
     };
-    let headers = http["Headers"].as_array().into_iter().flatten();
-    let pair = |header: &Value| (either(header, ["Key", "key"]), either(header, ["Value", "value"]));
-    Reply::Http {
-        status: http["StatusCode"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or_default(),
-        reason: text(&http["Status"]),
-        headers: headers.map(pair).collect(),
-        body: text(&http["Body"]),
-        truncated: false,
+    let pairs = |headers: &Value| -> Vec<(String, String)> {
+        let headers = headers.as_array().into_iter().flatten();
+        headers.map(|header| (either(header, ["Key", "key"]), either(header, ["Value", "value"]))).collect()
+    };
+    let (http, grpc) = (&result["http"], &result["grpc"]);
+    if http.is_object() {
+        return Reply::Http {
+            status: http["StatusCode"]
+                .as_u64()
+                .and_then(|status| u16::try_from(status).ok())
+                .unwrap_or_default(),
+            reason: text(&http["Status"]),
+            headers: pairs(&http["Headers"]),
+            body: text(&http["Body"]),
+            truncated: false,
+        };
     }
+    if grpc.is_object() {
+        return Reply::Grpc(Box::new(GrpcReply {
+            code: grpc["StatusCode"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or_default(),
+            status: text(&grpc["Status"]),
+            metadata: pairs(&grpc["Metadata"]),
+            body: text(&grpc["Body"]),
+            ..GrpcReply::default()
+        }));
+    }
+    Reply::TraceId { id: String::new() }
 }
 
 /// A trace as the original stores it.
