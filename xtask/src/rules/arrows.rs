@@ -92,10 +92,11 @@ const BORDERS: [Border; 6] = [
             "crates/qualitytrace-server/src/listen",
             "crates/qualitytrace-server/src/otlp",
             "crates/qualitytrace-server/src/server",
+            "crates/qualitytrace-server/src/watch",
             "crates/qualitytrace-server/src/web",
         ],
         words: &["axum"],
-        why: "only what answers requests knows how they arrive: api, otlp, web, and the server that binds them",
+        why: "only what answers requests knows how they arrive: api, otlp, watch, web, and the server that binds them",
     },
 ];
 

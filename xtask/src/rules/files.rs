@@ -8,48 +8,23 @@ use super::{
 /// A source file longer than this is two.
 const MAX_LINES: usize = 600;
 
-/// Files that were longer when the rule came, with their length then: they may shrink and must not grow.
-const OVERGROWN: [(&str, usize); 5] = [
-    ("crates/qualitytrace-core/src/lang/parser/selector.rs", 918),
-    ("crates/qualitytrace-server/tests/conformance/language.rs", 641),
-    ("crates/qualitytrace-telemetry/src/config/declarative.rs", 641),
-    ("crates/qualitytrace-telemetry/src/config/settings.rs", 613),
-    ("crates/qualitytrace-telemetry/src/spool.rs", 705),
-];
-
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 10] =
     ["common", "helper", "helpers", "manager", "misc", "mod", "service", "services", "util", "utils"];
 
 /// Beginnings of paths that exist on one machine only.
-const MACHINE_PATHS: [&str; 4] = ["/work/", "/root/", "/home/", "/Users/"];
+const MACHINE_PATHS: [&str; 3] = ["/root/", "/home/", "/Users/"];
 
-/// Hosts that serve packages: which mirror a build uses is the builder's business.
-const REGISTRIES: [&str; 7] = [
-    "index.crates.io",
-    "static.crates.io",
-    "proxy.golang.org",
-    "registry.npmjs.org",
-    "deb.debian.org",
-    "files.pythonhosted.org",
-    "repo1.maven.org",
-];
-
-/// Files in which machine paths and registries are not a mistake: this list, and what a tool wrote.
+/// Files in which machine paths are not a mistake: this list, and what a tool wrote.
 const FREE_TO_MENTION: [&str; 2] = ["xtask/src/rules/files.rs", "Cargo.lock"];
 
-/// Source files that have grown too long, and entries of `OVERGROWN` that no longer need to be there.
+/// Source files that have grown too long.
 pub(super) fn too_long(tree: &Tree) -> Vec<Broken> {
     let mut broken = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
         let lines = file.text.lines().count();
-        let known = OVERGROWN.iter().find(|(path, _)| *path == file.path).map(|(_, most)| *most);
-        let most = known.unwrap_or(MAX_LINES);
-        if lines > most {
+        if lines > MAX_LINES {
             let what = format!("has {lines} lines; split it below {MAX_LINES}, by what its parts decide");
-            broken.push(Broken::new(&file.path, what));
-        } else if known.is_some() && lines <= MAX_LINES {
-            let what = format!("has {lines} lines now: take it off the list in xtask/src/rules/files.rs");
             broken.push(Broken::new(&file.path, what));
         }
     }
@@ -98,15 +73,14 @@ fn declares(main: &Source, file: &str) -> bool {
     main.code().any(|(_, line)| line.trim() == declaration)
 }
 
-/// Paths of one machine, and hosts that packages come from.
+/// Paths of one machine.
 pub(super) fn bound_to_one_machine(tree: &Tree) -> Vec<Broken> {
     let mut broken = Vec::new();
     let files = tree.files.iter().filter(|file| !FREE_TO_MENTION.contains(&file.path.as_str()));
     for file in files {
         for (index, line) in file.text.lines().enumerate() {
             let path = MACHINE_PATHS.iter().find(|path| starts_a_path(line, path));
-            let host = REGISTRIES.iter().find(|host| line.contains(**host));
-            for found in path.into_iter().chain(host) {
+            if let Some(found) = path {
                 let place = format!("{}:{}", file.path, index + 1);
                 broken.push(Broken::new(place, format!("`{found}` holds on one machine only: leave it out")));
             }
@@ -115,7 +89,7 @@ pub(super) fn bound_to_one_machine(tree: &Tree) -> Vec<Broken> {
     broken
 }
 
-/// Whether an absolute path in this line begins so; `https://host/work/` does not.
+/// Whether an absolute path in this line begins so; `https://host/home/` does not.
 fn starts_a_path(line: &str, path: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || "._-}~/".contains(c);
     line.match_indices(path).any(|(at, _)| !line[..at].ends_with(inside))
@@ -135,14 +109,6 @@ mod tests {
         let long = "x\n".repeat(MAX_LINES + 1);
         let files = [("src/a.rs", long.as_str()), ("src/b.rs", "x\n"), ("data.txt", long.as_str())];
         check(too_long, &files, &["src/a.rs"]);
-    }
-
-    #[test]
-    fn a_file_known_to_be_too_long_may_shrink_and_not_grow() {
-        let (path, most) = OVERGROWN[0];
-        check(too_long, &[(path, &"x\n".repeat(most))], &[]);
-        check(too_long, &[(path, &"x\n".repeat(most + 1))], &[path]);
-        check(too_long, &[(path, "x\n")], &[path]);
     }
 
     #[test]
@@ -167,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_machine_path_is_found_and_an_address_is_not() {
-        let text = "see https://example.com/work/x\nread /work/x\n";
+        let text = "see https://example.com/home/x\nread /home/x\n";
         check(bound_to_one_machine, &[("a.md", text)], &["a.md:2"]);
     }
 }

@@ -1,7 +1,7 @@
 //! Traces as they arrived: one of them, or a list to look through.
 
 mod filter;
-mod services;
+mod senders;
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ use super::answer::Problem;
 use crate::wire;
 use filter::Filter;
 
-pub(super) use services::services;
+pub(super) use senders::services;
 
 /// Requests that are looked at for one page at most.
 const LOOKED_AT: u64 = 5_000;
