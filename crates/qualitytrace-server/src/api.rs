@@ -3,6 +3,7 @@
 mod answer;
 mod connection;
 mod definitions;
+mod description;
 mod everything;
 mod expressions;
 mod health;
@@ -66,6 +67,8 @@ pub(crate) fn routes(app: App) -> Router {
         .route("/api/config/connection/otlp/reset", post(connection::reset))
         .route("/api/wizard", get(wizard::get).put(wizard::put))
         .merge(hosted::routes())
+        .route("/api/openapi.json", get(description::document))
+        .route("/api/docs", get(description::page))
         .route("/ws", get(socket::open))
         .route("/api/traces", get(traces::list))
         .route("/api/services", get(traces::services))

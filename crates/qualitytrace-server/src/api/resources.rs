@@ -56,7 +56,7 @@ pub(super) fn routes() -> Router<App> {
 }
 
 /// The word in the path.
-const fn collection(kind: Kind) -> &'static str {
+pub(super) const fn collection(kind: Kind) -> &'static str {
     match kind {
         Kind::Test => "tests",
         Kind::TestSuite => "testsuites",

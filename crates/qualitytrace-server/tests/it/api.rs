@@ -20,6 +20,7 @@ on_every_database!(
     wrong_paths_and_methods_are_answered_in_json,
     suites_show_their_tests_in_full,
     traces_can_be_looked_through,
+    every_described_route_is_there,
     parallel_clients_lose_nothing,
 );
 
@@ -282,6 +283,25 @@ async fn traces_can_be_looked_through(database: &Database) {
     let services = bench.get("/api/services").await.json();
     assert_eq!(services["items"][0]["name"], "shop");
     assert_eq!(services["items"][0]["spans"], 2);
+    bench.server.shutdown().await;
+}
+
+async fn every_described_route_is_there(database: &Database) {
+    let bench = Bench::new(database).await;
+    let described = bench.get("/api/openapi.json").await.json();
+    let paths = described["paths"].as_object().unwrap();
+    assert!(paths.len() > 50, "{}", paths.len());
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().unwrap() {
+            let method: Method = method.to_uppercase().parse().unwrap();
+            let path = path.replace("{id}", "nobody").replace("{number}", "7").replace("{version}", "1");
+            let got = bench.send(method.clone(), &path, &[], "").await;
+            let status = got.status.as_str();
+            assert!(operation["responses"].get(status).is_some(), "{method} {path}: {status} {}", got.text);
+            assert!(!got.text.contains("there is nothing at"), "{method} {path}");
+        }
+    }
+    assert!(bench.get("/api/docs").await.text.contains("/api/tests/{id}/run"));
     bench.server.shutdown().await;
 }
 
