@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use futures_util::{Stream, StreamExt};
 use qualitytrace_core::definition::Format;
 use qualitytrace_server::wire;
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -55,8 +55,12 @@ impl Client {
             Format::Yaml => "text/yaml",
             Format::Json => "application/json",
         };
-        let request =
-            self.http.put(self.url("/api/tests")).header(CONTENT_TYPE, content_type).body(source.to_owned());
+        let request = self
+            .http
+            .put(self.url("/api/tests"))
+            .header(CONTENT_TYPE, content_type)
+            .header(ACCEPT, "application/json")
+            .body(source.to_owned());
         let stored: Stored =
             self.ask(request).await?.json().await.context("the server's answer is not a test")?;
         Ok(stored.spec.id)
