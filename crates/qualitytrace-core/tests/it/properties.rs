@@ -172,6 +172,17 @@ fn judged(selector: &str, assertion: &str, trace: &Trace) -> String {
     format!("{verdict:?}")
 }
 
+/// Texts that fuzzing found to break something once.
+#[test]
+fn texts_that_broke_something_get_an_answer() {
+    for text in ["'${\\\"{\\\u{704}\u{6f2}QQQ["] {
+        let _ = lang::diagnose_selector(text);
+        let _ = lang::diagnose_assertion(text);
+        let _ = lang::diagnose_expression(text);
+        let _ = lang::diagnose_template(text);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -209,7 +209,11 @@ fn interpolation_end(text: &str, start: usize, depth: usize) -> Option<usize> {
             (None, '}') => return Some(at),
             (None, '"' | '\'') => inside = Some(c),
             (Some(quote), c) if c == quote => inside = None,
-            (Some(_), '\\') => at += text[at + 1..].chars().next().map_or(0, char::len_utf8),
+            // The character after the backslash is taken with it.
+            (Some(_), '\\') => {
+                at += 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8);
+                continue;
+            }
             (Some(_), '$') if text[at..].starts_with("${") => {
                 if let Some(end) = interpolation_end(text, at + 2, depth + 1) {
                     at = end;
