@@ -189,6 +189,9 @@ pub struct Dropped {
     pub links: u32,
 }
 
+/// So many attributes are searched one by one.
+const FEW: usize = 24;
+
 /// Named values, kept sorted by name: one value a name, the last one given wins.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attributes(Vec<(Arc<str>, Value)>);
@@ -196,6 +199,11 @@ pub struct Attributes(Vec<(Arc<str>, Value)>);
 impl Attributes {
     /// The value of this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
+        // Few names differ in length only, and the length stands beside the pointer: looking at all of them one by
+        // one follows fewer pointers than halving does.
+        if self.0.len() <= FEW {
+            return self.0.iter().find(|(known, _)| **known == *name).map(|(_, value)| value);
+        }
         self.position(name).ok().map(|at| &self.0[at].1)
     }
 
