@@ -175,7 +175,7 @@ fn judged(selector: &str, assertion: &str, trace: &Trace) -> String {
 /// Texts that fuzzing found to break something once.
 #[test]
 fn texts_that_broke_something_get_an_answer() {
-    for text in ["'${\\\"{\\\u{704}\u{6f2}QQQ["] {
+    for text in ["'${\\\"{\\\u{704}\u{6f2}QQQ[", "\"${'\\\u{e9}"] {
         let _ = lang::diagnose_selector(text);
         let _ = lang::diagnose_assertion(text);
         let _ = lang::diagnose_expression(text);
