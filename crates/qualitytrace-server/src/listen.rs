@@ -15,6 +15,8 @@ use tokio::sync::watch;
 const STREAM_WINDOW: u32 = 1024 * 1024;
 /// The same for one connection.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// Bytes that one HTTP/2 frame may hold: large exports come in few pieces.
+const FRAME_BYTES: u32 = 1024 * 1024;
 /// Requests at a time on one HTTP/2 connection.
 const STREAMS: u32 = 256;
 /// How long a client may take to send the head of a request.
@@ -75,6 +77,7 @@ pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Recei
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_BYTES)
         .max_concurrent_streams(STREAMS);
     let connections = GracefulShutdown::new();
     loop {

@@ -1,19 +1,22 @@
 //! The parts of the OTLP schema that decide whether a request can be decoded.
 
-/// A message: its name and its fields.
+/// A message: its name and its fields, field 1 first.
 pub(super) struct Message {
     pub(super) name: &'static str,
-    fields: &'static [(u32, Kind)],
+    fields: &'static [Kind],
 }
 
 impl Message {
-    pub(super) fn field(&self, number: u32) -> Option<&'static Kind> {
-        self.fields.iter().find(|(known, _)| *known == number).map(|(_, kind)| kind)
+    pub(super) fn field(&self, number: u32) -> &'static Kind {
+        let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        at.and_then(|at| self.fields.get(at)).unwrap_or(&Kind::Unknown)
     }
 }
 
 /// What a field holds.
 pub(super) enum Kind {
+    /// Nothing that the schema knows: skipped.
+    Unknown,
     Varint,
     Fixed64,
     Fixed32,
@@ -33,7 +36,7 @@ pub(super) struct Signal {
 }
 
 pub(super) static TRACES: Signal = Signal {
-    request: &Message { name: "ExportTraceServiceRequest", fields: &[(1, Kind::Message(&RESOURCE_SPANS))] },
+    request: &Message { name: "ExportTraceServiceRequest", fields: &[Kind::Message(&RESOURCE_SPANS)] },
     resource: &RESOURCE_SPANS,
     scope: &SCOPE_SPANS,
     item: &SPAN,
@@ -41,7 +44,7 @@ pub(super) static TRACES: Signal = Signal {
 };
 
 pub(super) static LOGS: Signal = Signal {
-    request: &Message { name: "ExportLogsServiceRequest", fields: &[(1, Kind::Message(&RESOURCE_LOGS))] },
+    request: &Message { name: "ExportLogsServiceRequest", fields: &[Kind::Message(&RESOURCE_LOGS)] },
     resource: &RESOURCE_LOGS,
     scope: &SCOPE_LOGS,
     item: &LOG_RECORD,
@@ -50,116 +53,102 @@ pub(super) static LOGS: Signal = Signal {
 
 static RESOURCE_SPANS: Message = Message {
     name: "ResourceSpans",
-    fields: &[(1, Kind::Message(&RESOURCE)), (2, Kind::Message(&SCOPE_SPANS)), (3, Kind::Text)],
+    fields: &[Kind::Message(&RESOURCE), Kind::Message(&SCOPE_SPANS), Kind::Text],
 };
 
-static SCOPE_SPANS: Message = Message {
-    name: "ScopeSpans",
-    fields: &[(1, Kind::Message(&SCOPE)), (2, Kind::Message(&SPAN)), (3, Kind::Text)],
-};
+static SCOPE_SPANS: Message =
+    Message { name: "ScopeSpans", fields: &[Kind::Message(&SCOPE), Kind::Message(&SPAN), Kind::Text] };
 
 static RESOURCE_LOGS: Message = Message {
     name: "ResourceLogs",
-    fields: &[(1, Kind::Message(&RESOURCE)), (2, Kind::Message(&SCOPE_LOGS)), (3, Kind::Text)],
+    fields: &[Kind::Message(&RESOURCE), Kind::Message(&SCOPE_LOGS), Kind::Text],
 };
 
-static SCOPE_LOGS: Message = Message {
-    name: "ScopeLogs",
-    fields: &[(1, Kind::Message(&SCOPE)), (2, Kind::Message(&LOG_RECORD)), (3, Kind::Text)],
-};
+static SCOPE_LOGS: Message =
+    Message { name: "ScopeLogs", fields: &[Kind::Message(&SCOPE), Kind::Message(&LOG_RECORD), Kind::Text] };
 
 static RESOURCE: Message = Message {
     name: "Resource",
-    fields: &[(1, Kind::Message(&KEY_VALUE)), (2, Kind::Varint), (3, Kind::Message(&ENTITY_REF))],
+    fields: &[Kind::Message(&KEY_VALUE), Kind::Varint, Kind::Message(&ENTITY_REF)],
 };
 
-static ENTITY_REF: Message = Message {
-    name: "EntityRef",
-    fields: &[(1, Kind::Text), (2, Kind::Text), (3, Kind::Text), (4, Kind::Text)],
-};
+static ENTITY_REF: Message =
+    Message { name: "EntityRef", fields: &[Kind::Text, Kind::Text, Kind::Text, Kind::Text] };
 
 static SCOPE: Message = Message {
     name: "InstrumentationScope",
-    fields: &[(1, Kind::Text), (2, Kind::Text), (3, Kind::Message(&KEY_VALUE)), (4, Kind::Varint)],
+    fields: &[Kind::Text, Kind::Text, Kind::Message(&KEY_VALUE), Kind::Varint],
 };
 
 static SPAN: Message = Message {
     name: "Span",
     fields: &[
-        (1, Kind::Bytes),
-        (2, Kind::Bytes),
-        (3, Kind::Text),
-        (4, Kind::Bytes),
-        (5, Kind::Text),
-        (6, Kind::Varint),
-        (7, Kind::Fixed64),
-        (8, Kind::Fixed64),
-        (9, Kind::Message(&KEY_VALUE)),
-        (10, Kind::Varint),
-        (11, Kind::Message(&EVENT)),
-        (12, Kind::Varint),
-        (13, Kind::Message(&LINK)),
-        (14, Kind::Varint),
-        (15, Kind::Message(&STATUS)),
-        (16, Kind::Fixed32),
+        Kind::Bytes,
+        Kind::Bytes,
+        Kind::Text,
+        Kind::Bytes,
+        Kind::Text,
+        Kind::Varint,
+        Kind::Fixed64,
+        Kind::Fixed64,
+        Kind::Message(&KEY_VALUE),
+        Kind::Varint,
+        Kind::Message(&EVENT),
+        Kind::Varint,
+        Kind::Message(&LINK),
+        Kind::Varint,
+        Kind::Message(&STATUS),
+        Kind::Fixed32,
     ],
 };
 
 static EVENT: Message = Message {
     name: "Span.Event",
-    fields: &[(1, Kind::Fixed64), (2, Kind::Text), (3, Kind::Message(&KEY_VALUE)), (4, Kind::Varint)],
+    fields: &[Kind::Fixed64, Kind::Text, Kind::Message(&KEY_VALUE), Kind::Varint],
 };
 
 static LINK: Message = Message {
     name: "Span.Link",
-    fields: &[
-        (1, Kind::Bytes),
-        (2, Kind::Bytes),
-        (3, Kind::Text),
-        (4, Kind::Message(&KEY_VALUE)),
-        (5, Kind::Varint),
-        (6, Kind::Fixed32),
-    ],
+    fields: &[Kind::Bytes, Kind::Bytes, Kind::Text, Kind::Message(&KEY_VALUE), Kind::Varint, Kind::Fixed32],
 };
 
-static STATUS: Message = Message { name: "Status", fields: &[(2, Kind::Text), (3, Kind::Varint)] };
+static STATUS: Message = Message { name: "Status", fields: &[Kind::Unknown, Kind::Text, Kind::Varint] };
 
 static LOG_RECORD: Message = Message {
     name: "LogRecord",
     fields: &[
-        (1, Kind::Fixed64),
-        (2, Kind::Varint),
-        (3, Kind::Text),
-        (5, Kind::Message(&ANY_VALUE)),
-        (6, Kind::Message(&KEY_VALUE)),
-        (7, Kind::Varint),
-        (8, Kind::Fixed32),
-        (9, Kind::Bytes),
-        (10, Kind::Bytes),
-        (11, Kind::Fixed64),
-        (12, Kind::Text),
+        Kind::Fixed64,
+        Kind::Varint,
+        Kind::Text,
+        Kind::Unknown,
+        Kind::Message(&ANY_VALUE),
+        Kind::Message(&KEY_VALUE),
+        Kind::Varint,
+        Kind::Fixed32,
+        Kind::Bytes,
+        Kind::Bytes,
+        Kind::Fixed64,
+        Kind::Text,
     ],
 };
 
-static KEY_VALUE: Message = Message {
-    name: "KeyValue",
-    fields: &[(1, Kind::Text), (2, Kind::Message(&ANY_VALUE)), (3, Kind::Varint)],
-};
+static KEY_VALUE: Message =
+    Message { name: "KeyValue", fields: &[Kind::Text, Kind::Message(&ANY_VALUE), Kind::Varint] };
 
 static ANY_VALUE: Message = Message {
     name: "AnyValue",
     fields: &[
-        (1, Kind::Text),
-        (2, Kind::Varint),
-        (3, Kind::Varint),
-        (4, Kind::Fixed64),
-        (5, Kind::Message(&ARRAY_VALUE)),
-        (6, Kind::Message(&KEY_VALUE_LIST)),
-        (7, Kind::Bytes),
-        (8, Kind::Varint),
+        Kind::Text,
+        Kind::Varint,
+        Kind::Varint,
+        Kind::Fixed64,
+        Kind::Message(&ARRAY_VALUE),
+        Kind::Message(&KEY_VALUE_LIST),
+        Kind::Bytes,
+        Kind::Varint,
     ],
 };
 
-static ARRAY_VALUE: Message = Message { name: "ArrayValue", fields: &[(1, Kind::Message(&ANY_VALUE))] };
+static ARRAY_VALUE: Message = Message { name: "ArrayValue", fields: &[Kind::Message(&ANY_VALUE)] };
 
-static KEY_VALUE_LIST: Message = Message { name: "KeyValueList", fields: &[(1, Kind::Message(&KEY_VALUE))] };
+static KEY_VALUE_LIST: Message = Message { name: "KeyValueList", fields: &[Kind::Message(&KEY_VALUE)] };

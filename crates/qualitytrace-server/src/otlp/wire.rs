@@ -262,10 +262,9 @@ fn varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), Malformed> {
 
 /// Checks a field against the schema, all the way down. Fields that the schema does not know pass.
 fn check(field: &Field<'_>, message: &'static Message, depth: u32) -> Result<(), Malformed> {
-    let Some(kind) = message.field(field.number) else {
-        return Ok(());
-    };
+    let kind = message.field(field.number);
     let expected = match kind {
+        Kind::Unknown => return Ok(()),
         Kind::Varint => 0,
         Kind::Fixed64 => 1,
         Kind::Text | Kind::Bytes | Kind::Message(_) => 2,
@@ -282,6 +281,6 @@ fn check(field: &Field<'_>, message: &'static Message, depth: u32) -> Result<(),
         Kind::Message(inner) => {
             fields(field.bytes, inner).try_for_each(|nested| check(&nested?, inner, depth + 1))
         }
-        Kind::Varint | Kind::Fixed64 | Kind::Fixed32 | Kind::Text | Kind::Bytes => Ok(()),
+        Kind::Unknown | Kind::Varint | Kind::Fixed64 | Kind::Fixed32 | Kind::Text | Kind::Bytes => Ok(()),
     }
 }
