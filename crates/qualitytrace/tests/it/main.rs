@@ -4,3 +4,4 @@
 mod demo;
 mod kill;
 mod program;
+mod usage;
