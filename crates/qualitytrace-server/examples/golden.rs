@@ -1,4 +1,4 @@
-//! Replays recordings: `golden [FOLDER] [--reasons]`, by default the project's own copy.
+//! Replays recordings: `golden [FOLDER] [--reasons] [--differences]`, by default the project's own copy.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
 #[path = "../tests/replay/suite.rs"]
@@ -14,6 +14,9 @@ async fn main() -> ExitCode {
     let folder = folders.first().map_or_else(suite::own_recordings, PathBuf::from);
     match suite::run(&folder).await {
         Ok(summary) => {
+            if options.iter().any(|option| option == "--differences") {
+                print!("{}", summary.deliberate());
+            }
             print!("{}", summary.render());
             if options.iter().any(|option| option == "--reasons") {
                 print!("\nentries  reason\n{}", summary.reasons());

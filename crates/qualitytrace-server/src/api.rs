@@ -22,8 +22,8 @@ use std::sync::atomic::AtomicU64;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{any, get, post, put};
 use http::header::LOCATION;
 use http::{StatusCode, Uri};
 use qualitytrace_core::time::Timestamp;
@@ -55,7 +55,8 @@ pub(crate) fn routes(app: App) -> Router {
         .route("/healthz", get(health::alive))
         .route("/api/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route("/api/{version}", get(health::version))
+        .route("/api/{version}", any(health::version))
+        .route("/", get(description::home))
         .route("/api/ingest/status", get(health::ingest))
         .merge(resources::routes())
         .merge(test_routes())
@@ -111,7 +112,12 @@ pub(crate) fn not_found(uri: &Uri) -> Response {
     let tidy = format!("/{}", parts.join("/"));
     if tidy != path && tidy.starts_with("/api/") {
         let target = uri.query().map_or_else(|| tidy.clone(), |query| format!("{tidy}?{query}"));
-        return (StatusCode::MOVED_PERMANENTLY, [(LOCATION, target)]).into_response();
+        // A slash too many at the end is said in words, too many elsewhere is not.
+        if path.contains("//") {
+            return (StatusCode::MOVED_PERMANENTLY, [(LOCATION, target)]).into_response();
+        }
+        let page = format!("<a href=\"{}\">Moved Permanently</a>.\n\n", target.replace('&', "&amp;"));
+        return (StatusCode::MOVED_PERMANENTLY, [(LOCATION, target)], Html(page)).into_response();
     }
     answer::Problem::not_found(format!("there is nothing at {path}")).into_response()
 }

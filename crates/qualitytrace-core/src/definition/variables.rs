@@ -18,6 +18,8 @@ pub struct VariableSet {
     pub description: String,
     /// The variables in order.
     pub values: Vec<Variable>,
+    /// Whether the definition has a list of them, be it empty.
+    pub has_values: bool,
 }
 
 /// One named value.
@@ -37,6 +39,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<VariableSet> {
         id: fields.string("id").filter(|id| !id.is_empty()),
         name: fields.required_name("variable set name cannot be empty"),
         description: fields.string("description").unwrap_or_default(),
+        has_values: fields.get("values").is_some(),
         values: values(reader, fields.items("values")),
     };
     fields.text("createdAt");

@@ -35,9 +35,7 @@ pub(super) fn judge(
     let results: Vec<SpanResult> = if once || (selection.is_empty() && claim_is_about_count(&tree.claim)) {
         vec![evaluate(&tree.claim, context, Subject::NoSpan, &others)]
     } else if selection.is_empty() {
-        let error =
-            "resolution error: no span matches the selector, so there is nothing to assert on".to_owned();
-        vec![SpanResult::failed(Failure::NoSpan, error, Some(Class::Resolution))]
+        vec![SpanResult::failed(Failure::NoSpan, nothing_selected(&tree.claim), Some(Class::Resolution))]
     } else {
         selection
             .iter()
@@ -246,6 +244,35 @@ impl<'c> Others<'c> {
             Relation::Before | Relation::After | Relation::Overlaps => None,
         };
         Ok((observed, expected, no_match_unless(truth)))
+    }
+}
+
+/// What is said when no span matches; clients know the text.
+fn nothing_selected(claim: &Claim) -> String {
+    let asked = std::cell::RefCell::new(None);
+    let is_attribute = |node: &Expr| {
+        if let ExprKind::Attribute(name) = &node.kind {
+            asked.replace(Some(name.clone()));
+        }
+        asked.borrow().is_some()
+    };
+    match claim {
+        Claim::Compare { left, right, .. } | Claim::OneOf { left, right, .. } => {
+            let _ = any_node(left, &is_attribute) || any_node(right, &is_attribute);
+        }
+        Claim::Exists { left, .. } => drop(any_node(left, &is_attribute)),
+        Claim::Time { .. } | Claim::Hole => {}
+    }
+    match asked.into_inner() {
+        Some(name) => format!(
+            "resolution error: there are no matching spans to retrieve the attribute \"{name}\" from. To fix this \
+             error, create a selector matching at least one span."
+        ),
+        None => {
+            "resolution error: there are no matching spans. To fix this error, create a selector matching at \
+                 least one span."
+                .to_owned()
+        }
     }
 }
 

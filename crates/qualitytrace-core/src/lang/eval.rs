@@ -226,7 +226,7 @@ impl Context<'_, '_> {
         }
         match self.generator.borrow_mut().call(name, &items) {
             Some(result) => result.map_err(Trouble::evaluation),
-            None => Err(Trouble::resolution(format!("function \"{name}\" not found"))),
+            None => Err(Trouble::resolution(format!("could not find function \"{name}\""))),
         }
     }
 }

@@ -94,6 +94,15 @@ pub(super) async fn document() -> Json<Value> {
     Json(openapi())
 }
 
+/// What a browser finds at the root, and what health checks of containers ask for.
+pub(super) async fn home() -> Html<&'static str> {
+    Html(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Qualitytrace</title>\
+         <body style=\"font-family:sans-serif\"><h1>Qualitytrace</h1>\
+         <p>The server is up. <a href=\"api/docs\">Its API</a> · <a href=\"api/tests\">its tests</a></p></html>",
+    )
+}
+
 /// The description as a page: every route with what it does.
 pub(super) async fn page() -> Html<String> {
     let document = openapi();

@@ -66,7 +66,10 @@ pub(super) async fn resolve_expression(
         Some(trace) => {
             let parsed = parse_selector(&context.selector);
             if let Some(error) = parsed.error() {
-                let message = format!("`{}` is not a selector: {}", context.selector, error.message);
+                let message = format!(
+                    "could not create selector from statement \"{}\": {}",
+                    context.selector, error.message
+                );
                 return Err(Refusal::bad_request(message));
             }
             select(&parsed.tree, trace)

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::response::Response;
-use http::{StatusCode, Uri};
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::App;
@@ -22,9 +22,12 @@ pub(super) async fn ready(State(app): State<App>) -> Result<Json<Value>, Problem
 }
 
 /// `version.json`; the ending means nothing.
-pub(super) async fn version(Path(file): Path<String>, uri: Uri) -> Response {
+pub(super) async fn version(Path(file): Path<String>, request: Request) -> Response {
     if !file.starts_with("version.") {
-        return super::not_found(&uri);
+        return super::not_found(request.uri());
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return super::method_not_allowed(request).await;
     }
     let body = json!({ "version": env!("CARGO_PKG_VERSION"), "type": "oss" });
     plain_json(StatusCode::OK, &body)

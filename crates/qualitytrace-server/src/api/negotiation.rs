@@ -5,7 +5,9 @@ use axum::response::Response;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use qualitytrace_core::definition::{Format, to_yaml};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::wire::time::NEVER;
 
 /// A form that resources can be written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +77,8 @@ impl Media {
     fn written(self, body: &Value) -> String {
         match self.form {
             Form::Json => body.to_string(),
-            Form::Yaml => to_yaml(body),
-            Form::YamlStream => format!("---\n{}", to_yaml(body)),
+            Form::Yaml => to_yaml(&without_blanks(body)),
+            Form::YamlStream => format!("---\n{}", to_yaml(&without_blanks(body))),
         }
     }
 
@@ -85,6 +87,23 @@ impl Media {
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.name));
         response
+    }
+}
+
+/// What clients find in YAML: no trigger and no time where JSON has blank ones, and no list instead of none.
+fn without_blanks(value: &Value) -> Value {
+    match value {
+        Value::Object(entries) => entries
+            .iter()
+            .filter(|(key, value)| !(key.as_str() == "trigger" && **value == json!({ "type": "" })))
+            .filter(|(key, value)| !(key.as_str() == "time" && **value == NEVER))
+            .map(|(key, value)| {
+                let is_list = matches!(key.as_str(), "values" | "addresses" | "tips" | "requiredGates");
+                (key.clone(), if is_list && value.is_null() { json!([]) } else { without_blanks(value) })
+            })
+            .collect(),
+        Value::Array(items) => items.iter().map(without_blanks).collect(),
+        other => other.clone(),
     }
 }
 

@@ -156,7 +156,10 @@ pub(super) async fn rerun(
     let again = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..again };
     let facts = Facts { verdict: None, completed: None, error: None, ..found.facts.clone() };
-    Ok(plain_json(StatusCode::OK, &run::run(&as_created, &facts, found.trace.as_ref(), clock::now())))
+    let mut shown = run::run(&as_created, &facts, found.trace.as_ref(), clock::now());
+    // It starts from what the earlier run ended with.
+    shown["variableSet"] = found.shown()["variableSet"].take();
+    Ok(plain_json(StatusCode::OK, &shown))
 }
 
 /// What happened to a run, under the names that clients know.

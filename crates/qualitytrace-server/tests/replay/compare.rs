@@ -9,6 +9,8 @@ use super::entry::Answer;
 pub(crate) struct Masks {
     /// Paths like `$.items[*].spec.id`, `$[#]` for a list of any length, `line:key` for YAML.
     pub(crate) paths: Vec<String>,
+    /// Paths of lists of keys and values whose order means nothing.
+    pub(crate) unordered: Vec<String>,
 }
 
 impl Masks {
@@ -59,7 +61,7 @@ fn documents(content_type: &str, body: &str) -> Option<Vec<Value>> {
     if content_type.starts_with("application/json") || content_type.is_empty() {
         return serde_json::from_str(body).ok().map(|value| vec![value]);
     }
-    if content_type.starts_with("text/yaml") {
+    if content_type.contains("yaml") {
         return body
             .split("---\n")
             .filter(|document| !document.trim().is_empty())
@@ -101,8 +103,14 @@ fn values(expected: &Value, actual: &Value, path: &str, masks: &Masks, found: &m
                 ));
                 return;
             }
+            let (mut expected, mut actual): (Vec<_>, Vec<_>) =
+                (expected.iter().collect(), actual.iter().collect());
+            if masks.unordered.iter().any(|list| list == path) {
+                expected.sort_by_key(|item| item["key"].to_string());
+                actual.sort_by_key(|item| item["key"].to_string());
+            }
             let path = format!("{path}[*]");
-            for (expected, actual) in expected.iter().zip(actual) {
+            for (expected, actual) in expected.into_iter().zip(actual) {
                 values(expected, actual, &path, masks, found);
             }
         }

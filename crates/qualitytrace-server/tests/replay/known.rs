@@ -1,6 +1,9 @@
 //! Deliberate differences from the original, each with its reason: data, read from one file.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::entry::{Answer, Entry};
 
@@ -18,6 +21,9 @@ pub(crate) struct Known {
     /// Further paths to leave out.
     #[serde(default)]
     pub(crate) mask: Vec<String>,
+    /// Lists whose order means nothing.
+    #[serde(default)]
+    pub(crate) unordered: Vec<String>,
     /// Items of a list that are left out on both sides, by their `type`.
     #[serde(default)]
     ignore: Vec<String>,
@@ -55,21 +61,28 @@ struct Expect {
     content_type: Option<String>,
     body: Option<String>,
     body_is: Option<BodyIs>,
+    /// How the text of the error begins; the rest is in our own words.
+    error_begins: Option<String>,
+    /// What stands where, by JSON pointer; what else there is belongs to the difference.
+    #[serde(default)]
+    shows: BTreeMap<String, Value>,
 }
 
 /// What is said of a body instead of the body itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum BodyIs {
-    /// `{code, error}`, with any text.
+    /// `{code, error}`, with a text of our own.
     #[serde(rename = "an error")]
     Error,
-    #[serde(rename = "any JSON")]
-    Json,
+    /// A JSON text of our own.
+    #[serde(rename = "a text")]
+    Text,
     /// The first of several.
     #[serde(rename = "the first document")]
     First,
-    #[serde(rename = "anything")]
-    Anything,
+    /// HTML.
+    #[serde(rename = "a page")]
+    Page,
 }
 
 /// Every deliberate difference.
@@ -121,18 +134,45 @@ impl Known {
         if let Some(body) = &expect.body {
             answer.body.clone_from(body);
         }
-        let sent = serde_json::from_str::<serde_json::Value>(&actual.body);
-        let is_error = |body: &serde_json::Value| body["code"] == actual.status && body["error"].is_string();
-        match expect.body_is {
-            Some(BodyIs::Error) if !sent.as_ref().is_ok_and(is_error) => {
-                r#"{"code": "the status", "error": "a sentence"}"#.clone_into(&mut answer.body);
+        let sent = parsed(actual);
+        let is_good = match expect.body_is {
+            Some(BodyIs::Error) => sent["code"] == actual.status && sent["error"].is_string(),
+            Some(BodyIs::Text) => sent.is_string(),
+            Some(BodyIs::Page) => actual.body.starts_with("<!doctype html>"),
+            Some(BodyIs::First) => {
+                answer.body = first_document(&answer.body);
+                false
             }
-            Some(BodyIs::Json) if sent.is_err() => {}
-            Some(BodyIs::Error | BodyIs::Json | BodyIs::Anything) => answer.body.clone_from(&actual.body),
-            Some(BodyIs::First) => answer.body = first_document(&answer.body),
-            None => {}
+            None => expect.is_partly_given() && expect.is_shown_by(&sent),
+        };
+        if is_good {
+            answer.body.clone_from(&actual.body);
         }
         answer
+    }
+}
+
+impl Expect {
+    /// Whether only parts of the body are given.
+    fn is_partly_given(&self) -> bool {
+        !self.shows.is_empty() || self.error_begins.is_some()
+    }
+
+    fn is_shown_by(&self, sent: &Value) -> bool {
+        let error = sent["error"].as_str().or(sent.as_str()).unwrap_or_default();
+        self.error_begins.as_ref().is_none_or(|start| error.starts_with(start))
+            && self.shows.iter().all(|(at, value)| sent.pointer(at).unwrap_or(&Value::Null) == value)
+    }
+}
+
+/// The body as JSON, whatever it is written in; null when it is text.
+fn parsed(answer: &Answer) -> Value {
+    let is_yaml =
+        answer.headers.get("content-type").is_some_and(|content_type| content_type.contains("yaml"));
+    if is_yaml {
+        serde_saphyr::from_str(&answer.body).unwrap_or_default()
+    } else {
+        serde_json::from_str(&answer.body).unwrap_or_default()
     }
 }
 
@@ -141,10 +181,10 @@ impl Known {
     pub(crate) fn narrowed(&self, answer: &Answer) -> Answer {
         let mut answer = answer.clone();
         if let (false, Ok(mut items)) =
-            (self.ignore.is_empty(), serde_json::from_str::<Vec<serde_json::Value>>(&answer.body))
+            (self.ignore.is_empty(), serde_json::from_str::<Vec<Value>>(&answer.body))
         {
             items.retain(|item| !self.ignore.iter().any(|kind| item["type"] == **kind));
-            answer.body = serde_json::Value::Array(items).to_string();
+            answer.body = Value::Array(items).to_string();
         }
         answer
     }
@@ -153,7 +193,7 @@ impl Known {
 /// The first of several JSON documents.
 fn first_document(body: &str) -> String {
     serde_json::Deserializer::from_str(body)
-        .into_iter::<serde_json::Value>()
+        .into_iter::<Value>()
         .next()
         .and_then(Result::ok)
         .map_or_else(|| body.to_owned(), |first| first.to_string())

@@ -74,6 +74,8 @@ pub(crate) struct Summary {
 struct Counts {
     same: usize,
     known: BTreeMap<String, usize>,
+    /// What is other than recorded, and deliberately so.
+    deliberate: Vec<(String, Vec<String>)>,
     failed: Vec<(String, Vec<String>)>,
 }
 
@@ -102,6 +104,17 @@ impl Summary {
             total = (total.0 + counts.same, total.1 + known, total.2 + counts.failed.len());
         }
         let _ = writeln!(out, "{:16} {:>6} {:>6} {:>6}", "total", total.0, total.1, total.2);
+        out
+    }
+
+    /// Every line in which an answer is deliberately another one.
+    pub(crate) fn deliberate(&self) -> String {
+        let mut out = String::new();
+        for (file, counts) in &self.files {
+            for (name, found) in &counts.deliberate {
+                let _ = writeln!(out, "{file}: {name}\n    {}", found.join("\n    "));
+            }
+        }
         out
     }
 
@@ -170,7 +183,7 @@ impl Replay {
         self.target.prepare(area, entry, &self.areas).await?;
         let actual = self.target.send(entry).await?;
         let original = entry.expected();
-        let masks = Masks { paths: entry.varies.clone() };
+        let masks = Masks { paths: entry.varies.clone(), unordered: Vec::new() };
         let mut found = match &original {
             Some(original) => {
                 let expected = self.refused.without(entry, original);
@@ -190,6 +203,7 @@ impl Replay {
         for known in &about {
             expected = known.expected(&expected, &actual);
             masks.paths.extend(known.mask.iter().cloned());
+            masks.unordered.extend(known.unordered.iter().cloned());
         }
         for known in &about {
             expected = known.narrowed(&expected);
@@ -201,6 +215,7 @@ impl Replay {
             found = if about.is_empty() { found } else { left };
             counts.failed.push((entry.name.clone(), found));
         } else {
+            counts.deliberate.push((entry.name.clone(), found));
             let reason = &about[about.len() - 1].reason;
             *counts.known.entry(reason.clone()).or_default() += 1;
         }

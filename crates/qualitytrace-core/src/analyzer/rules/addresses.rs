@@ -23,7 +23,9 @@ pub(super) fn numeric(subject: &Subject) -> Vec<Fault> {
         .filter(|(_, text)| has_address(text))
         .map(|(name, text)| Fault {
             value: name.to_owned(),
-            description: format!("The attribute \"{name}\" calls a host by its IP address: {text}."),
+            description: format!(
+                "Usage of a IP endpoint instead of DNS found for attribute: {name}. Value: {text}"
+            ),
             suggestions: vec!["Call the host by a name that DNS knows.".to_owned()],
             ..Fault::default()
         })
@@ -64,7 +66,7 @@ pub(super) fn insecure(subject: &Subject) -> Option<Vec<Fault>> {
         .filter(|(_, text)| !text.to_ascii_lowercase().starts_with("https"))
         .map(|(name, text)| Fault {
             value: name.to_owned(),
-            description: format!("The attribute \"{name}\" shows a call without encryption: {text}."),
+            description: format!("Insecure http schema found for attribute: {name}. Value: {text}"),
             suggestions: vec!["Use https.".to_owned()],
             ..Fault::default()
         });

@@ -60,7 +60,7 @@ fn missing(family: &str, names: Names) -> Fault {
     };
     Fault {
         value: names[0].to_owned(),
-        description: format!("A span of type \"{family}\" needs the attribute \"{}\".", names[0]),
+        description: format!("Attribute \"{}\" is missing from span of type \"{family}\"", names[0]),
         suggestions: vec![suggestion],
         ..Fault::default()
     }

@@ -11,7 +11,8 @@ pub(super) fn variables(out: &mut Object, set: &VariableSet, stored: &Stored) {
     out.put("name", set.name.clone());
     out.put("description", set.description.clone());
     out.maybe("createdAt", stored.created_at.clone());
-    out.put("values", set.values.iter().map(variable).collect::<Vec<_>>());
+    let values: Vec<Value> = set.values.iter().map(variable).collect();
+    out.put("values", if set.has_values { Value::from(values) } else { Value::Null });
 }
 
 fn variable(variable: &Variable) -> Value {

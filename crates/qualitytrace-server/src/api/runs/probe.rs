@@ -35,7 +35,8 @@ pub(in crate::api) async fn select_spans(
     let trace = trace(&found)?;
     let parsed = parse_selector(&query);
     if let Some(error) = parsed.error() {
-        return Err(Refusal::bad_request(format!("`{query}` is not a selector: {}", error.message)));
+        let message = format!("could not create selector from statement \"{query}\": {}", error.message);
+        return Err(Refusal::bad_request(message));
     }
     let mut out = json!({ "selector": run::selector(&query) });
     let ids = ids(trace, &select(&parsed.tree, trace));

@@ -79,12 +79,16 @@ fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
                 "The trigger was answered",
             )]
         }
-        What::TriggerFailed { message, connection, .. } => {
+        What::TriggerFailed { message, connection, targets_localhost, running_on_container, .. } => {
             let unreachable = connection.then(|| {
                 event("HTTP_UNREACHABLE_HOST_ERROR", TRIGGER, "Unreachable host in the trigger", message)
             });
+            let own_container = (*targets_localhost && *running_on_container).then(|| {
+                event("DOCKER_COMPOSE_HOST_MISMATCH_ERROR", TRIGGER, "Docker compose mismatch error", message)
+            });
             unreachable
                 .into_iter()
+                .chain(own_container)
                 .chain([event("EXECUTION_ERROR", TRIGGER, "Trigger execution failed", message)])
                 .collect()
         }

@@ -49,6 +49,8 @@ pub struct Failure {
     pub connection: bool,
     /// Whether the address means the server's own machine.
     pub targets_localhost: bool,
+    /// Whether this server runs in a container.
+    pub running_on_container: bool,
 }
 
 impl Facts {
@@ -79,12 +81,13 @@ impl Facts {
                 self.reply = Some(reply.clone());
                 self.answered = Some(at);
             }
-            What::TriggerFailed { message, connection, targets_localhost, .. } => {
+            What::TriggerFailed { message, connection, targets_localhost, running_on_container, .. } => {
                 self.answered = Some(at);
                 self.failure = Some(Failure {
                     message: message.clone(),
                     connection: *connection,
                     targets_localhost: *targets_localhost,
+                    running_on_container: *running_on_container,
                 });
                 self.ends(at, Some(message));
             }

@@ -97,6 +97,7 @@ pub(super) fn result(facts: &Facts) -> Value {
     let mut error = Map::new();
     if let Some(failure) = &facts.failure {
         super::flag(&mut error, "connectionError", failure.connection);
+        super::flag(&mut error, "runningOnContainer", failure.running_on_container);
         super::flag(&mut error, "targetsLocalhost", failure.targets_localhost);
         error.insert("message".to_owned(), failure.message.clone().into());
     }
