@@ -60,11 +60,23 @@ CREATE TABLE runs (
     request      TEXT   NOT NULL, -- what was asked for beside the variables, as JSON
     passed       BIGINT NOT NULL DEFAULT 0, -- assertions that held
     failed       BIGINT NOT NULL DEFAULT 0, -- assertions that did not
+    turn         BIGINT NOT NULL, -- the lowest of those that wait is next
+    owner        TEXT   NOT NULL, -- the server that carries it out; empty while it waits for its turn
+    triggered    BIGINT NOT NULL DEFAULT 0, -- 1 once the trigger may have been sent
+    wish         TEXT   NOT NULL DEFAULT '', -- what the user wants of it: skip, stop, or nothing
     PRIMARY KEY (test_id, number),
     FOREIGN KEY (kind, test_id) REFERENCES resources (kind, id) ON DELETE CASCADE
 );
 CREATE INDEX runs_by_trace ON runs (trace_id);
-CREATE INDEX runs_by_state ON runs (state);
+CREATE INDEX runs_by_state ON runs (state, turn);
+CREATE INDEX runs_queued ON runs (test_id, turn) WHERE state = 'CREATED';
+
+-- The servers that share this database. One whose beat stands still is gone.
+CREATE TABLE servers (
+    id      TEXT   NOT NULL PRIMARY KEY,
+    beat    BIGINT NOT NULL,
+    backlog BIGINT NOT NULL -- milliseconds by which its ingest is behind
+);
 
 -- The highest number that a run of a test ever had: numbers are not given twice.
 CREATE TABLE run_numbers (

@@ -24,6 +24,12 @@ impl<K: Hash + Eq> Followers<K> {
         followed.entry(thing).or_insert_with(|| watch::channel(0).0).subscribe()
     }
 
+    /// Wakes whoever follows anything.
+    pub(crate) fn wake_all(&self) {
+        let followed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        followed.values().for_each(|sender| sender.send_modify(|changes| *changes += 1));
+    }
+
     /// Wakes whoever follows one of these.
     pub(crate) fn wake<'a>(&self, things: impl Iterator<Item = &'a K>)
     where

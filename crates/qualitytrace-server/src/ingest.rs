@@ -42,6 +42,8 @@ pub struct Ingest {
     store: Store,
     budget: Budget,
     followers: Followers<TraceId>,
+    /// Traces that are watched for other servers.
+    relays: Followers<TraceId>,
     /// When the oldest request was handed over that is not committed yet.
     backlog_since: AtomicU64,
     writer: mpsc::Sender<Write>,
@@ -134,6 +136,7 @@ impl Ingest {
         let ingest = Arc::new(Self {
             budget: Budget::new(limits.ingest_bytes),
             followers: Followers::default(),
+            relays: Followers::default(),
             backlog_since: AtomicU64::new(NO_BACKLOG),
             retained: AtomicU64::new(store.retained_bytes().await?),
             span_counts: Mutex::default(),
@@ -172,6 +175,19 @@ impl Ingest {
     /// Wakes whenever chunks of this trace were committed. The number only grows.
     pub fn follow(&self, trace: TraceId) -> watch::Receiver<u64> {
         self.followers.follow(trace)
+    }
+
+    /// Wakes whenever chunks of this trace were committed by this server.
+    pub(crate) fn relay(&self, trace: TraceId) -> watch::Receiver<u64> {
+        self.relays.follow(trace)
+    }
+
+    /// Another server committed chunks of this trace, or of any.
+    pub(crate) fn changed_elsewhere(&self, trace: Option<TraceId>) {
+        match trace {
+            Some(trace) => self.followers.wake(std::iter::once(&trace)),
+            None => self.followers.wake_all(),
+        }
     }
 
     /// Up to when everything that was handed over is committed: `now`, unless there is a backlog.
@@ -275,6 +291,7 @@ impl Ingest {
         self.retained.store(retained, Ordering::Relaxed);
         self.count_spans(chunks);
         self.followers.wake(chunks.iter().map(|chunk| &chunk.trace));
+        self.relays.wake(chunks.iter().map(|chunk| &chunk.trace));
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod api;
 pub mod clock;
+mod cluster;
 pub mod config;
 mod follow;
 pub mod ingest;

@@ -25,6 +25,8 @@ pub struct Limits {
     pub retry_after: Duration,
     /// `runs.concurrency`: runs under way at one time; further ones wait for their turn.
     pub concurrent_runs: usize,
+    /// `runs.queue`: runs that may wait for their turn; further ones are refused.
+    pub queued_runs: u64,
     /// `runs.lateWindow`: how long after a verdict late spans are looked for.
     pub late_window: Duration,
     /// `runs.commands`: whether tests may run commands on the server's machine. Whoever may write a test may then do
@@ -46,6 +48,7 @@ impl Default for Limits {
             evictable_after: Duration::from_mins(10),
             retry_after: Duration::from_secs(1),
             concurrent_runs: 64,
+            queued_runs: 10_000,
             late_window: Duration::from_mins(1),
             commands: false,
             reply_bytes: 16 * MIB,

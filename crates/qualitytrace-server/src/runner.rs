@@ -11,28 +11,32 @@ mod judging;
 mod late;
 mod log;
 mod memory;
+mod queue;
 mod resolving;
 mod settings;
 mod spans;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::State;
 use qualitytrace_core::wait;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use self::control::{Control, Wish, wished};
+use self::control::{Control, wished};
 use self::execute::Judged;
 use self::log::Log;
 use self::memory::Memory;
+use self::queue::Relays;
 use crate::clock;
+use crate::cluster::Cluster;
 use crate::follow::Followers;
 use crate::limits::Limits;
 use crate::source::Source;
-use crate::store::{self, NewRun, Store, StoredTest};
+use crate::store::{self, Inserted, NewRun, Store, StoredRun, StoredTest, Wish};
 use crate::trigger::Triggers;
 use crate::watch::{Caller, Watch};
 use crate::wire::What;
@@ -46,6 +50,9 @@ pub struct RunId {
     pub number: u64,
 }
 
+/// Requests for runs whose caller is remembered until the run begins.
+const CALLERS: usize = 10_000;
+
 /// Starts runs and carries them out.
 #[derive(Debug)]
 pub struct Runner {
@@ -56,12 +63,23 @@ pub struct Runner {
     /// How long late spans of a judged run are looked for.
     late_window: Duration,
     /// One permit a run under way.
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
+    /// Runs that may wait for their turn.
+    queue_bound: u64,
+    /// Wakes whoever gives turns.
+    queued: Notify,
+    cluster: Arc<Cluster>,
+    relays: Relays,
     memory: Memory,
     followers: Arc<Followers<RunId>>,
     watch: Watch,
     control: Control,
+    /// Who asked for the runs that wait.
+    callers: Mutex<HashMap<RunId, Caller>>,
+    /// The runs under way.
     tasks: Mutex<JoinSet<()>>,
+    /// What a server does beside its runs.
+    duties: Mutex<JoinSet<()>>,
 }
 
 /// Why a run could not be carried on: our own side failed.
@@ -76,6 +94,15 @@ pub enum Error {
         /// The test.
         test: String,
     },
+    /// As many runs wait as may.
+    #[error("{bound} runs are waiting for their turn, which is the limit (runs.queue); try again later")]
+    QueueFull {
+        /// The limit.
+        bound: u64,
+    },
+    /// Another server has taken the run over.
+    #[error("another server has taken the run over")]
+    Lost,
     /// The stored definition cannot be read any more.
     #[error("the stored definition of test {test} is not a test")]
     Definition {
@@ -88,21 +115,35 @@ pub enum Error {
 pub type Variables = Vec<(String, String)>;
 
 impl Runner {
-    /// Ready to run tests.
-    pub fn new(store: Store, source: Source, policy: wait::Policy, limits: &Limits, watch: Watch) -> Self {
-        Self {
+    /// Joins the servers that share the store and begins to carry out the runs that wait there.
+    pub async fn begin(
+        store: Store,
+        source: Source,
+        policy: wait::Policy,
+        limits: &Limits,
+        watch: Watch,
+    ) -> Result<Arc<Self>, Error> {
+        let runner = Arc::new(Self {
             source,
             triggers: Triggers::new(limits),
             policy,
             late_window: limits.late_window,
-            turns: Semaphore::new(limits.concurrent_runs),
+            turns: Arc::new(Semaphore::new(limits.concurrent_runs)),
+            queue_bound: limits.queued_runs,
+            queued: Notify::new(),
+            cluster: Arc::new(Cluster::join(store.clone()).await?),
+            relays: Relays::default(),
             memory: Memory::new(store.clone()),
             followers: Arc::default(),
             watch,
             control: Control::default(),
+            callers: Mutex::default(),
             tasks: Mutex::default(),
+            duties: Mutex::default(),
             store,
-        }
+        });
+        runner.take_up_work().await?;
+        Ok(runner)
     }
 
     /// Wakes whenever something has happened to a run.
@@ -110,7 +151,7 @@ impl Runner {
         self.followers.follow(run)
     }
 
-    /// Stores a new run of a test and begins to carry it out.
+    /// Stores a new run of a test, to be carried out when its turn comes.
     pub async fn start(self: &Arc<Self>, test: &StoredTest, variables: Variables) -> Result<RunId, Error> {
         self.start_as_asked(test, variables, "{}".to_owned()).await
     }
@@ -130,54 +171,63 @@ impl Runner {
             created: clock::now(),
             variables: variables_json(&variables),
             request,
+            owner: String::new(),
+            event: log::body(&What::Created),
         };
-        let gone = || Error::Gone { test: test.id.clone() };
-        let number = self.store.insert_run(&new).await?.ok_or_else(gone)?;
-        let run = RunId { test: test.id.clone(), number };
-        let mut log = self.log(&run, 0);
-        log.append(What::Created).await?;
-        let (runner, test, id) = (Arc::clone(self), test.clone(), run.clone());
-        let wish = self.control.begin(run.clone());
-        let caller = Caller::current();
-        let mut tasks = lock(&self.tasks);
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move {
-            let ended = runner.carry_out(&mut log, &test, new.trace, &variables, wish, &caller).await;
-            runner.control.end(&run);
-            let outcome = ended.as_ref().ok().and_then(|judged| Some(judged.as_ref()?.outcome()));
-            runner.watch.run_ended(log.ended().unwrap_or(State::Failed).as_str(), outcome);
-            match ended {
-                Ok(Some(judged)) => runner.watch_late(&mut log, &test, judged).await,
-                Ok(None) => {}
-                Err(error) => runner.break_off(&mut log, &error).await,
-            }
-        });
-        Ok(id)
+        let run = self.insert(&new).await?;
+        let mut callers = lock(&self.callers);
+        if callers.len() >= CALLERS {
+            callers.clear();
+        }
+        callers.insert(run.clone(), Caller::current());
+        drop(callers);
+        self.queued();
+        Ok(run)
     }
 
-    /// Ends a run, whatever it is doing. `false` when it is not under way here.
-    pub fn stop(&self, run: &RunId) -> bool {
-        self.control.wish(run, Wish::Stop)
+    async fn insert(&self, new: &NewRun) -> Result<RunId, Error> {
+        let test = new.test.clone();
+        match self.store.insert_run(new, self.queue_bound).await? {
+            Inserted::Number(number) => Ok(RunId { test, number }),
+            Inserted::NoTest => Err(Error::Gone { test }),
+            Inserted::QueueFull => Err(Error::QueueFull { bound: self.queue_bound }),
+        }
     }
 
-    /// Judges a run with the spans that are here. `false` when it is not under way here.
-    pub fn skip_waiting(&self, run: &RunId) -> bool {
-        self.control.wish(run, Wish::Skip)
+    /// Carries out a run that was claimed, and looks for late spans afterwards.
+    async fn conduct(
+        &self,
+        mut log: Log,
+        run: StoredRun,
+        wish: watch::Receiver<Option<Wish>>,
+        caller: Caller,
+        turn: OwnedSemaphorePermit,
+    ) {
+        let ended = self.carry_out(&mut log, &run, wish, &caller).await;
+        drop(turn);
+        self.control.end(log.run());
+        let outcome = ended.as_ref().ok().and_then(|judged| Some(judged.as_ref()?.outcome()));
+        if !matches!(ended, Err(Error::Lost)) {
+            self.watch.run_ended(log.ended().unwrap_or(State::Failed).as_str(), outcome);
+        }
+        match ended {
+            Ok(Some(judged)) => self.watch_late(&mut log, judged).await,
+            Ok(None) => {}
+            Err(error) => self.break_off(&mut log, &error).await,
+        }
     }
 
     /// Carries out a run until it ends by itself or by the user's wish.
     async fn carry_out(
         &self,
         log: &mut Log,
-        test: &StoredTest,
-        trace: TraceId,
-        variables: &Variables,
-        mut wish: watch::Receiver<Wish>,
+        run: &StoredRun,
+        mut wish: watch::Receiver<Option<Wish>>,
         caller: &Caller,
     ) -> Result<Option<Judged>, Error> {
         let skip = wish.clone();
         let ended = tokio::select! {
-            ended = self.execute(log, test, trace, variables, skip, caller) => Some(ended?),
+            ended = self.execute(log, run, skip, caller) => Some(ended?),
             () = wished(&mut wish, Wish::Stop) => None,
         };
         match ended {
@@ -190,35 +240,31 @@ impl Runner {
         }
     }
 
-    /// Marks the runs that were under way when the server last went away.
-    pub async fn mark_interrupted(&self) -> Result<usize, Error> {
-        let mut marked = 0;
-        for state in State::ALL.into_iter().filter(|state| !state.is_final()) {
-            for run in self.store.runs_in_state(state.as_str()).await? {
-                let id = RunId { test: run.test, number: run.number };
-                let events = self.store.events(&id.test, id.number, 0).await?;
-                let mut log = self.log(&id, events.last().map_or(0, |event| event.seq));
-                if log.change_state(state, State::Failed).await? {
-                    log.append(What::Interrupted).await?;
-                    marked += 1;
-                }
-            }
-        }
-        Ok(marked)
-    }
-
-    /// Ends every run under way, as if the server had gone away.
+    /// Ends in good order: runs whose trigger was not sent wait for their turn again, the others are marked.
     pub async fn shutdown(&self) {
+        let mut duties = std::mem::take(&mut *lock(&self.duties));
+        duties.shutdown().await;
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
+        self.relays.end_all();
+        if let Err(error) = self.cluster.leave().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to sign off");
+        }
+        self.settle_orphans_or_warn().await;
+        self.cluster.deliver_now().await;
     }
 
-    /// The log of a run whose last event so far is `seq`.
-    fn log(&self, run: &RunId, seq: u64) -> Log {
-        Log::new(self.store.clone(), Arc::clone(&self.followers), run.clone(), seq)
+    /// The log of a run of this owner whose last event so far is `seq`.
+    fn log(&self, run: &RunId, owner: Arc<str>, seq: u64) -> Log {
+        let (followers, cluster) = (Arc::clone(&self.followers), Arc::clone(&self.cluster));
+        Log::new(self.store.clone(), followers, cluster, run.clone(), owner, seq)
     }
 
     async fn break_off(&self, log: &mut Log, error: &Error) {
+        if matches!(error, Error::Lost) {
+            tracing::warn!(test = log.run().test, run = log.run().number, "{error}");
+            return;
+        }
         tracing::error!(error = error as &dyn std::error::Error, "a run broke off");
         // The store is probably what failed; the run is then marked at the next start.
         let _ = log.end_anywhere(State::Failed, What::Broken { message: error.to_string() }).await;
@@ -236,6 +282,12 @@ fn random_span_id() -> SpanId {
 fn variables_json(variables: &Variables) -> String {
     let pairs = variables.iter().map(|(key, value)| (key.clone(), value.clone().into()));
     serde_json::Value::Object(pairs.collect()).to_string()
+}
+
+/// What [`variables_json`] wrote.
+fn variables_of(json: &str) -> Variables {
+    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
+    given.into_iter().map(|(key, value)| (key, value.as_str().unwrap_or_default().to_owned())).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

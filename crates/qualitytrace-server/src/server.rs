@@ -54,7 +54,7 @@ pub enum Error {
     /// The system refuses what recording needs.
     #[error("failed to start telemetry")]
     Telemetry(#[source] std::io::Error),
-    /// The runs of an earlier life could not be put in order.
+    /// The runs that wait in the store could not be taken up.
     #[error(transparent)]
     Runner(#[from] runner::Error),
 }
@@ -77,15 +77,8 @@ impl Server {
         let source = Source::new(store.clone(), Arc::clone(&ingest));
         let watch = Watch::new(telemetry);
         watch.observe_ingest(&ingest);
-        let runner = Runner::new(store.clone(), source.clone(), config.wait, &config.limits, watch.clone());
-        let runner = Arc::new(runner);
-        let interrupted = runner.mark_interrupted().await?;
-        if interrupted > 0 {
-            tracing::warn!(
-                runs = interrupted,
-                "marked runs that were under way when the server last went away"
-            );
-        }
+        let runner =
+            Runner::begin(store.clone(), source.clone(), config.wait, &config.limits, watch.clone()).await?;
         let otlp = otlp::http_routes(Arc::clone(&ingest)).merge(otlp::grpc_services(Arc::clone(&ingest)));
         let app = App {
             store: store.clone(),

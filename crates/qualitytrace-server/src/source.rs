@@ -9,6 +9,7 @@ use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
 use tokio::sync::watch;
 
+use crate::clock;
 use crate::ingest::Ingest;
 use crate::otlp::convert;
 use crate::store::{self, Signal, Store};
@@ -29,6 +30,16 @@ pub struct Arrival {
     pub spans: Vec<Span>,
 }
 
+/// How far somebody has read a trace.
+#[derive(Debug, Default)]
+pub struct Cursor {
+    last: Timestamp,
+    /// Chunks read so far.
+    count: u64,
+    /// When it was last looked for more.
+    looked: Timestamp,
+}
+
 impl Source {
     /// A source over what the ingest takes in.
     pub fn new(store: Store, ingest: Arc<Ingest>) -> Self {
@@ -45,9 +56,56 @@ impl Source {
         self.ingest.horizon(now)
     }
 
-    /// What arrived of a trace after a point in time.
-    pub async fn arrivals(&self, trace: TraceId, after: Timestamp) -> Result<Vec<Arrival>, store::Error> {
-        arrivals(&self.store, trace, after).await
+    /// Wakes whenever something of the trace arrives at this server.
+    pub(crate) fn relay(&self, trace: TraceId) -> watch::Receiver<u64> {
+        self.ingest.relay(trace)
+    }
+
+    /// Something of the trace arrived at another server.
+    pub(crate) fn changed_elsewhere(&self, trace: TraceId) {
+        self.ingest.changed_elsewhere(Some(trace));
+    }
+
+    /// Something may have arrived at another server.
+    pub(crate) fn anything_changed_elsewhere(&self) {
+        self.ingest.changed_elsewhere(None);
+    }
+
+    /// All that arrived of a trace, as it arrived.
+    pub async fn arrivals(&self, trace: TraceId) -> Result<Vec<Arrival>, store::Error> {
+        arrivals(&self.store, trace, Timestamp::default()).await
+    }
+
+    /// What arrived of a trace since the cursor was last used, or all of it again: the answer says which.
+    ///
+    /// Servers that share a store do not commit in the order of their times of arrival. What came in between what was
+    /// read already is found by its number, and then everything is read again. Nor do their clocks agree: what was not
+    /// there at the last look did not arrive before it, and not later than now.
+    pub async fn news(
+        &self,
+        trace: TraceId,
+        cursor: &mut Cursor,
+    ) -> Result<(Vec<Arrival>, bool), store::Error> {
+        if !self.store.is_shared() {
+            let arrivals = arrivals(&self.store, trace, cursor.last).await?;
+            cursor.last = arrivals.last().map_or(cursor.last, |arrival| arrival.at);
+            return Ok((arrivals, false));
+        }
+        let now = clock::now();
+        let mut new = arrivals(&self.store, trace, cursor.last).await?;
+        let count = self.store.chunk_count(trace, Signal::Spans).await?;
+        let is_all = count != cursor.count + new.len() as u64;
+        if is_all {
+            new = arrivals(&self.store, trace, Timestamp::default()).await?;
+            cursor.count = 0;
+        }
+        cursor.count += new.len() as u64;
+        cursor.last = new.last().map_or(cursor.last, |arrival| arrival.at);
+        for arrival in &mut new {
+            arrival.at = arrival.at.max(cursor.looked).min(now);
+        }
+        cursor.looked = now;
+        Ok((new, is_all))
     }
 
     /// Whether something of a trace arrived at a point in time or later.

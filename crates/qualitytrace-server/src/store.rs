@@ -8,9 +8,13 @@ mod chunks;
 mod definitions;
 mod documents;
 mod lists;
+mod notices;
+mod queue;
 mod runs;
+mod servers;
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
@@ -19,7 +23,10 @@ use sqlx::{AnyPool, Executor};
 pub use chunks::{NewChunk, Signal, StoredChunk};
 pub use definitions::{Mode, NewDefinition, Put, StoredDefinition, StoredResource, StoredTest};
 pub use lists::{Listing, Order, Page};
+pub use notices::{Heard, Listener, Notice, TraceHex};
+pub use queue::{Claimed, Inserted, Orphan, Wish};
 pub use runs::{NewRun, RunSummary, StoredEvent, StoredRun};
+pub use servers::Peer;
 
 /// Connections for readers of a SQLite file.
 const SQLITE_READERS: u32 = 4;
@@ -34,6 +41,8 @@ pub struct Store {
     read: AnyPool,
     /// SQLite has one writer at a time: giving it one connection makes writers queue instead of fail.
     write: AnyPool,
+    /// Where other servers may be at work on the same tables.
+    shared: Option<Arc<str>>,
 }
 
 /// Why the store could not do what it was asked.
@@ -95,21 +104,26 @@ impl Store {
         let store = match backend {
             Backend::Memory => {
                 let pool = pool(1).connect(url).await.map_err(open)?;
-                Self { read: pool.clone(), write: pool }
+                Self { read: pool.clone(), write: pool, shared: None }
             }
             Backend::File => {
                 let options = AnyConnectOptions::from_str(&creating(url)).map_err(open)?;
                 let write = sqlite_pool(1).connect_with(options.clone()).await.map_err(open)?;
                 let read = sqlite_pool(SQLITE_READERS).connect_lazy_with(options);
-                Self { read, write }
+                Self { read, write, shared: None }
             }
             Backend::Postgres => {
                 let pool = pool(POSTGRES_CONNECTIONS).connect(url).await.map_err(open)?;
-                Self { read: pool.clone(), write: pool }
+                Self { read: pool.clone(), write: pool, shared: Some(url.into()) }
             }
         };
         sqlx::migrate!().run(&store.write).await.map_err(|source| Error::Migrate { url: shown, source })?;
         Ok(store)
+    }
+
+    /// Whether other servers may be at work on the same tables.
+    pub fn is_shared(&self) -> bool {
+        self.shared.is_some()
     }
 
     /// Waits until running statements end, then closes every connection.

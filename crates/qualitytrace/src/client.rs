@@ -6,12 +6,18 @@ use anyhow::{Context, bail};
 use futures_util::{Stream, StreamExt};
 use qualitytrace_core::definition::Format;
 use qualitytrace_server::wire;
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::StatusCode;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use serde::Deserialize;
 use serde_json::json;
 
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long to leave a busy server alone that does not say for how long.
+const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
+/// How long to leave a busy server alone, whatever it says.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A server to talk to.
 #[derive(Debug, Clone)]
@@ -74,11 +80,17 @@ impl Client {
     ) -> anyhow::Result<StartedRun> {
         let variables: Vec<_> =
             variables.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
-        let request = self
-            .http
-            .post(self.url(&format!("/api/tests/{}/run", escaped(test))))
-            .json(&json!({ "variables": variables }));
-        self.ask(request).await?.json().await.context("the server's answer is not a run")
+        let body = json!({ "variables": variables });
+        let url = self.url(&format!("/api/tests/{}/run", escaped(test)));
+        let answer = loop {
+            let answer = self.send(self.http.post(&url).json(&body)).await?;
+            if answer.status() != StatusCode::TOO_MANY_REQUESTS {
+                break answer;
+            }
+            // The queue is full: runs that are under way make room.
+            tokio::time::sleep(retry_after(&answer)).await;
+        };
+        accepted(answer).await?.json().await.context("the server's answer is not a run")
     }
 
     /// The events of a run, from the first to the last, as they happen.
@@ -107,7 +119,7 @@ impl Client {
     /// A trace; `None` when nothing of it is there.
     pub(crate) async fn trace(&self, id: &str) -> anyhow::Result<Option<wire::Trace>> {
         let response = self.send(self.http.get(self.url(&format!("/api/traces/{id}")))).await?;
-        if response.status() == reqwest::StatusCode::NOT_FOUND {
+        if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
         Ok(Some(response.error_for_status()?.json().await?))
@@ -127,18 +139,28 @@ impl Client {
     }
 
     async fn ask(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
-        let response = self.send(request).await?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let body = response.text().await.unwrap_or_default();
-        let message = serde_json::from_str::<serde_json::Value>(&body)
-            .ok()
-            .and_then(|body| Some(body.get("error")?.as_str()?.to_owned()))
-            .unwrap_or(body);
-        bail!("the server answers {status}: {message}")
+        accepted(self.send(request).await?).await
     }
+}
+
+/// The answer, if it is not a refusal.
+async fn accepted(response: reqwest::Response) -> anyhow::Result<reqwest::Response> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = response.text().await.unwrap_or_default();
+    let message = serde_json::from_str::<serde_json::Value>(&body)
+        .ok()
+        .and_then(|body| Some(body.get("error")?.as_str()?.to_owned()))
+        .unwrap_or(body);
+    bail!("the server answers {status}: {message}")
+}
+
+/// When a server that is busy wants to be asked again.
+fn retry_after(response: &reqwest::Response) -> Duration {
+    let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    seconds.map_or(DEFAULT_PAUSE, Duration::from_secs).clamp(Duration::from_millis(100), LONGEST_PAUSE)
 }
 
 /// The `data:` lines of a server-sent event stream.

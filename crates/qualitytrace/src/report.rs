@@ -97,6 +97,7 @@ impl TestReport {
                     ending = Ending::Broken("the server went away during the run".to_owned());
                 }
                 What::Created
+                | What::Requeued
                 | What::Again { .. }
                 | What::Imported { .. }
                 | What::Resolving
@@ -138,7 +139,8 @@ impl Marks {
                 self.last_arrival = *last_arrival;
             }
             What::Judged { .. } => self.judged = event.at,
-            What::Again { .. }
+            What::Requeued
+            | What::Again { .. }
             | What::Imported { .. }
             | What::Resolving
             | What::Resolved { .. }

@@ -1,9 +1,9 @@
 //! The older half of the API: bodies are JSON and nothing else, and what is wrong is a JSON text.
 
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
+use http::{StatusCode, header};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answer::{Problem, plain_json};
 use crate::{runner, store};
@@ -11,11 +11,16 @@ use crate::{runner, store};
 /// What clients read where something is missing.
 const MISSING: &str = "sql: no rows in result set";
 
+/// Seconds after which a client that was refused for want of room may try again.
+const RETRY_AFTER: u64 = 1;
+
 /// A request that could not be served: a JSON text, or another JSON document.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
     body: Value,
+    /// Seconds after which it may be tried again.
+    retry_after: Option<u64>,
 }
 
 impl Refusal {
@@ -32,7 +37,14 @@ impl Refusal {
     }
 
     pub(super) fn new(status: StatusCode, body: impl Into<Value>) -> Self {
-        Self { status, body: body.into() }
+        Self { status, body: body.into(), retry_after: None }
+    }
+
+    /// Too much is asked for now.
+    fn busy(message: &str) -> Self {
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let body = json!({ "code": status.as_u16(), "error": message });
+        Self { status, body, retry_after: Some(RETRY_AFTER) }
     }
 }
 
@@ -52,6 +64,7 @@ impl From<runner::Error> for Refusal {
     fn from(error: runner::Error) -> Self {
         match error {
             runner::Error::Gone { .. } => Self::missing(),
+            runner::Error::QueueFull { .. } => Self::busy(&error.to_string()),
             other => Problem::from(other).into(),
         }
     }
@@ -59,7 +72,11 @@ impl From<runner::Error> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        plain_json(self.status, &self.body)
+        let mut response = plain_json(self.status, &self.body);
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
 }
 

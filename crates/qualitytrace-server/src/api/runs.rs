@@ -92,7 +92,7 @@ pub(super) async fn delete(
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
     let id = RunId { test: tenant.scoped(&test), number: number(&run)? };
-    app.runner.stop(&id);
+    app.runner.stop(&id).await?;
     if !app.store.delete_run(&id.test, id.number).await? {
         return Err(Refusal::missing());
     }
@@ -118,7 +118,7 @@ pub(super) async fn patch(
     }
     let found = Found::load(&app, &tenant, &test, &run).await?;
     if sent["lastErrorState"] == "cancelled by user" {
-        app.runner.stop(&found.id());
+        app.runner.stop(&found.id()).await?;
     }
     Ok(plain_json(StatusCode::OK, &found.shown()))
 }
@@ -129,7 +129,7 @@ pub(super) async fn stop(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    app.runner.stop(&RunId { test: tenant.scoped(&test), number: number(&run)? });
+    app.runner.stop(&RunId { test: tenant.scoped(&test), number: number(&run)? }).await?;
     Ok(plain_json(StatusCode::OK, &json!({ "result": "success" })))
 }
 
@@ -139,7 +139,7 @@ pub(super) async fn skip_polling(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    app.runner.skip_waiting(&RunId { test: tenant.scoped(&test), number: number(&run)? });
+    app.runner.skip_waiting(&RunId { test: tenant.scoped(&test), number: number(&run)? }).await?;
     Ok(plain_json(StatusCode::OK, &json!({ "result": "success" })))
 }
 

@@ -9,7 +9,7 @@ use qualitytrace_core::trace::Trace;
 
 use super::execute::read;
 use super::judging::Judge;
-use super::{Error, RunId, Runner, Variables, random_trace_id};
+use super::{Error, RunId, Runner, Variables, log, random_trace_id, variables_of};
 use crate::clock;
 use crate::store::{NewRun, StoredRun, StoredTest};
 use crate::wire::{Event, Verdict, What};
@@ -29,34 +29,28 @@ impl Runner {
         trace: Option<&Trace>,
         test: &StoredTest,
     ) -> Result<RunId, Error> {
+        let me = self.cluster.id();
+        let before_judging = events.iter().filter(|event| !is_verdict(&event.what)).cloned().collect();
         let new = NewRun {
             test: test.id.clone(),
             test_version: test.version,
             trace: earlier.trace,
-            state: State::Created.as_str(),
+            state: State::AwaitingTestResults.as_str(),
             created: clock::now(),
             variables: earlier.variables.clone(),
             request: earlier.request.clone(),
+            owner: me.to_string(),
+            event: log::body(&What::Again { of: earlier.number, events: before_judging }),
         };
-        let gone = || Error::Gone { test: test.id.clone() };
-        let number = self.store.insert_run(&new).await?.ok_or_else(gone)?;
-        let run = RunId { test: test.id.clone(), number };
-        let mut log = self.log(&run, 0);
-        let before_judging = events.iter().filter(|event| !is_verdict(&event.what)).cloned().collect();
-        log.append(What::Again { of: earlier.number, events: before_judging }).await?;
+        let run = self.insert(&new).await?;
+        let mut log = self.log(&run, me, 1);
         let Some(trace) = trace else {
             let message = format!("run {} has no trace to judge", earlier.number);
             log.end_anywhere(State::TraceFailed, What::NoTrace { message }).await?;
             return Ok(run);
         };
-        log.change_state(State::Created, State::AwaitingTestResults).await?;
         log.append(What::Judging).await?;
-        let given: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(&earlier.variables).unwrap_or_default();
-        let variables = given
-            .iter()
-            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
-            .collect();
+        let variables = variables_of(&earlier.variables);
         let verdict = Self::judge_once(&read(test)?, &variables, trace);
         log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict }).await?;
         Ok(run)
@@ -75,12 +69,10 @@ impl Runner {
             created: clock::now(),
             variables: "{}".to_owned(),
             request: "{}".to_owned(),
+            owner: self.cluster.id().to_string(),
+            event: log::body(&What::Imported { run }),
         };
-        let gone = || Error::Gone { test: test.id.clone() };
-        let number = self.store.insert_run(&new).await?.ok_or_else(gone)?;
-        let id = RunId { test: test.id.clone(), number };
-        self.log(&id, 0).append(What::Imported { run }).await?;
-        Ok(id)
+        self.insert(&new).await
     }
 }
 

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use qualitytrace_core::id::TraceId;
-use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
 use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Standing, Wait, wait};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Error;
-use super::control::{Wish, wished};
+use super::control::wished;
 use super::log::Log;
 use super::memory::Memory;
+use super::queue::Announced;
 use crate::clock;
-use crate::source::Source;
+use crate::source::{Cursor, Source};
+use crate::store::Wish;
 use crate::wire::What;
 
 /// What has arrived of a run's trace.
@@ -22,9 +23,10 @@ use crate::wire::What;
 pub(super) struct Arrivals {
     pub(super) progress: Progress,
     source: Source,
+    announced: Announced,
     trace: TraceId,
     changes: watch::Receiver<u64>,
-    last_read: Timestamp,
+    cursor: Cursor,
     spans: Vec<Span>,
 }
 
@@ -39,13 +41,20 @@ pub(super) enum Waited {
 
 impl Arrivals {
     /// Follows the trace. This must begin before the trigger is sent, so that no span is missed.
-    pub(super) fn follow(source: Source, trace: TraceId, begin: Begin, history: Arc<History>) -> Self {
+    pub(super) fn follow(
+        source: Source,
+        announced: Announced,
+        trace: TraceId,
+        begin: Begin,
+        history: Arc<History>,
+    ) -> Self {
         Self {
             progress: Progress::new(begin, history),
             changes: source.follow(trace),
             source,
+            announced,
             trace,
-            last_read: Timestamp::default(),
+            cursor: Cursor::default(),
             spans: Vec::new(),
         }
     }
@@ -58,12 +67,14 @@ impl Arrivals {
         log: &mut Log,
         standing: impl Fn(&Trace) -> Standing,
         root: &Span,
-        mut skip: watch::Receiver<Wish>,
+        mut skip: watch::Receiver<Option<Wish>>,
     ) -> Result<Waited, Error> {
         loop {
             self.changes.mark_unchanged();
             // Taken before reading: silence that nobody listened to is none.
-            let now = self.source.horizon(clock::now());
+            let cluster = self.announced.cluster();
+            let now = cluster.horizon(self.source.horizon(clock::now()));
+            let longest = cluster.safety_poll();
             let new = self.read(memory).await?;
             if new > 0 {
                 log.append(What::Arrived { new, spans: self.progress.spans() }).await?;
@@ -74,8 +85,9 @@ impl Arrivals {
                     log.append(What::wait_ended(&ended, &self.progress)).await?;
                     return Ok(Waited::Ended(ended));
                 }
+                // What arrives at another server is told, and looked for now and then in case that was not heard.
                 Wait::Until(then, _) => tokio::select! {
-                    () = tokio::time::sleep(then.since(now)) => {}
+                    () = tokio::time::sleep(then.since(now).min(longest)) => {}
                     // The ingest outlives every run.
                     _ = self.changes.changed() => {}
                     () = wished(&mut skip, Wish::Skip) => {
@@ -100,8 +112,11 @@ impl Arrivals {
     /// Takes in what arrived since the last look and says how many spans are new.
     pub(super) async fn read(&mut self, memory: &Memory) -> Result<usize, Error> {
         let mut new = 0;
-        for arrival in self.source.arrivals(self.trace, self.last_read).await? {
-            self.last_read = arrival.at;
+        let (arrivals, is_all) = self.source.news(self.trace, &mut self.cursor).await?;
+        if is_all {
+            self.spans.clear();
+        }
+        for arrival in arrivals {
             for span in arrival.spans {
                 if self.progress.arrived(&span, arrival.at) {
                     memory.arrived(&span, arrival.at);

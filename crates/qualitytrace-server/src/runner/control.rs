@@ -6,26 +6,16 @@ use std::sync::Mutex;
 use tokio::sync::watch;
 
 use super::{RunId, lock};
+use crate::store::Wish;
 
-/// What is to become of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
-    /// It goes on.
-    GoOn,
-    /// It waits no longer.
-    Skip,
-    /// It ends.
-    Stop,
-}
-
-/// The runs under way.
+/// The runs under way here.
 #[derive(Debug, Default)]
-pub(super) struct Control(Mutex<HashMap<RunId, watch::Sender<Wish>>>);
+pub(super) struct Control(Mutex<HashMap<RunId, watch::Sender<Option<Wish>>>>);
 
 impl Control {
     /// A run begins; it listens to what comes back.
-    pub(super) fn begin(&self, run: RunId) -> watch::Receiver<Wish> {
-        let (sender, receiver) = watch::channel(Wish::GoOn);
+    pub(super) fn begin(&self, run: RunId) -> watch::Receiver<Option<Wish>> {
+        let (sender, receiver) = watch::channel(None);
         lock(&self.0).insert(run, sender);
         receiver
     }
@@ -35,18 +25,17 @@ impl Control {
         lock(&self.0).remove(run);
     }
 
-    /// Tells a run. `false` when it is not under way.
-    pub(super) fn wish(&self, run: &RunId, wish: Wish) -> bool {
-        match lock(&self.0).get(run) {
-            Some(sender) => sender.send(wish).is_ok(),
-            None => false,
+    /// Tells a run, if it is under way here. Whoever was told to end is not told to go on.
+    pub(super) fn wish(&self, run: &RunId, wish: Wish) {
+        if let Some(sender) = lock(&self.0).get(run) {
+            sender.send_modify(|wished| *wished = Some(wish).max(*wished));
         }
     }
 }
 
 /// Returns when this is wished; never, if it never is.
-pub(super) async fn wished(wish: &mut watch::Receiver<Wish>, wanted: Wish) {
-    if wish.wait_for(|wish| *wish == wanted).await.is_err() {
+pub(super) async fn wished(wish: &mut watch::Receiver<Option<Wish>>, wanted: Wish) {
+    if wish.wait_for(|wish| *wish == Some(wanted)).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

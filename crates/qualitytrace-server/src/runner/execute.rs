@@ -2,6 +2,8 @@
 //!
 //! Its two hard choices, is the trace complete and did it pass, are calls to pure functions.
 
+use std::sync::Arc;
+
 use qualitytrace_core::analyzer::analyze;
 use qualitytrace_core::definition::{self, Format, Resource, Test, Trigger};
 use qualitytrace_core::id::TraceId;
@@ -13,12 +15,12 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use super::arrivals::{Arrivals, Waited};
-use super::control::Wish;
 use super::judging::Judge;
 use super::log::Log;
-use super::{Error, Runner, Variables, random_span_id, resolving, settings, spans};
+use super::queue::Announced;
+use super::{Error, Runner, Variables, random_span_id, resolving, settings, spans, variables_of};
 use crate::clock;
-use crate::store::StoredTest;
+use crate::store::{StoredRun, StoredTest, Wish};
 use crate::trigger::Context;
 use crate::watch::Caller;
 use crate::wire::{Outcome, Verdict, What, run};
@@ -44,18 +46,14 @@ impl Runner {
     pub(super) async fn execute(
         &self,
         log: &mut Log,
-        stored: &StoredTest,
-        trace: TraceId,
-        variables: &Variables,
-        skip: watch::Receiver<Wish>,
+        run: &StoredRun,
+        skip: watch::Receiver<Option<Wish>>,
         caller: &Caller,
     ) -> Result<Option<Judged>, Error> {
-        let test = read(stored)?;
-        // The semaphore is never closed.
-        let _turn = self.turns.acquire().await;
-        if !log.change_state(State::Created, State::Executing).await? {
-            return Ok(None);
-        }
+        let stored = self.store.test(&run.test, Some(run.test_version)).await?;
+        let stored = stored.ok_or_else(|| Error::Gone { test: run.test.clone() })?;
+        let test = read(&stored)?;
+        let variables = &variables_of(&run.variables);
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         log.append(What::Resolving).await?;
         let resolved = spans::resolve(caller).in_scope(|| {
@@ -72,13 +70,17 @@ impl Runner {
         log.append(What::Resolved { trigger: Some(settings::shown_trigger(&test, &trigger)) }).await?;
 
         let context =
-            Context { trace: attached.unwrap_or(trace), span: random_span_id(), baggage: String::new() };
+            Context { trace: attached.unwrap_or(run.trace), span: random_span_id(), baggage: String::new() };
         if attached.is_some() {
             log.set_trace(context.trace).await?;
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
         let history = self.memory.history(&stored.id).await?;
-        let mut arrivals = Arrivals::follow(self.source.clone(), context.trace, begin, history);
+        let announced = Announced::new(Arc::clone(&self.cluster), context.trace);
+        let mut arrivals = Arrivals::follow(self.source.clone(), announced, context.trace, begin, history);
+        if let Some(wish) = log.mark_triggered().await? {
+            self.control.wish(log.run(), wish);
+        }
         log.append(What::Triggering { span_id: context.span.to_string() }).await?;
         let start = clock::now();
         let span = spans::trigger(caller, &stored.id, &trigger, &context);

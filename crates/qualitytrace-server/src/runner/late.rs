@@ -5,27 +5,26 @@ use tokio::time::Instant;
 use super::execute::Judged;
 use super::log::Log;
 use super::{Error, Runner};
-use crate::store::StoredTest;
 use crate::wire::What;
 
 impl Runner {
     /// Looks for late spans for a while after the verdict.
-    pub(super) async fn watch_late(&self, log: &mut Log, test: &StoredTest, mut judged: Judged) {
+    pub(super) async fn watch_late(&self, log: &mut Log, mut judged: Judged) {
         let deadline = Instant::now() + self.late_window;
         while judged.arrivals.change_before(deadline).await {
-            if let Err(error) = self.judge_again(log, test, &mut judged).await {
+            if let Err(error) = self.judge_again(log, &mut judged).await {
                 tracing::warn!(error = &error as &dyn std::error::Error, "failed to judge late spans");
                 return;
             }
         }
     }
 
-    async fn judge_again(&self, log: &mut Log, test: &StoredTest, judged: &mut Judged) -> Result<(), Error> {
+    async fn judge_again(&self, log: &mut Log, judged: &mut Judged) -> Result<(), Error> {
         let new = judged.arrivals.read(&self.memory).await?;
         if new == 0 {
             return Ok(());
         }
-        self.memory.late(&test.id, &judged.arrivals.progress).await?;
+        self.memory.late(&log.run().test, &judged.arrivals.progress).await?;
         let verdict = judged.judge.verdict(&judged.arrivals.trace(&judged.root), Vec::new());
         if verdict.outcome == judged.verdict.outcome {
             return Ok(());

@@ -7,36 +7,52 @@ use qualitytrace_core::run::State;
 
 use super::{Error, RunId};
 use crate::clock;
+use crate::cluster::Cluster;
 use crate::follow::Followers;
-use crate::store::{Store, StoredEvent};
+use crate::store::{Notice, Store, StoredEvent, Wish};
 use crate::wire::What;
 
-/// Writes the events of a run and changes its state.
+/// Writes the events of a run and changes its state, as long as the run is this owner's.
 #[derive(Debug)]
 pub(super) struct Log {
     store: Store,
     followers: Arc<Followers<RunId>>,
+    cluster: Arc<Cluster>,
     run: RunId,
+    owner: Arc<str>,
     seq: u64,
     ended: Option<State>,
 }
 
 impl Log {
-    pub(super) fn new(store: Store, followers: Arc<Followers<RunId>>, run: RunId, seq: u64) -> Self {
-        Self { store, followers, run, seq, ended: None }
+    /// The log of a run whose last event so far is `seq`.
+    pub(super) fn new(
+        store: Store,
+        followers: Arc<Followers<RunId>>,
+        cluster: Arc<Cluster>,
+        run: RunId,
+        owner: Arc<str>,
+        seq: u64,
+    ) -> Self {
+        Self { store, followers, cluster, run, owner, seq, ended: None }
     }
 
     /// Writes down what happened and wakes whoever follows the run.
     pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
         self.seq += 1;
         let event = StoredEvent { seq: self.seq, at: clock::now(), body: body(&what) };
-        self.store.append_event(&self.run.test, self.run.number, &event).await?;
+        self.store.append_event(&self.run.test, self.run.number, &self.owner, &event).await?;
         if let What::Judged { verdict } | What::Late { verdict, .. } = &what {
             let (passed, failed) = verdict.counts();
             self.store.count_assertions(&self.run.test, self.run.number, passed, failed).await?;
         }
-        self.followers.wake(std::iter::once(&self.run));
+        self.wake();
         Ok(())
+    }
+
+    /// The run that it is about.
+    pub(super) fn run(&self) -> &RunId {
+        &self.run
     }
 
     /// The state in which the run ended; `None` while it is under way.
@@ -44,9 +60,15 @@ impl Log {
         self.ended
     }
 
-    /// Moves the run from one state to the next. `false` when it was not in `from` any more.
-    pub(super) async fn change_state(&self, from: State, to: State) -> Result<bool, Error> {
-        Ok(self.store.change_state(&self.run.test, self.run.number, from.as_str(), to.as_str()).await?)
+    /// Moves the run from one state to the next. An error when it is not this owner's any more.
+    pub(super) async fn change_state(&self, from: State, to: State) -> Result<(), Error> {
+        if self.try_change(from, to).await? { Ok(()) } else { Err(Error::Lost) }
+    }
+
+    /// Notes that the trigger is about to be sent, and answers with what the user wants by now. An error when the run
+    /// is not this owner's any more: the trigger must not be sent then.
+    pub(super) async fn mark_triggered(&self) -> Result<Option<Wish>, Error> {
+        self.store.mark_triggered(&self.run.test, self.run.number, &self.owner).await?.ok_or(Error::Lost)
     }
 
     /// Writes the last event and then the final state, so that whoever sees the state finds the event.
@@ -54,7 +76,7 @@ impl Log {
         self.append(what).await?;
         self.change_state(from, to).await?;
         self.ended = Some(to);
-        self.followers.wake(std::iter::once(&self.run));
+        self.wake();
         Ok(())
     }
 
@@ -68,10 +90,10 @@ impl Log {
     pub(super) async fn end_anywhere(&mut self, to: State, what: What) -> Result<(), Error> {
         self.append(what).await?;
         for state in State::ALL.into_iter().filter(|state| !state.is_final()) {
-            self.change_state(state, to).await?;
+            self.try_change(state, to).await?;
         }
         self.ended = Some(to);
-        self.followers.wake(std::iter::once(&self.run));
+        self.wake();
         Ok(())
     }
 
@@ -79,9 +101,20 @@ impl Log {
     pub(super) async fn set_trace(&self, trace: TraceId) -> Result<(), Error> {
         Ok(self.store.set_trace(&self.run.test, self.run.number, trace).await?)
     }
+
+    async fn try_change(&self, from: State, to: State) -> Result<bool, Error> {
+        let RunId { test, number } = &self.run;
+        Ok(self.store.change_state(test, *number, &self.owner, from.as_str(), to.as_str()).await?)
+    }
+
+    fn wake(&self) {
+        self.followers.wake(std::iter::once(&self.run));
+        self.cluster.tell(|| Notice::Run(self.run.test.clone(), self.run.number));
+    }
 }
 
-fn body(what: &What) -> String {
+/// An event as the store keeps it.
+pub(super) fn body(what: &What) -> String {
     // Plain data with text keys cannot fail to serialise.
     serde_json::to_string(what).unwrap_or_default()
 }

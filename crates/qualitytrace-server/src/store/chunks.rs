@@ -118,6 +118,18 @@ impl Store {
             .collect()
     }
 
+    /// Chunks stored of a trace.
+    pub async fn chunk_count(&self, trace: TraceId, signal: Signal) -> Result<u64, Error> {
+        let count: i64 =
+            sqlx::query_scalar("SELECT COUNT(*) FROM chunks WHERE trace_id = $1 AND signal = $2")
+                .bind(trace.to_bytes().to_vec())
+                .bind(signal.code())
+                .fetch_one(&self.read)
+                .await
+                .map_err(failed("count what arrived of a trace"))?;
+        Ok(unsigned(count))
+    }
+
     /// Spans stored of a trace.
     pub async fn span_count(&self, trace: TraceId) -> Result<u64, Error> {
         let count: i64 = sqlx::query_scalar(

@@ -27,6 +27,10 @@ pub struct NewRun {
     pub variables: String,
     /// What else was asked for, as JSON.
     pub request: String,
+    /// The server that carries it out; empty when it waits for its turn.
+    pub owner: String,
+    /// Its first event, as JSON.
+    pub event: String,
 }
 
 /// A run as it stands.
@@ -75,47 +79,6 @@ pub struct StoredEvent {
 }
 
 impl Store {
-    /// Stores a new run and answers with its number; `None` when the test is not there any more.
-    pub async fn insert_run(&self, run: &NewRun) -> Result<Option<u64>, Error> {
-        let failed = failed("store a run");
-        let mut transaction = self.write.begin().await.map_err(&failed)?;
-        let known = sqlx::query("UPDATE resources SET last_run = $1 WHERE kind = 'Test' AND id = $2")
-            .bind(signed(run.created.as_nanos()))
-            .bind(&run.test)
-            .execute(&mut *transaction)
-            .await
-            .map_err(&failed)?;
-        if known.rows_affected() == 0 {
-            return Ok(None);
-        }
-        // Whoever changed the row above first has its turn first: no number is given twice.
-        let number: i64 = sqlx::query_scalar(
-            "INSERT INTO run_numbers (test_id, number) VALUES ($1, 1)
-             ON CONFLICT (test_id) DO UPDATE SET number = run_numbers.number + 1 RETURNING number",
-        )
-        .bind(&run.test)
-        .fetch_one(&mut *transaction)
-        .await
-        .map_err(&failed)?;
-        sqlx::query(
-            "INSERT INTO runs (test_id, number, test_version, trace_id, state, created, variables, request)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        )
-        .bind(&run.test)
-        .bind(number)
-        .bind(signed(run.test_version))
-        .bind(run.trace.to_bytes().to_vec())
-        .bind(run.state)
-        .bind(signed(run.created.as_nanos()))
-        .bind(&run.variables)
-        .bind(&run.request)
-        .execute(&mut *transaction)
-        .await
-        .map_err(&failed)?;
-        transaction.commit().await.map_err(&failed)?;
-        Ok(Some(unsigned(number)))
-    }
-
     /// Notes how many assertions held and how many did not.
     pub async fn count_assertions(
         &self,
@@ -222,16 +185,25 @@ impl Store {
     }
 
     /// Moves a run from one state to another. `false` when it was not in `from`: somebody else was faster.
-    pub async fn change_state(&self, test: &str, number: u64, from: &str, to: &str) -> Result<bool, Error> {
-        let done =
-            sqlx::query("UPDATE runs SET state = $1 WHERE test_id = $2 AND number = $3 AND state = $4")
-                .bind(to)
-                .bind(test)
-                .bind(signed(number))
-                .bind(from)
-                .execute(&self.write)
-                .await
-                .map_err(failed("change the state of a run"))?;
+    pub async fn change_state(
+        &self,
+        test: &str,
+        number: u64,
+        owner: &str,
+        from: &str,
+        to: &str,
+    ) -> Result<bool, Error> {
+        let done = sqlx::query(
+            "UPDATE runs SET state = $1 WHERE test_id = $2 AND number = $3 AND owner = $4 AND state = $5",
+        )
+        .bind(to)
+        .bind(test)
+        .bind(signed(number))
+        .bind(owner)
+        .bind(from)
+        .execute(&self.write)
+        .await
+        .map_err(failed("change the state of a run"))?;
         Ok(done.rows_affected() == 1)
     }
 
@@ -261,30 +233,25 @@ impl Store {
         row.map(|row| stored(&row)).transpose().map_err(failed("load a run"))
     }
 
-    /// Every run in one of these states.
-    pub async fn runs_in_state(&self, state: &str) -> Result<Vec<StoredRun>, Error> {
-        let rows = sqlx::query(
-            "SELECT test_id, number, test_version, trace_id, state, created, variables, request FROM runs
-             WHERE state = $1 ORDER BY created",
-        )
-        .bind(state)
-        .fetch_all(&self.read)
-        .await
-        .map_err(failed("list runs"))?;
-        rows.iter().map(stored).collect::<Result<_, _>>().map_err(failed("list runs"))
-    }
-
-    /// Appends an event to a run. An event that is already there stays as it is.
-    pub async fn append_event(&self, test: &str, number: u64, event: &StoredEvent) -> Result<(), Error> {
+    /// Appends an event to a run that this owner has. An event that is already there stays as it is.
+    pub async fn append_event(
+        &self,
+        test: &str,
+        number: u64,
+        owner: &str,
+        event: &StoredEvent,
+    ) -> Result<(), Error> {
         sqlx::query(
             "INSERT INTO run_events (test_id, number, seq, at, body) SELECT $1, $2, $3, $4, $5
-             WHERE EXISTS (SELECT 1 FROM runs WHERE test_id = $1 AND number = $2) ON CONFLICT DO NOTHING",
+             WHERE EXISTS (SELECT 1 FROM runs WHERE test_id = $1 AND number = $2 AND owner = $6)
+             ON CONFLICT DO NOTHING",
         )
         .bind(test)
         .bind(signed(number))
         .bind(signed(event.seq))
         .bind(signed(event.at.as_nanos()))
         .bind(&event.body)
+        .bind(owner)
         .execute(&self.write)
         .await
         .map_err(failed("store an event"))?;
@@ -367,7 +334,7 @@ fn event(row: &AnyRow) -> Result<StoredEvent, sqlx::Error> {
     })
 }
 
-fn stored(row: &AnyRow) -> Result<StoredRun, sqlx::Error> {
+pub(super) fn stored(row: &AnyRow) -> Result<StoredRun, sqlx::Error> {
     let trace: Vec<u8> = row.try_get("trace_id")?;
     let trace = qualitytrace_core::id::TraceId::from_slice(&trace)
         .ok_or_else(|| sqlx::Error::Decode("a stored trace id has not sixteen bytes".into()))?;

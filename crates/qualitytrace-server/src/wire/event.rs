@@ -44,6 +44,8 @@ pub enum What {
         /// The run as that server showed it.
         run: serde_json::Value,
     },
+    /// The server that had begun it went away before the trigger was sent: it waits for its turn again.
+    Requeued,
     /// Variables are being put into the trigger.
     Resolving,
     /// The trigger is complete.

@@ -11,6 +11,7 @@ mod databases;
 mod golden;
 mod malformed;
 mod otlp;
+mod queue;
 mod requests;
 mod runs;
 mod store;

@@ -51,7 +51,7 @@ impl Bench {
         let telemetry = Telemetry::start(qualitytrace_telemetry::config::Config::new("test")).unwrap();
         let watch = Watch::new(telemetry);
         let source = Source::new(store.clone(), Arc::clone(&ingest));
-        let runner = Arc::new(Runner::new(store.clone(), source, POLICY, &Limits::default(), watch));
+        let runner = Runner::begin(store.clone(), source, POLICY, &Limits::default(), watch).await.unwrap();
         let (seen, requests) = mpsc::unbounded_channel();
         let router = axum::Router::new()
             .route("/answer", get(answer))
@@ -253,7 +253,7 @@ async fn stop_ends_a_hanging_trigger() {
     let bench = Bench::start().await;
     let run = bench.run(&bench.http("/hang"), LEAF).await;
     bench.until(&run, |what| matches!(what, What::Triggering { .. })).await;
-    assert!(bench.runner.stop(&run));
+    bench.runner.stop(&run).await.unwrap();
     bench.until(&run, |what| *what == What::Stopped).await;
     bench.state(&run, "STOPPED").await;
 }
@@ -265,7 +265,7 @@ async fn whoever_does_not_want_to_wait_gets_a_verdict_on_what_is_here() {
     let (trace, _) = bench.context().await;
     bench.send(vec![span(&trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
     bench.until(&run, |what| matches!(what, What::Arrived { .. })).await;
-    assert!(bench.runner.skip_waiting(&run));
+    bench.runner.skip_waiting(&run).await.unwrap();
     assert_eq!(outcome(&bench.until(&run, is_judged).await), Outcome::Passed);
 }
 

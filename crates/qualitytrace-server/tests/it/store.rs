@@ -5,7 +5,7 @@ use qualitytrace_core::definition::Kind;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_server::store::{
-    Listing, Mode, NewChunk, NewDefinition, NewRun, Order, Put, Signal, Store, StoredEvent,
+    Inserted, Listing, Mode, NewChunk, NewDefinition, NewRun, Order, Put, Signal, Store, StoredEvent,
 };
 
 use crate::databases::{Database, on_every_database};
@@ -43,7 +43,13 @@ fn run(test: &str, trace: TraceId) -> NewRun {
         created: Timestamp::from_nanos(5),
         variables: "{}".to_owned(),
         request: "{}".to_owned(),
+        owner: String::new(),
+        event: "{}".to_owned(),
     }
+}
+
+async fn inserted(store: &Store, run: &NewRun) -> Inserted {
+    store.insert_run(run, 1_000).await.unwrap()
 }
 
 fn definition<'a>(id: &'a str, name: &'a str, text: &'a str) -> NewDefinition<'a> {
@@ -103,7 +109,7 @@ async fn eviction_spares_what_belongs_to_a_run(database: &Database) {
         ])
         .await
         .unwrap();
-    store.insert_run(&run("t", trace(2))).await.unwrap();
+    inserted(&store, &run("t", trace(2))).await;
     let (retained, more) = store.evict(Timestamp::from_nanos(50)).await.unwrap();
     assert!(more);
     let left = async |id| store.chunks(trace(id), Signal::Spans, Timestamp::default()).await.unwrap().len();
@@ -174,10 +180,11 @@ async fn a_deleted_test_takes_everything_with_it(database: &Database) {
     let store = with_tests(database, &["t", "u"]).await;
     store.append_chunks(&[chunk(trace(1), 10, b"spans"), chunk(trace(2), 11, b"others")]).await.unwrap();
     let before = store.retained_bytes().await.unwrap();
-    let number = store.insert_run(&run("t", trace(1))).await.unwrap().unwrap();
-    store.insert_run(&run("u", trace(2))).await.unwrap();
-    let event = StoredEvent { seq: 1, at: Timestamp::from_nanos(1), body: "{}".to_owned() };
-    store.append_event("t", number, &event).await.unwrap();
+    assert_eq!(inserted(&store, &run("t", trace(1))).await, Inserted::Number(1));
+    inserted(&store, &run("u", trace(2))).await;
+    let number = 1;
+    let event = StoredEvent { seq: 2, at: Timestamp::from_nanos(1), body: "{}".to_owned() };
+    store.append_event("t", number, "", &event).await.unwrap();
     store.put_history("t", "{}").await.unwrap();
     assert!(store.delete(Kind::Test, "t").await.unwrap());
     assert!(!store.delete(Kind::Test, "t").await.unwrap());
@@ -188,21 +195,21 @@ async fn a_deleted_test_takes_everything_with_it(database: &Database) {
     assert_eq!(store.span_count(trace(2)).await.unwrap(), 1);
     assert!(store.retained_bytes().await.unwrap() < before);
     // A run that is still under way leaves nothing behind.
-    store.append_event("t", number, &event).await.unwrap();
+    store.append_event("t", number, "", &event).await.unwrap();
     store.put_history("t", "{}").await.unwrap();
     assert_eq!(store.events("t", number, 0).await.unwrap(), []);
     assert_eq!(store.history("t").await.unwrap(), None);
-    assert_eq!(store.insert_run(&run("t", trace(1))).await.unwrap(), None);
+    assert_eq!(inserted(&store, &run("t", trace(1))).await, Inserted::NoTest);
 }
 
 async fn the_number_of_a_deleted_run_is_not_used_again(database: &Database) {
     let store = with_tests(database, &["t"]).await;
     for number in 1..=2 {
-        assert_eq!(store.insert_run(&run("t", trace(1))).await.unwrap(), Some(number));
+        assert_eq!(inserted(&store, &run("t", trace(1))).await, Inserted::Number(number));
     }
     assert!(store.delete_run("t", 2).await.unwrap());
     assert!(!store.delete_run("t", 2).await.unwrap());
-    assert_eq!(store.insert_run(&run("t", trace(1))).await.unwrap(), Some(3));
+    assert_eq!(inserted(&store, &run("t", trace(1))).await, Inserted::Number(3));
     let (count, runs) = store.runs("t", 1, 0).await.unwrap();
     assert_eq!((count, runs[0].number), (2, 3));
 }
@@ -211,38 +218,40 @@ async fn run_numbers_are_unique_under_concurrency(database: &Database) {
     let store = with_tests(database, &["t", "other"]).await;
     let inserts = (0..40).map(|_| {
         let store = store.clone();
-        tokio::spawn(async move { store.insert_run(&run("t", trace(1))).await.unwrap().unwrap() })
+        tokio::spawn(async move { inserted(&store, &run("t", trace(1))).await })
     });
     let mut numbers = Vec::new();
     for insert in inserts.collect::<Vec<_>>() {
-        numbers.push(insert.await.unwrap());
+        let Inserted::Number(number) = insert.await.unwrap() else { panic!("refused") };
+        numbers.push(number);
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=40).collect::<Vec<_>>());
-    assert_eq!(store.insert_run(&run("other", trace(1))).await.unwrap(), Some(1));
+    assert_eq!(inserted(&store, &run("other", trace(1))).await, Inserted::Number(1));
 }
 
 async fn one_of_two_state_changes_wins(database: &Database) {
     let store = with_tests(database, &["t", "other"]).await;
-    let number = store.insert_run(&run("t", trace(9))).await.unwrap().unwrap();
+    assert_eq!(inserted(&store, &run("t", trace(9))).await, Inserted::Number(1));
+    assert!(!store.change_state("t", 1, "somebody else", "CREATED", "EXECUTING").await.unwrap());
     let (a, b) = tokio::join!(
-        store.change_state("t", number, "CREATED", "EXECUTING"),
-        store.change_state("t", number, "CREATED", "STOPPED"),
+        store.change_state("t", 1, "", "CREATED", "EXECUTING"),
+        store.change_state("t", 1, "", "CREATED", "STOPPED"),
     );
     assert!(a.unwrap() ^ b.unwrap());
-    assert_ne!(store.run("t", number).await.unwrap().unwrap().state, "CREATED");
-    assert_eq!(store.runs_in_state("CREATED").await.unwrap(), []);
+    assert_ne!(store.run("t", 1).await.unwrap().unwrap().state, "CREATED");
 }
 
 async fn events_come_back_in_order_and_once(database: &Database) {
     let store = with_tests(database, &["t", "other"]).await;
     let event =
         |seq: u64, body: &str| StoredEvent { seq, at: Timestamp::from_nanos(seq), body: body.to_owned() };
-    store.insert_run(&run("t", trace(1))).await.unwrap();
-    for event in [event(2, "b"), event(1, "a"), event(2, "late"), event(3, "c")] {
-        store.append_event("t", 1, &event).await.unwrap();
+    inserted(&store, &run("t", trace(1))).await;
+    for event in [event(3, "b"), event(2, "a"), event(3, "late"), event(4, "c")] {
+        store.append_event("t", 1, "", &event).await.unwrap();
     }
-    assert_eq!(store.events("t", 1, 1).await.unwrap(), [event(2, "b"), event(3, "c")]);
+    store.append_event("t", 1, "somebody else", &event(5, "foreign")).await.unwrap();
+    assert_eq!(store.events("t", 1, 2).await.unwrap(), [event(3, "b"), event(4, "c")]);
     assert_eq!(store.events("t", 2, 0).await.unwrap(), []);
 }
 

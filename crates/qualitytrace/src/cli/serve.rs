@@ -117,6 +117,9 @@ struct LimitOptions {
     /// Runs under way at one time
     #[arg(long = "runs.concurrency", value_name = "N", default_value_t = 64)]
     concurrency: usize,
+    /// Runs that may wait for their turn; further ones are refused
+    #[arg(long = "runs.queue", value_name = "N", default_value_t = 10_000)]
+    queue: u64,
     /// Let tests run commands on this machine (triggers of type `exec` and `playwrightengine`)
     #[arg(long = "runs.commands")]
     commands: bool,
@@ -131,7 +134,8 @@ impl LimitOptions {
             spans_per_trace: self.spans_per_trace,
             retained_bytes: self.retained_bytes,
             retention: self.retention,
-            concurrent_runs: self.concurrency,
+            concurrent_runs: self.concurrency.max(1),
+            queued_runs: self.queue.max(1),
             commands: self.commands,
             ..Limits::default()
         }

@@ -32,7 +32,7 @@ pub(in crate::api) async fn services(State(app): State<App>) -> Result<Json<Valu
         if !seen.insert(trace) {
             continue;
         }
-        for arrival in app.source.arrivals(trace, Timestamp::default()).await? {
+        for arrival in app.source.arrivals(trace).await? {
             for span in arrival.spans {
                 let service = services.entry(span.service().to_owned()).or_default();
                 service.spans += 1;

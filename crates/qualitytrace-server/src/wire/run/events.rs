@@ -179,6 +179,7 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
         )],
         What::Broken { message } => vec![event("TEST_SPECS_RUN_ERROR", TEST, "Test specs failed", message)],
         What::Created
+        | What::Requeued
         | What::Again { .. }
         | What::Imported { .. }
         | What::Resolving

@@ -112,7 +112,7 @@ impl Facts {
                 self.ends(at, Some(&"the server went away while the run was under way".to_owned()));
             }
             What::Waiting { .. } => self.waited = true,
-            What::Created | What::Resolving | What::Arrived { .. } | What::Judging => {}
+            What::Created | What::Requeued | What::Resolving | What::Arrived { .. } | What::Judging => {}
         }
     }
 

@@ -1,0 +1,349 @@
+//! The queue of runs, and what servers that share it do for each other.
+//!
+//! A run waits in the store until a server with a free turn claims it. What happens at one server and matters to
+//! another is told in notices; since they may get lost, the tables are looked at now and then.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use qualitytrace_core::id::TraceId;
+use qualitytrace_core::run::State;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::AbortHandle;
+use tokio::time::MissedTickBehavior;
+
+use super::log::{self, Log};
+use super::{Error, RunId, Runner, lock};
+use crate::clock;
+use crate::cluster::{BEAT, Beat, Cluster, SAFETY_POLL};
+use crate::store::{Claimed, Heard, Listener, Notice, Orphan, StoredEvent, TraceHex, Wish};
+use crate::wire::What;
+
+/// Runs that one statement claims at the most.
+const CLAIMED_AT_ONCE: usize = 16;
+/// How long to leave the database alone after it failed.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Silence after which a trace is not watched for another server any more.
+const RELAY_LIFETIME: Duration = Duration::from_mins(10);
+/// Traces that are watched for other servers.
+const RELAYS: usize = 100_000;
+
+/// The traces that this server watches for others: by how many of them, and the task that does it.
+#[derive(Debug, Default)]
+pub(super) struct Relays(Mutex<HashMap<TraceId, (usize, AbortHandle)>>);
+
+impl Relays {
+    fn end(&self, trace: TraceId) {
+        let mut relays = lock(&self.0);
+        let Some((followers, task)) = relays.get_mut(&trace) else { return };
+        *followers -= 1;
+        if *followers == 0 {
+            task.abort();
+            relays.remove(&trace);
+        }
+    }
+
+    pub(super) fn end_all(&self) {
+        let mut relays = lock(&self.0);
+        relays.values().for_each(|(_, task)| task.abort());
+        relays.clear();
+    }
+}
+
+/// Lets the other servers know which trace is waited for here, as long as it lives.
+#[derive(Debug)]
+pub(super) struct Announced {
+    cluster: Arc<Cluster>,
+    trace: TraceId,
+}
+
+impl Announced {
+    pub(super) fn new(cluster: Arc<Cluster>, trace: TraceId) -> Self {
+        cluster.tell(|| Notice::Follows(TraceHex(trace)));
+        Self { cluster, trace }
+    }
+
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        self.cluster.tell(|| Notice::Unfollows(TraceHex(self.trace)));
+    }
+}
+
+impl Runner {
+    /// Takes up the work of a server: claims runs, and looks after the other servers where there may be some.
+    pub(super) async fn take_up_work(self: &Arc<Self>) -> Result<(), Error> {
+        let listener = self.cluster.listen().await?;
+        self.settle_orphans().await?;
+        let mut duties = lock(&self.duties);
+        duties.spawn(Arc::clone(self).claim());
+        if let Some(listener) = listener {
+            duties.spawn(Arc::clone(self).hear(listener));
+            duties.spawn(Arc::clone(self).beat());
+            let cluster = Arc::clone(&self.cluster);
+            duties.spawn(async move { cluster.deliver().await });
+        }
+        Ok(())
+    }
+
+    /// Ends a run, whatever it is doing.
+    pub async fn stop(&self, run: &RunId) -> Result<(), Error> {
+        self.wish(run, Wish::Stop).await
+    }
+
+    /// Judges a run with the spans that are here.
+    pub async fn skip_waiting(&self, run: &RunId) -> Result<(), Error> {
+        self.wish(run, Wish::Skip).await
+    }
+
+    async fn wish(&self, run: &RunId, wish: Wish) -> Result<(), Error> {
+        // A run that is claimed between two looks is claimed once: the second look knows by whom.
+        for _ in 0..2 {
+            let Some(owner) = self.store.wish(&run.test, run.number, wish).await? else { return Ok(()) };
+            if !owner.is_empty() {
+                self.control.wish(run, wish);
+                self.cluster.tell(|| Notice::Wish(run.test.clone(), run.number, wish));
+                return Ok(());
+            }
+            if wish == Wish::Skip || self.stop_waiting(run).await? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a run that waits for its turn. `false` when it does not wait any more.
+    async fn stop_waiting(&self, run: &RunId) -> Result<bool, Error> {
+        let me = self.cluster.id();
+        let (waiting, taken) = (("", State::Created), (&*me, State::Executing));
+        if !self.store.take_run(&run.test, run.number, waiting, taken).await? {
+            return Ok(false);
+        }
+        let seq = self.store.events(&run.test, run.number, 0).await?.last().map_or(0, |event| event.seq);
+        self.log(run, me, seq).end(State::Executing, State::Stopped, What::Stopped).await?;
+        self.watch.run_ended(State::Stopped.as_str(), None);
+        Ok(true)
+    }
+
+    /// Claims runs whenever there is a turn to give and a run that waits for it.
+    async fn claim(self: Arc<Self>) {
+        loop {
+            // The semaphore is never closed.
+            let Ok(turn) = Arc::clone(&self.turns).acquire_owned().await else { return };
+            let mut turns = vec![turn];
+            let free = std::iter::from_fn(|| Arc::clone(&self.turns).try_acquire_owned().ok());
+            turns.extend(free.take(CLAIMED_AT_ONCE - 1));
+            let owner = self.cluster.id();
+            match self.store.claim_runs(&owner, turns.len()).await {
+                Ok(claimed) => {
+                    let is_drained = claimed.len() < turns.len();
+                    for (claimed, turn) in claimed.into_iter().zip(turns) {
+                        self.begin_run(claimed, &owner, turn);
+                    }
+                    if !is_drained {
+                        continue;
+                    }
+                }
+                Err(error) => {
+                    drop(turns);
+                    tracing::warn!(error = &error as &dyn std::error::Error, "failed to claim runs");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            }
+            // When nothing was told for so long: look all the same.
+            let _ = tokio::time::timeout(self.cluster.safety_poll(), self.queued.notified()).await;
+        }
+    }
+
+    /// A run waits: here if there is a turn to give, else wherever there is one.
+    pub(super) fn queued(&self) {
+        self.queued.notify_one();
+        if self.turns.available_permits() == 0 {
+            self.cluster.tell(|| Notice::Queued);
+        }
+    }
+
+    fn begin_run(self: &Arc<Self>, claimed: Claimed, owner: &Arc<str>, turn: OwnedSemaphorePermit) {
+        let Claimed { run, seq } = claimed;
+        let id = RunId { test: run.test.clone(), number: run.number };
+        let caller = lock(&self.callers).remove(&id).unwrap_or_default();
+        let log = self.log(&id, Arc::clone(owner), seq);
+        let wish = self.control.begin(id);
+        let runner = Arc::clone(self);
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move { runner.conduct(log, run, wish, caller, turn).await });
+    }
+
+    /// Hears what other servers tell.
+    async fn hear(self: Arc<Self>, mut listener: Listener) {
+        self.catch_up().await;
+        loop {
+            match listener.hear().await {
+                Ok(Heard::Notices(notices)) => notices.into_iter().for_each(|notice| self.heard(notice)),
+                Ok(Heard::Gap) => self.catch_up().await,
+                Err(error) => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "other servers cannot be heard; trying again"
+                    );
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn heard(self: &Arc<Self>, notice: Notice) {
+        match notice {
+            Notice::Joined => self.cluster.joined(),
+            Notice::Queued => self.queued.notify_one(),
+            Notice::Run(test, number) => self.followers.wake([RunId { test, number }].iter()),
+            Notice::Wish(test, number, wish) => self.control.wish(&RunId { test, number }, wish),
+            Notice::Follows(TraceHex(trace)) => self.relay(trace),
+            Notice::Unfollows(TraceHex(trace)) => self.relays.end(trace),
+            Notice::Arrived(TraceHex(trace)) => self.source.changed_elsewhere(trace),
+        }
+    }
+
+    /// Reads from the tables what notices may have said that nobody heard.
+    async fn catch_up(self: &Arc<Self>) {
+        self.queued.notify_one();
+        self.followers.wake_all();
+        self.source.anything_changed_elsewhere();
+        let caught_up = async {
+            let id = self.cluster.id();
+            for (test, number, wish) in self.store.wishes(&id).await? {
+                self.control.wish(&RunId { test, number }, wish);
+            }
+            for trace in self.store.traces_elsewhere(&id).await? {
+                if !lock(&self.relays.0).contains_key(&trace) {
+                    self.relay(trace);
+                }
+            }
+            Ok::<_, Error>(())
+        };
+        if let Err(error) = caught_up.await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to catch up with other servers");
+        }
+    }
+
+    /// Tells the others whenever spans of this trace arrive here.
+    fn relay(self: &Arc<Self>, trace: TraceId) {
+        let mut relays = lock(&self.relays.0);
+        if let Some((followers, task)) = relays.get_mut(&trace)
+            && !task.is_finished()
+        {
+            *followers += 1;
+            // Spans may have come before the one who asks began to listen.
+            self.cluster.tell(|| Notice::Arrived(TraceHex(trace)));
+            return;
+        }
+        if relays.len() >= RELAYS {
+            relays.retain(|_, (_, task)| !task.is_finished());
+            if relays.len() >= RELAYS {
+                return;
+            }
+        }
+        let (cluster, mut changes) = (Arc::clone(&self.cluster), self.source.relay(trace));
+        let task = tokio::spawn(async move {
+            loop {
+                cluster.tell(|| Notice::Arrived(TraceHex(trace)));
+                let changed = tokio::time::timeout(RELAY_LIFETIME, changes.changed()).await;
+                if !changed.is_ok_and(|changed| changed.is_ok()) {
+                    return;
+                }
+            }
+        });
+        relays.insert(trace, (1, task.abort_handle()));
+    }
+
+    /// Shows that this server is alive, and takes care of what others left behind.
+    async fn beat(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(BEAT);
+        // A machine that was frozen must not find everybody else dead when it goes on.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let every = SAFETY_POLL.as_secs() / BEAT.as_secs();
+        for round in 0_u64.. {
+            ticks.tick().await;
+            let now = clock::now();
+            let beat = match self.cluster.beat(now.since(self.source.horizon(now))).await {
+                Ok(beat) => beat,
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "failed to show a sign of life");
+                    continue;
+                }
+            };
+            if beat == Beat::GivenUp {
+                tracing::error!("other servers have given this one up: its runs are theirs now");
+                let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+                tasks.shutdown().await;
+            }
+            if beat != Beat::Well || round.is_multiple_of(every) {
+                self.settle_orphans_or_warn().await;
+            }
+            if round.is_multiple_of(every) {
+                let wishes = self.store.wishes(&self.cluster.id()).await.unwrap_or_default();
+                for (test, number, wish) in wishes {
+                    self.control.wish(&RunId { test, number }, wish);
+                }
+            }
+        }
+    }
+
+    pub(super) async fn settle_orphans_or_warn(&self) {
+        if let Err(error) = self.settle_orphans().await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to take over the runs of another server"
+            );
+        }
+    }
+
+    /// Takes care of runs whose server is gone: those whose trigger was not sent wait for their turn again, the others
+    /// are marked, since nobody may send a trigger twice.
+    async fn settle_orphans(&self) -> Result<(), Error> {
+        let (mut requeued, mut interrupted) = (0, 0);
+        for orphan in self.store.orphans().await? {
+            let run = RunId { test: orphan.run.test.clone(), number: orphan.run.number };
+            if !orphan.triggered && self.requeue(&run, &orphan).await? {
+                requeued += 1;
+            } else if self.interrupt(&run, &orphan).await? {
+                interrupted += 1;
+            }
+        }
+        if requeued > 0 {
+            self.queued.notify_one();
+            self.cluster.tell(|| Notice::Queued);
+        }
+        if requeued + interrupted > 0 {
+            tracing::warn!(requeued, interrupted, "found runs that were under way on a server that is gone");
+        }
+        Ok(())
+    }
+
+    async fn requeue(&self, run: &RunId, orphan: &Orphan) -> Result<bool, Error> {
+        let event = StoredEvent { seq: orphan.seq + 1, at: clock::now(), body: log::body(&What::Requeued) };
+        let is_done = self.store.requeue(&run.test, run.number, &orphan.owner, &event).await?;
+        self.followers.wake(std::iter::once(run));
+        Ok(is_done)
+    }
+
+    async fn interrupt(&self, run: &RunId, orphan: &Orphan) -> Result<bool, Error> {
+        let Some(state) = State::named(&orphan.run.state) else { return Ok(false) };
+        let me = self.cluster.id();
+        let (before, after) = ((&*orphan.owner, state), (&*me, state));
+        if !self.store.take_run(&run.test, run.number, before, after).await? {
+            return Ok(false);
+        }
+        let mut log: Log = self.log(run, me, orphan.seq);
+        log.end(state, State::Failed, What::Interrupted).await?;
+        self.watch.run_ended(State::Failed.as_str(), None);
+        Ok(true)
+    }
+}

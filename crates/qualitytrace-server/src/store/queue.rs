@@ -1,0 +1,318 @@
+//! The queue of runs: who waits, who is next, and what becomes of runs whose server went away.
+//!
+//! Every step is one compare-and-set statement, so that servers that share the tables need no other agreement.
+
+use std::time::Duration;
+
+use qualitytrace_core::run::State;
+use sqlx::{AssertSqlSafe, Row};
+
+use super::chunks::{signed, unsigned};
+use super::runs::stored;
+use super::{Error, NewRun, Store, StoredRun, failed};
+
+/// How far behind the one before it a run of the same test waits. Whoever asks for a thousand runs at once is overtaken
+/// by another test that comes this much later.
+const SPACING: Duration = Duration::from_secs(1);
+
+/// The states of a run that a server is at work on.
+const UNDER_WAY: &str = "('EXECUTING', 'AWAITING_TRACE', 'ANALYZING_TRACE', 'AWAITING_TEST_RESULTS')";
+
+/// What became of a new run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserted {
+    /// It is there, with this number.
+    Number(u64),
+    /// The test is not there any more.
+    NoTest,
+    /// As many runs wait as may.
+    QueueFull,
+}
+
+/// A run that this server has to carry out now.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    /// The run.
+    pub run: StoredRun,
+    /// Its last event so far.
+    pub seq: u64,
+}
+
+/// A run whose server is not there any more.
+#[derive(Debug, Clone)]
+pub struct Orphan {
+    /// The run.
+    pub run: StoredRun,
+    /// Its last event so far.
+    pub seq: u64,
+    /// The server that had it.
+    pub owner: String,
+    /// Whether its trigger may have been sent.
+    pub triggered: bool,
+}
+
+/// What a user wants of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wish {
+    /// It waits no longer.
+    Skip,
+    /// It ends.
+    Stop,
+}
+
+impl Wish {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Stop => "stop",
+        }
+    }
+
+    fn named(word: &str) -> Option<Self> {
+        [Self::Skip, Self::Stop].into_iter().find(|wish| wish.as_str() == word)
+    }
+}
+
+impl Store {
+    /// Stores a new run and its first event. One that has to wait for its turn is refused when `bound` others wait.
+    pub async fn insert_run(&self, run: &NewRun, bound: u64) -> Result<Inserted, Error> {
+        let failed = failed("store a run");
+        let created = signed(run.created.as_nanos());
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let known = sqlx::query("UPDATE resources SET last_run = $1 WHERE kind = 'Test' AND id = $2")
+            .bind(created)
+            .bind(&run.test)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        if known.rows_affected() == 0 {
+            return Ok(Inserted::NoTest);
+        }
+        // Whoever changed the row above first has its turn first: no number is given twice.
+        let number: i64 = sqlx::query_scalar(
+            "INSERT INTO run_numbers (test_id, number) VALUES ($1, 1)
+             ON CONFLICT (test_id) DO UPDATE SET number = run_numbers.number + 1 RETURNING number",
+        )
+        .bind(&run.test)
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        let stored = sqlx::query(
+            "INSERT INTO runs
+                 (test_id, number, test_version, trace_id, state, created, variables, request, owner, turn)
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9,
+                 CASE WHEN MAX(turn) + $10 > $6 THEN MAX(turn) + $10 ELSE $6 END
+             FROM runs WHERE test_id = $1 AND state = 'CREATED'
+             HAVING $5 <> 'CREATED'
+                 OR (SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE state = 'CREATED' LIMIT $11) waiting) < $11",
+        )
+        .bind(&run.test)
+        .bind(number)
+        .bind(signed(run.test_version))
+        .bind(run.trace.to_bytes().to_vec())
+        .bind(run.state)
+        .bind(created)
+        .bind(&run.variables)
+        .bind(&run.request)
+        .bind(&run.owner)
+        .bind(signed(u64::try_from(SPACING.as_nanos()).unwrap_or(u64::MAX)))
+        .bind(signed(bound))
+        .execute(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        if stored.rows_affected() == 0 {
+            return Ok(Inserted::QueueFull);
+        }
+        sqlx::query("INSERT INTO run_events (test_id, number, seq, at, body) VALUES ($1, $2, 1, $3, $4)")
+            .bind(&run.test)
+            .bind(number)
+            .bind(created)
+            .bind(&run.event)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(Inserted::Number(unsigned(number)))
+    }
+
+    /// Takes up to `most` of the runs that wait, those whose turn it is first.
+    pub async fn claim_runs(&self, owner: &str, most: usize) -> Result<Vec<Claimed>, Error> {
+        let failed = failed("claim runs");
+        // Another server may be claiming now: what it has locked is skipped, not waited for.
+        let lock = if self.is_shared() { "FOR UPDATE SKIP LOCKED" } else { "" };
+        let text = format!(
+            "WITH next AS (
+                 SELECT test_id, number FROM runs WHERE state = 'CREATED' ORDER BY turn LIMIT $1 {lock}
+             )
+             UPDATE runs SET state = 'EXECUTING', owner = $2
+             WHERE (test_id, number) IN (SELECT test_id, number FROM next) AND state = 'CREATED'
+             RETURNING test_id, number, test_version, trace_id, state, created, variables, request, turn,
+                 (SELECT COALESCE(MAX(seq), 0) FROM run_events
+                  WHERE run_events.test_id = runs.test_id AND run_events.number = runs.number) AS seq"
+        );
+        let rows = sqlx::query(AssertSqlSafe(text))
+            .bind(signed(most as u64))
+            .bind(owner)
+            .fetch_all(&self.write)
+            .await
+            .map_err(&failed)?;
+        let claimed = |row: &sqlx::any::AnyRow| {
+            let turn: i64 = row.try_get("turn")?;
+            Ok((turn, Claimed { run: stored(row)?, seq: unsigned(row.try_get("seq")?) }))
+        };
+        let mut claimed: Vec<(i64, Claimed)> =
+            rows.iter().map(claimed).collect::<Result<_, _>>().map_err(&failed)?;
+        claimed.sort_by_key(|(turn, _)| *turn);
+        Ok(claimed.into_iter().map(|(_, claimed)| claimed).collect())
+    }
+
+    /// Notes that the trigger is about to be sent, and answers with what the user wants by now. `None` when the run is
+    /// not this owner's any more: the trigger must not be sent then.
+    pub async fn mark_triggered(
+        &self,
+        test: &str,
+        number: u64,
+        owner: &str,
+    ) -> Result<Option<Option<Wish>>, Error> {
+        let wish: Option<String> = sqlx::query_scalar(
+            "UPDATE runs SET triggered = 1
+             WHERE test_id = $1 AND number = $2 AND owner = $3 AND state = 'EXECUTING' AND triggered = 0
+             RETURNING wish",
+        )
+        .bind(test)
+        .bind(signed(number))
+        .bind(owner)
+        .fetch_optional(&self.write)
+        .await
+        .map_err(failed("note that a trigger is sent"))?;
+        Ok(wish.map(|word| Wish::named(&word)))
+    }
+
+    /// Notes what a user wants of a run. Answers with the run's owner, empty while it waits; `None` when it is over.
+    pub async fn wish(&self, test: &str, number: u64, wish: Wish) -> Result<Option<String>, Error> {
+        // Nothing but names of states becomes part of this text.
+        let text = format!(
+            "UPDATE runs SET wish = $1
+             WHERE test_id = $2 AND number = $3 AND (state = 'CREATED' OR state IN {UNDER_WAY}) RETURNING owner"
+        );
+        sqlx::query_scalar(AssertSqlSafe(text))
+            .bind(wish.as_str())
+            .bind(test)
+            .bind(signed(number))
+            .fetch_optional(&self.write)
+            .await
+            .map_err(failed("note a wish"))
+    }
+
+    /// What users want of the runs that this owner has.
+    pub async fn wishes(&self, owner: &str) -> Result<Vec<(String, u64, Wish)>, Error> {
+        let failed = failed("read wishes");
+        let text = format!(
+            "SELECT test_id, number, wish FROM runs WHERE state IN {UNDER_WAY} AND owner = $1 AND wish <> ''"
+        );
+        let rows =
+            sqlx::query(AssertSqlSafe(text)).bind(owner).fetch_all(&self.read).await.map_err(&failed)?;
+        let mut wishes = Vec::new();
+        for row in rows {
+            let (test, number): (String, i64) =
+                (row.try_get("test_id").map_err(&failed)?, row.try_get("number").map_err(&failed)?);
+            let word: String = row.try_get("wish").map_err(&failed)?;
+            wishes.extend(Wish::named(&word).map(|wish| (test, unsigned(number), wish)));
+        }
+        Ok(wishes)
+    }
+
+    /// Takes a run that nobody has, or that its owner lost, in this state. `false` when somebody was faster.
+    pub async fn take_run(
+        &self,
+        test: &str,
+        number: u64,
+        from: (&str, State),
+        to: (&str, State),
+    ) -> Result<bool, Error> {
+        let done = sqlx::query(
+            "UPDATE runs SET owner = $1, state = $2
+             WHERE test_id = $3 AND number = $4 AND owner = $5 AND state = $6",
+        )
+        .bind(to.0)
+        .bind(to.1.as_str())
+        .bind(test)
+        .bind(signed(number))
+        .bind(from.0)
+        .bind(from.1.as_str())
+        .execute(&self.write)
+        .await
+        .map_err(failed("take a run"))?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// Puts a run back into the queue whose trigger was not sent. `false` when it was, or when somebody was faster.
+    pub async fn requeue(
+        &self,
+        test: &str,
+        number: u64,
+        owner: &str,
+        event: &super::StoredEvent,
+    ) -> Result<bool, Error> {
+        let failed = failed("put a run back into the queue");
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let done = sqlx::query(
+            "UPDATE runs SET owner = '', state = 'CREATED'
+             WHERE test_id = $1 AND number = $2 AND owner = $3 AND state = 'EXECUTING' AND triggered = 0",
+        )
+        .bind(test)
+        .bind(signed(number))
+        .bind(owner)
+        .execute(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        sqlx::query("INSERT INTO run_events (test_id, number, seq, at, body) VALUES ($1, $2, $3, $4, $5)")
+            .bind(test)
+            .bind(signed(number))
+            .bind(signed(event.seq))
+            .bind(signed(event.at.as_nanos()))
+            .bind(&event.body)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(true)
+    }
+
+    /// Runs under way whose server is not there any more.
+    pub async fn orphans(&self) -> Result<Vec<Orphan>, Error> {
+        let failed = failed("look for runs without a server");
+        let text = format!(
+            "SELECT test_id, number, test_version, trace_id, state, created, variables, request, owner, triggered,
+                 (SELECT COALESCE(MAX(seq), 0) FROM run_events
+                  WHERE run_events.test_id = runs.test_id AND run_events.number = runs.number) AS seq
+             FROM runs WHERE state IN {UNDER_WAY} AND owner NOT IN (SELECT id FROM servers)"
+        );
+        let rows = sqlx::query(AssertSqlSafe(text)).fetch_all(&self.read).await.map_err(&failed)?;
+        let orphan = |row: &sqlx::any::AnyRow| {
+            Ok(Orphan {
+                run: stored(row)?,
+                seq: unsigned(row.try_get("seq")?),
+                owner: row.try_get("owner")?,
+                triggered: row.try_get::<i64, _>("triggered")? != 0,
+            })
+        };
+        rows.iter().map(orphan).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// The traces of the runs that other servers are at work on.
+    pub async fn traces_elsewhere(&self, owner: &str) -> Result<Vec<qualitytrace_core::id::TraceId>, Error> {
+        let failed = failed("look for traces that other servers wait for");
+        let text = format!("SELECT trace_id FROM runs WHERE state IN {UNDER_WAY} AND owner <> $1");
+        let ids: Vec<Vec<u8>> = sqlx::query_scalar(AssertSqlSafe(text))
+            .bind(owner)
+            .fetch_all(&self.read)
+            .await
+            .map_err(&failed)?;
+        Ok(ids.iter().filter_map(|id| qualitytrace_core::id::TraceId::from_slice(id)).collect())
+    }
+}

@@ -1,0 +1,85 @@
+//! The servers that share the database.
+
+use std::time::Duration;
+
+use sqlx::Row;
+
+use super::chunks::{signed, unsigned};
+use super::{Error, Store, failed};
+
+/// A server as its row shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// The server.
+    pub id: String,
+    /// Grows while it is alive.
+    pub beat: u64,
+    /// By how much its ingest is behind.
+    pub backlog: Duration,
+}
+
+impl Store {
+    /// A server begins to work on these tables. Where they cannot be shared, every earlier one is gone.
+    pub async fn enter(&self, server: &str) -> Result<(), Error> {
+        let failed = failed("register the server");
+        if !self.is_shared() {
+            sqlx::query("DELETE FROM servers").execute(&self.write).await.map_err(&failed)?;
+        }
+        sqlx::query("INSERT INTO servers (id, beat, backlog) VALUES ($1, 0, 0)")
+            .bind(server)
+            .execute(&self.write)
+            .await
+            .map_err(&failed)?;
+        Ok(())
+    }
+
+    /// Says that a server is alive. `false` when the others have given it up.
+    pub async fn beat(&self, server: &str, backlog: Duration) -> Result<bool, Error> {
+        let done = sqlx::query("UPDATE servers SET beat = beat + 1, backlog = $1 WHERE id = $2")
+            .bind(signed(u64::try_from(backlog.as_millis()).unwrap_or(u64::MAX)))
+            .bind(server)
+            .execute(&self.write)
+            .await
+            .map_err(failed("say that the server is alive"))?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// Every server but this one.
+    pub async fn peers(&self, server: &str) -> Result<Vec<Peer>, Error> {
+        let failed = failed("look for other servers");
+        let rows = sqlx::query("SELECT id, beat, backlog FROM servers WHERE id <> $1 ORDER BY id")
+            .bind(server)
+            .fetch_all(&self.read)
+            .await
+            .map_err(&failed)?;
+        let peer = |row: &sqlx::any::AnyRow| {
+            Ok(Peer {
+                id: row.try_get("id")?,
+                beat: unsigned(row.try_get("beat")?),
+                backlog: Duration::from_millis(unsigned(row.try_get("backlog")?)),
+            })
+        };
+        rows.iter().map(peer).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// Gives a server up whose beat stands still. `false` when it was alive after all, or already given up.
+    pub async fn give_up(&self, server: &Peer) -> Result<bool, Error> {
+        let done = sqlx::query("DELETE FROM servers WHERE id = $1 AND beat = $2")
+            .bind(&server.id)
+            .bind(signed(server.beat))
+            .execute(&self.write)
+            .await
+            .map_err(failed("give up a server"))?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// A server ends in good order.
+    pub async fn leave(&self, server: &str) -> Result<(), Error> {
+        sqlx::query("DELETE FROM servers WHERE id = $1")
+            .bind(server)
+            .execute(&self.write)
+            .await
+            .map_err(failed("sign the server off"))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! The queue of runs in the store: who is next, who may have it, and what becomes of what a dead server had.
+
+use std::time::Duration;
+
+use qualitytrace_core::definition::Kind;
+use qualitytrace_core::id::TraceId;
+use qualitytrace_core::run::State;
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_server::store::{Inserted, Mode, NewDefinition, NewRun, Store, StoredEvent, Wish};
+
+use crate::databases::{Database, on_every_database};
+
+on_every_database!(
+    another_test_does_not_wait_behind_a_thousand_runs,
+    a_full_queue_refuses,
+    runs_are_claimed_once,
+    a_trigger_is_sent_by_the_owner_only_and_once,
+    what_a_dead_server_had_is_found,
+    a_wish_finds_the_owner,
+    a_silent_server_is_given_up_once,
+);
+
+const SECOND: u64 = 1_000_000_000;
+
+async fn with_tests(database: &Database, ids: &[&str]) -> Store {
+    let store = database.open().await;
+    for id in ids {
+        let new = NewDefinition {
+            kind: Kind::Test,
+            id,
+            tenant: "",
+            name: id,
+            description: "",
+            sort_kind: "",
+            format: "json",
+            text: "{}",
+            spec: "{}".to_owned(),
+        };
+        store.put(&new, Mode::Create, Timestamp::from_nanos(1)).await.unwrap();
+    }
+    store
+}
+
+async fn insert(store: &Store, test: &str, created: u64, bound: u64) -> Inserted {
+    let run = NewRun {
+        test: test.to_owned(),
+        test_version: 1,
+        trace: TraceId::from_bytes([7; 16]).unwrap(),
+        state: "CREATED",
+        created: Timestamp::from_nanos(created),
+        variables: "{}".to_owned(),
+        request: "{}".to_owned(),
+        owner: String::new(),
+        event: r#"{"what":"created"}"#.to_owned(),
+    };
+    store.insert_run(&run, bound).await.unwrap()
+}
+
+async fn claim(store: &Store, owner: &str, most: usize) -> Vec<(String, u64)> {
+    let claimed = store.claim_runs(owner, most).await.unwrap();
+    claimed.into_iter().map(|claimed| (claimed.run.test, claimed.run.number)).collect()
+}
+
+async fn another_test_does_not_wait_behind_a_thousand_runs(database: &Database) {
+    let store = with_tests(database, &["many", "one"]).await;
+    let now = 1_000 * SECOND;
+    for number in 0..20 {
+        insert(&store, "many", now + number, 1_000).await;
+    }
+    insert(&store, "one", now + 2 * SECOND + 1, 1_000).await;
+    let mut order = claim(&store, "a", 3).await;
+    order.extend(claim(&store, "a", 2).await);
+    let named: Vec<String> = order.iter().map(|(test, number)| format!("{test} {number}")).collect();
+    assert_eq!(named, ["many 1", "many 2", "many 3", "one 1", "many 4"]);
+}
+
+async fn a_full_queue_refuses(database: &Database) {
+    let store = with_tests(database, &["t"]).await;
+    assert_eq!(insert(&store, "t", 1, 2).await, Inserted::Number(1));
+    assert_eq!(insert(&store, "t", 2, 2).await, Inserted::Number(2));
+    assert_eq!(insert(&store, "t", 3, 2).await, Inserted::QueueFull);
+    assert_eq!(claim(&store, "a", 1).await, [("t".to_owned(), 1)]);
+    assert_eq!(insert(&store, "t", 4, 2).await, Inserted::Number(3));
+}
+
+async fn runs_are_claimed_once(database: &Database) {
+    let store = with_tests(database, &["t"]).await;
+    for number in 0..60 {
+        insert(&store, "t", number, 1_000).await;
+    }
+    let claimers = (0..6).map(|owner| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut mine = Vec::new();
+            loop {
+                let claimed = claim(&store, &format!("owner {owner}"), 4).await;
+                if claimed.is_empty() {
+                    return mine;
+                }
+                mine.extend(claimed);
+            }
+        })
+    });
+    let mut claimed = Vec::new();
+    for claimer in claimers.collect::<Vec<_>>() {
+        claimed.extend(claimer.await.unwrap());
+    }
+    // Whoever finds everything locked may go away before it is committed; nothing may be claimed twice.
+    claimed.extend(claim(&store, "last", 60).await);
+    claimed.sort();
+    assert_eq!(claimed, (1..=60).map(|number| ("t".to_owned(), number)).collect::<Vec<_>>());
+}
+
+async fn a_trigger_is_sent_by_the_owner_only_and_once(database: &Database) {
+    let store = with_tests(database, &["t"]).await;
+    insert(&store, "t", 1, 10).await;
+    claim(&store, "a", 1).await;
+    assert_eq!(store.mark_triggered("t", 1, "b").await.unwrap(), None);
+    assert_eq!(store.mark_triggered("t", 1, "a").await.unwrap(), Some(None));
+    assert_eq!(store.mark_triggered("t", 1, "a").await.unwrap(), None);
+    assert!(!store.requeue("t", 1, "a", &event(2)).await.unwrap());
+}
+
+fn event(seq: u64) -> StoredEvent {
+    StoredEvent { seq, at: Timestamp::from_nanos(seq), body: "{}".to_owned() }
+}
+
+async fn what_a_dead_server_had_is_found(database: &Database) {
+    let store = with_tests(database, &["t"]).await;
+    store.enter("dead").await.unwrap();
+    for number in 0..3 {
+        insert(&store, "t", number, 10).await;
+    }
+    claim(&store, "dead", 2).await;
+    store.mark_triggered("t", 2, "dead").await.unwrap();
+    assert!(store.orphans().await.unwrap().is_empty());
+
+    store.leave("dead").await.unwrap();
+    let orphans = store.orphans().await.unwrap();
+    let found: Vec<_> =
+        orphans.iter().map(|orphan| (orphan.run.number, orphan.triggered, orphan.seq)).collect();
+    assert_eq!(found, [(1, false, 1), (2, true, 1)]);
+    assert!(store.requeue("t", 1, "dead", &event(2)).await.unwrap());
+    assert!(!store.requeue("t", 1, "dead", &event(2)).await.unwrap());
+    let (before, after) = (("dead", State::Executing), ("heir", State::Executing));
+    assert!(store.take_run("t", 2, before, after).await.unwrap());
+    assert!(!store.take_run("t", 2, before, after).await.unwrap());
+
+    // What the dead one still does, because it was only frozen, changes nothing.
+    assert_eq!(store.mark_triggered("t", 1, "dead").await.unwrap(), None);
+    assert!(!store.change_state("t", 2, "dead", "EXECUTING", "AWAITING_TRACE").await.unwrap());
+    assert_eq!(claim(&store, "heir", 9).await, [("t".to_owned(), 1), ("t".to_owned(), 3)]);
+}
+
+async fn a_wish_finds_the_owner(database: &Database) {
+    let store = with_tests(database, &["t"]).await;
+    insert(&store, "t", 1, 10).await;
+    assert_eq!(store.wish("t", 1, Wish::Skip).await.unwrap().as_deref(), Some(""));
+    claim(&store, "a", 1).await;
+    assert_eq!(store.wish("t", 1, Wish::Stop).await.unwrap().as_deref(), Some("a"));
+    assert_eq!(store.wishes("a").await.unwrap(), [("t".to_owned(), 1, Wish::Stop)]);
+    assert_eq!(store.mark_triggered("t", 1, "a").await.unwrap(), Some(Some(Wish::Stop)));
+    assert!(store.change_state("t", 1, "a", "EXECUTING", "STOPPED").await.unwrap());
+    assert_eq!(store.wish("t", 1, Wish::Stop).await.unwrap(), None);
+    assert_eq!(store.wishes("a").await.unwrap(), []);
+}
+
+async fn a_silent_server_is_given_up_once(database: &Database) {
+    let store = database.open().await;
+    store.enter("a").await.unwrap();
+    assert!(store.beat("a", Duration::from_millis(7)).await.unwrap());
+    let [seen] = &store.peers("b").await.unwrap()[..] else { panic!("one server was expected") };
+    assert_eq!(seen.backlog, Duration::from_millis(7));
+    assert!(store.beat("a", Duration::ZERO).await.unwrap());
+    assert!(!store.give_up(seen).await.unwrap(), "it has shown a sign of life since");
+    let [seen] = &store.peers("b").await.unwrap()[..] else { panic!("one server was expected") };
+    assert!(store.give_up(seen).await.unwrap());
+    assert!(!store.give_up(seen).await.unwrap());
+    assert!(!store.beat("a", Duration::ZERO).await.unwrap());
+}
