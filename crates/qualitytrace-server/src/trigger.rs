@@ -24,7 +24,7 @@ use crate::limits::Limits;
 /// Sends triggers; keeps connections open between them.
 #[derive(Debug, Clone)]
 pub struct Triggers {
-    http: http::Clients,
+    http: http::Sender,
     reply_bytes: u64,
     in_container: bool,
     /// Whether commands may be run on this machine.
@@ -35,7 +35,7 @@ impl Triggers {
     /// Ready to send.
     pub fn new(limits: &Limits) -> Self {
         Self {
-            http: http::Clients::new(),
+            http: http::Sender::default(),
             reply_bytes: limits.reply_bytes,
             in_container: in_container(),
             commands: limits.commands,
@@ -46,7 +46,7 @@ impl Triggers {
     pub async fn send(&self, trigger: &Trigger, context: &Context) -> Result<Reply, Failure> {
         let sent = match trigger {
             Trigger::Http(request) => self.http.send(request, context, self.reply_bytes).await,
-            Trigger::Grpc(call) => grpc::send(call, context, self.reply_bytes).await,
+            Trigger::Grpc(call) => grpc::send(call, context, &self.http, self.reply_bytes).await,
             Trigger::TraceId(_) | Trigger::Integration(_) => {
                 Ok(Reply::TraceId { id: context.trace.to_string() })
             }

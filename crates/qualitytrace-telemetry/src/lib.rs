@@ -22,6 +22,7 @@
 //! ```
 
 mod clock;
+pub mod codec;
 pub mod config;
 mod context;
 mod delivery;
@@ -41,6 +42,7 @@ mod span;
 mod spool;
 mod status;
 mod telemetry;
+pub mod tls;
 mod tracer;
 mod transport;
 

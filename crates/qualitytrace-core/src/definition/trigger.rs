@@ -2,9 +2,11 @@
 //!
 //! Texts in triggers may hold `${...}` expressions, which are resolved when the test runs.
 
+mod files;
 mod read;
 mod resolve;
 
+pub use files::FileUse;
 pub(super) use read::read;
 
 use super::settings::Period;
@@ -56,14 +58,106 @@ pub struct Http {
     pub method: Text,
     /// Headers in order.
     pub headers: Vec<Header>,
-    /// The body; empty means none.
-    pub body: Text,
+    /// What it carries.
+    pub body: Body,
     /// Credentials.
     pub auth: Option<Auth>,
+    /// Which answers that point elsewhere are followed.
+    pub redirects: Redirects,
+    /// The version of HTTP; `None` lets both sides agree on one.
+    pub version: Option<HttpVersion>,
+    /// Whom to trust, and who we are.
+    pub tls: Option<Tls>,
     /// Whether the server's certificate must be valid.
     pub ssl_verification: bool,
+    /// The proxy's address; empty means as the server's environment says, `none` means none.
+    pub proxy: Text,
     /// How long to wait for the answer; `None` means the server's default.
     pub timeout: Option<Period>,
+}
+
+/// What an HTTP request carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// A text; empty means nothing.
+    Text(Text),
+    /// A file: its path, or its bytes as a `data:` address once the command line has read it.
+    File(Text),
+    /// Fields, as a page's form sends them.
+    Form(Vec<Header>),
+    /// Parts, each with a type of its own.
+    Multipart(Vec<Part>),
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Text(Text::default())
+    }
+}
+
+/// A part of a multipart body.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Part {
+    /// The field's name.
+    pub name: Text,
+    /// What it says, unless it is a file.
+    pub value: Text,
+    /// A file: its path, or its bytes as a `data:` address once the command line has read it.
+    pub file: Text,
+    /// The name that the receiver sees; empty means the file's own.
+    pub filename: Text,
+    /// The type of its content; empty means that the receiver is not told.
+    pub content_type: Text,
+}
+
+/// Which answers that point elsewhere are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Redirects {
+    /// So many, one after the other; one more is a failure.
+    Follow(u8),
+    /// None: the answer that points elsewhere is the answer.
+    Stay,
+}
+
+impl Redirects {
+    /// How many are followed unless the test says otherwise.
+    pub const USUAL: u8 = 10;
+}
+
+impl Default for Redirects {
+    fn default() -> Self {
+        Self::Follow(Self::USUAL)
+    }
+}
+
+/// A version of HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    One,
+    /// HTTP/2, without asking first where there is no TLS.
+    Two,
+}
+
+impl HttpVersion {
+    /// The word that files use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::One => "1.1",
+            Self::Two => "2",
+        }
+    }
+}
+
+/// Certificates of a connection with TLS. Each is PEM text, or the path of a file that the command line reads.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// The authorities to trust; empty means those of the server's system.
+    pub ca: Text,
+    /// Our own certificate; empty means none.
+    pub certificate: Text,
+    /// Its private key.
+    pub key: Text,
 }
 
 /// A header, or an entry of gRPC metadata.
@@ -99,6 +193,35 @@ pub enum Auth {
         /// Where it goes.
         place: ApiKeyPlace,
     },
+    /// A token that is fetched first, with the credentials of a client.
+    OAuth2(Box<OAuth2>),
+}
+
+/// How to fetch a token: the client credentials grant of OAuth 2.0.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OAuth2 {
+    /// Who gives out tokens.
+    pub token_url: Text,
+    /// The client.
+    pub client_id: Text,
+    /// Its secret.
+    pub client_secret: Text,
+    /// What the token is to allow.
+    pub scopes: Vec<Text>,
+    /// Whom the token is for; empty means that this is not said.
+    pub audience: Text,
+    /// Where the client's credentials go.
+    pub place: ClientPlace,
+}
+
+/// Where the credentials of an OAuth client go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientPlace {
+    /// Into the `Authorization` header.
+    #[default]
+    Header,
+    /// Into the body.
+    Body,
 }
 
 /// Where an API key goes.
@@ -119,7 +242,7 @@ pub struct Grpc {
     pub protobuf_file: Text,
     /// The source texts that the protocol imports, by the name under which it imports them.
     pub imports: Vec<(String, Text)>,
-    /// A compiled protocol, a `FileDescriptorSet` in base64; empty means none.
+    /// A compiled protocol, a `FileDescriptorSet` in base64; files may name a path. Empty means none.
     pub descriptor_set: Text,
     /// Host and port; `https://` before them means TLS.
     pub address: Text,
@@ -133,8 +256,8 @@ pub struct Grpc {
     pub metadata: Vec<Header>,
     /// Credentials.
     pub auth: Option<Auth>,
-    /// Whether to use TLS.
-    pub tls: bool,
+    /// Whether to use TLS, and with which certificates.
+    pub tls: Option<Tls>,
     /// Whether the server's certificate must be valid.
     pub ssl_verification: bool,
     /// How long to wait for the answer; `None` means the server's default.
@@ -154,19 +277,51 @@ pub struct Kafka {
     pub message_key: Text,
     /// The message.
     pub message_value: Text,
-    /// User and password for SASL/PLAIN.
-    pub authentication: Option<Plain>,
+    /// Credentials.
+    pub authentication: Option<Sasl>,
+    /// Whether to use TLS, and with which certificates; checked certificates mean TLS too.
+    pub tls: Option<Tls>,
     /// Whether the broker's certificate must be valid.
     pub ssl_verification: bool,
+    /// How long to wait for the answer; `None` means the server's default.
+    pub timeout: Option<Period>,
 }
 
-/// User and password.
+/// User and password for a broker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Plain {
+pub struct Sasl {
+    /// How they are shown to it.
+    pub mechanism: Mechanism,
     /// The user.
     pub username: Text,
     /// The password.
     pub password: Text,
+}
+
+/// How user and password are shown to a broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mechanism {
+    /// As they are.
+    #[default]
+    Plain,
+    /// As proof of knowing the password, with SHA-256.
+    ScramSha256,
+    /// The same with SHA-512.
+    ScramSha512,
+}
+
+impl Mechanism {
+    /// Every mechanism.
+    pub const ALL: [Self; 3] = [Self::Plain, Self::ScramSha256, Self::ScramSha512];
+
+    /// The word that files use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::ScramSha256 => "scramSha256",
+            Self::ScramSha512 => "scramSha512",
+        }
+    }
 }
 
 /// A trace that exists already.
@@ -185,16 +340,24 @@ pub struct Graphql {
     pub headers: Vec<Header>,
     /// Credentials.
     pub auth: Option<Auth>,
+    /// Whom to trust, and who we are.
+    pub tls: Option<Tls>,
     /// Whether the server's certificate must be valid.
     pub ssl_verification: bool,
+    /// The proxy's address; empty means as the server's environment says, `none` means none.
+    pub proxy: Text,
+    /// How long to wait for the answer; `None` means the server's default.
+    pub timeout: Option<Period>,
     /// The query.
     pub query: Text,
     /// Variables of the query.
     pub variables: Vec<(String, Text)>,
     /// Which operation of the query to run; empty means the only one.
     pub operation_name: Text,
-    /// The schema, for editors.
+    /// The schema that the query is checked against before it is sent; empty means that it is not.
     pub schema: Text,
+    /// Whether the server is asked for its schema first, to check the query against.
+    pub introspection: bool,
 }
 
 /// A command on the server's machine.

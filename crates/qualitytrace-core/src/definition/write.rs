@@ -3,10 +3,11 @@
 mod settings;
 mod source;
 mod test;
+mod trigger;
 
 use serde_json::{Map, Value, json};
 
-use super::{Kind, Resource};
+use super::{Kind, Resource, Text};
 
 /// What a server knows about a resource beside its definition. Empty for one that is not stored.
 #[derive(Debug, Clone, Default)]
@@ -113,4 +114,8 @@ impl From<Object> for Value {
     fn from(object: Object) -> Self {
         Self::Object(object.0)
     }
+}
+
+fn texts(texts: &[Text]) -> Vec<Value> {
+    texts.iter().map(|text| text.value.clone().into()).collect()
 }

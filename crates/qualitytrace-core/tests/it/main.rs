@@ -13,4 +13,5 @@ mod near;
 mod properties;
 mod reference;
 mod standing;
+mod triggers;
 mod wait;

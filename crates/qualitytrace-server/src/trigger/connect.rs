@@ -1,18 +1,21 @@
 //! Connections to hosts, with or without TLS, and what can go wrong on the way.
+//!
+//! Every address that a trigger speaks to is looked up here, and here only.
 
-use std::io::{Error, ErrorKind};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use qualitytrace_core::definition::trigger::Tls;
+use qualitytrace_telemetry::tls::{self, Identity, Trust};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::failure::{Failure, Place, Reason, root_cause};
+use super::failure::{Failure, Place, Reason, tls_cause};
 
 /// How long a connection may take to come about.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,33 +26,70 @@ pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
 /// How a connection is secured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Security {
     /// Not at all.
     Plain,
-    /// TLS with whoever answers.
-    Trusting,
-    /// TLS with the one whose certificate is valid.
-    Verifying,
+    /// By TLS.
+    Tls(Certificates),
 }
 
-/// Connects; `alpn` names the protocol that TLS is to agree on.
+/// Whom a trigger trusts, and who we are; all in PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Certificates {
+    verify: bool,
+    authorities: String,
+    certificate: String,
+    key: String,
+}
+
+impl Certificates {
+    pub(super) fn of(tls: Option<&Tls>, verify: bool) -> Self {
+        let text = |of: fn(&Tls) -> &str| tls.map(of).unwrap_or_default().to_owned();
+        Self {
+            verify,
+            authorities: text(|tls| &tls.ca.value),
+            certificate: text(|tls| &tls.certificate.value),
+            key: text(|tls| &tls.key.value),
+        }
+    }
+
+    /// The settings of a client; `alpn` names the protocols that both sides may agree on.
+    pub(super) fn client(&self, alpn: &[&[u8]]) -> Result<ClientConfig, Failure> {
+        let trust = match (self.verify, self.authorities.as_bytes()) {
+            (false, _) => Trust::Anyone,
+            (true, []) => Trust::System,
+            (true, authorities) => Trust::Authorities(authorities),
+        };
+        let identity = Identity { certificate: self.certificate.as_bytes(), key: self.key.as_bytes() };
+        let identity = (!self.certificate.is_empty()).then_some(identity);
+        tls::client(trust, identity, alpn).map_err(|error| {
+            let key = match &error {
+                tls::Error::Authorities(_) => "tls.ca",
+                tls::Error::Certificate(_) => "tls.certificate",
+                tls::Error::Key(_) => "tls.key",
+                tls::Error::Setup(_) => "tls",
+            };
+            Failure::invalid(format!("the trigger's `{key}`: {error}; it takes the text of a PEM file"))
+        })
+    }
+}
+
+/// Connects; `alpn` names the protocol that TLS is to agree on, if any.
 pub(super) async fn connect(
     place: &Place,
-    security: Security,
-    alpn: &[u8],
+    security: &Security,
+    alpn: &[&[u8]],
 ) -> Result<Box<dyn Connection>, Failure> {
     let connecting = tokio::time::timeout(CONNECT_TIMEOUT, open(place, security, alpn)).await;
     connecting.unwrap_or_else(|_| Err(Failure::at(place, Reason::Timeout, "")))
 }
 
-async fn open(place: &Place, security: Security, alpn: &[u8]) -> Result<Box<dyn Connection>, Failure> {
+async fn open(place: &Place, security: &Security, alpn: &[&[u8]]) -> Result<Box<dyn Connection>, Failure> {
     let host = place.host.trim_start_matches('[').trim_end_matches(']');
     let port = place.port.unwrap_or(443);
-    let addresses: Vec<_> = tokio::net::lookup_host((host, port))
-        .await
-        .map_err(|error| Failure::at(place, Reason::Dns, &error.to_string()))?
-        .collect();
+    let addresses =
+        addresses(host, port).await.map_err(|error| Failure::at(place, Reason::Dns, &error.to_string()))?;
     let stream = TcpStream::connect(addresses.as_slice()).await.map_err(|error| {
         let refused = error.kind() == ErrorKind::ConnectionRefused;
         let reason = if refused { Reason::Refused } else { Reason::Unreachable };
@@ -57,69 +97,21 @@ async fn open(place: &Place, security: Security, alpn: &[u8]) -> Result<Box<dyn 
     })?;
     // A trigger is one small request: it must not wait for a second packet.
     let _ = stream.set_nodelay(true);
-    if security == Security::Plain {
+    let Security::Tls(certificates) = security else {
         return Ok(Box::new(stream));
-    }
-    let failed = |error: &Error| Failure::at(place, Reason::Tls, &root_cause(error));
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(&Error::other(error)))?;
-    let mut config = config(security).map_err(|error| failed(&Error::other(error)))?;
-    config.alpn_protocols = vec![alpn.to_vec()];
+    };
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|error| Failure::at(place, Reason::Tls, &error.to_string()))?;
+    let config = certificates.client(alpn)?;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    Ok(Box::new(stream.map_err(|error| failed(&error))?))
+    Ok(Box::new(stream.map_err(|error| Failure::at(place, Reason::Tls, &tls_cause(&error)))?))
 }
 
-fn config(security: Security) -> Result<ClientConfig, rustls::Error> {
-    let provider = Arc::new(ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
-    Ok(match security {
-        Security::Verifying => {
-            let mut roots = RootCertStore::empty();
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            builder.with_root_certificates(roots).with_no_client_auth()
-        }
-        Security::Plain | Security::Trusting => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
-            .with_no_client_auth(),
-    })
-}
-
-/// Accepts any certificate, because the test says so.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+/// The addresses of a host.
+pub(super) async fn addresses(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+    let found: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+    if found.is_empty() {
+        return Err(std::io::Error::new(ErrorKind::NotFound, "the name has no address"));
     }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    Ok(found)
 }

@@ -36,6 +36,12 @@ pub enum Reason {
     Cut,
     /// The answer is larger than what is taken.
     TooLarge,
+    /// The answer is not in the language that the trigger speaks.
+    Protocol,
+    /// User, password, token or certificate were not accepted.
+    Credentials,
+    /// What the trigger names is not there.
+    Missing,
     /// This kind of trigger cannot be sent by this server.
     Unsupported,
 }
@@ -52,6 +58,9 @@ impl Reason {
             Self::Timeout => "timeout",
             Self::Cut => "cut",
             Self::TooLarge => "too-large",
+            Self::Protocol => "protocol",
+            Self::Credentials => "credentials",
+            Self::Missing => "missing",
             Self::Unsupported => "unsupported",
         }
     }
@@ -60,7 +69,13 @@ impl Reason {
     pub const fn is_connection(self) -> bool {
         match self {
             Self::Dns | Self::Refused | Self::Unreachable | Self::Tls | Self::Timeout => true,
-            Self::Invalid | Self::Cut | Self::TooLarge | Self::Unsupported => false,
+            Self::Invalid
+            | Self::Cut
+            | Self::TooLarge
+            | Self::Protocol
+            | Self::Credentials
+            | Self::Missing
+            | Self::Unsupported => false,
         }
     }
 }
@@ -114,6 +129,11 @@ impl Failure {
             Reason::Timeout => format!("{place} did not answer in time; raise the trigger's `timeout`"),
             Reason::Cut => format!("{place} closed the connection before the answer was complete: {cause}"),
             Reason::TooLarge => format!("the answer of {place} is too large: {cause}"),
+            Reason::Protocol => format!("{place} answers in another protocol: {cause}"),
+            Reason::Credentials => {
+                format!("{place} does not accept the credentials: {cause}; correct them in the trigger")
+            }
+            Reason::Missing => format!("{place} does not have what the trigger names: {cause}"),
             Reason::Invalid | Reason::Unsupported => {
                 format!("the request to {place} is not valid: {cause}")
             }
@@ -122,17 +142,18 @@ impl Failure {
         Self { targets_localhost, ..Self::told(reason, message) }
     }
 
-    /// What an HTTP client says about a request to `url`.
-    pub(super) fn of_request(error: &reqwest::Error, url: &reqwest::Url) -> Self {
-        let host = url.host_str().unwrap_or_default().to_owned();
-        let place = Place { host, port: url.port_or_known_default(), setting: "url" };
-        Self::at(&place, classify(error), &root_cause(error))
+    /// What an HTTP client says about a request to `place`.
+    pub(super) fn of_request(error: &reqwest::Error, place: &Place) -> Self {
+        let reason = classify(error);
+        let cause = if reason == Reason::Tls { tls_cause(error) } else { root_cause(error) };
+        Self::at(place, reason, &cause)
     }
 
     /// The same, seen from a server that runs in a container.
     pub(super) fn within_container(mut self) -> Self {
         self.running_on_container = true;
-        if self.targets_localhost && self.reason.is_connection() {
+        // Whoever fails at TLS is there.
+        if self.targets_localhost && self.reason.is_connection() && self.reason != Reason::Tls {
             self.message.push_str(
                 "; this server runs in a container, where localhost is the container itself: name the other \
                  container or `host.docker.internal`",
@@ -149,12 +170,21 @@ fn classify(error: &reqwest::Error) -> Reason {
     if error.is_builder() {
         return Reason::Invalid;
     }
-    if causes(error).any(<dyn Error>::is::<rustls::Error>) {
+    if error.is_redirect() {
+        return Reason::Protocol;
+    }
+    if tls_error(error).is_some() {
         return Reason::Tls;
     }
     // The resolver has no error type of its own to look for.
     if causes(error).any(|cause| cause.to_string().starts_with("dns error")) {
         return Reason::Dns;
+    }
+    if causes(error).filter_map(|cause| cause.downcast_ref::<hyper::Error>()).any(hyper::Error::is_parse) {
+        return Reason::Protocol;
+    }
+    if causes(error).filter_map(|cause| cause.downcast_ref::<h2::Error>()).any(|error| !error.is_io()) {
+        return Reason::Protocol;
     }
     let io = causes(error).find_map(|cause| cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind));
     match io {
@@ -165,10 +195,54 @@ fn classify(error: &reqwest::Error) -> Reason {
     }
 }
 
-pub(super) fn causes<'a>(error: &'a dyn Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| (**cause).source())
+/// The error of TLS below an error. HTTP/2 keeps only its words, so an alert is known by those.
+fn tls_error(error: &(dyn Error + 'static)) -> Option<String> {
+    std::iter::once(error).chain(causes(error)).find_map(|cause| {
+        let words = cause.to_string();
+        (cause.is::<rustls::Error>() || words.starts_with("received fatal alert: ")).then_some(words)
+    })
 }
 
-pub(super) fn root_cause(error: &dyn Error) -> String {
+/// What went wrong with TLS, and what to do about it where that can be told.
+pub(super) fn tls_cause(error: &(dyn Error + 'static)) -> String {
+    let Some(words) = tls_error(error) else { return root_cause(error) };
+    let says = |names: &[&str]| names.iter().any(|name| words.contains(name));
+    let help = if says(&["UnknownIssuer"]) {
+        "; name its authority in the trigger's `tls.ca`, or set `sslVerification: false`"
+    } else if says(&["CertificateRequired", "HandshakeFailure"]) {
+        "; if it asks for a client certificate, give the trigger `tls.certificate` and `tls.key`"
+    } else if says(&[
+        "alert: UnknownCA",
+        "alert: BadCertificate",
+        "alert: CertificateUnknown",
+        "alert: DecryptError",
+    ]) {
+        "; it does not accept the trigger's `tls.certificate`"
+    } else if says(&["corrupt message"]) {
+        "; it does not seem to speak TLS"
+    } else {
+        ""
+    };
+    words + help
+}
+
+/// What lies below an error, from the next to the last.
+pub(super) fn causes<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    fn below<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+        // Errors of the system step over the one that they wrap, and those of HTTP/2 do not tell it at all.
+        if let Some(inner) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+            return Some(inner);
+        }
+        if let Some(inner) = error.downcast_ref::<h2::Error>().and_then(h2::Error::get_io) {
+            return Some(inner);
+        }
+        error.source()
+    }
+    std::iter::successors(below(error), |cause| below(*cause))
+}
+
+pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -1,7 +1,7 @@
 //! GraphQL requests: a POST of the query, answered like any other.
 
 use qualitytrace_core::definition::Text;
-use qualitytrace_core::definition::trigger::{Graphql, Header, Http};
+use qualitytrace_core::definition::trigger::{Body, Graphql, Header, Http};
 use serde_json::{Map, Value};
 
 /// The HTTP request that carries a query.
@@ -14,10 +14,13 @@ pub(super) fn request(graphql: &Graphql) -> Http {
         url: graphql.url.clone(),
         method: "POST".into(),
         headers,
-        body: body(graphql).to_string().into(),
+        body: Body::Text(body(graphql).to_string().into()),
         auth: graphql.auth.clone(),
+        tls: graphql.tls.clone(),
         ssl_verification: graphql.ssl_verification,
-        timeout: None,
+        proxy: graphql.proxy.clone(),
+        timeout: graphql.timeout.clone(),
+        ..Http::default()
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Every call is sent as a stream of messages and read as one: on the wire, the four kinds of methods are the same.
 
-mod codec;
 mod message;
 mod protocol;
 mod reflection;
@@ -19,13 +18,15 @@ use hyper_util::rt::TokioIo;
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use qualitytrace_core::definition::trigger::{ApiKeyPlace, Auth, Grpc};
 use qualitytrace_core::run::{GrpcReply, Reply};
+use qualitytrace_telemetry::codec::Verbatim;
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::{Ascii, Binary, KeyAndValueRef, MetadataKey, MetadataMap, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, TimeoutExpired};
 
-use super::connect::{Security, connect};
+use super::connect::{Certificates, Security, connect};
 use super::failure::{Failure, Place, Reason, causes, root_cause};
+use super::http::{Sender, basic};
 use super::propagation::Context;
 
 /// How long the whole call may take, unless the test says otherwise.
@@ -36,15 +37,20 @@ const TOO_LARGE: &str = "Error, decoded message length too large";
 type Client = tonic::client::Grpc<Channel>;
 
 /// Sends the call that a trigger describes and waits for its answer.
-pub(super) async fn send(call: &Grpc, context: &Context, reply_bytes: u64) -> Result<Reply, Failure> {
+pub(super) async fn send(
+    call: &Grpc,
+    context: &Context,
+    http: &Sender,
+    reply_bytes: u64,
+) -> Result<Reply, Failure> {
     let (place, tls) = place(&call.address.value)?;
-    let security = match (tls || call.tls, call.ssl_verification) {
-        (false, _) => Security::Plain,
-        (true, false) => Security::Trusting,
-        (true, true) => Security::Verifying,
+    let security = if tls || call.tls.is_some() {
+        Security::Tls(Certificates::of(call.tls.as_ref(), call.ssl_verification))
+    } else {
+        Security::Plain
     };
     let timeout = call.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
-    let work = exchange(call, context, &place, security, timeout, reply_bytes);
+    let work = exchange(call, context, http, &place, &security, timeout, reply_bytes);
     let answer = tokio::time::timeout(timeout, work).await;
     answer.unwrap_or_else(|_| Err(Failure::at(&place, Reason::Timeout, "")))
 }
@@ -52,13 +58,15 @@ pub(super) async fn send(call: &Grpc, context: &Context, reply_bytes: u64) -> Re
 async fn exchange(
     call: &Grpc,
     context: &Context,
+    http: &Sender,
     place: &Place,
-    security: Security,
+    security: &Security,
     timeout: Duration,
     reply_bytes: u64,
 ) -> Result<Reply, Failure> {
     let (service, method) = protocol::names(call)?;
-    let metadata = metadata(call)?;
+    let auth = http.granted_for(call.auth.as_ref(), call.tls.as_ref(), call.ssl_verification).await?;
+    let metadata = metadata(call, auth.as_ref())?;
     let given = given_protocol(call)?;
     // What can be wrong with the test itself is said before anybody is called.
     let known = given.map(|pool| prepare(&pool, &service, &method, call).map(|ready| (pool, ready)));
@@ -86,7 +94,7 @@ async fn exchange(
     let ready = client.ready().await;
     ready.map_err(|error| Failure::at(place, Reason::Unreachable, &root_cause(&error)))?;
     let mut reply = GrpcReply { status: name(Code::Ok).to_owned(), ..GrpcReply::default() };
-    let ended = match client.streaming(request, path, codec::Verbatim).await {
+    let ended = match client.streaming(request, path, Verbatim).await {
         Ok(answer) => {
             let (headers, stream, _) = answer.into_parts();
             reply.metadata = pairs(&headers);
@@ -184,10 +192,10 @@ fn place(address: &str) -> Result<(Place, bool), Failure> {
 }
 
 /// A client on a connection of its own.
-async fn client(place: &Place, security: Security, limit: usize) -> Result<Client, Failure> {
-    let connection = Mutex::new(Some(connect(place, security, b"h2").await?));
+async fn client(place: &Place, security: &Security, limit: usize) -> Result<Client, Failure> {
+    let connection = Mutex::new(Some(connect(place, security, &[b"h2"]).await?));
     let uri = |scheme: &str| format!("{scheme}://{place}").parse::<Uri>();
-    let origin = uri(if security == Security::Plain { "http" } else { "https" });
+    let origin = uri(if *security == Security::Plain { "http" } else { "https" });
     let (Ok(endpoint), Ok(origin)) = (uri("http"), origin) else {
         return Err(Failure::invalid(format!("`{place}` is no address")));
     };
@@ -207,17 +215,17 @@ async fn client(place: &Place, security: Security, limit: usize) -> Result<Clien
 }
 
 /// The metadata that the test asks for, with its credentials.
-fn metadata(call: &Grpc) -> Result<MetadataMap, Failure> {
+fn metadata(call: &Grpc, auth: Option<&Auth>) -> Result<MetadataMap, Failure> {
     let mut metadata = MetadataMap::new();
     for entry in call.metadata.iter().filter(|entry| !entry.key.value.trim().is_empty()) {
         append(&mut metadata, &entry.key.value, &entry.value.value)?;
     }
-    match &call.auth {
-        None => {}
+    match auth {
+        // A token has been fetched by now.
+        None | Some(Auth::OAuth2(_)) => {}
         Some(Auth::Basic { username, password }) => {
-            let login = format!("{}:{}", username.value, password.value);
-            let login = base64::engine::general_purpose::STANDARD.encode(login);
-            append(&mut metadata, "authorization", &format!("Basic {login}"))?;
+            let login = basic(&username.value, &password.value);
+            append(&mut metadata, "authorization", &login)?;
         }
         Some(Auth::Bearer { token }) => append(&mut metadata, "authorization", &token.value)?,
         Some(Auth::ApiKey { key, value, place: ApiKeyPlace::Header }) => {

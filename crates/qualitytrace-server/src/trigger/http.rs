@@ -1,61 +1,80 @@
 //! HTTP requests.
 
+mod body;
+mod clients;
+mod oauth;
+
 use std::time::Duration;
 
 use base64::Engine;
 use futures_util::StreamExt;
-use qualitytrace_core::definition::trigger::{ApiKeyPlace, Auth, Http};
+use qualitytrace_core::definition::trigger::{ApiKeyPlace, Auth, Http, HttpVersion, Redirects, Tls};
 use qualitytrace_core::run::Reply;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Url};
+use reqwest::{Method, StatusCode, Url};
 
-use super::failure::Failure;
+use super::connect::Certificates;
+use super::failure::{Failure, Place, Reason};
 use super::propagation::Context;
+use clients::{Clients, Settings};
 
-/// How long a connection may take to come about.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the whole request may take.
+/// How long the whole request may take, unless the test says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// What we call ourselves, unless the test says otherwise.
-const USER_AGENT: &str = concat!("qualitytrace/", env!("CARGO_PKG_VERSION"));
 
-/// One client that checks certificates and one that does not.
-#[derive(Debug, Clone)]
-pub(super) struct Clients {
-    verifying: Client,
-    trusting: Client,
+/// Sends requests; keeps connections open and tokens at hand between them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sender {
+    clients: Clients,
+    tokens: oauth::Tokens,
 }
 
-impl Clients {
-    pub(super) fn new() -> Self {
-        Self { verifying: client(true), trusting: client(false) }
-    }
-
+impl Sender {
     pub(super) async fn send(
         &self,
         request: &Http,
         context: &Context,
         reply_bytes: u64,
     ) -> Result<Reply, Failure> {
+        let timeout = request.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
+        let place = place(&url(&request.url.value)?, "url");
+        let work = self.exchange(request, context, reply_bytes, &place);
+        let answer = tokio::time::timeout(timeout, work).await;
+        answer.unwrap_or_else(|_| Err(Failure::at(&place, Reason::Timeout, "")))
+    }
+
+    async fn exchange(
+        &self,
+        request: &Http,
+        context: &Context,
+        reply_bytes: u64,
+        place: &Place,
+    ) -> Result<Reply, Failure> {
         let mut url = url(&request.url.value)?;
+        let method = method(&request.method.value)?;
         let mut headers = headers(request)?;
-        if let Some(auth) = &request.auth {
+        let settings = Settings {
+            certificates: Certificates::of(request.tls.as_ref(), request.ssl_verification),
+            redirects: request.redirects,
+            version: request.version,
+            proxy: clients::proxy(&request.proxy.value, &url)?,
+        };
+        let auth = self.granted(request.auth.as_ref(), &settings).await?;
+        if let Some(auth) = &auth {
             authorize(auth, &mut url, &mut headers)?;
         }
         for (name, value) in context.headers() {
             headers.insert(HeaderName::from_static(name), header_value(name, &value)?);
         }
-        let client = if request.ssl_verification { &self.verifying } else { &self.trusting };
-        let mut builder = client.request(method(&request.method.value)?, url.clone()).headers(headers);
-        if let Some(timeout) = &request.timeout {
-            builder = builder.timeout(timeout.duration);
-        }
-        if !request.body.value.is_empty() {
-            builder = builder.body(request.body.value.clone());
-        }
-        let failed = |error: reqwest::Error| Failure::of_request(&error, &url);
+        let client = self.clients.of(&settings)?;
+        let mut builder = client.request(method, url.clone());
+        builder = body::attach(builder, &request.body, &headers)?.headers(headers);
+        let failed = |error: reqwest::Error| failure(&error, &url, place, &settings);
         let response = builder.send().await.map_err(failed)?;
         let status = response.status();
+        if let (StatusCode::UNAUTHORIZED, Some(Auth::OAuth2(oauth2))) = (status, &request.auth) {
+            // It may have been withdrawn: the next run is to fetch a new one.
+            self.tokens.forget(oauth2);
+        }
         let reply_headers = response
             .headers()
             .iter()
@@ -72,18 +91,59 @@ impl Clients {
             truncated,
         })
     }
+
+    /// The credentials of a call that is not made over HTTP/1.1 or a client of ours: tokens are fetched first.
+    pub(super) async fn granted_for(
+        &self,
+        auth: Option<&Auth>,
+        tls: Option<&Tls>,
+        verify: bool,
+    ) -> Result<Option<Auth>, Failure> {
+        let settings = Settings { certificates: Certificates::of(tls, verify), ..Settings::default() };
+        self.granted(auth, &settings).await
+    }
+
+    /// Credentials that can be sent: a token in place of the right to fetch one.
+    async fn granted(&self, auth: Option<&Auth>, settings: &Settings) -> Result<Option<Auth>, Failure> {
+        match auth {
+            Some(Auth::OAuth2(oauth2)) => {
+                let token = self.tokens.get(oauth2, &self.clients, settings).await?;
+                Ok(Some(Auth::Bearer { token: format!("Bearer {token}").into() }))
+            }
+            other => Ok(other.cloned()),
+        }
+    }
 }
 
-fn client(verify: bool) -> Client {
-    Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(TIMEOUT)
-        .user_agent(USER_AGENT)
-        .danger_accept_invalid_certs(!verify)
-        .no_proxy()
-        .build()
-        // Without a proxy or certificates to load, nothing here can fail.
-        .unwrap_or_default()
+/// Why no answer came. Who did not answer may have been the proxy, or whoever a redirect led to.
+fn failure(error: &reqwest::Error, url: &Url, place: &Place, settings: &Settings) -> Failure {
+    if error.is_redirect()
+        && let Redirects::Follow(most) = settings.redirects
+    {
+        let message = format!(
+            "{place} leads to more than {most} other places in turn; raise the trigger's `redirects`"
+        );
+        return Failure::told(Reason::Protocol, message);
+    }
+    let asked = error.url().unwrap_or(url);
+    let there = self::place(asked, place.setting);
+    let failure = Failure::of_request(error, &there);
+    let with = |addition: String| Failure { message: failure.message.clone() + &addition, ..failure.clone() };
+    match (failure.reason, settings.proxy.serving(asked)) {
+        (Reason::Dns | Reason::Refused, Some(proxy)) => Failure::of_request(error, &proxy),
+        (Reason::Unreachable, Some(proxy)) => with(format!(" (through the proxy {proxy})")),
+        // A server that does not know the version just hangs up.
+        (Reason::Cut, _) if settings.version == Some(HttpVersion::Two) => {
+            with("; if it does not speak HTTP/2, remove the trigger's `httpVersion`".to_owned())
+        }
+        _ => failure,
+    }
+}
+
+/// Whom an address means.
+fn place(url: &Url, setting: &'static str) -> Place {
+    let host = url.host_str().unwrap_or_default().to_owned();
+    Place { host, port: url.port_or_known_default(), setting }
 }
 
 fn url(text: &str) -> Result<Url, Failure> {
@@ -110,9 +170,8 @@ fn headers(request: &Http) -> Result<HeaderMap, Failure> {
 fn authorize(auth: &Auth, url: &mut Url, headers: &mut HeaderMap) -> Result<(), Failure> {
     match auth {
         Auth::Basic { username, password } => {
-            let login = format!("{}:{}", username.value, password.value);
-            let login = base64::engine::general_purpose::STANDARD.encode(login);
-            headers.insert(AUTHORIZATION, secret(AUTHORIZATION.as_str(), &format!("Basic {login}"))?);
+            let login = basic(&username.value, &password.value);
+            headers.insert(AUTHORIZATION, secret(AUTHORIZATION.as_str(), &login)?);
         }
         // The token stands for itself: files write `Bearer ...` where it is wanted.
         Auth::Bearer { token } => {
@@ -124,8 +183,16 @@ fn authorize(auth: &Auth, url: &mut Url, headers: &mut HeaderMap) -> Result<(), 
         Auth::ApiKey { key, value, place: ApiKeyPlace::Query } => {
             url.query_pairs_mut().append_pair(&key.value, &value.value);
         }
+        // A token has been fetched by now.
+        Auth::OAuth2(_) => {}
     }
     Ok(())
+}
+
+/// User and password, as the header `Authorization` takes them.
+pub(super) fn basic(username: &str, password: &str) -> String {
+    let login = base64::engine::general_purpose::STANDARD.encode(format!("{username}:{password}"));
+    format!("Basic {login}")
 }
 
 fn header_name(name: &str) -> Result<HeaderName, Failure> {
@@ -172,7 +239,6 @@ fn canonical(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::failure::Reason;
     use super::*;
 
     #[test]

@@ -1,9 +1,13 @@
 //! Triggers against real servers and real commands.
 
+mod certificates;
 mod exec;
+mod graphql;
 mod grpc;
 mod http;
 mod peer;
+mod proxy;
+mod web;
 
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Test, Trigger};
 use qualitytrace_core::lang::{Generator, resolve_text};
@@ -43,9 +47,11 @@ async fn send(trigger: &Trigger) -> Result<Reply, Failure> {
 
 async fn send_within(trigger: &Trigger, limits: &Limits) -> Result<Reply, Failure> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let context =
-        Context { trace: TRACE.parse().unwrap(), span: SPAN.parse().unwrap(), baggage: String::new() };
-    Triggers::new(limits).send(trigger, &context).await
+    Triggers::new(limits).send(trigger, &context()).await
+}
+
+fn context() -> Context {
+    Context { trace: TRACE.parse().unwrap(), span: SPAN.parse().unwrap(), baggage: String::new() }
 }
 
 /// A port where nothing listens.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, error::Error as _, io, sync::Arc, time::Duration};
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use http::{Uri, uri::PathAndQuery};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -10,13 +10,16 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::{
     Request, Status,
-    codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    codec::CompressionEncoding,
     metadata::{AsciiMetadataKey, AsciiMetadataValue},
     transport::{Channel, Endpoint},
 };
 
 use super::{Answer, answer, chain, tls, user_agent};
-use crate::config::{Compression, Signal, Sink};
+use crate::{
+    codec::Verbatim,
+    config::{Compression, Signal, Sink},
+};
 
 pub(crate) struct Grpc {
     channels: BTreeMap<Signal, Channel>,
@@ -87,7 +90,7 @@ impl Grpc {
             Signal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
             Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
         });
-        client.unary(request, path, Raw).await.map(tonic::Response::into_inner)
+        client.unary(request, path, Verbatim).await.map(tonic::Response::into_inner)
     }
 }
 
@@ -178,42 +181,5 @@ mod io_impl {
                 Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
             }
         }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(bytes.copy_to_bytes(bytes.remaining())))
     }
 }

@@ -1,16 +1,22 @@
 //! Reading a trigger, in today's layout and the two before it.
 
+mod auth;
+mod http;
+mod tls;
+
 use std::ops::Range;
 
 use super::{
-    ApiKeyPlace, Auth, Command, Exec, Graphql, Grpc, Header, Http, Integration, Kafka, Plain,
-    PlaywrightEngine, TraceId, Trigger,
+    Command, Exec, Graphql, Grpc, Header, Integration, Kafka, Mechanism, PlaywrightEngine, Sasl, TraceId,
+    Trigger,
 };
 use crate::definition::node::{Node, Shape};
 use crate::definition::reader::{Fields, Reader};
 use crate::definition::settings::period;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
+use auth::auth;
+use tls::{Bare, security};
 
 /// The triggers that have details of their own.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +69,7 @@ impl Block {
 
     fn read(self, reader: &Reader<'_>, node: &Node) -> Option<Trigger> {
         match self {
-            Self::Http => http(reader, node).map(Trigger::Http),
+            Self::Http => http::read(reader, node).map(Trigger::Http),
             Self::Grpc => grpc(reader, node).map(Trigger::Grpc),
             Self::Kafka => kafka(reader, node).map(Trigger::Kafka),
             Self::TraceId => trace_id(reader, node).map(Trigger::TraceId),
@@ -158,33 +164,9 @@ fn unknown(reader: &Reader<'_>, span: Range<usize>, kind: &str) {
     );
 }
 
-fn http(reader: &Reader<'_>, block: &Node) -> Option<Http> {
-    let mut fields = reader.fields(block, "an HTTP trigger")?;
-    let http = Http {
-        url: fields.text("url").unwrap_or_default(),
-        method: fields.text("method").unwrap_or_default(),
-        headers: headers(&mut fields, "headers"),
-        body: fields.text("body").unwrap_or_default(),
-        auth: auth(&mut fields),
-        ssl_verification: fields.flag("sslVerification").unwrap_or_default(),
-        timeout: period(&mut fields, "timeout"),
-    };
-    if let Some(entry) = fields.entry("authentication") {
-        reader.report(
-            Diagnostic::warning(
-                "unused-key",
-                entry.key_span.clone(),
-                "`authentication` has no effect on an HTTP trigger",
-            )
-            .helped("write `auth:`"),
-        );
-    }
-    fields.finish();
-    Some(http)
-}
-
 fn grpc(reader: &Reader<'_>, block: &Node) -> Option<Grpc> {
     let mut fields = reader.fields(block, "a gRPC trigger")?;
+    let (tls, ssl_verification) = security(&mut fields, Bare::Allowed);
     let grpc = Grpc {
         protobuf_file: fields.text("protobufFile").unwrap_or_default(),
         imports: fields.pairs("imports"),
@@ -195,8 +177,8 @@ fn grpc(reader: &Reader<'_>, block: &Node) -> Option<Grpc> {
         request: fields.text("request").unwrap_or_default(),
         metadata: headers(&mut fields, "metadata"),
         auth: auth(&mut fields),
-        tls: fields.flag("tls").unwrap_or_default(),
-        ssl_verification: fields.flag("sslVerification").unwrap_or_default(),
+        tls,
+        ssl_verification,
         timeout: period(&mut fields, "timeout"),
     };
     fields.finish();
@@ -209,7 +191,8 @@ fn kafka(reader: &Reader<'_>, block: &Node) -> Option<Kafka> {
     let authentication = ["authentication", "authetication"]
         .into_iter()
         .filter_map(|key| fields.get(key))
-        .find_map(|node| plain(reader, node));
+        .find_map(|node| sasl(reader, node));
+    let (tls, ssl_verification) = security(&mut fields, Bare::Allowed);
     let kafka = Kafka {
         broker_urls: fields.texts("brokerUrls"),
         topic: fields.text("topic").unwrap_or_default(),
@@ -217,32 +200,55 @@ fn kafka(reader: &Reader<'_>, block: &Node) -> Option<Kafka> {
         message_key: fields.text("messageKey").unwrap_or_default(),
         message_value: fields.text("messageValue").unwrap_or_default(),
         authentication,
-        ssl_verification: fields.flag("sslVerification").unwrap_or_default(),
+        tls,
+        ssl_verification,
+        timeout: period(&mut fields, "timeout"),
     };
     fields.finish();
     Some(kafka)
 }
 
-fn plain(reader: &Reader<'_>, node: &Node) -> Option<Plain> {
+/// Credentials for a broker: the block that `type` names.
+fn sasl(reader: &Reader<'_>, node: &Node) -> Option<Sasl> {
     let mut fields = reader.fields(node, "Kafka credentials")?;
     let kind = fields.text("type").filter(|kind| !kind.is_empty());
-    let block = fields.get("plain");
+    let blocks = Mechanism::ALL.map(|mechanism| (mechanism, fields.get(mechanism.as_str())));
     fields.finish();
-    if let Some(kind) = kind.filter(|kind| kind.value != "plain") {
-        reader.error(
-            "unknown-auth",
-            kind.place(0..kind.value.len()),
-            format!("`{}` is not a way to log in to Kafka: use `plain`", kind.value),
-        );
+    let mechanism = match &kind {
+        None => Mechanism::Plain,
+        Some(kind) => match Mechanism::ALL.into_iter().find(|known| known.as_str() == kind.value) {
+            Some(known) => known,
+            None => {
+                let words = Mechanism::ALL.map(Mechanism::as_str);
+                let message = format!("`{}` is not a way to log in to Kafka", kind.value);
+                let help = match nearest(&kind.value, words) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("use `{}`", words.join("`, `")),
+                };
+                let span = kind.place(0..kind.value.len());
+                reader.report(Diagnostic::error("unknown-auth", span, message).helped(help));
+                return None;
+            }
+        },
+    };
+    let (_, block) = blocks.into_iter().find(|(known, _)| *known == mechanism)?;
+    let Some(block) = block else {
+        // Exports carry the type alone.
+        if mechanism != Mechanism::Plain {
+            let word = mechanism.as_str();
+            let message = format!("`authentication` is of type `{word}` but has no `{word}`");
+            reader.error("no-auth-block", node.span.clone(), message);
+        }
         return None;
-    }
-    let mut fields = reader.fields(block?, "Kafka credentials")?;
-    let plain = Plain {
+    };
+    let mut fields = reader.fields(block, "Kafka credentials")?;
+    let sasl = Sasl {
+        mechanism,
         username: fields.text("username").unwrap_or_default(),
         password: fields.text("password").unwrap_or_default(),
     };
     fields.finish();
-    (!plain.username.is_empty() || !plain.password.is_empty()).then_some(plain)
+    (!sasl.username.is_empty() || !sasl.password.is_empty()).then_some(sasl)
 }
 
 fn trace_id(reader: &Reader<'_>, block: &Node) -> Option<TraceId> {
@@ -254,12 +260,17 @@ fn trace_id(reader: &Reader<'_>, block: &Node) -> Option<TraceId> {
 
 fn graphql(reader: &Reader<'_>, block: &Node) -> Option<Graphql> {
     let mut fields = reader.fields(block, "a GraphQL trigger")?;
+    let (tls, ssl_verification) = security(&mut fields, Bare::Meaningless);
     let mut graphql = Graphql {
         url: fields.text("url").unwrap_or_default(),
         headers: headers(&mut fields, "headers"),
         auth: auth(&mut fields),
-        ssl_verification: fields.flag("sslVerification").unwrap_or_default(),
+        tls,
+        ssl_verification,
+        proxy: fields.text("proxy").unwrap_or_default(),
+        timeout: period(&mut fields, "timeout"),
         schema: fields.text("schema").unwrap_or_default(),
+        introspection: fields.flag("introspection").unwrap_or_default(),
         ..Graphql::default()
     };
     if let Some(mut body) = fields.get("body").and_then(|body| reader.fields(body, "a GraphQL body")) {
@@ -317,83 +328,4 @@ fn headers(fields: &mut Fields<'_, '_>, key: &'static str) -> Vec<Header> {
             Some(header)
         })
         .collect()
-}
-
-/// Credentials: the block that `type` names. Editors write the other blocks too, empty.
-fn auth(fields: &mut Fields<'_, '_>) -> Option<Auth> {
-    let reader = fields.reader;
-    let node = fields.get("auth")?;
-    let mut fields = reader.fields(node, "`auth`")?;
-    let kind = fields.text("type").filter(|kind| !kind.is_empty());
-    let blocks = [fields.get("basic"), fields.get("bearer"), fields.get("apiKey")];
-    fields.finish();
-    let Some(kind) = kind else {
-        if let Some(block) = blocks.into_iter().flatten().find(|block| !block.is_empty()) {
-            reader.report(
-                Diagnostic::warning(
-                    "no-auth-type",
-                    block.span.clone(),
-                    "`auth` has no `type`, so these credentials are not sent",
-                )
-                .helped("write `type: basic`, `type: bearer` or `type: apiKey`"),
-            );
-        }
-        return None;
-    };
-    let [basic, bearer, api_key] = blocks;
-    match (kind.value.as_str(), basic, bearer, api_key) {
-        ("basic", Some(block), _, _) => {
-            let mut fields = reader.fields(block, "basic credentials")?;
-            let auth = Auth::Basic {
-                username: fields.text("username").unwrap_or_default(),
-                password: fields.text("password").unwrap_or_default(),
-            };
-            fields.finish();
-            Some(auth)
-        }
-        ("bearer", _, Some(block), _) => {
-            let mut fields = reader.fields(block, "a bearer token")?;
-            let token = fields.text("token").unwrap_or_default();
-            fields.finish();
-            Some(Auth::Bearer { token })
-        }
-        ("apiKey", _, _, Some(block)) => api_key_of(reader, block),
-        (known @ ("basic" | "bearer" | "apiKey"), _, _, _) => {
-            let message = format!("`auth` is of type `{known}` but has no `{known}`");
-            reader.error("no-auth-block", node.span.clone(), message);
-            None
-        }
-        (other, _, _, _) => {
-            let help = match nearest(other, ["basic", "bearer", "apiKey"]) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "use `basic`, `bearer` or `apiKey`".to_owned(),
-            };
-            let span = kind.place(0..other.len());
-            reader.report(
-                Diagnostic::error("unknown-auth", span, format!("`{other}` is not a type of `auth`"))
-                    .helped(help),
-            );
-            None
-        }
-    }
-}
-
-fn api_key_of(reader: &Reader<'_>, block: &Node) -> Option<Auth> {
-    let mut fields = reader.fields(block, "an API key")?;
-    let place = fields.text("in").unwrap_or_default();
-    let auth = Auth::ApiKey {
-        key: fields.text("key").unwrap_or_default(),
-        value: fields.text("value").unwrap_or_default(),
-        place: match place.value.as_str() {
-            "" | "header" => ApiKeyPlace::Header,
-            "query" => ApiKeyPlace::Query,
-            other => {
-                let message = format!("an API key goes into the `header` or the `query`, not into `{other}`");
-                reader.error("unknown-auth", place.place(0..other.len()), message);
-                ApiKeyPlace::Header
-            }
-        },
-    };
-    fields.finish();
-    Some(auth)
 }

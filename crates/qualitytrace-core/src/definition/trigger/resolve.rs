@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 
 use super::{
-    Auth, Command, Exec, Graphql, Grpc, Header, Http, Integration, Kafka, Plain, PlaywrightEngine, TraceId,
-    Trigger,
+    Auth, Body, Command, Exec, Graphql, Grpc, Header, Http, Integration, Kafka, OAuth2, Part,
+    PlaywrightEngine, Sasl, Tls, TraceId, Trigger,
 };
 use crate::definition::Text;
 
@@ -27,32 +27,16 @@ impl Trigger {
         });
     }
 
-    /// Lets `change` replace every text that may be the path of a file by the file's content: bodies, protocols,
-    /// queries, schemas and scripts.
-    pub fn each_file<E>(&mut self, mut change: impl FnMut(&mut Text) -> Result<(), E>) -> Result<(), E> {
-        match self {
-            Self::Http(http) => change(&mut http.body),
-            Self::Grpc(grpc) => {
-                change(&mut grpc.protobuf_file)?;
-                grpc.imports.iter_mut().try_for_each(|(_, text)| change(text))
-            }
-            Self::Graphql(graphql) => {
-                change(&mut graphql.query)?;
-                change(&mut graphql.schema)
-            }
-            Self::PlaywrightEngine(engine) => change(&mut engine.script),
-            Self::Kafka(_) | Self::TraceId(_) | Self::Exec(_) | Self::Integration(_) => Ok(()),
-        }
-    }
-
     fn mapped<E>(&self, mut text: impl FnMut(&Text) -> Result<Text, E>) -> Result<Self, E> {
         Ok(match self {
             Self::Http(http) => Self::Http(Http {
                 url: text(&http.url)?,
                 method: text(&http.method)?,
                 headers: headers(&http.headers, &mut text)?,
-                body: text(&http.body)?,
+                body: body(&http.body, &mut text)?,
                 auth: auth(http.auth.as_ref(), &mut text)?,
+                tls: tls(http.tls.as_ref(), &mut text)?,
+                proxy: text(&http.proxy)?,
                 ..http.clone()
             }),
             Self::Grpc(grpc) => Self::Grpc(Grpc {
@@ -62,6 +46,7 @@ impl Trigger {
                 request: text(&grpc.request)?,
                 metadata: headers(&grpc.metadata, &mut text)?,
                 auth: auth(grpc.auth.as_ref(), &mut text)?,
+                tls: tls(grpc.tls.as_ref(), &mut text)?,
                 ..grpc.clone()
             }),
             Self::Kafka(kafka) => Self::Kafka(Kafka {
@@ -71,18 +56,23 @@ impl Trigger {
                 message_key: text(&kafka.message_key)?,
                 message_value: text(&kafka.message_value)?,
                 authentication: match &kafka.authentication {
-                    Some(plain) => {
-                        Some(Plain { username: text(&plain.username)?, password: text(&plain.password)? })
+                    Some(Sasl { mechanism, username, password }) => {
+                        let (username, password) = (text(username)?, text(password)?);
+                        Some(Sasl { mechanism: *mechanism, username, password })
                     }
                     None => None,
                 },
+                tls: tls(kafka.tls.as_ref(), &mut text)?,
                 ssl_verification: kafka.ssl_verification,
+                timeout: kafka.timeout.clone(),
             }),
             Self::TraceId(trace) => Self::TraceId(TraceId { id: text(&trace.id)? }),
             Self::Graphql(graphql) => Self::Graphql(Graphql {
                 url: text(&graphql.url)?,
                 headers: headers(&graphql.headers, &mut text)?,
                 auth: auth(graphql.auth.as_ref(), &mut text)?,
+                tls: tls(graphql.tls.as_ref(), &mut text)?,
+                proxy: text(&graphql.proxy)?,
                 query: text(&graphql.query)?,
                 variables: graphql
                     .variables
@@ -121,6 +111,34 @@ fn headers<E>(headers: &[Header], text: &mut impl FnMut(&Text) -> Result<Text, E
     headers.iter().map(|header| Ok(Header { key: text(&header.key)?, value: text(&header.value)? })).collect()
 }
 
+/// A body. The content of files is not looked at: it is what it is.
+fn body<E>(body: &Body, text: &mut impl FnMut(&Text) -> Result<Text, E>) -> Result<Body, E> {
+    Ok(match body {
+        Body::Text(body) => Body::Text(text(body)?),
+        Body::File(file) => Body::File(file.clone()),
+        Body::Form(fields) => Body::Form(headers(fields, text)?),
+        Body::Multipart(parts) => Body::Multipart(
+            parts
+                .iter()
+                .map(|part| {
+                    Ok(Part {
+                        name: text(&part.name)?,
+                        value: text(&part.value)?,
+                        file: part.file.clone(),
+                        filename: text(&part.filename)?,
+                        content_type: text(&part.content_type)?,
+                    })
+                })
+                .collect::<Result<_, _>>()?,
+        ),
+    })
+}
+
+fn tls<E>(tls: Option<&Tls>, text: &mut impl FnMut(&Text) -> Result<Text, E>) -> Result<Option<Tls>, E> {
+    let Some(Tls { ca, certificate, key }) = tls else { return Ok(None) };
+    Ok(Some(Tls { ca: text(ca)?, certificate: text(certificate)?, key: text(key)? }))
+}
+
 fn auth<E>(auth: Option<&Auth>, text: &mut impl FnMut(&Text) -> Result<Text, E>) -> Result<Option<Auth>, E> {
     let Some(auth) = auth else { return Ok(None) };
     Ok(Some(match auth {
@@ -131,5 +149,13 @@ fn auth<E>(auth: Option<&Auth>, text: &mut impl FnMut(&Text) -> Result<Text, E>)
         Auth::ApiKey { key, value, place } => {
             Auth::ApiKey { key: text(key)?, value: text(value)?, place: *place }
         }
+        Auth::OAuth2(oauth2) => Auth::OAuth2(Box::new(OAuth2 {
+            token_url: text(&oauth2.token_url)?,
+            client_id: text(&oauth2.client_id)?,
+            client_secret: text(&oauth2.client_secret)?,
+            scopes: oauth2.scopes.iter().map(&mut *text).collect::<Result<_, _>>()?,
+            audience: text(&oauth2.audience)?,
+            place: oauth2.place,
+        })),
     }))
 }

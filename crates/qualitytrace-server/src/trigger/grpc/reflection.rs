@@ -9,11 +9,12 @@ use bytes::Bytes;
 use prost::{Message, Oneof};
 use prost_reflect::DescriptorPool;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
+use qualitytrace_telemetry::codec::Verbatim;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
 use super::super::failure::{Failure, Place};
-use super::{Client, codec, protocol, transport_failure};
+use super::{Client, protocol, transport_failure};
 
 const VERSIONS: [&str; 2] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -136,7 +137,7 @@ impl Asking<'_> {
         let mut request = tonic::Request::new(tokio_stream::once(question));
         *request.metadata_mut() = self.metadata.clone();
         let path = http::uri::PathAndQuery::from_static(self.path);
-        let answers = self.client.streaming(request, path, codec::Verbatim).await?;
+        let answers = self.client.streaming(request, path, Verbatim).await?;
         let first = answers.into_inner().message().await?;
         first.ok_or_else(|| Status::internal("there was no answer"))
     }

@@ -15,10 +15,13 @@ pub fn trigger(definition: Option<&Value>) -> Value {
     }
     let http = &definition["httpRequest"];
     let mut request = parts(http, &["url", "method", "headers", "body", "sslVerification"]);
+    request.extend(parts(http, &["bodyFile", "form", "multipart", "redirects", "httpVersion"]));
+    request.extend(parts(http, &["tls", "proxy", "timeout"]));
     request.insert("auth".to_owned(), auth(&http["auth"]));
     out.insert("httpRequest".to_owned(), request.into());
     let grpc = &definition["grpc"];
     let mut call = parts(grpc, &["protobufFile", "address", "service", "method", "request", "metadata"]);
+    call.extend(parts(grpc, &["imports", "descriptorSet", "tls", "sslVerification", "timeout"]));
     call.insert("auth".to_owned(), auth(&grpc["auth"]));
     out.insert("grpc".to_owned(), call.into());
     out.insert("traceid".to_owned(), parts(&definition["traceid"], &["id"]).into());
@@ -26,16 +29,18 @@ pub fn trigger(definition: Option<&Value>) -> Value {
     let mut message = parts(kafka, &["brokerUrls", "topic", "headers"]);
     let mut authentication = parts(&kafka["authentication"], &["type"]);
     authentication.insert("plain".to_owned(), whole(&kafka["authentication"]["plain"]));
+    authentication.extend(parts(&kafka["authentication"], &["scramSha256", "scramSha512"]));
     message.insert("authentication".to_owned(), authentication.into());
-    message.extend(parts(kafka, &["messageKey", "messageValue", "sslVerification"]));
+    message.extend(parts(kafka, &["messageKey", "messageValue", "sslVerification", "tls", "timeout"]));
     out.insert("kafka".to_owned(), message.into());
     out.insert("playwrightEngine".to_owned(), whole(&definition["playwrightEngine"]));
     let graphql = &definition["graphql"];
     let mut query = parts(graphql, &["url", "headers"]);
     query.insert("auth".to_owned(), auth(&graphql["auth"]));
     query.insert("body".to_owned(), whole(&graphql["body"]));
-    query.extend(parts(graphql, &["sslVerification", "schema"]));
+    query.extend(parts(graphql, &["sslVerification", "schema", "introspection", "tls", "proxy", "timeout"]));
     out.insert("graphql".to_owned(), query.into());
+    out.extend(parts(definition, &["exec"]));
     out.into()
 }
 
@@ -50,14 +55,13 @@ pub fn definition_trigger(shown: &Value) -> Value {
     let mut block = shown.get(key).cloned().unwrap_or_default();
     if let Some(block) = block.as_object_mut() {
         for name in ["auth", "authentication"] {
-            if block.get(name).is_some_and(|auth| auth.get("type").is_none()) {
-                block.shift_remove(name);
+            let Some(auth) = block.get_mut(name).and_then(Value::as_object_mut) else { continue };
+            match auth.get("type").and_then(Value::as_str).map(ToOwned::to_owned) {
+                Some(kind) => auth.retain(|name, _| name == "type" || *name == kind),
+                None => {
+                    block.shift_remove(name);
+                }
             }
-        }
-        if let Some(kind) = block.get("auth").and_then(|auth| auth["type"].as_str()).map(ToOwned::to_owned)
-            && let Some(auth) = block.get_mut("auth").and_then(Value::as_object_mut)
-        {
-            auth.retain(|name, _| name == "type" || *name == kind);
         }
     }
     let mut out = json!({ "type": kind });
@@ -130,6 +134,7 @@ fn auth(auth: &Value) -> Value {
     for kind in ["apiKey", "basic", "bearer"] {
         out.insert(kind.to_owned(), whole(&auth[kind]));
     }
+    out.extend(parts(auth, &["oauth2"]));
     out.into()
 }
 

@@ -1,4 +1,4 @@
-//! Messages as bytes: what they mean is decided where the protocol is known.
+//! gRPC messages as bytes: what they mean is decided where the protocol is known.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
@@ -6,7 +6,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 /// Hands bytes through.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Verbatim;
+pub struct Verbatim;
 
 impl Codec for Verbatim {
     type Encode = Bytes;

@@ -1,0 +1,123 @@
+//! The files that a trigger names: the command line reads them and sends their content along.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Body, Tls, Trigger};
+use crate::definition::Text;
+
+/// What stands before the bytes of a file that was read.
+const DATA: &str = "data:application/octet-stream;base64,";
+
+/// What a text that may be the path of a file is otherwise, and how the file's content is put in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileUse {
+    /// A body: any text that does not begin like a path is meant as it is.
+    Body,
+    /// A source text: a protocol, a query, a schema or a script.
+    Source,
+    /// Certificates or a key in PEM.
+    Pem,
+    /// Bytes in base64.
+    Base64,
+    /// Any bytes: the text is always a path, or what [`FileUse::content`] made of one.
+    Bytes,
+}
+
+impl FileUse {
+    /// The path that a text names; `None` when it is the content itself.
+    ///
+    /// A text with expressions is never a path: only the server knows their values. The path is relative to the file
+    /// that the text stands in. Where [`FileUse::must_exist`] says no, a text is a path only if there is such a file.
+    pub fn path(self, text: &Text) -> Option<&str> {
+        let written = text.value.trim();
+        let is_content = match self {
+            Self::Body | Self::Source | Self::Base64 => written.starts_with("//") || written.contains('{'),
+            Self::Pem => written.contains("-----BEGIN"),
+            Self::Bytes => written.starts_with("data:"),
+        };
+        let may_be = !written.is_empty() && !written.contains('\n') && !written.contains("${") && !is_content;
+        let begins_like_one = ["./", "../", "/"].iter().any(|start| written.starts_with(start));
+        let is_path = match self {
+            Self::Body => begins_like_one,
+            Self::Source | Self::Base64 | Self::Pem | Self::Bytes => true,
+        };
+        (may_be && is_path).then_some(written)
+    }
+
+    /// Whether a path that leads nowhere is a mistake rather than a text that only looks like a path.
+    pub fn must_exist(self, path: &str) -> bool {
+        match self {
+            Self::Pem | Self::Bytes => true,
+            Self::Body | Self::Source | Self::Base64 => path.starts_with("./") || path.starts_with("../"),
+        }
+    }
+
+    /// What stands for a file's content; `None` when it should be text and is not.
+    pub fn content(self, bytes: Vec<u8>) -> Option<String> {
+        match self {
+            Self::Body | Self::Source | Self::Pem => String::from_utf8(bytes).ok(),
+            Self::Base64 => Some(STANDARD.encode(bytes)),
+            Self::Bytes => Some(format!("{DATA}{}", STANDARD.encode(bytes))),
+        }
+    }
+
+    /// The bytes that a text stands for; `None` when it is a path that nobody has read.
+    pub fn bytes(text: &str) -> Option<Vec<u8>> {
+        let (_, encoded) = text.trim().strip_prefix("data:")?.split_once(";base64,")?;
+        STANDARD.decode(encoded).ok()
+    }
+}
+
+impl Trigger {
+    /// Lets `change` replace every text that may be the path of a file by the file's content.
+    pub fn each_file<E>(
+        &mut self,
+        mut change: impl FnMut(FileUse, &mut Text) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let tls = match self {
+            Self::Http(http) => {
+                match &mut http.body {
+                    Body::Text(text) => change(FileUse::Body, text)?,
+                    Body::File(file) => change(FileUse::Bytes, file)?,
+                    Body::Form(_) => {}
+                    Body::Multipart(parts) => {
+                        for part in parts {
+                            let path = FileUse::Bytes.path(&part.file).map(ToOwned::to_owned);
+                            change(FileUse::Bytes, &mut part.file)?;
+                            // The content does not say any more what the file was called.
+                            if let Some(path) = path.filter(|_| part.filename.is_empty()) {
+                                let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+                                name.clone_into(&mut part.filename.value);
+                            }
+                        }
+                    }
+                }
+                http.tls.as_mut()
+            }
+            Self::Grpc(grpc) => {
+                change(FileUse::Source, &mut grpc.protobuf_file)?;
+                grpc.imports.iter_mut().try_for_each(|(_, text)| change(FileUse::Source, text))?;
+                change(FileUse::Base64, &mut grpc.descriptor_set)?;
+                grpc.tls.as_mut()
+            }
+            Self::Graphql(graphql) => {
+                change(FileUse::Source, &mut graphql.query)?;
+                change(FileUse::Source, &mut graphql.schema)?;
+                graphql.tls.as_mut()
+            }
+            Self::PlaywrightEngine(engine) => {
+                change(FileUse::Source, &mut engine.script)?;
+                None
+            }
+            Self::Kafka(kafka) => kafka.tls.as_mut(),
+            Self::TraceId(_) | Self::Exec(_) | Self::Integration(_) => None,
+        };
+        if let Some(Tls { ca, certificate, key }) = tls {
+            for text in [ca, certificate, key] {
+                change(FileUse::Pem, text)?;
+            }
+        }
+        Ok(())
+    }
+}

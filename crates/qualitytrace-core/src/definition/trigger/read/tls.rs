@@ -1,0 +1,52 @@
+//! Reading how a connection is secured.
+
+use super::super::Tls;
+use crate::definition::node::Shape;
+use crate::definition::reader::Fields;
+use crate::lang::Diagnostic;
+
+/// What `tls: true` says, without certificates.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bare {
+    /// That the connection is to be secured.
+    Allowed,
+    /// Nothing: the address says whether it is.
+    Meaningless,
+}
+
+/// `tls` and `sslVerification`, which depend on one another: who names authorities wants certificates checked.
+pub(super) fn security(fields: &mut Fields<'_, '_>, bare: Bare) -> (Option<Tls>, bool) {
+    let verify = fields.get("sslVerification");
+    let verification = verify.and_then(|node| fields.reader.flag(node, "`sslVerification`"));
+    let tls = tls(fields, bare);
+    let has_authorities = tls.as_ref().is_some_and(|tls| !tls.ca.is_empty());
+    if let (true, Some(false), Some(node)) = (has_authorities, verification, verify) {
+        let message = "`tls.ca` says whom to trust, but `sslVerification: false` trusts everybody";
+        let diagnostic = Diagnostic::error("conflicting-keys", node.span.clone(), message);
+        fields.reader.report(diagnostic.helped("remove one of the two"));
+    }
+    (tls, has_authorities || verification.unwrap_or_default())
+}
+
+fn tls(fields: &mut Fields<'_, '_>, bare: Bare) -> Option<Tls> {
+    let reader = fields.reader;
+    let node = fields.get("tls")?;
+    if bare == Bare::Allowed && matches!(node.shape, Shape::Scalar(_)) {
+        return reader.flag(node, "`tls`")?.then(Tls::default);
+    }
+    let mut fields = reader.fields(node, "`tls`")?;
+    let tls = Tls {
+        ca: fields.text("ca").unwrap_or_default(),
+        certificate: fields.text("certificate").unwrap_or_default(),
+        key: fields.text("key").unwrap_or_default(),
+    };
+    fields.finish();
+    if tls.certificate.is_empty() != tls.key.is_empty() {
+        let (has, needs) = if tls.key.is_empty() { ("certificate", "key") } else { ("key", "certificate") };
+        let message = format!("`tls` has a `{has}` but no `{needs}`");
+        let diagnostic = Diagnostic::error("incomplete-tls", node.span.clone(), message);
+        reader.report(diagnostic.helped("a client's certificate needs its private key"));
+    }
+    // Without certificates, nothing is said that the address does not say.
+    (bare == Bare::Allowed || tls != Tls::default()).then_some(tls)
+}

@@ -1,0 +1,146 @@
+//! Clients for the settings that a trigger may have. One is made for each kind and kept, with its connections.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use hyper_util::client::proxy::matcher::Matcher;
+use qualitytrace_core::definition::trigger::{HttpVersion, Redirects};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Proxy, Url};
+
+use super::super::connect::{self, CONNECT_TIMEOUT, Certificates};
+use super::super::failure::{Failure, Place, root_cause};
+
+/// What we call ourselves, unless the test says otherwise.
+const USER_AGENT: &str = concat!("qualitytrace/", env!("CARGO_PKG_VERSION"));
+/// How many clients are kept.
+const MAX_CLIENTS: usize = 64;
+
+/// What makes one client different from another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Settings {
+    pub(super) certificates: Certificates,
+    pub(super) redirects: Redirects,
+    pub(super) version: Option<HttpVersion>,
+    pub(super) proxy: Way,
+}
+
+/// The way that requests take.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) enum Way {
+    /// As the environment says: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`.
+    #[default]
+    Environment,
+    /// Straight.
+    Direct,
+    /// Through this proxy.
+    Through(Url),
+}
+
+impl Way {
+    /// The proxy that a request to this address goes through.
+    pub(super) fn serving(&self, url: &Url) -> Option<Place> {
+        static ENVIRONMENT: LazyLock<Matcher> = LazyLock::new(Matcher::from_env);
+        match self {
+            Self::Direct => None,
+            Self::Through(proxy) => Some(super::place(proxy, "proxy")),
+            Self::Environment => {
+                let uri = url.as_str().parse().ok()?;
+                let proxy = ENVIRONMENT.intercept(&uri)?.uri().clone();
+                let host = proxy.host()?.to_owned();
+                Some(Place { host, port: proxy.port_u16(), setting: "proxy (from the server's environment)" })
+            }
+        }
+    }
+}
+
+/// The way to an address, by the `proxy` of its trigger.
+pub(super) fn proxy(written: &str, url: &Url) -> Result<Way, Failure> {
+    let wrong = |cause: &str| Failure::invalid(format!("`{written}` is not the address of a proxy: {cause}"));
+    match written.trim() {
+        // The environment speaks of the world outside; who is here is asked directly, as elsewhere.
+        "" if is_loopback(url) => Ok(Way::Direct),
+        "" => Ok(Way::Environment),
+        "none" => Ok(Way::Direct),
+        text => {
+            let proxy = super::url(text).map_err(|failure| wrong(&failure.message))?;
+            match proxy.scheme() {
+                "http" | "https" => Ok(Way::Through(proxy)),
+                other => Err(wrong(&format!("`{other}` is not supported; use an `http://` proxy"))),
+            }
+        }
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// The clients that were made so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Clients(Arc<Mutex<HashMap<Settings, Client>>>);
+
+impl Clients {
+    /// The client for these settings.
+    pub(super) fn of(&self, settings: &Settings) -> Result<Client, Failure> {
+        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(settings) {
+            return Ok(client.clone());
+        }
+        let client = build(settings)?;
+        if clients.len() >= MAX_CLIENTS {
+            clients.clear();
+        }
+        clients.insert(settings.clone(), client.clone());
+        Ok(client)
+    }
+}
+
+fn build(settings: &Settings) -> Result<Client, Failure> {
+    let alpn: &[&[u8]] = match settings.version {
+        None => &[b"h2", b"http/1.1"],
+        Some(HttpVersion::One) => &[b"http/1.1"],
+        Some(HttpVersion::Two) => &[b"h2"],
+    };
+    let mut builder = Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(USER_AGENT)
+        .referer(false)
+        .dns_resolver(Resolver)
+        .tls_backend_preconfigured(settings.certificates.client(alpn)?)
+        .redirect(match settings.redirects {
+            Redirects::Follow(most) => Policy::limited(most.into()),
+            Redirects::Stay => Policy::none(),
+        });
+    builder = match settings.version {
+        None => builder,
+        Some(HttpVersion::One) => builder.http1_only(),
+        Some(HttpVersion::Two) => builder.http2_prior_knowledge(),
+    };
+    let failed = |error: reqwest::Error| {
+        Failure::invalid(format!("a client cannot be made from the trigger: {}", root_cause(&error)))
+    };
+    builder = match &settings.proxy {
+        Way::Environment => builder,
+        Way::Direct => builder.no_proxy(),
+        Way::Through(proxy) => builder.proxy(Proxy::all(proxy.clone()).map_err(failed)?),
+    };
+    builder.build().map_err(failed)
+}
+
+/// Looks names up as every other trigger does.
+struct Resolver;
+
+impl reqwest::dns::Resolve for Resolver {
+    fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        Box::pin(async move {
+            let found = connect::addresses(name.as_str(), 0).await?;
+            Ok(Box::new(found.into_iter()) as reqwest::dns::Addrs)
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! Tokens by the client credentials grant of OAuth 2.0, kept until shortly before they expire.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use qualitytrace_core::definition::trigger::{ClientPlace, OAuth2, Redirects};
+use reqwest::RequestBuilder;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use serde::Deserialize;
+
+use super::super::failure::{Failure, Place, Reason};
+use super::clients::{self, Clients, Settings};
+
+/// How long before its end a token is not used any more.
+const MARGIN: Duration = Duration::from_secs(30);
+/// How long a token is taken to live whose giver does not say.
+const USUAL_LIFE: Duration = Duration::from_mins(5);
+/// How many tokens are kept.
+const MAX_TOKENS: usize = 256;
+/// How large the answer of a token endpoint may be.
+const MAX_ANSWER: u64 = 1 << 20;
+
+/// The tokens that were fetched so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tokens(Arc<Mutex<HashMap<[String; 5], Slot>>>);
+
+/// One token. Whoever needs it while it is being fetched waits for that instead of fetching another.
+type Slot = Arc<tokio::sync::Mutex<Option<Token>>>;
+
+#[derive(Debug)]
+struct Token {
+    text: String,
+    until: Instant,
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    access_token: String,
+    expires_in: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    error: String,
+    #[serde(default)]
+    error_description: String,
+}
+
+impl Tokens {
+    /// A token that is good for now.
+    pub(super) async fn get(
+        &self,
+        oauth2: &OAuth2,
+        clients: &Clients,
+        settings: &Settings,
+    ) -> Result<String, Failure> {
+        let slot = self.slot(oauth2);
+        let mut slot = slot.lock().await;
+        if let Some(token) = slot.as_ref().filter(|token| Instant::now() < token.until) {
+            return Ok(token.text.clone());
+        }
+        let asked = Instant::now();
+        let granted = fetch(oauth2, clients, settings).await?;
+        let life = granted.expires_in.map_or(USUAL_LIFE, Duration::from_secs).saturating_sub(MARGIN);
+        let until = asked.checked_add(life).unwrap_or(asked);
+        *slot = Some(Token { text: granted.access_token.clone(), until });
+        Ok(granted.access_token)
+    }
+
+    /// Fetches another one next time.
+    pub(super) fn forget(&self, oauth2: &OAuth2) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(oauth2));
+    }
+
+    fn slot(&self, oauth2: &OAuth2) -> Slot {
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.len() >= MAX_TOKENS {
+            slots.clear();
+        }
+        Arc::clone(slots.entry(key(oauth2)).or_default())
+    }
+}
+
+fn key(oauth2: &OAuth2) -> [String; 5] {
+    let OAuth2 { token_url, client_id, client_secret, audience, .. } = oauth2;
+    [token_url, client_id, client_secret, audience]
+        .map(|text| text.value.clone())
+        .into_iter()
+        .chain([scope(oauth2)])
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap_or_default()
+}
+
+fn scope(oauth2: &OAuth2) -> String {
+    oauth2.scopes.iter().map(|scope| scope.value.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// Asks for a token. The trace is not passed on: fetching tokens is no part of what is tested.
+async fn fetch(oauth2: &OAuth2, clients: &Clients, settings: &Settings) -> Result<Granted, Failure> {
+    let url = super::url(&oauth2.token_url.value)?;
+    let place = super::place(&url, "`tokenUrl`");
+    let settings = Settings {
+        redirects: Redirects::Stay,
+        version: None,
+        proxy: match &settings.proxy {
+            clients::Way::Through(proxy) => clients::Way::Through(proxy.clone()),
+            clients::Way::Environment | clients::Way::Direct => clients::proxy("", &url)?,
+        },
+        certificates: settings.certificates.clone(),
+    };
+    let request = request(oauth2, clients.of(&settings)?.post(url.clone()))?;
+    let failed = |error: reqwest::Error| super::failure(&error, &url, &place, &settings);
+    let response = request.send().await.map_err(failed)?;
+    let status = response.status();
+    let (body, _) = super::read(response, MAX_ANSWER).await.map_err(failed)?;
+    if status.is_success() {
+        return serde_json::from_str(&body).map_err(|error| odd(&place, &format!("it is no token: {error}")));
+    }
+    match serde_json::from_str::<Refused>(&body) {
+        Ok(Refused { error, error_description }) => {
+            let cause = format!("{error} {error_description}");
+            Err(Failure::at(&place, Reason::Credentials, cause.trim()))
+        }
+        Err(_) if status.is_client_error() => {
+            Err(Failure::at(&place, Reason::Credentials, &status.to_string()))
+        }
+        Err(_) => Err(odd(&place, &format!("its status is {status}"))),
+    }
+}
+
+fn request(oauth2: &OAuth2, request: RequestBuilder) -> Result<RequestBuilder, Failure> {
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    form.append_pair("grant_type", "client_credentials");
+    for (name, value) in [("scope", scope(oauth2)), ("audience", oauth2.audience.value.clone())] {
+        if !value.is_empty() {
+            form.append_pair(name, &value);
+        }
+    }
+    let mut request = request.header(ACCEPT, "application/json");
+    match oauth2.place {
+        ClientPlace::Header => {
+            let encoded =
+                |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+            let login =
+                super::basic(&encoded(&oauth2.client_id.value), &encoded(&oauth2.client_secret.value));
+            request = request.header(AUTHORIZATION, super::secret("authorization", &login)?);
+        }
+        ClientPlace::Body => {
+            form.append_pair("client_id", &oauth2.client_id.value);
+            form.append_pair("client_secret", &oauth2.client_secret.value);
+        }
+    }
+    Ok(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form.finish()))
+}
+
+fn odd(place: &Place, cause: &str) -> Failure {
+    let message = format!("the answer of {place} to the request for a token cannot be used: {cause}");
+    Failure::told(Reason::Protocol, message)
+}

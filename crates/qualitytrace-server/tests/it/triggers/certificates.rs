@@ -1,0 +1,66 @@
+//! An authority of the test's own, with what it has signed.
+
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+/// A certificate and its key, in PEM.
+pub(super) struct Identity {
+    pub(super) certificate: String,
+    pub(super) key: String,
+}
+
+/// Signs certificates.
+pub(super) struct Authority {
+    pub(super) pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    pub(super) fn new() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "Authority of a test");
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// A certificate for a host or a client of this name.
+    pub(super) fn sign(&self, name: &str) -> Identity {
+        let params = CertificateParams::new(vec![name.to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
+        Identity { certificate, key: key.serialize_pem() }
+    }
+
+    /// What a server on `localhost` needs; with `clients`, it asks for certificates that those have signed.
+    pub(super) fn server(&self, clients: Option<&Authority>, alpn: &[&[u8]]) -> Arc<ServerConfig> {
+        let Identity { certificate, key } = self.sign("localhost");
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let builder = ServerConfig::builder();
+        let builder = match clients {
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
+                builder
+                    .with_client_cert_verifier(WebPkiClientVerifier::builder(roots.into()).build().unwrap())
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_single_cert(vec![certificate], key).unwrap();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        Arc::new(config)
+    }
+}
+
+/// A text as a value of a YAML file.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap()
+}

@@ -1,0 +1,142 @@
+//! TLS for clients: whom to trust, and who we are.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{
+        CertificateDer, PrivateKeyDer, ServerName, UnixTime,
+        pem::{self, PemObject},
+    },
+};
+
+/// Whose certificates are good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust<'a> {
+    /// Everybody's.
+    Anyone,
+    /// Those that an authority of the system has signed.
+    System,
+    /// Those that one of these authorities, in PEM, has signed.
+    Authorities(&'a [u8]),
+}
+
+/// A certificate of our own, in PEM.
+#[derive(Clone, Copy)]
+pub struct Identity<'a> {
+    /// The certificate, and those that lead from it to an authority.
+    pub certificate: &'a [u8],
+    /// Its private key.
+    pub key: &'a [u8],
+}
+
+/// What is wrong with certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The authorities.
+    #[error("the authorities cannot be used: {0}")]
+    Authorities(String),
+    /// Our own certificate.
+    #[error("the certificate cannot be used: {0}")]
+    Certificate(String),
+    /// Its key.
+    #[error("the key cannot be used: {0}")]
+    Key(String),
+    /// All of it together.
+    #[error("TLS cannot be set up: {0}")]
+    Setup(#[from] rustls::Error),
+}
+
+/// The settings of a client; `alpn` names the protocols that both sides may agree on.
+pub fn client(
+    trust: Trust<'_>,
+    identity: Option<Identity<'_>>,
+    alpn: &[&[u8]],
+) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let builder = match trust {
+        Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+        Trust::System => builder.with_root_certificates(system()),
+        Trust::Authorities(pem) => builder.with_root_certificates(authorities(pem)?),
+    };
+    let mut config = match identity {
+        Some(Identity { certificate, key }) => {
+            let chain: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(certificate).collect();
+            let chain = chain.map_err(|error| Error::Certificate(error.to_string()))?;
+            if chain.is_empty() {
+                return Err(Error::Certificate("it holds no certificate".to_owned()));
+            }
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| Error::Key(error.to_string()))?;
+            builder.with_client_auth_cert(chain, key)?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    Ok(config)
+}
+
+/// The authorities of the system, read once: there are many of them.
+fn system() -> Arc<RootCertStore> {
+    static STORE: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    let read = || {
+        let mut store = RootCertStore::empty();
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Arc::new(store)
+    };
+    Arc::clone(STORE.get_or_init(read))
+}
+
+fn authorities(pem: &[u8]) -> Result<RootCertStore, Error> {
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| Error::Authorities(error.to_string()))?;
+        store.add(certificate).map_err(|error| Error::Authorities(error.to_string()))?;
+    }
+    if store.is_empty() {
+        return Err(Error::Authorities("there is no certificate among them".to_owned()));
+    }
+    Ok(store)
+}
+
+/// Accepts any certificate, because the configuration says so.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
