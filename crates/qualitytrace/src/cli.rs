@@ -4,12 +4,16 @@ mod check;
 mod demo;
 mod files;
 mod plan;
+mod references;
+mod resource;
 mod run;
 mod serve;
+mod target;
 mod telemetry;
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::{Parser, Subcommand};
 
 /// Trace-based testing in one binary: triggers a request, collects the trace that it causes, judges it.
@@ -17,6 +21,9 @@ use clap::{Parser, Subcommand};
 #[command(name = "qualitytrace", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 all passed, 1 could not do it, 2 a test did not pass.")]
 pub(crate) struct Arguments {
+    /// Flags of the commands that talk to a server may stand before the command too.
+    #[command(flatten)]
+    target: target::Target,
     #[command(subcommand)]
     command: Command,
 }
@@ -29,6 +36,8 @@ enum Command {
     Run(run::Options),
     /// Check definition files without running anything
     Check(check::Options),
+    #[command(flatten)]
+    Resource(resource::Command),
     /// See it work: a shop with real traces, a test suite for it, and bugs to catch
     Demo(demo::Options),
     /// Check, show and try where the server's own telemetry goes
@@ -60,9 +69,14 @@ impl From<Exit> for ExitCode {
 
 /// Does what was asked.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
+    let before = arguments.target;
+    if !matches!(arguments.command, Command::Resource(_)) && !before.is_empty() {
+        bail!("put --config, --server-url and --output after the name of this command");
+    }
     match arguments.command {
         Command::Serve(options) => serve::serve(options).await,
         Command::Run(options) => run::run(options).await,
+        Command::Resource(command) => resource::run(command, before).await,
         Command::Check(options) => check::check(&options),
         Command::Demo(options) => demo::demo(options).await,
         Command::Telemetry(options) => telemetry::telemetry(options).await,

@@ -1,5 +1,7 @@
 //! The API as the command line uses it.
 
+pub(crate) mod resources;
+
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -24,6 +26,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
+    /// What comes before the routes.
+    prefix: String,
+    token: Option<String>,
 }
 
 /// A run that was started.
@@ -52,7 +57,23 @@ impl Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().build()?;
         let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
-        Ok(Self { http, base: base.trim_end_matches('/').to_owned() })
+        let base = base.trim_end_matches('/').to_owned();
+        Ok(Self { http, base, prefix: "/api".to_owned(), token: None })
+    }
+
+    /// The same, for a server whose routes stand under this path.
+    pub(crate) fn at_path(self, prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), ..self }
+    }
+
+    /// The same, with a token to show.
+    pub(crate) fn with_token(self, token: Option<String>) -> Self {
+        Self { token, ..self }
+    }
+
+    /// Where the server is.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
     }
 
     /// Stores a test and answers with its id.
@@ -129,10 +150,19 @@ impl Client {
         format!("{}{path}", self.base)
     }
 
+    /// The address of a route of the API.
+    fn path(&self, route: &str) -> String {
+        format!("{}{}{route}", self.base, self.prefix)
+    }
+
     async fn send(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
         request.send().await.with_context(|| {
             format!(
-                "the server at {} does not answer; start it with `qualitytrace serve` or leave out --server",
+                "the server at {} does not answer; start it with `qualitytrace serve`, or name another with --server-url",
                 self.base
             )
         })

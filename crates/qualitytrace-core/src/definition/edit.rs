@@ -27,6 +27,12 @@ pub fn with_id(source: &str, format: Format, index: usize, id: &str) -> Option<S
     Some([source.get(..range.start)?, &text, source.get(range.end..)?].concat())
 }
 
+/// Whether resource number `index` of the file, counted from 0, says which id it has.
+pub fn has_id(source: &str, format: Format, index: usize) -> bool {
+    let documents = parse(&Reader::new(source, format));
+    documents.get(index).and_then(|document| document.get("spec")?.get("id")).is_some()
+}
+
 /// Where an entry ends: an absent value ends with the colon.
 fn end(source: &str, entry: &Entry) -> usize {
     let colon = source.get(entry.key_span.end..).and_then(|rest| rest.find(':'));

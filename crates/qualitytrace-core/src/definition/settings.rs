@@ -207,8 +207,8 @@ fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_s
         match self::period(fields, key) {
             Some(given) => *period = given,
             None if is_strict && !has_key => {
-                let message = format!("`periodic` has no `{key}`");
-                fields.reader.error("no-details", fields.span.clone(), message);
+                let diagnostic = Diagnostic::error("no-details", fields.span.clone(), not_a_period(key, ""));
+                fields.reader.report(diagnostic.helped(format!("put `{key}` under `periodic:`")));
             }
             None => {}
         }
@@ -248,11 +248,20 @@ pub(in crate::definition) fn period(fields: &mut Fields<'_, '_>, key: &'static s
     let text = fields.text(key).filter(|text| !text.is_empty())?;
     let parsed = parse_duration(&text.value);
     if parsed.is_none() {
-        let message = format!("`{key}` takes a duration, not `{}`", text.value);
+        let message = not_a_period(key, &text.value);
         let diagnostic = Diagnostic::error("wrong-duration", text.place(0..text.value.len()), message);
         reader.report(diagnostic.helped("write a number and a unit, like `500ms`, `5s` or `1m30s`"));
     }
     parsed.map(|duration| Period::new(&text.value, duration))
+}
+
+/// What is said of a text that is no duration; clients know the texts of the first two.
+fn not_a_period(key: &str, text: &str) -> String {
+    match key {
+        "retryDelay" => format!("retry delay configuration is invalid: time: invalid duration \"{text}\""),
+        "timeout" => format!("timeout configuration is invalid: time: invalid duration \"{text}\""),
+        _ => format!("`{key}` takes a duration, not `{text}`"),
+    }
 }
 
 /// A duration as Go programs write it: numbers with units, one after the other.

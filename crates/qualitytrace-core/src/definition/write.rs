@@ -19,7 +19,7 @@ pub struct Stored {
     /// How often it has changed, counted from 1.
     pub version: Option<u32>,
     /// The tests of a suite, in full.
-    pub full_steps: Option<Value>,
+    pub full_steps: Option<Vec<Value>>,
     /// How its runs went.
     pub summary: Option<Value>,
 }

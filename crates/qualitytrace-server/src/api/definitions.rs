@@ -12,7 +12,7 @@ use super::App;
 use super::answer::plain_json;
 use super::negotiation::Media;
 use super::refusal::{Refusal, number};
-use super::resources::summary_json;
+use super::resources::{full_steps, summary_json};
 use super::tenant::{Tenant, unscoped};
 use crate::store::{RunSummary, StoredDefinition};
 use crate::wire::run;
@@ -58,11 +58,16 @@ pub(super) async fn suite_version(
         if version == 0 { None } else { app.store.definition(Kind::TestSuite, &id, Some(version)).await? };
     let stored = stored.ok_or_else(Refusal::missing)?;
     let resource = read(Kind::TestSuite, &stored)?;
+    let scope = stored.id.strip_suffix(unscoped(&stored.id)).unwrap_or_default();
+    let steps = match &resource {
+        Resource::TestSuite(suite) => full_steps(&app, scope, suite).await?,
+        _ => Vec::new(),
+    };
     let known = Stored {
         id: Some(unscoped(&stored.id).to_owned()),
         created_at: Some(rfc3339(stored.created)),
         version: u32::try_from(stored.version).ok(),
-        full_steps: None,
+        full_steps: Some(steps),
         summary: Some(summary_json(RunSummary::default())),
     };
     Ok(Media::of_answer(&headers).answer(StatusCode::OK, &definition::to_spec_json(&resource, &known)))

@@ -11,6 +11,7 @@ use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use qualitytrace_core::definition::{self, Kind, Resource, Stored};
+use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::App;
@@ -23,7 +24,7 @@ use crate::store::{Mode, NewDefinition, Put, StoredResource};
 use crate::wire::time::rfc3339;
 use reading::{Body, Strictness};
 
-pub(super) use augmented::summary_json;
+pub(super) use augmented::{full_steps, summary_json};
 pub(super) use listing::Parameters;
 pub(super) use reading::stored_resource;
 
@@ -104,7 +105,12 @@ async fn get_one(
     let media = Media::of_answer(&headers);
     let found = async {
         if kind.is_singleton() {
-            let (resource, stored) = current(&app, kind, &tenant).await?;
+            // Under another id there is what a new server has; settings of the server have no id.
+            let (resource, stored) = if id == CURRENT || kind == Kind::Config {
+                current(&app, kind, &tenant).await?
+            } else {
+                (definition::default_of(kind), known_of_current(kind, app.started))
+            };
             return Ok::<_, Problem>(Some(definition::to_json_stored(&resource, &stored)));
         }
         let Some(stored) = app.store.resource(kind, &tenant.scoped(&id)).await? else {
@@ -289,12 +295,15 @@ async fn current(app: &App, kind: Kind, tenant: &Tenant) -> Result<(Resource, St
         Some(stored) => stored_resource(kind, stored)?,
         None => definition::default_of(kind),
     };
-    let known = Stored {
+    Ok((resource, known_of_current(kind, created)))
+}
+
+fn known_of_current(kind: Kind, created: Timestamp) -> Stored {
+    Stored {
         id: Some(CURRENT.to_owned()),
         created_at: shows_creation(kind).then(|| rfc3339(created)),
         ..Stored::default()
-    };
-    Ok((resource, known))
+    }
 }
 
 /// The resource as the API shows it without anything that only the server knows.

@@ -9,6 +9,7 @@ use qualitytrace_core::definition::{Format, Resource, Test, TestSuite};
 use qualitytrace_server::wire::Outcome;
 
 use super::files::File;
+use super::references;
 use crate::client::Client;
 use crate::report::progress::Progress;
 use crate::report::{self, Ending, TestReport};
@@ -70,7 +71,7 @@ impl Plan {
             for document in &file.reading.documents {
                 match &document.resource {
                     Resource::Test(test) => {
-                        tests.push(found(file, test, &file.source[document.span.clone()]));
+                        tests.push(found(file, test, references::inlined(file, document)?));
                     }
                     Resource::TestSuite(suite) => suites.push((&file.path, suite)),
                     Resource::VariableSet(_)
@@ -153,12 +154,12 @@ impl Step {
     }
 }
 
-fn found(file: &File, test: &Test, source: &str) -> Found {
+fn found(file: &File, test: &Test, source: String) -> Found {
     let name = if test.name.is_empty() { file.path.display().to_string() } else { test.name.clone() };
     Found {
         path: file.path.clone(),
         id: test.id.clone(),
-        step: Step { name, test: StepTest::Defined { source: source.to_owned(), format: file.format } },
+        step: Step { name, test: StepTest::Defined { source, format: file.format } },
         is_step: false,
     }
 }
@@ -201,7 +202,7 @@ fn read_missing_steps(files: &mut Vec<File>) -> anyhow::Result<()> {
 }
 
 /// The file that a step names, relative to the suite's; `None` when the step is an id.
-fn step_path(suite: &Path, step: &str) -> Option<PathBuf> {
+pub(crate) fn step_path(suite: &Path, step: &str) -> Option<PathBuf> {
     let is_path = ["./", "../", "/"].iter().any(|start| step.starts_with(start));
     is_path.then(|| suite.parent().unwrap_or(Path::new("")).join(step))
 }

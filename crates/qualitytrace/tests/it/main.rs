@@ -4,4 +4,5 @@
 mod demo;
 mod kill;
 mod program;
+mod resources;
 mod usage;

@@ -25,7 +25,7 @@ pub(super) fn suite(out: &mut Object, suite: &TestSuite, stored: &Stored) {
     out.put("description", suite.description.clone());
     out.maybe("version", stored.version);
     out.put("steps", texts(&suite.steps));
-    out.maybe("fullSteps", stored.full_steps.clone());
+    out.list("fullSteps", stored.full_steps.clone().unwrap_or_default());
     out.maybe("summary", stored.summary.clone());
 }
 

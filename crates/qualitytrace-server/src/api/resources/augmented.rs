@@ -56,7 +56,11 @@ pub(super) async fn shown(
 }
 
 /// The tests of a suite in full, in order; those that are not there are left out.
-async fn full_steps(app: &App, scope: &str, suite: &definition::TestSuite) -> Result<Value, Problem> {
+pub(in crate::api) async fn full_steps(
+    app: &App,
+    scope: &str,
+    suite: &definition::TestSuite,
+) -> Result<Vec<Value>, Problem> {
     let mut steps = Vec::with_capacity(suite.steps.len());
     for step in &suite.steps {
         let id = format!("{scope}{}", step.value);
@@ -73,7 +77,7 @@ async fn full_steps(app: &App, scope: &str, suite: &definition::TestSuite) -> Re
         };
         steps.push(definition::to_spec_json(&stored_resource(Kind::Test, &stored)?, &known));
     }
-    Ok(Value::Array(steps))
+    Ok(steps)
 }
 
 pub(in crate::api) fn summary_json(summary: RunSummary) -> Value {

@@ -21,6 +21,10 @@ const SYNTAX: [&str; 9] = [
     "no-spec",
 ];
 
+/// Mistakes whose text clients compare as a whole, so that no place is added.
+const KNOWN_TEXTS: [&str; 5] =
+    ["unknown-source", "unknown-plugin", "unknown-rule", "wrong-rules", "wrong-duration"];
+
 /// Whether warnings count as errors: `?strict=true`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct Strictness {
@@ -119,14 +123,12 @@ fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> Problem {
     } else {
         // Clients know these texts; the place stands in brackets after them.
         let (line, column) = position(text, wrong.span.start);
-        let place = if wrong.span.is_empty()
-            || wrong.code.starts_with("no-")
-            || wrong.code.starts_with("unknown-source")
-        {
-            String::new()
-        } else {
-            format!(" (line {line}, column {column})")
-        };
+        let place =
+            if wrong.span.is_empty() || wrong.code.starts_with("no-") || KNOWN_TEXTS.contains(&wrong.code) {
+                String::new()
+            } else {
+                format!(" (line {line}, column {column})")
+            };
         let help = wrong
             .help
             .as_ref()

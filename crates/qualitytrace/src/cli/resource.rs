@@ -1,0 +1,271 @@
+//! `qualitytrace apply|get|list|delete|export RESOURCE`.
+
+mod apply;
+mod name;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use qualitytrace_core::definition::{self, Format, Kind};
+use serde_json::Value;
+
+use super::Exit;
+use super::target::{Output, Target};
+use crate::client::Client;
+use crate::client::resources::{Form, Page};
+use crate::report;
+use name::Name;
+
+/// Items of one request when all of a list are wanted.
+const MOST: u64 = 1_000;
+
+/// What can be done with resources.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Create or change a resource on a server
+    Apply(Apply),
+    /// Show a resource of a server
+    Get(Get),
+    /// List resources of a server
+    List(List),
+    /// Remove a resource from a server
+    Delete(Delete),
+    /// Write a resource of a server to a file, as its author wrote it
+    Export(Export),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Apply {
+    /// What it is: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner, config, demo
+    resource: Option<String>,
+    /// Definition to send; an id that is made up for it is written into it
+    #[arg(long, short, value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// What it is: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner, config, demo
+    resource: Option<String>,
+    /// Which one
+    #[arg(long)]
+    id: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// What they are: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner, config, demo
+    resource: Option<String>,
+    /// How many to show
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
+    take: i64,
+    /// How many to leave out first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    skip: i64,
+    /// What to sort by: created, name or `last_run` for tests
+    #[arg(long = "sortBy", value_name = "FIELD", default_value = "")]
+    sort_by: String,
+    /// Which way: asc or desc
+    #[arg(long = "sortDirection", value_name = "WAY", default_value = "desc")]
+    sort_direction: String,
+    /// Show all of them, whatever --take says
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// What it is: test, testsuite, variableset or demo
+    resource: Option<String>,
+    /// Which one
+    #[arg(long)]
+    id: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// What it is: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner, config, demo
+    resource: Option<String>,
+    /// Which one
+    #[arg(long)]
+    id: Option<String>,
+    /// Where to write it
+    #[arg(long, short, value_name = "FILE", default_value = "resource.yaml")]
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Does it. `before` are the flags that stand before the command.
+pub(crate) async fn run(command: Command, before: Target) -> anyhow::Result<Exit> {
+    match command {
+        Command::Apply(options) => apply(options, before).await,
+        Command::Get(options) => get(options, before).await,
+        Command::List(options) => list(options, before).await,
+        Command::Delete(options) => delete(options, before).await,
+        Command::Export(options) => export(options, before).await,
+    }
+}
+
+async fn apply(options: Apply, before: Target) -> anyhow::Result<Exit> {
+    let mut wrong = Vec::new();
+    if options.file.is_none() {
+        wrong.push("[file] Definition file must be provided".to_owned());
+    }
+    let name = named(options.resource.as_deref(), &mut wrong);
+    let (Some(file), Some(name)) = (options.file, name) else { return Err(flags(&wrong)) };
+    let target = options.target.or(before);
+    apply::apply(&target.client()?, name, &file, target.output.unwrap_or(Output::Yaml)).await
+}
+
+async fn get(options: Get, before: Target) -> anyhow::Result<Exit> {
+    let (name, id) = one(options.resource.as_deref(), options.id)?;
+    let target = options.target.or(before);
+    let (client, output) = (target.client()?, target.output.unwrap_or(Output::Yaml));
+    match client.resource(name.kind, &id, form(output)).await? {
+        Some(body) => show(&client, name.kind, &body, output)?,
+        None => report::out(&format!("Resource {} with ID {id} not found\n", name.word)),
+    }
+    Ok(Exit::Passed)
+}
+
+async fn list(options: List, before: Target) -> anyhow::Result<Exit> {
+    let mut wrong = Vec::new();
+    for (flag, number) in [("take", options.take), ("skip", options.skip)] {
+        if number < 0 {
+            wrong.push(format!("[{flag}] {flag} parameter must be greater than or equal to 0"));
+        }
+    }
+    if !["asc", "desc", ""].contains(&options.sort_direction.as_str()) {
+        wrong.push("[sortDirection] sortDirection parameter must be either asc or desc".to_owned());
+    }
+    let name = named(options.resource.as_deref(), &mut wrong);
+    let Some(name) = name.filter(|_| wrong.is_empty()) else { return Err(flags(&wrong)) };
+    let target = options.target.or(before);
+    let (client, output) = (target.client()?, target.output.unwrap_or(Output::Pretty));
+    let mut page = Page {
+        take: u64::try_from(options.take).unwrap_or_default(),
+        skip: u64::try_from(options.skip).unwrap_or_default(),
+        sort_by: &options.sort_by,
+        direction: &options.sort_direction,
+    };
+    if output == Output::Yaml {
+        if options.all {
+            page.take = count(&client, name.kind, &page).await?.max(1);
+        }
+        let body = client.list(name.kind, &page, Form::YamlStream).await?;
+        report::out(&if body.is_empty() { body } else { format!("{body}\n") });
+        return Ok(Exit::Passed);
+    }
+    let mut shown = parsed(&client.list(name.kind, &page, Form::Json).await?)?;
+    while options.all && length(&shown) < shown["count"].as_u64().unwrap_or(0).saturating_sub(page.skip) {
+        let next = Page { take: MOST, skip: page.skip + length(&shown), ..page.clone() };
+        let more = parsed(&client.list(name.kind, &next, Form::Json).await?)?;
+        let Some(more) = more["items"].as_array().filter(|items| !items.is_empty()) else { break };
+        shown["items"].as_array_mut().into_iter().for_each(|items| items.extend(more.iter().cloned()));
+    }
+    if output == Output::Json {
+        report::out(&format!("{shown:#}\n"));
+    } else {
+        let items = shown["items"].as_array().cloned().unwrap_or_default();
+        report::out(&table::table(name.kind, &items, client.base()));
+    }
+    Ok(Exit::Passed)
+}
+
+async fn delete(options: Delete, before: Target) -> anyhow::Result<Exit> {
+    let (name, id) = one(options.resource.as_deref(), options.id)?;
+    let client = options.target.or(before).client()?;
+    if !client.delete(name.kind, &id).await? {
+        bail!("Resource {} with ID {id} not found", name.word);
+    }
+    report::out(&format!("✔ {} successfully deleted\n", name.title()));
+    Ok(Exit::Passed)
+}
+
+async fn export(options: Export, before: Target) -> anyhow::Result<Exit> {
+    let (name, id) = one(options.resource.as_deref(), options.id)?;
+    let client = options.target.or(before).client()?;
+    let Some(shown) = client.resource(name.kind, &id, Form::Yaml).await? else {
+        bail!("Resource not found");
+    };
+    let text = match client.source(name.kind, &id).await? {
+        // Whoever wrote it without an id wants to find it again.
+        Some(text) if !definition::has_id(&text, Format::Yaml, 0) => {
+            definition::with_id(&text, Format::Yaml, 0, &id).unwrap_or(shown)
+        }
+        Some(text) => text,
+        None => shown,
+    };
+    std::fs::write(&options.file, text)
+        .with_context(|| format!("{} cannot be written", options.file.display()))?;
+    report::out(&format!("✔  Definition exported successfully for resource type: {}\n", name.word));
+    Ok(Exit::Passed)
+}
+
+/// What a command is about that takes a resource and an id.
+fn one(resource: Option<&str>, id: Option<String>) -> anyhow::Result<(Name, String)> {
+    let mut wrong = Vec::new();
+    let id = id.filter(|id| !id.is_empty());
+    if id.is_none() {
+        wrong.push("[id] resource id must be provided".to_owned());
+    }
+    match (named(resource, &mut wrong), id) {
+        (Some(name), Some(id)) => Ok((name, id)),
+        _ => Err(flags(&wrong)),
+    }
+}
+
+fn named(resource: Option<&str>, wrong: &mut Vec<String>) -> Option<Name> {
+    let Some(resource) = resource else {
+        wrong
+            .push(format!("[resource] resource name must be provided. Available resources: {}", name::all()));
+        return None;
+    };
+    Name::of(resource).map_err(|error| wrong.push(error.to_string())).ok()
+}
+
+/// What is wrong with the flags, a line each.
+fn flags(wrong: &[String]) -> anyhow::Error {
+    anyhow::anyhow!("The following errors occurred when validating the flags:\n{}", wrong.join("\n"))
+}
+
+const fn form(output: Output) -> Form {
+    match output {
+        Output::Yaml => Form::Yaml,
+        Output::Json | Output::Pretty => Form::Json,
+    }
+}
+
+/// Shows an answer about one resource.
+fn show(client: &Client, kind: Kind, body: &str, output: Output) -> anyhow::Result<()> {
+    report::out(&match output {
+        Output::Yaml => format!("{body}\n"),
+        Output::Json => format!("{:#}\n", parsed(body)?),
+        Output::Pretty => table::table(kind, &[parsed(body)?], client.base()),
+    });
+    Ok(())
+}
+
+fn parsed(body: &str) -> anyhow::Result<Value> {
+    serde_json::from_str(body).context("the server's answer is not JSON")
+}
+
+fn length(list: &Value) -> u64 {
+    list["items"].as_array().map_or(0, |items| items.len() as u64)
+}
+
+async fn count(client: &Client, kind: Kind, page: &Page<'_>) -> anyhow::Result<u64> {
+    let first = Page { take: 1, ..page.clone() };
+    Ok(parsed(&client.list(kind, &first, Form::Json).await?)?["count"].as_u64().unwrap_or_default())
+}

@@ -1,0 +1,120 @@
+//! Sending a file to a server, with the files that it names.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use qualitytrace_core::definition::{self, Document, Format, Kind, Resource};
+use serde_json::Value;
+
+use super::{Name, form, show};
+use crate::cli::Exit;
+use crate::cli::files::File;
+use crate::cli::plan::step_path;
+use crate::cli::references;
+use crate::cli::target::Output;
+use crate::client::Client;
+use crate::client::resources::Form;
+use crate::report;
+
+/// Applies every document of a file and shows what the server made of it.
+pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Output) -> anyhow::Result<Exit> {
+    let file = read(path)?;
+    if let Some(kind) = stated_kind(&file).filter(|kind| Kind::named(kind) != Some(name.kind)) {
+        let is_old_word = kind == "Environment" && name.kind == Kind::VariableSet;
+        if !is_old_word {
+            bail!("cannot apply {kind} to {} resource", name.kind.as_str());
+        }
+    }
+    report::err(&file.complaints());
+    if !file.is_usable() {
+        return Ok(Exit::Error);
+    }
+    if file.reading.documents.is_empty() {
+        bail!("cannot find type in yaml: {} holds no definition", path.display());
+    }
+    let mut written = file.source.clone();
+    for (index, document) in file.reading.documents.iter().enumerate() {
+        if document.resource.kind() != name.kind {
+            bail!("cannot apply {} to {} resource", document.resource.kind().as_str(), name.kind.as_str());
+        }
+        let body = send(client, &file, document, form(output)).await?;
+        written = with_id(&written, file.format, index, &id_in(&body, output)?);
+        show(client, name.kind, &body, output)?;
+    }
+    write_back(&file, &written)?;
+    Ok(Exit::Passed)
+}
+
+/// Sends a document; the tests that a suite names by file go first.
+async fn send(client: &Client, file: &File, document: &Document, form: Form) -> anyhow::Result<String> {
+    let text = match &document.resource {
+        Resource::TestSuite(suite) => {
+            let mut ids = Vec::new();
+            for step in &suite.steps {
+                if let (Some(path), Some(origin)) = (step_path(&file.path, &step.value), &step.origin) {
+                    ids.push((origin.span.clone(), references::quoted(&send_step(client, &path).await?)));
+                }
+            }
+            references::rewritten(file, document, ids)
+        }
+        _ => references::inlined(file, document)?,
+    };
+    client.apply(document.resource.kind(), text, file.format, form).await
+}
+
+/// Sends the test of a step's file and gives its id.
+async fn send_step(client: &Client, path: &Path) -> anyhow::Result<String> {
+    let file = read(path)?;
+    report::err(&file.complaints());
+    let [document] = file.reading.documents.as_slice() else {
+        bail!("{} must hold exactly one test to be a step", path.display());
+    };
+    if !file.is_usable() || document.resource.kind() != Kind::Test {
+        bail!("{} cannot be a step: it is not a test that can be used", path.display());
+    }
+    let text = references::inlined(&file, document)?;
+    let id = id_in(&client.apply(Kind::Test, text, file.format, Form::Json).await?, Output::Json)?;
+    write_back(&file, &with_id(&file.source, file.format, 0, &id))?;
+    Ok(id)
+}
+
+fn read(path: &Path) -> anyhow::Result<File> {
+    let source =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read file {}", path.display()))?;
+    if source.trim().is_empty() {
+        bail!("cannot find type in yaml: {} is empty", path.display());
+    }
+    Ok(File::parse(path, source))
+}
+
+/// The `type` of the first document, as written, known or not.
+fn stated_kind(file: &File) -> Option<String> {
+    let value: Value = serde_saphyr::from_str(&file.source).ok()?;
+    value.get("type")?.as_str().map(ToOwned::to_owned)
+}
+
+/// The text with an id, unless it has one.
+fn with_id(source: &str, format: Format, index: usize, id: &str) -> String {
+    if definition::has_id(source, format, index) {
+        return source.to_owned();
+    }
+    definition::with_id(source, format, index, id).unwrap_or_else(|| source.to_owned())
+}
+
+fn write_back(file: &File, written: &str) -> anyhow::Result<()> {
+    if written == file.source {
+        return Ok(());
+    }
+    std::fs::write(&file.path, written).with_context(|| {
+        format!("{} is applied, but its new id cannot be written into it", file.path.display())
+    })
+}
+
+fn id_in(body: &str, output: Output) -> anyhow::Result<String> {
+    let shown: Value = match output {
+        Output::Yaml => serde_saphyr::from_str(body).context("the server's answer is not YAML")?,
+        Output::Json | Output::Pretty => super::parsed(body)?,
+    };
+    let id = shown["spec"]["id"].as_str();
+    id.map(ToOwned::to_owned).context("the server's answer has no id")
+}

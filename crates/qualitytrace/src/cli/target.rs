@@ -1,0 +1,139 @@
+//! Which server a command talks to: flags, then the environment, then the command line's own file, then the usual place.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use qualitytrace_server::config::HTTP_PORT;
+use serde_json::{Map, Value};
+
+use crate::client::Client;
+
+/// The file that is looked for where the command is run.
+const LOCAL_FILE: &str = "config.yml";
+/// Folders of the user that may hold it, the newer name first.
+const FOLDERS: [&str; 2] = [".qualitytrace", ".tracetest"];
+/// How environment variables for its keys begin.
+const PREFIXES: [&str; 2] = ["QUALITYTRACE_", "TRACETEST_"];
+
+/// Flags that every command which talks to a server takes, before or after its name.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Target {
+    /// The command line's own file [default: config.yml, then ~/.qualitytrace/config.yml]
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Server to talk to
+    #[arg(long, short, alias = "server", value_name = "URL")]
+    server_url: Option<String>,
+    /// How the answer is written
+    #[arg(long, short, value_name = "FORMAT")]
+    pub(crate) output: Option<Output>,
+}
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Pretty,
+    Json,
+    Yaml,
+}
+
+impl Target {
+    /// Whether none of the flags was given.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.config.is_none() && self.server_url.is_none() && self.output.is_none()
+    }
+
+    /// These flags, and where one is missing, the other's.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            config: self.config.or(other.config),
+            server_url: self.server_url.or(other.server_url),
+            output: self.output.or(other.output),
+        }
+    }
+
+    /// A client of the server that they name.
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        let file = Settings::find(self.config.as_deref())?;
+        let named = self.server_url.clone().or_else(|| variable("SERVER_URL"));
+        let base = match named {
+            Some(url) => origin(&url)?,
+            None => file.base()?.unwrap_or_else(|| format!("http://127.0.0.1:{HTTP_PORT}")),
+        };
+        let token = variable("TOKEN").or_else(|| file.text("token")).or_else(|| file.text("jwt"));
+        Ok(Client::new(&base)?.at_path(&file.server_path()).with_token(token))
+    }
+}
+
+/// The command line's own file; keys are compared without their case.
+#[derive(Debug, Default)]
+struct Settings {
+    entries: Map<String, Value>,
+}
+
+impl Settings {
+    /// The first file that is there and says something. None at all is no mistake, unless it was asked for by name.
+    fn find(named: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(path) = named
+            && !path.exists()
+        {
+            bail!(
+                "there is no file {}; write one with `scheme` and `endpoint`, or use --server-url",
+                path.display()
+            );
+        }
+        let home = std::env::home_dir().unwrap_or_default();
+        let own = [named.unwrap_or(Path::new(LOCAL_FILE)).to_owned()];
+        for path in own.into_iter().chain(FOLDERS.map(|folder| home.join(folder).join(LOCAL_FILE))) {
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            if text.trim().is_empty() {
+                continue;
+            }
+            let entries: Map<String, Value> = serde_saphyr::from_str(&text)
+                .with_context(|| format!("{} is not a file of keys and values", path.display()))?;
+            let entries = entries.into_iter().map(|(key, value)| (key.to_lowercase(), value)).collect();
+            return Ok(Self { entries });
+        }
+        Ok(Self::default())
+    }
+
+    /// A text of the file; a variable of the environment counts more, but only where there is a file.
+    fn text(&self, key: &str) -> Option<String> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let written = self.entries.get(&key.to_lowercase()).and_then(Value::as_str).map(ToOwned::to_owned);
+        variable(&key.to_uppercase()).or(written).filter(|text| !text.is_empty())
+    }
+
+    fn base(&self) -> anyhow::Result<Option<String>> {
+        let Some(endpoint) = self.text("endpoint") else { return Ok(None) };
+        let scheme = self.text("scheme").unwrap_or_else(|| "http".to_owned());
+        origin(&format!("{scheme}://{endpoint}")).map(Some)
+    }
+
+    /// What comes before the routes; `/` means nothing.
+    fn server_path(&self) -> String {
+        let path = self.text("serverPath").unwrap_or_else(|| "/api".to_owned());
+        let path = path.trim_matches('/');
+        if path.is_empty() { String::new() } else { format!("/{path}") }
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    PREFIXES
+        .iter()
+        .filter_map(|prefix| std::env::var(format!("{prefix}{name}")).ok())
+        .find(|value| !value.is_empty())
+}
+
+/// Scheme, host and port of an address; a path means nothing.
+fn origin(url: &str) -> anyhow::Result<String> {
+    let Some((scheme @ ("http" | "https"), rest)) = url.split_once("://") else {
+        bail!(
+            "`{url}` is not the address of a server: it must start with the scheme, either \"http://\" or \"https://\""
+        );
+    };
+    Ok(format!("{scheme}://{}", rest.split('/').next().unwrap_or_default()))
+}

@@ -1,0 +1,121 @@
+//! Resources over the API.
+
+use anyhow::{Context, bail};
+use qualitytrace_core::definition::{Format, Kind};
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{RequestBuilder, Response, StatusCode};
+use serde_json::Value;
+
+use super::{Client, escaped};
+
+/// The form that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// JSON with all that only the server knows.
+    Json,
+    Yaml,
+    /// Documents one after the other.
+    YamlStream,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone)]
+pub(crate) struct Page<'a> {
+    pub(crate) take: u64,
+    pub(crate) skip: u64,
+    pub(crate) sort_by: &'a str,
+    pub(crate) direction: &'a str,
+}
+
+impl Client {
+    /// Creates or changes a resource.
+    pub(crate) async fn apply(
+        &self,
+        kind: Kind,
+        text: String,
+        format: Format,
+        form: Form,
+    ) -> anyhow::Result<String> {
+        let content_type = match format {
+            Format::Yaml => "text/yaml",
+            Format::Json => "application/json",
+        };
+        let request =
+            self.http.put(self.path(&collection(kind))).header(CONTENT_TYPE, content_type).body(text);
+        body(self.send(wanting(request, form)).await?, "apply").await
+    }
+
+    /// A resource; `None` when it is not there.
+    pub(crate) async fn resource(&self, kind: Kind, id: &str, form: Form) -> anyhow::Result<Option<String>> {
+        let path = format!("{}/{}", collection(kind), escaped(id));
+        let response = self.send(wanting(self.http.get(self.path(&path)), form)).await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        body(response, "get").await.map(Some)
+    }
+
+    /// A page of a list.
+    pub(crate) async fn list(&self, kind: Kind, page: &Page<'_>, form: Form) -> anyhow::Result<String> {
+        let request = self.http.get(self.path(&collection(kind))).query(&[
+            ("skip", page.skip.to_string().as_str()),
+            ("take", page.take.to_string().as_str()),
+            ("sortBy", page.sort_by),
+            ("sortDirection", page.direction),
+        ]);
+        body(self.send(wanting(request, form)).await?, "list").await
+    }
+
+    /// Removes a resource; `false` when it is not there.
+    pub(crate) async fn delete(&self, kind: Kind, id: &str) -> anyhow::Result<bool> {
+        let path = format!("{}/{}", collection(kind), escaped(id));
+        let response = self.send(wanting(self.http.delete(self.path(&path)), Form::Json)).await?;
+        if response.status() == StatusCode::NOT_FOUND {
+            return Ok(false);
+        }
+        body(response, "Delete").await.map(|_| true)
+    }
+
+    /// A definition in YAML as its user wrote it; `None` when the server has no such text.
+    pub(crate) async fn source(&self, kind: Kind, id: &str) -> anyhow::Result<Option<String>> {
+        let path = format!("{}/{}/source", collection(kind), escaped(id));
+        let response = self.send(self.http.get(self.path(&path))).await?;
+        let is_yaml = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|content_type| content_type.as_bytes().starts_with(b"text/yaml"));
+        if !response.status().is_success() || !is_yaml {
+            return Ok(None);
+        }
+        body(response, "get").await.map(Some)
+    }
+}
+
+/// The word in the path.
+fn collection(kind: Kind) -> String {
+    format!("/{}s", kind.as_str().to_lowercase())
+}
+
+fn wanting(request: RequestBuilder, form: Form) -> RequestBuilder {
+    let request = request.header("x-source", "cli");
+    match form {
+        Form::Json => request.header(ACCEPT, "application/json").header("X-Tracetest-Augmented", "true"),
+        Form::Yaml => request.header(ACCEPT, "text/yaml"),
+        Form::YamlStream => request.header(ACCEPT, "text/yaml-stream"),
+    }
+}
+
+/// The body of a good answer; what is wrong with another one, in the server's words.
+async fn body(response: Response, doing: &str) -> anyhow::Result<String> {
+    let status = response.status();
+    let text = response.text().await.context("the server broke off its answer")?;
+    if status.is_success() {
+        return Ok(text);
+    }
+    let said: Value = serde_saphyr::from_str(&text).unwrap_or_default();
+    let message = ["error", "detail"].iter().find_map(|key| said.get(key)?.as_str());
+    match message {
+        Some(message) => bail!("could not {doing} resource: {message}"),
+        None => bail!("could not {doing} resource: the server answers {status}"),
+    }
+}

@@ -1,0 +1,219 @@
+//! `apply`, `get`, `list`, `delete` and `export` against a real server.
+
+use std::path::Path;
+
+use tokio::process::Command;
+
+use crate::program::Served;
+
+const TEST: &str = "\
+# Orders must be stored.
+type: Test
+spec:
+  name: Orders # for people
+  trigger:
+    type: http
+    httpRequest:
+      method: GET
+      url: http://127.0.0.1:9/x
+";
+
+/// What a command printed, and how it ended.
+struct Ended {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// A folder to work in, and a server to talk to.
+struct Desk {
+    folder: tempfile::TempDir,
+    server: Served,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let desk =
+            Self { folder: tempfile::tempdir().unwrap(), server: Served::start("sqlite::memory:").await };
+        desk.write("config.yml", &format!("scheme: http\nendpoint: {}\n", desk.server.http));
+        desk
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path().join(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap()
+    }
+
+    /// Runs a command line whose words are separated by blanks.
+    async fn run(&self, line: &str) -> Ended {
+        let output = Command::new(env!("CARGO_BIN_EXE_qualitytrace"))
+            .args(line.split_whitespace())
+            .current_dir(self.path())
+            .env("HOME", self.path().join("home"))
+            .output()
+            .await
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ended { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+    }
+
+    /// Runs it and expects this exit code and this text on standard output.
+    async fn expect(&self, line: &str, code: i32, out: &str) {
+        let ended = self.run(line).await;
+        assert_eq!((ended.code, ended.out.as_str()), (Some(code), out), "{line}: {}", ended.err);
+    }
+
+    /// Runs it and expects it to fail with this text on standard error.
+    async fn refuse(&self, line: &str, err: &str) {
+        let ended = self.run(line).await;
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{line}");
+        assert!(ended.err.contains(err), "{line}: {}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn a_file_keeps_its_comments_and_gets_the_id_that_was_made_up() {
+    let desk = Desk::new().await;
+    desk.write("test.yaml", TEST);
+    let applied = desk.run("apply test -f test.yaml").await;
+    assert_eq!(applied.code, Some(0), "{}", applied.err);
+    let written = desk.read("test.yaml");
+    let id = written.lines().find_map(|line| line.trim().strip_prefix("id: ")).unwrap().to_owned();
+    assert_eq!(written, TEST.replace("spec:\n", &format!("spec:\n  id: {id}\n")));
+    assert_eq!(
+        applied.out,
+        format!(
+            "type: Test\nspec:\n  id: {id}\n  name: Orders\n  trigger:\n    type: http\n    httpRequest:\n      \
+             method: GET\n      url: http://127.0.0.1:9/x\n\n"
+        )
+    );
+
+    let again = desk.run("apply test -f test.yaml -o json").await;
+    assert!(again.out.contains(&format!("\"id\": \"{id}\"")), "{}", again.out);
+    assert_eq!(desk.read("test.yaml"), written);
+    desk.expect(
+        &format!("export test --id {id} -f out.yaml"),
+        0,
+        "✔  Definition exported successfully for resource type: test\n",
+    )
+    .await;
+    assert_eq!(desk.read("out.yaml"), written);
+}
+
+#[tokio::test]
+async fn a_definition_without_an_id_is_exported_with_one() {
+    let desk = Desk::new().await;
+    // Fails when another test was first, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let url = desk.server.url("/api/tests");
+    let stored = reqwest::Client::new().put(url).header("content-type", "text/yaml").body(TEST).send().await;
+    let stored: serde_json::Value = serde_saphyr::from_str(&stored.unwrap().text().await.unwrap()).unwrap();
+    let id = stored["spec"]["id"].as_str().unwrap();
+    assert_eq!(desk.run(&format!("export tests --id {id}")).await.code, Some(0));
+    let exported = desk.read("resource.yaml");
+    assert!(exported.starts_with("# Orders must be stored.\n"), "{exported}");
+    assert!(
+        exported.contains(&format!("id: {id}")) || exported.contains(&format!("id: \"{id}\"")),
+        "{exported}"
+    );
+}
+
+#[tokio::test]
+async fn lists_are_tables_or_json_or_documents() {
+    let desk = Desk::new().await;
+    for (name, title) in [("b", "Beta"), ("a", "Alpha"), ("c", "Gamma")] {
+        desk.write("set.yaml", &format!("type: VariableSet\nspec:\n  id: {name}\n  name: {title}\n"));
+        assert_eq!(desk.run("apply variableset -f set.yaml").await.code, Some(0));
+    }
+    let table = " ID   NAME    DESCRIPTION \n---- ------- -------------\n a    Alpha               \n";
+    desk.expect("list variableset --sortBy name --sortDirection asc --take 1", 0, table).await;
+    let rest = " b    Beta                \n c    Gamma               \n";
+    let all = "list environments --sortBy name --sortDirection asc --take 1 --all";
+    desk.expect(all, 0, &format!("{table}{rest}")).await;
+    let listed = desk.run("list variableset -o json --take 2").await;
+    let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!((&listed["count"], listed["items"].as_array().unwrap().len()), (&3.into(), 2));
+    let documents = desk.run("list variableset -o yaml --all --take 1").await.out;
+    assert_eq!(documents.matches("---\ntype: VariableSet\n").count(), 3);
+    desk.expect("list testrunner", 0, " ID        NAME      REQUIRED GATES \n--------- --------- ----------------\n current   default   - test-specs   \n").await;
+}
+
+#[tokio::test]
+async fn the_steps_of_a_suite_are_applied_first() {
+    let desk = Desk::new().await;
+    desk.write("step.yaml", TEST);
+    desk.write(
+        "suite.yaml",
+        "type: TestSuite\nspec:\n  id: s\n  name: Suite\n  steps:\n  - ./step.yaml # the first\n",
+    );
+    let applied = desk.run("apply transaction -f suite.yaml -o json").await;
+    assert_eq!(applied.code, Some(0), "{}", applied.err);
+    let step =
+        desk.read("step.yaml").lines().find_map(|line| Some(line.trim().strip_prefix("id: ")?.to_owned()));
+    let applied: serde_json::Value = serde_json::from_str(&applied.out).unwrap();
+    assert_eq!(applied["spec"]["steps"], serde_json::json!([step.unwrap().trim_matches('"')]));
+    assert!(desk.read("suite.yaml").ends_with("- ./step.yaml # the first\n"));
+}
+
+#[tokio::test]
+async fn files_that_a_trigger_names_are_sent_with_it() {
+    let desk = Desk::new().await;
+    desk.write("body.json", "{\"a\": \"b\"}\n");
+    desk.write("test.yaml", &TEST.replace("method: GET", "method: POST\n      body: ./body.json"));
+    let applied = desk.run("apply test -f test.yaml -o json").await;
+    let applied: serde_json::Value = serde_json::from_str(&applied.out).unwrap();
+    assert_eq!(applied["spec"]["trigger"]["httpRequest"]["body"], "{\"a\": \"b\"}\n");
+    desk.write("test.yaml", &TEST.replace("method: GET", "method: POST\n      body: ./nobody.json"));
+    desk.refuse("apply test -f test.yaml", "nobody.json, which cannot be read").await;
+}
+
+#[tokio::test]
+async fn what_is_missing_is_said_and_scripts_can_tell() {
+    let desk = Desk::new().await;
+    desk.expect("get test --id nope", 0, "Resource test with ID nope not found\n").await;
+    desk.refuse("delete test --id nope", "Resource test with ID nope not found").await;
+    desk.refuse("export test --id nope", "Resource not found").await;
+    desk.refuse("delete config --id current", "resource Config does not support the action").await;
+    desk.write("demo.yaml", "type: Demo\nspec:\n  id: d\n  name: dev\n  type: pokeshop\n");
+    assert_eq!(desk.run("apply demo -f demo.yaml").await.code, Some(0));
+    desk.expect("delete demo --id d", 0, "✔ Demo successfully deleted\n").await;
+}
+
+#[tokio::test]
+async fn mistakes_name_what_to_do() {
+    let desk = Desk::new().await;
+    desk.refuse("get test", "[id] resource id must be provided").await;
+    desk.refuse("apply", "[resource] resource name must be provided").await;
+    desk.refuse("list tset", "did you mean `test`?").await;
+    desk.refuse("list test --take -1", "[take] take parameter must be").await;
+    desk.refuse(
+        "list test --sortBy nope",
+        "could not list resource: cannot process request: invalid sort field: nope",
+    )
+    .await;
+    desk.refuse("list test -o xml", "possible values: pretty, json, yaml").await;
+    desk.refuse("apply test -f none.yaml", "cannot read file none.yaml").await;
+    desk.write("demo.yaml", "type: Demo\nspec:\n  name: dev\n");
+    desk.refuse("apply test -f demo.yaml", "cannot apply Demo to Test resource").await;
+    desk.refuse("list test -s http://127.0.0.1:1", "start it with `qualitytrace serve`").await;
+    desk.refuse("-c none.yml list test", "there is no file none.yml").await;
+}
+
+#[tokio::test]
+async fn the_server_is_found_by_flag_and_by_the_users_own_file() {
+    let desk = Desk::new().await;
+    std::fs::rename(desk.path().join("config.yml"), desk.path().join("alt.yml")).unwrap();
+    let empty = "{\n  \"count\": 0,\n  \"items\": []\n}\n";
+    desk.expect("-c alt.yml list test -o json", 0, empty).await;
+    desk.expect(&format!("list test -o json -s http://{}/ignored", desk.server.http), 0, empty).await;
+    std::fs::create_dir_all(desk.path().join("home/.tracetest")).unwrap();
+    std::fs::rename(desk.path().join("alt.yml"), desk.path().join("home/.tracetest/config.yml")).unwrap();
+    desk.expect("list test -o json", 0, empty).await;
+}
