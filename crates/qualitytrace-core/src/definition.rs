@@ -11,6 +11,7 @@ mod edit;
 mod json;
 mod node;
 mod reader;
+pub mod secrets;
 pub mod settings;
 pub mod source;
 mod suite;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use qualitytrace_core::wait;
 
 use crate::limits::Limits;
+use crate::vault::KeyPlace;
 
 /// The port of the API, the page, and everything else.
 pub const HTTP_PORT: u16 = 11633;
@@ -28,4 +29,13 @@ pub struct Config {
     pub wait: wait::Policy,
     /// How much to take.
     pub limits: Limits,
+    /// What protects it.
+    pub safety: Safety,
+}
+
+/// What protects a server and what it keeps.
+#[derive(Debug, Clone, Default)]
+pub struct Safety {
+    /// `secrets.key`, `secrets.keyFile`: where the key is that seals secrets.
+    pub key: KeyPlace,
 }

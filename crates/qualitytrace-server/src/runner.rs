@@ -15,6 +15,7 @@ mod queue;
 mod resolving;
 mod settings;
 mod spans;
+mod variables;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +32,7 @@ use self::execute::Judged;
 use self::log::Log;
 use self::memory::Memory;
 use self::queue::Relays;
+pub use self::variables::Variables;
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
@@ -111,9 +113,6 @@ pub enum Error {
     },
 }
 
-/// Variables of a run: names and values, in order.
-pub type Variables = Vec<(String, String)>;
-
 impl Runner {
     /// Joins the servers that share the store and begins to carry out the runs that wait there.
     pub async fn begin(
@@ -169,7 +168,7 @@ impl Runner {
             trace: random_trace_id(),
             state: State::Created.as_str(),
             created: clock::now(),
-            variables: variables_json(&variables),
+            variables: variables.kept(&self.store, &test.id).await?,
             request,
             owner: String::new(),
             event: log::body(&What::Created),
@@ -277,17 +276,6 @@ fn random_trace_id() -> TraceId {
 
 fn random_span_id() -> SpanId {
     std::iter::repeat_with(rand::random).find_map(SpanId::from_bytes).unwrap_or_else(random_span_id)
-}
-
-fn variables_json(variables: &Variables) -> String {
-    let pairs = variables.iter().map(|(key, value)| (key.clone(), value.clone().into()));
-    serde_json::Value::Object(pairs.collect()).to_string()
-}
-
-/// What [`variables_json`] wrote.
-fn variables_of(json: &str) -> Variables {
-    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
-    given.into_iter().map(|(key, value)| (key, value.as_str().unwrap_or_default().to_owned())).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -72,7 +72,7 @@ impl Server {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let sockets = Sockets::bind(&config).await?;
         let addresses = sockets.addresses();
-        let store = Store::open(&config.database_url).await?;
+        let store = Store::open_sealed(&config.database_url, config.safety.key.clone()).await?;
         let (ingest, ingest_tasks) = Ingest::start(store.clone(), config.limits.clone()).await?;
         let source = Source::new(store.clone(), Arc::clone(&ingest));
         let watch = Watch::new(telemetry);

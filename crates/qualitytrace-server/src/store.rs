@@ -11,14 +11,18 @@ mod lists;
 mod notices;
 mod queue;
 mod runs;
+mod sealing;
 mod servers;
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{AnyPool, Executor};
+
+use crate::vault::{self, KeyPlace, Vault};
 
 pub use chunks::{NewChunk, Signal, StoredChunk};
 pub use definitions::{Mode, NewDefinition, Put, StoredDefinition, StoredResource, StoredTest};
@@ -43,6 +47,10 @@ pub struct Store {
     write: AnyPool,
     /// Where other servers may be at work on the same tables.
     shared: Option<Arc<str>>,
+    /// Keeps the secrets.
+    vault: Vault,
+    /// Whether the database knows by which key its secrets are sealed.
+    is_key_marked: Arc<AtomicBool>,
 }
 
 /// Why the store could not do what it was asked.
@@ -83,6 +91,9 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// A secret cannot be sealed or opened.
+    #[error(transparent)]
+    Secret(#[from] vault::Error),
     /// A stored document cannot be read: it was written by another version, or changed by hand.
     #[error("failed to read a stored {what}")]
     Document {
@@ -95,29 +106,37 @@ pub enum Error {
 }
 
 impl Store {
-    /// Opens the database and brings its tables up to date.
+    /// Opens the database and brings its tables up to date. Secrets are sealed for as long as the process lasts.
     pub async fn open(url: &str) -> Result<Self, Error> {
+        Self::open_sealed(url, KeyPlace::Memory).await
+    }
+
+    /// Opens the database, whose secrets are sealed with the key from this place.
+    pub async fn open_sealed(url: &str, key: KeyPlace) -> Result<Self, Error> {
+        let vault = Vault::open(key)?;
         sqlx::any::install_default_drivers();
         let shown = without_password(url);
         let open = |source| Error::Open { url: shown.clone(), source };
         let backend = Backend::of(url).ok_or_else(|| Error::Url { url: shown.clone() })?;
-        let store = match backend {
+        let (read, write, shared) = match backend {
             Backend::Memory => {
                 let pool = pool(1).connect(url).await.map_err(open)?;
-                Self { read: pool.clone(), write: pool, shared: None }
+                (pool.clone(), pool, None)
             }
             Backend::File => {
                 let options = AnyConnectOptions::from_str(&creating(url)).map_err(open)?;
                 let write = sqlite_pool(1).connect_with(options.clone()).await.map_err(open)?;
                 let read = sqlite_pool(SQLITE_READERS).connect_lazy_with(options);
-                Self { read, write, shared: None }
+                (read, write, None)
             }
             Backend::Postgres => {
                 let pool = pool(POSTGRES_CONNECTIONS).connect(url).await.map_err(open)?;
-                Self { read: pool.clone(), write: pool, shared: Some(url.into()) }
+                (pool.clone(), pool, Some(url.into()))
             }
         };
-        sqlx::migrate!().run(&store.write).await.map_err(|source| Error::Migrate { url: shown, source })?;
+        sqlx::migrate!().run(&write).await.map_err(|source| Error::Migrate { url: shown, source })?;
+        let store = Self { read, write, shared, vault, is_key_marked: Arc::default() };
+        store.check_key().await?;
         Ok(store)
     }
 

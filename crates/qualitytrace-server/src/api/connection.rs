@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use qualitytrace_core::definition::secrets::{secrets, unmasked};
 use qualitytrace_core::definition::source::{Source, Tempo};
 use qualitytrace_core::definition::{self, Format, Kind, Resource};
 use serde_json::{Value, json};
@@ -15,20 +16,30 @@ use tokio::time::timeout;
 use super::App;
 use super::answer::plain_json;
 use super::refusal::{Refusal, body};
+use super::tenant::Tenant;
 use crate::wire::time::{NEVER, rfc3339};
 
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Tries a data store out.
-pub(super) async fn test(sent: Bytes) -> Result<Response, Refusal> {
+/// Tries a data store out. Masks in it stand for the secrets of the stored one.
+pub(super) async fn test(State(app): State<App>, tenant: Tenant, sent: Bytes) -> Result<Response, Refusal> {
     let spec: Value = body(&sent)?;
     for key in ["name", "type"] {
         if spec[key].as_str().is_none_or(str::is_empty) {
             return Err(Refusal::unprocessable(format!("required field '{key}' is zero value.")));
         }
     }
+    let stored = app.store.resource(Kind::DataStore, &tenant.scoped("current")).await?;
+    let stored = stored.map(|stored| format!("{{\"spec\":{}}}", stored.spec)).unwrap_or_default();
+    let stored = secrets(&stored, Format::Json, Kind::DataStore);
     let text = json!({ "spec": spec }).to_string();
+    let text = unmasked(&text, Format::Json, Kind::DataStore, &stored).map_err(|unknown| {
+        let name = unknown.name;
+        Refusal::bad_request(format!(
+            "`{name}` is masked, and no secret of this name is stored; send the secret itself"
+        ))
+    })?;
     let reading = definition::read_as(&text, Format::Json, Kind::DataStore);
     if let Some(error) = reading.diagnostics.iter().find(|found| found.is_error()) {
         return Err(Refusal::bad_request(error.message.clone()));

@@ -91,8 +91,12 @@ pub(super) async fn source(
     let id = if kind.is_singleton() { "current" } else { &id };
     let stored = app.store.definition(kind, &tenant.scoped(id), (version > 0).then_some(version)).await?;
     let stored = stored.ok_or_else(Refusal::missing)?;
-    let content_type = if stored.format == "json" { "application/json" } else { "text/yaml" };
-    Ok(([(CONTENT_TYPE, content_type)], stored.definition).into_response())
+    let (format, content_type) = match stored.format.as_str() {
+        "json" => (Format::Json, "application/json"),
+        _ => (Format::Yaml, "text/yaml"),
+    };
+    let shown = definition::secrets::masked_throughout(&stored.definition, format, kind).into_owned();
+    Ok(([(CONTENT_TYPE, content_type)], shown).into_response())
 }
 
 /// The test in a stored definition.

@@ -52,7 +52,9 @@ pub(super) async fn resolve_expression(
     } else {
         None
     };
-    let variables: Variables = found.iter().flat_map(Found::variables).chain(values).collect();
+    // An expression could take a secret apart: it is given none.
+    let of_run = found.as_ref().map(Found::variables).unwrap_or_default();
+    let variables: Variables = of_run.iter().chain(&values.masked()).cloned().collect();
     let trace = found.as_ref().and_then(|found| found.trace.as_ref());
     let positions: Vec<usize> = match trace {
         Some(trace) if !context.span_id.is_empty() => {

@@ -4,13 +4,15 @@ mod augmented;
 mod listing;
 mod reading;
 
+use std::borrow::Cow;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use qualitytrace_core::definition::{self, Kind, Resource, Stored};
+use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored, secrets};
 use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -83,7 +85,7 @@ async fn list(
         let listing = parameters.listing(kind, &tenant)?;
         if kind.is_singleton() {
             let (resource, stored) = current(&app, kind, &tenant).await?;
-            return Ok::<_, Problem>((1, vec![definition::to_json_stored(&resource, &stored)]));
+            return Ok::<_, Problem>((1, vec![shown(&resource, &stored)]));
         }
         let page = app.store.list(&listing).await?;
         let items = augmented::shown(&app, kind, page.items, augmented::is_wanted(&headers)).await?;
@@ -111,7 +113,7 @@ async fn get_one(
             } else {
                 (definition::default_of(kind), known_of_current(kind, app.started))
             };
-            return Ok::<_, Problem>(Some(definition::to_json_stored(&resource, &stored)));
+            return Ok::<_, Problem>(Some(shown(&resource, &stored)));
         }
         let Some(stored) = app.store.resource(kind, &tenant.scoped(&id)).await? else {
             return Ok(None);
@@ -241,6 +243,13 @@ async fn put(
         Put::Updated(stored) => (StatusCode::OK, stored),
         Put::Missing => return Ok(None),
         Put::Exists => return Err(exists(kind)),
+        Put::Masked { name } => {
+            let message = format!(
+                "an error occurred while validating the resource: {id}. error: `{name}` is masked, and no secret of \
+                 this name is stored; send the secret itself"
+            );
+            return Err(Problem::bad_request(message));
+        }
     };
     let status = match mode {
         _ if !kind.is_singleton() => status,
@@ -253,7 +262,7 @@ async fn put(
         created_at: shows_creation(kind).then(|| rfc3339(stored.created)),
         ..Stored::default()
     };
-    Ok(Some((status, definition::to_json_stored(&body.resource, &known))))
+    Ok(Some((status, shown(&body.resource, &known))))
 }
 
 /// Stores a new resource that is written in JSON.
@@ -306,6 +315,16 @@ fn known_of_current(kind: Kind, created: Timestamp) -> Stored {
     }
 }
 
+/// The resource without its secrets.
+fn shown(resource: &Resource, stored: &Stored) -> Value {
+    let shown = definition::to_json_stored(resource, stored);
+    let text = shown.to_string();
+    match secrets::masked(&text, Format::Json, resource.kind()) {
+        Cow::Owned(masked) => serde_json::from_str(&masked).unwrap_or_default(),
+        Cow::Borrowed(_) => shown,
+    }
+}
+
 /// The resource as the API shows it without anything that only the server knows.
 fn plain(kind: Kind, stored: &StoredResource) -> Result<Value, Problem> {
     if shows_creation(kind) {
@@ -314,7 +333,7 @@ fn plain(kind: Kind, stored: &StoredResource) -> Result<Value, Problem> {
             created_at: Some(rfc3339(stored.created)),
             ..Stored::default()
         };
-        return Ok(definition::to_json_stored(&stored_resource(kind, stored)?, &known));
+        return Ok(shown(&stored_resource(kind, stored)?, &known));
     }
     let spec: Value = serde_json::from_str(&stored.spec).unwrap_or_default();
     Ok(json!({ "type": kind.as_str(), "spec": spec }))

@@ -20,7 +20,7 @@ use super::answer::plain_json;
 use super::refusal::{Refusal, body, number};
 use super::tenant::Tenant;
 use crate::clock;
-use crate::runner::RunId;
+use crate::runner::{RunId, Variables};
 use crate::store::StoredRun;
 use crate::wire::event::Event;
 use crate::wire::run::{self, Facts};
@@ -213,7 +213,10 @@ impl Found {
             (Some(_), Some(root)) if !facts.waited => {
                 Some(Trace::assemble(stored.trace, []).with_trigger(root))
             }
-            (Some(_), Some(root)) => Some(app.source.load(stored.trace).await?.with_trigger(root)),
+            (Some(_), Some(root)) => {
+                let mask = Variables::mask_of(&app.store, &id, &stored.variables)?;
+                Some(mask.trace(app.source.load(stored.trace).await?).with_trigger(root))
+            }
             _ => None,
         };
         Ok(Self { stored, events, facts, trace })
@@ -238,16 +241,13 @@ impl Found {
         super::definitions::test(&stored)
     }
 
-    /// Its variables: those that it was given and those that its outputs became.
-    pub(super) fn variables(&self) -> Vec<(String, String)> {
-        let given: serde_json::Map<String, Value> =
-            serde_json::from_str(&self.stored.variables).unwrap_or_default();
-        let outputs = self.facts.verdict.iter().flat_map(|verdict| &verdict.outputs);
-        given
-            .iter()
-            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
-            .chain(outputs.map(|output| (output.name.clone(), output.value.clone())))
-            .collect()
+    /// Its variables, without secrets: those that it was given and those that its outputs became.
+    pub(super) fn variables(&self) -> Variables {
+        let mut variables = Variables::shown(&self.stored.variables);
+        for output in self.facts.verdict.iter().flat_map(|verdict| &verdict.outputs) {
+            variables.set(&output.name, &output.value, false);
+        }
+        variables
     }
 }
 

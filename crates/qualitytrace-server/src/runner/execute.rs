@@ -18,7 +18,7 @@ use super::arrivals::{Arrivals, Waited};
 use super::judging::Judge;
 use super::log::Log;
 use super::queue::Announced;
-use super::{Error, Runner, Variables, random_span_id, resolving, settings, spans, variables_of};
+use super::{Error, Runner, Variables, random_span_id, resolving, settings, spans};
 use crate::clock;
 use crate::store::{StoredRun, StoredTest, Wish};
 use crate::trigger::Context;
@@ -53,7 +53,8 @@ impl Runner {
         let stored = self.store.test(&run.test, Some(run.test_version)).await?;
         let stored = stored.ok_or_else(|| Error::Gone { test: run.test.clone() })?;
         let test = read(&stored)?;
-        let variables = &variables_of(&run.variables);
+        let variables = &Variables::open(&self.store, &run.test, &run.variables)?;
+        log.hide(variables.mask());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         log.append(What::Resolving).await?;
         let resolved = spans::resolve(caller).in_scope(|| {
@@ -86,6 +87,7 @@ impl Runner {
         let span = spans::trigger(caller, &stored.id, &trigger, &context);
         let record = self.watch.trigger_span(trigger.kind(), &context);
         let sent = self.triggers.send(&trigger, &context).instrument(span.clone()).await;
+        let sent = sent.map_err(|failure| failure.hiding(log.mask()));
         record.end(&sent);
         spans::note_reply(&span, &sent);
         drop(span);
@@ -154,8 +156,7 @@ fn attached(trigger: &Trigger, variables: &Variables) -> Result<Option<TraceId>,
     let id = match trigger {
         Trigger::TraceId(named) => named.id.value.trim(),
         Trigger::Integration(tool) => {
-            let given = variables.iter().find(|(name, _)| name == "TRACE_ID");
-            let (_, id) = given.ok_or_else(|| {
+            let id = variables.get("TRACE_ID").ok_or_else(|| {
                 let tool = tool.as_str();
                 format!("a test of type `{tool}` judges the trace that {tool} names; start it with the variable TRACE_ID")
             })?;

@@ -9,6 +9,7 @@ use super::{Error, RunId};
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
+use crate::mask::Mask;
 use crate::store::{Notice, Store, StoredEvent, Wish};
 use crate::wire::What;
 
@@ -22,6 +23,8 @@ pub(super) struct Log {
     owner: Arc<str>,
     seq: u64,
     ended: Option<State>,
+    /// What is not written down.
+    mask: Mask,
 }
 
 impl Log {
@@ -34,13 +37,23 @@ impl Log {
         owner: Arc<str>,
         seq: u64,
     ) -> Self {
-        Self { store, followers, cluster, run, owner, seq, ended: None }
+        Self { store, followers, cluster, run, owner, seq, ended: None, mask: Mask::default() }
+    }
+
+    /// From here on, these secrets are not written down.
+    pub(super) fn hide(&mut self, mask: Mask) {
+        self.mask = mask;
+    }
+
+    /// What is not written down.
+    pub(super) fn mask(&self) -> &Mask {
+        &self.mask
     }
 
     /// Writes down what happened and wakes whoever follows the run.
     pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
         self.seq += 1;
-        let event = StoredEvent { seq: self.seq, at: clock::now(), body: body(&what) };
+        let event = StoredEvent { seq: self.seq, at: clock::now(), body: masked(&what, &self.mask) };
         self.store.append_event(&self.run.test, self.run.number, &self.owner, &event).await?;
         if let What::Judged { verdict } | What::Late { verdict, .. } = &what {
             let (passed, failed) = verdict.counts();
@@ -115,6 +128,16 @@ impl Log {
 
 /// An event as the store keeps it.
 pub(super) fn body(what: &What) -> String {
+    masked(what, &Mask::default())
+}
+
+/// The same without secrets.
+fn masked(what: &What, mask: &Mask) -> String {
     // Plain data with text keys cannot fail to serialise.
-    serde_json::to_string(what).unwrap_or_default()
+    if mask.is_empty() {
+        return serde_json::to_string(what).unwrap_or_default();
+    }
+    let mut body = serde_json::to_value(what).unwrap_or_default();
+    mask.json(&mut body);
+    body.to_string()
 }

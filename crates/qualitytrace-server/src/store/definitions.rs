@@ -6,7 +6,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::chunks::{signed, unsigned};
-use super::{Error, Store, failed};
+use super::{Error, Store, failed, sealing};
 
 /// A resource on its way into the store.
 #[derive(Debug, Clone)]
@@ -53,6 +53,11 @@ pub enum Put {
     Exists,
     /// It is not there and was to be.
     Missing,
+    /// It holds the mask of a secret that is not stored.
+    Masked {
+        /// What names the secret.
+        name: String,
+    },
 }
 
 /// The latest version of a resource.
@@ -93,6 +98,11 @@ impl Store {
     pub async fn put(&self, new: &NewDefinition<'_>, mode: Mode, now: Timestamp) -> Result<Put, Error> {
         loop {
             let latest = self.resource(new.kind, new.id).await?;
+            let (text, spec) = match sealing::filled(new, latest.as_ref()) {
+                Ok(filled) => filled,
+                Err(name) => return Ok(Put::Masked { name }),
+            };
+            let new = &NewDefinition { text: &text, spec, ..new.clone() };
             match (latest, mode) {
                 (Some(_), Mode::Create) => return Ok(Put::Exists),
                 (None, Mode::Update) => return Ok(Put::Missing),
@@ -118,6 +128,7 @@ impl Store {
     /// `None` when the id was taken meanwhile.
     async fn insert(&self, new: &NewDefinition<'_>, now: Timestamp) -> Result<Option<StoredResource>, Error> {
         let failed = failed("store a definition");
+        let (text, spec) = self.kept(new).await?;
         let mut transaction = self.write.begin().await.map_err(&failed)?;
         let done = sqlx::query(
             "INSERT INTO resources
@@ -132,14 +143,14 @@ impl Store {
         .bind(new.description.to_lowercase())
         .bind(sort_key(new.name))
         .bind(sort_key(new.sort_kind))
-        .bind(&new.spec)
+        .bind(&*spec)
         .execute(&mut *transaction)
         .await
         .map_err(&failed)?;
         if done.rows_affected() == 0 {
             return Ok(None);
         }
-        insert_text(&mut transaction, new, 1).await?;
+        insert_text(&mut transaction, new, 1, &text).await?;
         transaction.commit().await.map_err(&failed)?;
         Ok(Some(StoredResource { id: new.id.to_owned(), version: 1, created: now, spec: new.spec.clone() }))
     }
@@ -152,6 +163,7 @@ impl Store {
     ) -> Result<Option<StoredResource>, Error> {
         let failed = failed("store a definition");
         let version = known.version + 1;
+        let (text, spec) = self.kept(new).await?;
         let mut transaction = self.write.begin().await.map_err(&failed)?;
         let done = sqlx::query(
             "UPDATE resources SET version = $1, name = $2, description = $3, sort_name = $4, sort_kind = $5, spec = $6
@@ -162,7 +174,7 @@ impl Store {
         .bind(new.description.to_lowercase())
         .bind(sort_key(new.name))
         .bind(sort_key(new.sort_kind))
-        .bind(&new.spec)
+        .bind(&*spec)
         .bind(new.kind.as_str())
         .bind(new.id)
         .bind(signed(known.version))
@@ -172,18 +184,19 @@ impl Store {
         if done.rows_affected() == 0 {
             return Ok(None);
         }
-        insert_text(&mut transaction, new, version).await?;
+        insert_text(&mut transaction, new, version, &text).await?;
         transaction.commit().await.map_err(&failed)?;
         Ok(Some(StoredResource { version, spec: new.spec.clone(), ..known.clone() }))
     }
 
     async fn replace_text(&self, new: &NewDefinition<'_>, version: u64) -> Result<(), Error> {
+        let (text, _) = self.kept(new).await?;
         sqlx::query(
             "UPDATE definitions SET format = $1, text = $2
              WHERE kind = $3 AND id = $4 AND version = $5 AND text <> $2",
         )
         .bind(new.format)
-        .bind(new.text)
+        .bind(&*text)
         .bind(new.kind.as_str())
         .bind(new.id)
         .bind(signed(version))
@@ -201,7 +214,7 @@ impl Store {
             .fetch_optional(&self.read)
             .await
             .map_err(failed("load a definition"))?;
-        row.map(|row| resource(&row)).transpose().map_err(failed("load a definition"))
+        row.map(|row| self.opened(kind, &row)).transpose()
     }
 
     /// A version of a resource as the user wrote it; the latest when none is named.
@@ -223,17 +236,17 @@ impl Store {
         .fetch_optional(&self.read)
         .await
         .map_err(&failed)?;
-        row.map(|row| {
-            Ok(StoredDefinition {
-                id: row.try_get("id")?,
-                version: unsigned(row.try_get("version")?),
-                created: Timestamp::from_nanos(unsigned(row.try_get("created")?)),
-                format: row.try_get("format")?,
-                definition: row.try_get("text")?,
-            })
-        })
-        .transpose()
-        .map_err(&failed)
+        let Some(row) = row else { return Ok(None) };
+        let mut stored = written(&row).map_err(&failed)?;
+        stored.definition = self.unseal(&sealing::place(kind, id), stored.definition)?;
+        Ok(Some(stored))
+    }
+
+    /// The resource in a row, with its secrets.
+    pub(super) fn opened(&self, kind: Kind, row: &AnyRow) -> Result<StoredResource, Error> {
+        let mut stored = resource(row).map_err(failed("load a definition"))?;
+        stored.spec = self.unseal(&sealing::place(kind, &stored.id), stored.spec)?;
+        Ok(stored)
     }
 
     /// A version of a test; the latest when none is named.
@@ -271,20 +284,31 @@ async fn insert_text(
     transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
     new: &NewDefinition<'_>,
     version: u64,
+    text: &str,
 ) -> Result<(), Error> {
     sqlx::query("INSERT INTO definitions (kind, id, version, format, text) VALUES ($1, $2, $3, $4, $5)")
         .bind(new.kind.as_str())
         .bind(new.id)
         .bind(signed(version))
         .bind(new.format)
-        .bind(new.text)
+        .bind(text)
         .execute(&mut **transaction)
         .await
         .map_err(failed("store a definition"))?;
     Ok(())
 }
 
-pub(super) fn resource(row: &AnyRow) -> Result<StoredResource, sqlx::Error> {
+fn written(row: &AnyRow) -> Result<StoredDefinition, sqlx::Error> {
+    Ok(StoredDefinition {
+        id: row.try_get("id")?,
+        version: unsigned(row.try_get("version")?),
+        created: Timestamp::from_nanos(unsigned(row.try_get("created")?)),
+        format: row.try_get("format")?,
+        definition: row.try_get("text")?,
+    })
+}
+
+fn resource(row: &AnyRow) -> Result<StoredResource, sqlx::Error> {
     Ok(StoredResource {
         id: row.try_get("id")?,
         version: unsigned(row.try_get("version")?),

@@ -12,6 +12,17 @@ impl Store {
             .map_err(failed("load a document"))
     }
 
+    /// Keeps the document of this name, unless there is one.
+    pub(super) async fn add_document(&self, name: &str, body: &str) -> Result<(), Error> {
+        sqlx::query("INSERT INTO documents (name, body) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+            .bind(name)
+            .bind(body)
+            .execute(&self.write)
+            .await
+            .map_err(failed("store a document"))?;
+        Ok(())
+    }
+
     /// Keeps the document of this name.
     pub async fn put_document(&self, name: &str, body: &str) -> Result<(), Error> {
         sqlx::query(

@@ -4,7 +4,7 @@ use qualitytrace_core::definition::Kind;
 use sqlx::AssertSqlSafe;
 
 use super::chunks::{signed, unsigned};
-use super::definitions::{StoredResource, resource};
+use super::definitions::StoredResource;
 use super::{Error, Store, failed};
 
 /// A page of resources.
@@ -96,7 +96,7 @@ impl Store {
         .map_err(&failed)?;
         Ok(Page {
             count: unsigned(count),
-            items: rows.iter().map(resource).collect::<Result<_, _>>().map_err(&failed)?,
+            items: rows.iter().map(|row| self.opened(listing.kind, row)).collect::<Result<_, _>>()?,
         })
     }
 }

@@ -233,6 +233,18 @@ impl Store {
         row.map(|row| stored(&row)).transpose().map_err(failed("load a run"))
     }
 
+    /// The runs that are about a trace: the test of each, and its variables as they are kept.
+    pub async fn variables_of_trace(&self, trace: TraceId) -> Result<Vec<(String, String)>, Error> {
+        let failed = failed("list the runs of a trace");
+        let rows = sqlx::query("SELECT test_id, variables FROM runs WHERE trace_id = $1")
+            .bind(trace.to_bytes().to_vec())
+            .fetch_all(&self.read)
+            .await
+            .map_err(&failed)?;
+        let pair = |row: &AnyRow| Ok((row.try_get("test_id")?, row.try_get("variables")?));
+        rows.iter().map(pair).collect::<Result<_, _>>().map_err(&failed)
+    }
+
     /// Appends an event to a run that this owner has. An event that is already there stays as it is.
     pub async fn append_event(
         &self,

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
 
+use crate::mask::Mask;
+
 /// A trigger that got no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -147,6 +149,11 @@ impl Failure {
         let reason = classify(error);
         let cause = if reason == Reason::Tls { tls_cause(error) } else { root_cause(error) };
         Self::at(place, reason, &cause)
+    }
+
+    /// The same without secrets.
+    pub(crate) fn hiding(self, mask: &Mask) -> Self {
+        Self { message: mask.text(&self.message).into_owned(), ..self }
     }
 
     /// The same, seen from a server that runs in a container.

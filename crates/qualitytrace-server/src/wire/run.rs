@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::time::{NEVER, UNFINISHED, rfc3339};
 use super::verdict::{Outcome, Spec, Verdict};
+use crate::runner::Variables;
 use crate::store::StoredRun;
 
 pub use analysis::analysis;
@@ -153,14 +154,16 @@ fn variable_set(stored: &StoredRun, asked: &Asked, verdict: Option<&Verdict>) ->
     for key in ["id", "name", "description"] {
         text(&mut out, key, named[key].as_str().unwrap_or_default());
     }
-    let given: Map<String, Value> = serde_json::from_str(&stored.variables).unwrap_or_default();
+    let given = Variables::shown(&stored.variables);
     let mut values: Vec<(String, String)> = Vec::new();
     let mut set = |key: &str, value: &str| match values.iter_mut().find(|(known, _)| known == key) {
         Some((_, known)) => value.clone_into(known),
         None => values.push((key.to_owned(), value.to_owned())),
     };
-    for (key, value) in asked.variables.iter().filter_map(|key| given.get_key_value(key)).chain(&given) {
-        set(key, value.as_str().unwrap_or_default());
+    for key in asked.variables.iter().chain(given.iter().map(|(key, _)| key)) {
+        if let Some(value) = given.get(key) {
+            set(key, value);
+        }
     }
     for output in verdict.iter().flat_map(|verdict| &verdict.outputs) {
         set(&output.name, &output.value);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use qualitytrace_core::wait::Policy;
-use qualitytrace_server::config::Config;
+use qualitytrace_server::config::{Config, Safety};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
 use reqwest::{Method, StatusCode};
@@ -54,6 +54,7 @@ impl Bench {
             database_url: database.url.clone(),
             wait: Policy::default(),
             limits: Limits::default(),
+            safety: Safety::default(),
         };
         let server = Server::start(config).await.unwrap();
         let base = format!("http://{}", server.addresses().http);

@@ -14,5 +14,6 @@ mod otlp;
 mod queue;
 mod requests;
 mod runs;
+mod secrets;
 mod store;
 mod triggers;

@@ -17,7 +17,7 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::Policy;
-use qualitytrace_server::config::Config;
+use qualitytrace_server::config::{Config, Safety};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
 use qualitytrace_server::store::Signal;
@@ -92,6 +92,7 @@ async fn start(database: &Database, limits: Limits) -> Server {
         database_url: database.url.clone(),
         wait: Policy::default(),
         limits,
+        safety: Safety::default(),
     };
     Server::start(config).await.unwrap()
 }
@@ -376,6 +377,7 @@ async fn a_port_in_use_is_named_with_the_way_out() {
         database_url: "sqlite::memory:".to_owned(),
         wait: Policy::default(),
         limits: Limits::default(),
+        safety: Safety::default(),
     };
     assert_eq!(
         Server::start(config).await.unwrap_err().to_string(),

@@ -17,7 +17,7 @@ use qualitytrace_server::clock;
 use qualitytrace_server::ingest::Ingest;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::otlp::wire as otlp_wire;
-use qualitytrace_server::runner::{RunId, Runner};
+use qualitytrace_server::runner::{RunId, Runner, Variables};
 use qualitytrace_server::source::Source;
 use qualitytrace_server::store::{Mode, NewDefinition, Store, StoredTest};
 use qualitytrace_server::watch::Watch;
@@ -67,7 +67,7 @@ impl Bench {
         let definition =
             format!("{{\"spec\":{{\"id\":\"t\",\"name\":\"T\",\"trigger\":{trigger},\"specs\":{specs}}}}}");
         let test = stored(&self.store, &definition).await;
-        self.runner.start(&test, Vec::new()).await.unwrap()
+        self.runner.start(&test, Variables::default()).await.unwrap()
     }
 
     fn http(&self, path: &str) -> String {
@@ -192,7 +192,7 @@ async fn the_answer_can_be_judged_without_a_trace() {
         "{{\"spec\":{{\"id\":\"t\",\"name\":\"T\",\"skipTraceCollection\":true,\"trigger\":{trigger},\"specs\":{REPLY}}}}}"
     );
     let test = stored(&bench.store, &definition).await;
-    let run = bench.runner.start(&test, Vec::new()).await.unwrap();
+    let run = bench.runner.start(&test, Variables::default()).await.unwrap();
     let events = bench.until(&run, is_judged).await;
     assert_eq!(outcome(&events), Outcome::Passed);
     assert!(events.contains(&What::WaitSkipped));
@@ -292,10 +292,10 @@ async fn another_tool_names_the_trace_that_it_made() {
         format!(r#"{{"spec":{{"id":"t","name":"T","trigger":{{"type":"k6"}},"specs":{LEAF}}}}}"#);
     let test = stored(&bench.store, &definition).await;
     let variables = vec![("TRACE_ID".to_owned(), trace.to_owned())];
-    let run = bench.runner.start(&test, variables).await.unwrap();
+    let run = bench.runner.start(&test, variables.into()).await.unwrap();
     assert_eq!(outcome(&bench.until(&run, is_judged).await), Outcome::Passed);
 
-    let run = bench.runner.start(&test, Vec::new()).await.unwrap();
+    let run = bench.runner.start(&test, Variables::default()).await.unwrap();
     let events = bench.until(&run, |what| matches!(what, What::NotResolved { .. })).await;
     let Some(What::NotResolved { message }) = events.last() else { panic!("{:?}", events.last()) };
     assert_eq!(

@@ -127,7 +127,7 @@ async fn a_test_gets_a_version_for_each_change(database: &Database) {
         Put::Created(stored) => (true, stored.version, stored.created.as_nanos()),
         Put::Updated(stored) => (false, stored.version, stored.created.as_nanos()),
         Put::Exists => (false, 0, 1),
-        Put::Missing => (false, 0, 0),
+        Put::Missing | Put::Masked { .. } => (false, 0, 0),
     };
     assert_eq!(put("{1}", Mode::Update, 5).await, (false, 0, 0));
     assert_eq!(put("{1}", Mode::Upsert, 10).await, (true, 1, 10));

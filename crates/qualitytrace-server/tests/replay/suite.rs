@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use qualitytrace_core::wait::Policy;
-use qualitytrace_server::config::Config;
+use qualitytrace_server::config::{Config, Safety};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
 
@@ -167,6 +167,7 @@ async fn start_server() -> Result<Server, String> {
         database_url: "sqlite::memory:".to_owned(),
         wait: Policy::default(),
         limits: Limits::default(),
+        safety: Safety::default(),
     };
     Server::start(config).await.map_err(|error| format!("the server does not start: {error}"))
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use qualitytrace_core::wait::Policy;
-use qualitytrace_server::config::Config;
+use qualitytrace_server::config::{Config, Safety};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
 use qualitytrace_server::wire::Outcome;
@@ -103,6 +103,7 @@ async fn own_server(otlp: &OtlpOptions) -> anyhow::Result<Server> {
         wait: Policy::default(),
         // The tests are the user's own files, and the server lives only for them.
         limits: Limits { commands: true, ..Limits::default() },
+        safety: Safety::default(),
     };
     Ok(Server::start(config).await?)
 }

@@ -1,5 +1,7 @@
 //! `qualitytrace serve`.
 
+mod safety;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -16,6 +18,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use self::safety::SafetyOptions;
 use super::Exit;
 use super::telemetry::ConfigOptions;
 use crate::report;
@@ -42,6 +45,8 @@ pub(crate) struct Options {
     database_url: Option<String>,
     #[command(flatten)]
     limits: LimitOptions,
+    #[command(flatten)]
+    safety: SafetyOptions,
 }
 
 /// Where OTLP is expected besides the main port.
@@ -178,14 +183,16 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let Some(telemetry) = options.config.start()? else { return Ok(Exit::Error) };
     start_logging("info", Some(&telemetry));
+    let database_url = match options.database_url {
+        Some(url) => url,
+        None => default_database_url()?,
+    };
     let config = Config {
         http: SocketAddr::new(options.host, options.http_port),
         otlp_grpc: options.otlp.grpc(options.host),
         otlp_http: options.otlp.http(options.host),
-        database_url: match options.database_url {
-            Some(url) => url,
-            None => default_database_url()?,
-        },
+        safety: options.safety.safety(&database_url),
+        database_url,
         wait: Policy::default(),
         limits: options.limits.limits(),
     };

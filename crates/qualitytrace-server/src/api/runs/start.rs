@@ -17,6 +17,7 @@ use crate::api::refusal::{Refusal, body};
 use crate::api::resources::stored_resource;
 use crate::api::tenant::Tenant;
 use crate::clock;
+use crate::runner::Variables;
 use crate::store::StoredRun;
 use crate::wire::run::{self, Asked, Facts};
 
@@ -40,7 +41,7 @@ struct Variable {
     #[serde(default)]
     value: String,
     #[serde(default, rename = "type")]
-    _kind: Option<String>,
+    kind: Option<String>,
 }
 
 /// Starts a run of the latest version of a test.
@@ -55,11 +56,8 @@ pub(in crate::api) async fn start(
     let test = definitions::test(&stored)?;
     let (variable_set, mut variables) =
         variable_set(&app, &tenant, information.variable_set_id.as_deref().unwrap_or_default()).await?;
-    for Variable { key, value, .. } in information.variables.unwrap_or_default() {
-        match variables.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, known)) => *known = value,
-            None => variables.push((key, value)),
-        }
+    for Variable { key, value, kind } in information.variables.unwrap_or_default() {
+        variables.set(&key, &value, kind.as_deref() == Some("secret"));
     }
     let missing = missing_variables(&test, &variables);
     if !missing.is_empty() {
@@ -87,14 +85,15 @@ pub(in crate::api) async fn start(
     Ok(plain_json(StatusCode::OK, &run::run(&as_created, &Facts::default(), None, clock::now())))
 }
 
-/// A variable set: what is shown of it, and its values.
+/// A variable set: what is shown of it, and its values, secrets included.
 pub(in crate::api) async fn variable_set(
     app: &App,
     tenant: &Tenant,
     id: &str,
-) -> Result<(Option<Value>, Vec<(String, String)>), Refusal> {
+) -> Result<(Option<Value>, Variables), Refusal> {
+    let mut variables = Variables::default();
     if id.is_empty() {
-        return Ok((None, Vec::new()));
+        return Ok((None, variables));
     }
     let stored =
         app.store.resource(Kind::VariableSet, &tenant.scoped(id)).await?.ok_or_else(Refusal::missing)?;
@@ -102,7 +101,10 @@ pub(in crate::api) async fn variable_set(
         return Err(Refusal::missing());
     };
     let shown = json!({ "id": id, "name": set.name, "description": set.description });
-    Ok((Some(shown), set.values.into_iter().map(|variable| (variable.key, variable.value.value)).collect()))
+    for variable in &set.values {
+        variables.set(&variable.key, &variable.value.value, variable.is_secret);
+    }
+    Ok((Some(shown), variables))
 }
 
 /// The gates that runs must pass unless they say otherwise.
@@ -116,7 +118,7 @@ async fn default_gates(app: &App, tenant: &Tenant) -> Result<Vec<String>, Refusa
 }
 
 /// The variables that the trigger and the outputs need and that nobody gives.
-fn missing_variables(test: &Test, variables: &[(String, String)]) -> Vec<String> {
+fn missing_variables(test: &Test, variables: &Variables) -> Vec<String> {
     let mut used = Vec::new();
     if let Some(trigger) = &test.trigger {
         // Nothing is resolved here: the walk over every text that may hold expressions is what is wanted.
@@ -129,8 +131,7 @@ fn missing_variables(test: &Test, variables: &[(String, String)]) -> Vec<String>
         used.extend(lang::variables_used(&output.value.value));
     }
     let is_given = |name: &String| {
-        variables.iter().any(|(key, _)| key == name)
-            || test.outputs.iter().any(|output| output.name.value == *name)
+        variables.get(name).is_some() || test.outputs.iter().any(|output| output.name.value == *name)
     };
     used.retain(|name| !is_given(name));
     used.sort_unstable();
@@ -139,8 +140,7 @@ fn missing_variables(test: &Test, variables: &[(String, String)]) -> Vec<String>
 }
 
 fn missing_json(test: &str, missing: &[String], latest: Option<&StoredRun>) -> Value {
-    let earlier: Map<String, Value> =
-        latest.and_then(|run| serde_json::from_str(&run.variables).ok()).unwrap_or_default();
+    let earlier = latest.map(|run| Variables::shown(&run.variables)).unwrap_or_default();
     let variables: Vec<Value> = missing
         .iter()
         .map(|name| match earlier.get(name) {

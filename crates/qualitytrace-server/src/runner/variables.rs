@@ -1,0 +1,125 @@
+//! The variables of a run: what it was given, which of it is secret, and how it is kept with the run.
+
+use std::collections::BTreeSet;
+
+use qualitytrace_core::definition::secrets::MASK;
+use serde_json::{Map, Value, json};
+
+use super::Error;
+use crate::mask::Mask;
+use crate::store::Store;
+
+/// Variables of a run: names and values, in order.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Variables {
+    pairs: Vec<(String, String)>,
+    secret: BTreeSet<String>,
+}
+
+impl std::fmt::Debug for Variables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.masked().pairs).finish()
+    }
+}
+
+impl Variables {
+    /// Names and values, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, (String, String)> {
+        self.pairs.iter()
+    }
+
+    /// The value of this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Sets a value. What was secret stays secret, and a mask means the value that is there.
+    pub fn set(&mut self, name: &str, value: &str, is_secret: bool) {
+        if is_secret {
+            self.secret.insert(name.to_owned());
+        }
+        match self.pairs.iter_mut().find(|(known, _)| known == name) {
+            Some(_) if value == MASK && self.secret.contains(name) => {}
+            Some((_, known)) => value.clone_into(known),
+            None => self.pairs.push((name.to_owned(), value.to_owned())),
+        }
+    }
+
+    /// What must not be shown.
+    pub fn mask(&self) -> Mask {
+        let secret = self.pairs.iter().filter(|(name, _)| self.secret.contains(name));
+        Mask::of(secret.map(|(_, value)| value.as_str()))
+    }
+
+    /// The same without the secrets.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        let shown = |(name, value): &(String, String)| {
+            let value = if self.secret.contains(name) { MASK } else { value };
+            (name.clone(), value.to_owned())
+        };
+        Self { pairs: self.pairs.iter().map(shown).collect(), secret: self.secret.clone() }
+    }
+
+    /// As they are kept with a run of a test: a JSON object, in which secrets are sealed.
+    pub(crate) async fn kept(&self, store: &Store, test: &str) -> Result<String, Error> {
+        let mut kept = Map::new();
+        for (name, value) in &self.pairs {
+            let value = if self.secret.contains(name) {
+                json!({ "secret": store.seal_variable(test, value).await? })
+            } else {
+                value.as_str().into()
+            };
+            kept.insert(name.clone(), value);
+        }
+        Ok(Value::Object(kept).to_string())
+    }
+
+    /// From what is kept with a run, without the secrets.
+    pub fn shown(kept: &str) -> Self {
+        let mut variables = Self::default();
+        for (name, value) in objects(kept) {
+            match value.as_str() {
+                Some(value) => variables.set(&name, value, false),
+                None => variables.set(&name, MASK, true),
+            }
+        }
+        variables
+    }
+
+    /// From what is kept with a run, with the secrets.
+    pub(crate) fn open(store: &Store, test: &str, kept: &str) -> Result<Self, Error> {
+        let mut variables = Self::default();
+        for (name, value) in objects(kept) {
+            match value["secret"].as_str() {
+                Some(sealed) => variables.set(&name, &store.unseal_variable(test, sealed)?, true),
+                None => variables.set(&name, value.as_str().unwrap_or_default(), false),
+            }
+        }
+        Ok(variables)
+    }
+
+    /// What must not be shown of a run.
+    pub(crate) fn mask_of(store: &Store, test: &str, kept: &str) -> Result<Mask, Error> {
+        Ok(Self::open(store, test, kept)?.mask())
+    }
+}
+
+fn objects(kept: &str) -> Map<String, Value> {
+    serde_json::from_str(kept).unwrap_or_default()
+}
+
+impl From<Vec<(String, String)>> for Variables {
+    fn from(pairs: Vec<(String, String)>) -> Self {
+        Self { pairs, secret: BTreeSet::new() }
+    }
+}
+
+impl<'v> IntoIterator for &'v Variables {
+    type Item = &'v (String, String);
+    type IntoIter = std::slice::Iter<'v, (String, String)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

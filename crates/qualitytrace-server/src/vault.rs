@@ -1,0 +1,266 @@
+//! Secrets at rest: sealed with a key that is not in the database.
+//!
+//! ChaCha20-Poly1305 with a random nonce. What a text belongs to is part of the seal, so that it cannot be moved to
+//! another place. The key is given, or lies in a file that is made when the first secret is to be kept.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+
+/// What a sealed text begins with: the name and the version of the form.
+const PREFIX: &str = "sealed:1:";
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
+
+/// Where the key is.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum KeyPlace {
+    /// Nowhere: it is made up and lasts as long as the process. For databases that last no longer.
+    #[default]
+    Memory,
+    /// In a file, which is made when it is needed and not there.
+    File(PathBuf),
+    /// Given as text: 32 bytes in base64 or hexadecimal digits.
+    Text(String),
+}
+
+impl std::fmt::Debug for KeyPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Memory => f.write_str("Memory"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Text(_) => f.write_str("Text"),
+        }
+    }
+}
+
+/// Why something could not be sealed or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The key is no key.
+    #[error("{place} holds no key: 32 bytes in base64 or 64 hexadecimal digits are expected")]
+    NoKey {
+        /// Where it was looked for.
+        place: String,
+    },
+    /// The file of the key is of no use.
+    #[error("failed to {operation} the key file {path}")]
+    File {
+        /// What was to be done.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The text was sealed with another key, or was changed.
+    #[error(
+        "a stored secret cannot be opened with {place}: it was sealed with another key; start the server with that \
+         key (secrets.key or secrets.keyFile), nothing was changed"
+    )]
+    WrongKey {
+        /// Where the key in use comes from.
+        place: String,
+    },
+}
+
+/// Seals and opens texts. Cheap to clone.
+#[derive(Clone)]
+pub struct Vault {
+    place: KeyPlace,
+    key: Arc<OnceLock<LessSafeKey>>,
+}
+
+impl std::fmt::Debug for Vault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vault").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Vault {
+    /// A vault with the key from this place; a file that is not there is made later.
+    pub fn open(place: KeyPlace) -> Result<Self, Error> {
+        let vault = Self { place, key: Arc::default() };
+        let bytes = match &vault.place {
+            KeyPlace::Memory => Some(rand::random()),
+            KeyPlace::File(path) => read(path)?,
+            KeyPlace::Text(text) => Some(key_bytes(text).ok_or_else(|| vault.no_key())?),
+        };
+        if let Some(bytes) = bytes {
+            vault.set(&bytes)?;
+        }
+        Ok(vault)
+    }
+
+    /// Whether a text is sealed.
+    pub fn is_sealed(text: &str) -> bool {
+        text.starts_with(PREFIX)
+    }
+
+    /// Seals a text that belongs to something.
+    pub fn seal(&self, belongs_to: &str, text: &str) -> Result<String, Error> {
+        let key = self.key()?;
+        let nonce: [u8; NONCE_LEN] = rand::random();
+        let mut sealed = text.as_bytes().to_vec();
+        let done = key.seal_in_place_append_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(belongs_to.as_bytes()),
+            &mut sealed,
+        );
+        // Only a text of many gigabytes is refused.
+        done.map_err(|_| self.wrong_key())?;
+        Ok(format!("{PREFIX}{}", STANDARD.encode([&nonce[..], &sealed].concat())))
+    }
+
+    /// Opens a sealed text; one that was never sealed is given back.
+    pub fn unseal(&self, belongs_to: &str, text: String) -> Result<String, Error> {
+        let Some(encoded) = text.strip_prefix(PREFIX) else {
+            return Ok(text);
+        };
+        let wrong = || self.wrong_key();
+        let key = self.key.get().ok_or_else(wrong)?;
+        let bytes = STANDARD.decode(encoded).map_err(|_| wrong())?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>().ok_or_else(wrong)?;
+        let mut sealed = sealed.to_vec();
+        let opened = key
+            .open_in_place(
+                Nonce::assume_unique_for_key(*nonce),
+                Aad::from(belongs_to.as_bytes()),
+                &mut sealed,
+            )
+            .map_err(|_| wrong())?;
+        String::from_utf8(opened.to_vec()).map_err(|_| wrong())
+    }
+
+    /// The key; made and put into its file when it is needed for the first time.
+    fn key(&self) -> Result<&LessSafeKey, Error> {
+        if let Some(key) = self.key.get() {
+            return Ok(key);
+        }
+        if let KeyPlace::File(path) = &self.place {
+            let bytes: [u8; KEY_BYTES] = rand::random();
+            let bytes = create(path, &bytes)?;
+            self.set(&bytes)?;
+        }
+        self.key.get().ok_or_else(|| self.no_key())
+    }
+
+    fn set(&self, bytes: &[u8; KEY_BYTES]) -> Result<(), Error> {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).map_err(|_| self.no_key())?;
+        // Whoever was faster read or made the same file.
+        let _ = self.key.set(LessSafeKey::new(key));
+        Ok(())
+    }
+
+    fn no_key(&self) -> Error {
+        Error::NoKey { place: self.shown() }
+    }
+
+    fn wrong_key(&self) -> Error {
+        Error::WrongKey { place: self.shown() }
+    }
+
+    fn shown(&self) -> String {
+        match &self.place {
+            KeyPlace::Memory => "the key of this process".to_owned(),
+            KeyPlace::File(path) if self.key.get().is_none() => {
+                format!("the key file {}, which is not there", path.display())
+            }
+            KeyPlace::File(path) => format!("the key file {}", path.display()),
+            KeyPlace::Text(_) => "secrets.key".to_owned(),
+        }
+    }
+}
+
+/// The key in a file; `None` when there is no file.
+fn read(path: &Path) -> Result<Option<[u8; KEY_BYTES]>, Error> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::File { operation: "read", path: path.to_owned(), source }),
+    };
+    let no_key = || Error::NoKey { place: format!("the key file {}", path.display()) };
+    key_bytes(&text).map(Some).ok_or_else(no_key)
+}
+
+/// Puts a new key into a file that only its owner can read; the key that is there when somebody else was faster.
+fn create(path: &Path, bytes: &[u8; KEY_BYTES]) -> Result<[u8; KEY_BYTES], Error> {
+    let failed = |operation| move |source| Error::File { operation, path: path.to_owned(), source };
+    // Written elsewhere and linked into place whole: nobody ever reads half a key.
+    let draft = path.with_extension(format!("{:016x}", rand::random::<u64>()));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&draft).map_err(failed("create"))?;
+    let text = format!("{}\n", STANDARD.encode(bytes));
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed("write"))?;
+    let linked = std::fs::hard_link(&draft, path);
+    let _ = std::fs::remove_file(&draft);
+    match linked {
+        Ok(()) => Ok(*bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            read(path)?.ok_or_else(|| failed("read")(error))
+        }
+        Err(error) => Err(failed("create")(error)),
+    }
+}
+
+fn key_bytes(text: &str) -> Option<[u8; KEY_BYTES]> {
+    let text = text.trim();
+    if text.len() == KEY_BYTES * 2 {
+        let digits = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+        let bytes: Option<Vec<u8>> = digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
+        return bytes?.try_into().ok();
+    }
+    STANDARD.decode(text).ok()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_can_be_opened_in_its_place_only() {
+        let vault = Vault::open(KeyPlace::Memory).unwrap();
+        let sealed = vault.seal("here", "hunter2").unwrap();
+        assert!(Vault::is_sealed(&sealed) && !sealed.contains("hunter2"));
+        assert_ne!(sealed, vault.seal("here", "hunter2").unwrap());
+        assert_eq!(vault.unseal("here", sealed.clone()).unwrap(), "hunter2");
+        assert!(vault.unseal("there", sealed.clone()).is_err());
+        assert!(Vault::open(KeyPlace::Memory).unwrap().unseal("here", sealed).is_err());
+        assert_eq!(vault.unseal("here", "plain".to_owned()).unwrap(), "plain");
+    }
+
+    #[test]
+    fn a_key_file_is_made_when_it_is_needed_and_is_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secrets.key");
+        let vault = Vault::open(KeyPlace::File(path.clone())).unwrap();
+        assert!(!path.exists());
+        let sealed = vault.seal("here", "hunter2").unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        let again = Vault::open(KeyPlace::File(path.clone())).unwrap();
+        assert_eq!(again.unseal("here", sealed.clone()).unwrap(), "hunter2");
+        std::fs::remove_file(&path).unwrap();
+        let error = Vault::open(KeyPlace::File(path)).unwrap().unseal("here", sealed).unwrap_err();
+        assert!(error.to_string().contains("which is not there"), "{error}");
+    }
+
+    #[test]
+    fn a_key_is_base64_or_hexadecimal() {
+        assert_eq!(key_bytes(&"00".repeat(32)), Some([0; 32]));
+        assert_eq!(key_bytes(&format!("{}\n", STANDARD.encode([7; 32]))), Some([7; 32]));
+        assert_eq!(key_bytes("short"), None);
+        assert!(Vault::open(KeyPlace::Text("short".to_owned())).is_err());
+    }
+}
