@@ -64,6 +64,11 @@ impl Compiled {
     /// Judges the trace.
     pub fn judge(&self, trace: &Trace, variables: &Variables, options: &Options) -> Verdict {
         let scene = Scene::new(trace);
+        let mut fields = Vec::new();
+        self.specs
+            .iter()
+            .for_each(|spec| spec.query(options.aliases).each_field(&mut |field| fields.push(field)));
+        scene.ask_all(fields);
         let generator = RefCell::new(options.generator.clone());
         let (outputs, variables) = output::run(self, &scene, variables, &generator, options.aliases);
         let specs = self

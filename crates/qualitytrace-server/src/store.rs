@@ -51,6 +51,7 @@ pub struct Store {
     vault: Vault,
     /// Whether the database knows by which key its secrets are sealed.
     is_key_marked: Arc<AtomicBool>,
+    inserts: chunks::Inserts,
 }
 
 /// Why the store could not do what it was asked.
@@ -118,6 +119,7 @@ impl Store {
         let shown = without_password(url);
         let open = |source| Error::Open { url: shown.clone(), source };
         let backend = Backend::of(url).ok_or_else(|| Error::Url { url: shown.clone() })?;
+        let inserts = chunks::Inserts::new(matches!(backend, Backend::Postgres));
         let (read, write, shared) = match backend {
             Backend::Memory => {
                 let pool = pool(1).connect(url).await.map_err(open)?;
@@ -135,7 +137,7 @@ impl Store {
             }
         };
         sqlx::migrate!().run(&write).await.map_err(|source| Error::Migrate { url: shown, source })?;
-        let store = Self { read, write, shared, vault, is_key_marked: Arc::default() };
+        let store = Self { read, write, shared, vault, is_key_marked: Arc::default(), inserts };
         store.check_key().await?;
         Ok(store)
     }
@@ -181,11 +183,12 @@ fn pool(connections: u32) -> AnyPoolOptions {
 fn sqlite_pool(connections: u32) -> AnyPoolOptions {
     pool(connections).after_connect(|connection, _| {
         Box::pin(async move {
-            // A commit survives the death of the process; only a power cut can undo the last ones.
+            // A commit survives the death of the process; only a power cut can undo the last ones. Of most chunks
+            // only one would fit into a page of the usual 4 KiB.
             connection
                 .execute(
-                    "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000; \
-                     PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 8000; PRAGMA temp_store = MEMORY;",
+                    "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000; \
+                     PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY;",
                 )
                 .await?;
             Ok(())

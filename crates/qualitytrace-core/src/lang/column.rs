@@ -1,10 +1,12 @@
 //! One field of the spans of a trace, with each different value kept once.
 //!
 //! Specs ask for few fields and spans repeat few values. A column asks each span at most once and lets a condition
-//! look at each different value once; after that a span costs one look into a table.
+//! look at each different value once. Where a condition is put to all spans, the positions of each value stand
+//! together, so that it costs no more than it finds.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::field::{Field, Scene, Seen};
 use crate::value::Value;
@@ -22,6 +24,24 @@ struct Known<'t> {
     numbers: Vec<u32>,
     values: Vec<Seen<'t>>,
     by_value: HashMap<Key<'t>, u32>,
+    /// Where the spans of each value stand, once all of them were asked.
+    places: Option<Places>,
+}
+
+/// The positions of all spans, sorted by the number of their value; those without a value come last.
+#[derive(Debug)]
+struct Places {
+    positions: Vec<u32>,
+    /// Where the positions of each number begin.
+    starts: Vec<u32>,
+}
+
+/// The values of which a condition is true.
+#[derive(Debug)]
+pub(crate) struct Hits {
+    numbers: Vec<usize>,
+    /// How many spans have one of these values.
+    pub(crate) spans: usize,
 }
 
 /// The number of a span that was not asked yet.
@@ -44,8 +64,48 @@ impl<'t> Column<'t> {
                 numbers: vec![UNASKED; spans],
                 values: Vec::new(),
                 by_value: HashMap::new(),
+                places: None,
             }),
         }
+    }
+
+    /// Asks one span, unless it was asked already.
+    pub(crate) fn ask(&self, scene: &Scene<'t>, at: usize) {
+        self.known.borrow_mut().ask(&self.field, scene, at);
+    }
+
+    /// The values of all spans for which `test` is true; it is asked once for each different value.
+    pub(crate) fn hits(&self, scene: &Scene<'t>, test: impl Fn(Option<&Seen<'t>>) -> bool) -> Hits {
+        let mut known = self.known.borrow_mut();
+        known.ask_all_and_sort(&self.field, scene);
+        let Known { values, places: Some(places), .. } = &*known else {
+            return Hits { numbers: Vec::new(), spans: 0 };
+        };
+        let present = values.iter().map(Some).enumerate();
+        let numbers: Vec<usize> = present
+            .chain([(values.len(), None)])
+            .filter(|(_, value)| test(*value))
+            .map(|(number, _)| number)
+            .collect();
+        let spans = numbers.iter().map(|number| places.of(*number).len()).sum();
+        Hits { numbers, spans }
+    }
+
+    /// The positions in `range` of the spans with these values, in order.
+    pub(crate) fn gather(&self, hits: &Hits, range: &Range<usize>) -> Vec<usize> {
+        let known = self.known.borrow();
+        let Some(places) = &known.places else { return Vec::new() };
+        let mut found = Vec::new();
+        for number in &hits.numbers {
+            let positions = places.of(*number);
+            let start = positions.partition_point(|at| (*at as usize) < range.start);
+            let end = positions.partition_point(|at| (*at as usize) < range.end);
+            found.extend(positions[start..end].iter().map(|at| *at as usize));
+        }
+        if hits.numbers.len() > 1 {
+            found.sort_unstable();
+        }
+        found
     }
 
     /// Keeps the spans for whose value `test` is true; it is asked once for each different value.
@@ -59,11 +119,7 @@ impl<'t> Column<'t> {
         let mut known = self.known.borrow_mut();
         let mut answers: Vec<Option<bool>> = Vec::new();
         candidates.retain(|at| {
-            let mut number = known.numbers[*at];
-            if number == UNASKED {
-                number = known.number(self.field.look(scene, *at).map(|(seen, _)| seen));
-                known.numbers[*at] = number;
-            }
+            let number = known.ask(&self.field, scene, *at);
             if number == ABSENT {
                 return absent;
             }
@@ -76,7 +132,46 @@ impl<'t> Column<'t> {
     }
 }
 
+impl Places {
+    fn of(&self, number: usize) -> &[u32] {
+        &self.positions[self.starts[number] as usize..self.starts[number + 1] as usize]
+    }
+}
+
 impl<'t> Known<'t> {
+    fn ask(&mut self, field: &Field, scene: &Scene<'t>, at: usize) -> u32 {
+        if self.numbers[at] == UNASKED {
+            self.numbers[at] = self.number(field.look(scene, at).map(|(seen, _)| seen));
+        }
+        self.numbers[at]
+    }
+
+    fn ask_all_and_sort(&mut self, field: &Field, scene: &Scene<'t>) {
+        if self.places.is_some() {
+            return;
+        }
+        for at in 0..self.numbers.len() {
+            self.ask(field, scene, at);
+        }
+        let none = self.values.len();
+        let bucket = |number: u32| if number == ABSENT { none } else { number as usize };
+        let mut starts = vec![0_u32; none + 2];
+        for number in &self.numbers {
+            starts[bucket(*number) + 1] += 1;
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        let mut next = starts.clone();
+        let mut positions = vec![0; self.numbers.len()];
+        for (at, number) in (0..).zip(&self.numbers) {
+            let slot = &mut next[bucket(*number)];
+            positions[*slot as usize] = at;
+            *slot += 1;
+        }
+        self.places = Some(Places { positions, starts });
+    }
+
     fn number(&mut self, seen: Option<Seen<'t>>) -> u32 {
         let Some(seen) = seen else { return ABSENT };
         let next = u32::try_from(self.values.len()).unwrap_or(ABSENT - 1);

@@ -375,6 +375,21 @@ impl<'t> Scene<'t> {
         Self { trace, columns: RefCell::default() }
     }
 
+    /// Asks every span for all of these fields, one span after the other: its attributes come into the cache once
+    /// instead of once a field.
+    pub(crate) fn ask_all<'f>(&self, fields: impl IntoIterator<Item = &'f Field>) {
+        let spans = self.trace.spans().len();
+        for field in fields {
+            self.column(field, spans);
+        }
+        let columns: Vec<_> = self.columns.borrow().iter().map(|(_, column)| Rc::clone(column)).collect();
+        for at in 0..spans {
+            for column in &columns {
+                column.ask(self, at);
+            }
+        }
+    }
+
     /// The column of a field; `None` where asking so few spans one by one is cheaper.
     pub(crate) fn column(&self, field: &Field, spans: usize) -> Option<Rc<Column<'t>>> {
         let (kind, name) = field.key().filter(|_| spans >= SMALL)?;

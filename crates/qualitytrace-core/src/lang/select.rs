@@ -6,7 +6,7 @@
 mod filter;
 
 use super::ast::{Chain, Combinator, Pseudo, Selector, Step};
-use super::field::Scene;
+use super::field::{Field, Scene};
 use crate::trace::Trace;
 pub(crate) use filter::{Filter, compile_condition, ordered};
 
@@ -62,6 +62,20 @@ impl Query {
                 && chain.rest.iter().all(|(combinator, _)| *combinator != Combinator::Next)
         });
         Self { chains, grows_only }
+    }
+
+    /// Every field that it asks for.
+    pub(crate) fn each_field<'q>(&'q self, visit: &mut impl FnMut(&'q Field)) {
+        for chain in &self.chains {
+            for step in std::iter::once(&chain.first).chain(chain.rest.iter().map(|(_, step)| step)) {
+                step.condition.each_field(visit);
+                for place in &step.places {
+                    if let Place::Has(_, query) | Place::Not(query) = place {
+                        query.each_field(visit);
+                    }
+                }
+            }
+        }
     }
 
     pub(crate) fn run(&self, scene: &Scene<'_>) -> Vec<usize> {
@@ -218,8 +232,7 @@ impl CompiledStep {
 
     /// The spans among `range` that satisfy everything but the position, in order.
     fn matches(&self, scene: &Scene<'_>, gates: &[Vec<bool>], range: std::ops::Range<usize>) -> Vec<usize> {
-        let mut found: Vec<usize> = range.collect();
-        self.condition.retain(scene, &mut found);
+        let mut found = self.condition.find(scene, range);
         if !gates.is_empty() {
             found.retain(|at| gates.iter().all(|gate| gate[*at]));
         }
@@ -282,28 +295,17 @@ impl CompiledStep {
         found
     }
 
-    /// The matching spans in all the places that the step can lead to, in order.
+    /// The matching spans in all the places that the step can lead to, and between them, in order.
     fn reachable(&self, scene: &Scene<'_>, combinator: Combinator, from: &[usize]) -> Vec<usize> {
-        let length = scene.trace.spans().len();
-        let gates = self.gates(scene);
-        match combinator {
+        let range = match combinator {
             Combinator::Descendant | Combinator::Child => {
-                let mut sorted = from.to_vec();
-                sorted.sort_unstable();
-                let mut covered = 0;
-                let mut found = Vec::new();
-                for at in sorted {
-                    let below = scene.trace.descendants(at);
-                    let start = below.start.max(covered);
-                    if start < below.end {
-                        found.extend(self.matches(scene, &gates, start..below.end));
-                        covered = below.end;
-                    }
-                }
-                found
+                let start = from.iter().min().map_or(0, |at| at + 1);
+                let end = from.iter().map(|at| scene.trace.descendants(*at).end).max().unwrap_or(0);
+                start..end.max(start)
             }
-            Combinator::Sibling | Combinator::Next => self.matches(scene, &gates, 0..length),
-        }
+            Combinator::Sibling | Combinator::Next => 0..scene.trace.spans().len(),
+        };
+        self.matches(scene, &self.gates(scene), range)
     }
 }
 

@@ -1,5 +1,6 @@
 //! From OTLP messages to the core's spans, with every field and type kept.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -13,53 +14,70 @@ use qualitytrace_core::trace::{
 };
 use qualitytrace_core::value::Value;
 
+/// Texts that come again and again, each kept once: names of spans and of attributes.
+#[derive(Default)]
+struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    fn one(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(name) {
+            return Arc::clone(known);
+        }
+        let new = Arc::<str>::from(name);
+        self.0.insert(Arc::clone(&new));
+        new
+    }
+}
+
 /// The spans of a request, each with the trace that it names. Spans that name no trace have `None`.
 pub fn spans(request: ExportTraceServiceRequest) -> Vec<(Option<TraceId>, Span)> {
     let mut spans = Vec::new();
+    let names = &mut Names::default();
     for resource_spans in request.resource_spans {
-        let resource = Arc::new(resource(resource_spans.resource, resource_spans.schema_url));
+        let resource = Arc::new(resource(resource_spans.resource, resource_spans.schema_url, names));
         for scope_spans in resource_spans.scope_spans {
-            let scope = Arc::new(scope(scope_spans.scope, scope_spans.schema_url));
+            let scope = Arc::new(scope(scope_spans.scope, scope_spans.schema_url, names));
             spans.extend(scope_spans.spans.into_iter().map(|sent| {
-                (TraceId::from_slice(&sent.trace_id), span(sent, Arc::clone(&resource), Arc::clone(&scope)))
+                let trace = TraceId::from_slice(&sent.trace_id);
+                (trace, span(sent, Arc::clone(&resource), Arc::clone(&scope), names))
             }));
         }
     }
     spans
 }
 
-fn resource(sent: Option<OtlpResource>, schema_url: String) -> Resource {
+fn resource(sent: Option<OtlpResource>, schema_url: String, names: &mut Names) -> Resource {
     let sent = sent.unwrap_or_default();
     Resource {
-        attributes: attributes(sent.attributes),
+        attributes: attributes(sent.attributes, names),
         dropped_attributes: sent.dropped_attributes_count,
         schema_url: schema_url.into(),
     }
 }
 
-fn scope(sent: Option<InstrumentationScope>, schema_url: String) -> Scope {
+fn scope(sent: Option<InstrumentationScope>, schema_url: String, names: &mut Names) -> Scope {
     let sent = sent.unwrap_or_default();
     Scope {
         name: sent.name.into(),
         version: sent.version.into(),
-        attributes: attributes(sent.attributes),
+        attributes: attributes(sent.attributes, names),
         dropped_attributes: sent.dropped_attributes_count,
         schema_url: schema_url.into(),
     }
 }
 
-fn span(sent: otlp::Span, resource: Arc<Resource>, scope: Arc<Scope>) -> Span {
+fn span(sent: otlp::Span, resource: Arc<Resource>, scope: Arc<Scope>, names: &mut Names) -> Span {
     Span {
         id: SpanId::from_slice(&sent.span_id),
         parent: SpanId::from_slice(&sent.parent_span_id),
         kind: kind(sent.kind()),
-        name: sent.name.into(),
+        name: names.one(&sent.name),
         start: Timestamp::from_nanos(sent.start_time_unix_nano),
         end: (sent.end_time_unix_nano != 0).then(|| Timestamp::from_nanos(sent.end_time_unix_nano)),
         status: sent.status.map(status),
-        attributes: attributes(sent.attributes),
-        events: sent.events.into_iter().map(event).collect(),
-        links: sent.links.into_iter().map(link).collect(),
+        attributes: attributes(sent.attributes, names),
+        events: sent.events.into_iter().map(|sent| event(sent, names)).collect(),
+        links: sent.links.into_iter().map(|sent| link(sent, names)).collect(),
         resource,
         scope,
         trace_state: sent.trace_state.into(),
@@ -92,28 +110,28 @@ fn status(sent: otlp::Status) -> Status {
     Status { code, message: sent.message.into() }
 }
 
-fn event(sent: otlp::span::Event) -> Event {
+fn event(sent: otlp::span::Event, names: &mut Names) -> Event {
     Event {
         time: Timestamp::from_nanos(sent.time_unix_nano),
-        name: sent.name.into(),
-        attributes: attributes(sent.attributes),
+        name: names.one(&sent.name),
+        attributes: attributes(sent.attributes, names),
         dropped_attributes: sent.dropped_attributes_count,
     }
 }
 
-fn link(sent: otlp::span::Link) -> Link {
+fn link(sent: otlp::span::Link, names: &mut Names) -> Link {
     Link {
         trace: TraceId::from_slice(&sent.trace_id),
         span: SpanId::from_slice(&sent.span_id),
         trace_state: sent.trace_state.into(),
-        attributes: attributes(sent.attributes),
+        attributes: attributes(sent.attributes, names),
         dropped_attributes: sent.dropped_attributes_count,
         flags: sent.flags,
     }
 }
 
-fn attributes(sent: Vec<KeyValue>) -> Attributes {
-    sent.into_iter().map(|pair| (pair.key, value(pair.value))).collect()
+fn attributes(sent: Vec<KeyValue>, names: &mut Names) -> Attributes {
+    sent.into_iter().map(|pair| (names.one(&pair.key), value(pair.value))).collect()
 }
 
 fn value(sent: Option<AnyValue>) -> Value {

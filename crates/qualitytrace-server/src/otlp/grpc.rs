@@ -19,7 +19,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
 
-use super::intake::{self, Encoding, Format, Refusal, Signal};
+use super::intake::{self, Encoding, Format, Framing, Refusal, Signal};
 use super::status::{Code, Status, response_message};
 use crate::ingest::{Accepted, Ingest, Refused};
 
@@ -66,7 +66,7 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
         let message = format!("grpc-encoding `{named}` is not supported: use one of {}", Encoding::KNOWN);
         return failure(Code::Unimplemented, &message, None);
     };
-    let outcome = intake::take(ingest, signal, Format::Protobuf, body, |body| unframe(body, encoding)).await;
+    let outcome = intake::take(ingest, signal, Format::Protobuf, body, Frame { encoding }).await;
     match outcome {
         Ok(accepted) => success(&accepted),
         Err(refusal) => {
@@ -91,23 +91,39 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 /// The one message of a unary call.
-fn unframe(mut body: Bytes, encoding: Encoding) -> Result<(Encoding, Bytes), Refusal> {
-    if body.len() < FRAME_HEADER {
-        return Err(Refusal::Malformed("the call carries no message".to_owned()));
-    }
-    let encoding = match body.get_u8() {
-        0 => Encoding::Identity,
-        1 => encoding,
-        flags => {
-            return Err(Refusal::Malformed(format!("the message has unknown flags {flags}")));
+struct Frame {
+    /// How it is compressed, if it is.
+    encoding: Encoding,
+}
+
+impl Framing for Frame {
+    fn announced(&self, beginning: &[u8]) -> u64 {
+        match beginning {
+            [_, a, b, c, d, ..] => FRAME_HEADER as u64 + u64::from(u32::from_be_bytes([*a, *b, *c, *d])),
+            _ => 0,
         }
-    };
-    let length = body.get_u32() as usize;
-    if body.len() != length {
-        let carried = body.len();
-        return Err(Refusal::Malformed(format!("the message announces {length} bytes and has {carried}")));
     }
-    Ok((encoding, body))
+
+    fn message(self, mut body: Bytes) -> Result<(Encoding, Bytes), Refusal> {
+        if body.len() < FRAME_HEADER {
+            return Err(Refusal::Malformed("the call carries no message".to_owned()));
+        }
+        let encoding = match body.get_u8() {
+            0 => Encoding::Identity,
+            1 => self.encoding,
+            flags => {
+                return Err(Refusal::Malformed(format!("the message has unknown flags {flags}")));
+            }
+        };
+        let length = body.get_u32() as usize;
+        if body.len() != length {
+            let carried = body.len();
+            return Err(Refusal::Malformed(format!(
+                "the message announces {length} bytes and has {carried}"
+            )));
+        }
+        Ok((encoding, body))
+    }
 }
 
 fn success(accepted: &Accepted) -> Response {

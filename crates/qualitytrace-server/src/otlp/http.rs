@@ -7,12 +7,13 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
+use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use prost::Message;
 use tower_http::cors::{Any, CorsLayer};
 
-use super::intake::{self, Encoding, Format, Refusal, Signal};
+use super::intake::{self, Encoding, Format, Framing, Refusal, Signal};
 use super::status::{Code, Status, response_message};
 use crate::ingest::{Accepted, Ingest, Refused};
 
@@ -45,9 +46,24 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
             return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, format, Code::InvalidArgument, &message);
         }
     };
-    match intake::take(ingest, signal, format, body, |body| Ok((encoding, body))).await {
+    match intake::take(ingest, signal, format, body, Whole { encoding }).await {
         Ok(accepted) => accept(format, signal, &accepted),
         Err(refusal) => refused(format, &refusal, ingest.limits().retry_after.as_secs().max(1)),
+    }
+}
+
+/// A body that is one message.
+struct Whole {
+    encoding: Encoding,
+}
+
+impl Framing for Whole {
+    fn announced(&self, _beginning: &[u8]) -> u64 {
+        0
+    }
+
+    fn message(self, body: Bytes) -> Result<(Encoding, Bytes), Refusal> {
+        Ok((self.encoding, body))
     }
 }
 

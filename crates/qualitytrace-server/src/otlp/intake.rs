@@ -19,6 +19,9 @@ use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused};
 /// Larger messages are decompressed and split on a thread of their own, so that others are not held up.
 const INLINE_BYTES: usize = 2 * 1024 * 1024;
 
+/// Room that a body gets on its word alone, before it has arrived.
+const AHEAD_BYTES: u64 = 4 * 1024 * 1024;
+
 /// What a request delivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
@@ -75,16 +78,23 @@ impl From<NoRoom> for Refusal {
     }
 }
 
-/// Takes a request that is still on the wire. `unframe` finds the message in the body: all of it, or what follows a
-/// frame header.
+/// How a message stands in its body.
+pub(super) trait Framing: Send + 'static {
+    /// Bytes of a body that begins like this, as far as it tells.
+    fn announced(&self, beginning: &[u8]) -> u64;
+    /// The message of a body.
+    fn message(self, body: Bytes) -> Result<(Encoding, Bytes), Refusal>;
+}
+
+/// Takes a request that is still on the wire.
 pub(super) async fn take(
     ingest: &Arc<Ingest>,
     signal: Signal,
     format: Format,
     body: Body,
-    unframe: impl FnOnce(Bytes) -> Result<(Encoding, Bytes), Refusal>,
+    framing: impl Framing,
 ) -> Result<Accepted, Refusal> {
-    let outcome = process(ingest, signal, format, body, unframe).await;
+    let outcome = process(ingest, signal, format, body, framing).await;
     if let Err(refusal) = &outcome {
         let counters = ingest.counters();
         let counter = match refusal {
@@ -105,11 +115,11 @@ async fn process(
     signal: Signal,
     format: Format,
     body: Body,
-    unframe: impl FnOnce(Bytes) -> Result<(Encoding, Bytes), Refusal>,
+    framing: impl Framing,
 ) -> Result<Accepted, Refusal> {
     let mut lease = ingest.budget().lease()?;
-    let body = read(body, &mut lease, ingest.limits().body_bytes).await?;
-    let (encoding, message) = unframe(body)?;
+    let body = read(body, &framing, &mut lease, ingest.limits().body_bytes).await?;
+    let (encoding, message) = framing.message(body)?;
     let limit = ingest.limits().decompressed_bytes;
     let small = message.len() <= INLINE_BYTES;
     let work = move || -> Result<(Decoded, Lease), Refusal> {
@@ -134,8 +144,13 @@ async fn process(
 
 /// Reads the body within the limits. A body that is refused is still received, and thrown away: a client that is busy
 /// sending does not look for an answer.
-async fn read(mut body: Body, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
-    let outcome = collect(&mut body, lease, limit).await;
+async fn read(
+    mut body: Body,
+    framing: &impl Framing,
+    lease: &mut Lease,
+    limit: u64,
+) -> Result<Bytes, Refusal> {
+    let outcome = collect(&mut body, framing, lease, limit).await;
     if outcome.is_err() {
         discard(body, limit).await;
     }
@@ -152,25 +167,34 @@ pub(super) async fn discard(mut body: Body, limit: u64) {
     }
 }
 
-async fn collect(body: &mut Body, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
+async fn collect(
+    body: &mut Body,
+    framing: &impl Framing,
+    lease: &mut Lease,
+    limit: u64,
+) -> Result<Bytes, Refusal> {
     let too_large = Refusal::TooLarge { limit, name: "limits.bodyBytes" };
-    let announced = hyper::body::Body::size_hint(body).lower();
+    let mut announced = hyper::body::Body::size_hint(body).lower();
     if announced > limit {
         return Err(too_large);
     }
-    lease.grow(announced)?;
-    let mut leased = announced;
-    let mut whole = BytesMut::with_capacity(usize::try_from(announced).unwrap_or(0));
+    let mut leased = 0;
+    let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Refusal::Incomplete)?.into_data() else {
             continue;
         };
+        if whole.is_empty() {
+            announced = announced.max(framing.announced(&data));
+        }
         let size = (whole.len() + data.len()) as u64;
-        if size > limit {
+        if size.max(announced) > limit {
             return Err(too_large);
         }
-        lease.grow(size.saturating_sub(leased))?;
-        leased = leased.max(size);
+        let room = size.max(announced.min(AHEAD_BYTES));
+        lease.grow(room.saturating_sub(leased))?;
+        leased = leased.max(room);
+        whole.reserve(usize::try_from(room).unwrap_or(0).saturating_sub(whole.len()));
         whole.extend_from_slice(&data);
     }
     Ok(whole.freeze())

@@ -1,5 +1,7 @@
 //! What arrived, by trace.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
@@ -7,8 +9,8 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::{Error, Store, failed};
 
-/// Rows that one statement inserts at the most. Powers of two keep the number of distinct statements small.
-const MAX_ROWS: usize = 64;
+/// Rows that one statement inserts at the most, as a power of two: powers keep the distinct statements few.
+const MAX_ROWS_LOG: usize = 6;
 /// Rows that one round of eviction removes, so that it never holds the writer for long.
 const EVICTION_ROWS: i64 = 5_000;
 
@@ -72,8 +74,9 @@ impl Store {
         let mut rest = chunks.iter().zip(packed);
         let mut left = chunks.len();
         while left > 0 {
-            let rows = MAX_ROWS.min(1 << left.ilog2());
-            let mut insert = sqlx::query(AssertSqlSafe(insert_rows(rows)));
+            let rows_log = MAX_ROWS_LOG.min(left.ilog2() as usize);
+            let rows = 1 << rows_log;
+            let mut insert = sqlx::query(AssertSqlSafe(Arc::clone(&self.inserts.0[rows_log])));
             for (chunk, data) in rest.by_ref().take(rows) {
                 insert = insert
                     .bind(chunk.trace.to_bytes().to_vec())
@@ -182,15 +185,24 @@ impl Store {
     }
 }
 
-fn insert_rows(rows: usize) -> String {
-    const COLUMNS: usize = 6;
-    let row = |row: usize| {
-        let numbers: Vec<String> =
-            (1..=COLUMNS).map(|column| format!("${}", row * COLUMNS + column)).collect();
-        format!("({})", numbers.join(", "))
-    };
-    let rows: Vec<String> = (0..rows).map(row).collect();
-    format!("INSERT INTO chunks (trace_id, signal, arrived, items, size, data) VALUES {}", rows.join(", "))
+/// The statements that insert 1, 2, 4, ... rows.
+#[derive(Debug, Clone)]
+pub(super) struct Inserts([Arc<str>; MAX_ROWS_LOG + 1]);
+
+impl Inserts {
+    /// For PostgreSQL, which numbers its parameters; for SQLite, which has to search for numbered ones.
+    pub(super) fn new(numbered: bool) -> Self {
+        const COLUMNS: usize = 6;
+        let parameter = |at: usize| if numbered { format!("${}", at + 1) } else { "?".to_owned() };
+        Self(std::array::from_fn(|log| {
+            let rows = (0..1 << log).map(|row| {
+                let columns: Vec<_> = (0..COLUMNS).map(|column| parameter(row * COLUMNS + column)).collect();
+                format!("({})", columns.join(", "))
+            });
+            let rows = rows.collect::<Vec<_>>().join(", ");
+            format!("INSERT INTO chunks (trace_id, signal, arrived, items, size, data) VALUES {rows}").into()
+        }))
+    }
 }
 
 /// Databases have no unsigned numbers; ours stay far below the limit.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use qualitytrace_core::definition::{Document, Resource, Text, Trigger};
+use qualitytrace_core::definition::{Document, Resource, Text, Trigger, trigger};
 
 use super::files::File;
 
@@ -47,7 +47,10 @@ fn candidates(resource: &Resource) -> Vec<&Text> {
     let Resource::Test(test) = resource else { return Vec::new() };
     match &test.trigger {
         Some(Trigger::Grpc(grpc)) => vec![&grpc.protobuf_file],
-        Some(Trigger::Http(http)) => vec![&http.body],
+        Some(Trigger::Http(http)) => match &http.body {
+            trigger::Body::Text(text) => vec![text],
+            _ => Vec::new(),
+        },
         Some(Trigger::Graphql(graphql)) => vec![&graphql.query, &graphql.schema],
         Some(Trigger::PlaywrightEngine(script)) => vec![&script.script],
         _ => Vec::new(),

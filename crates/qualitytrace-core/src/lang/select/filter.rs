@@ -1,6 +1,7 @@
 //! The conditions of a selector, ready to be asked of spans.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::lang::ast::{Clause, Comparator, Condition, Literal, Test};
 use crate::lang::compare::measured_against;
@@ -94,6 +95,44 @@ impl Filter {
                 filters.iter().map(Self::cost).max().unwrap_or(0).saturating_add(1)
             }
         }
+    }
+
+    pub(super) fn each_field<'f>(&'f self, visit: &mut impl FnMut(&'f Field)) {
+        match self {
+            Self::Test(field, _) => visit(field),
+            Self::Not(inner) => inner.each_field(visit),
+            Self::All(filters) | Self::Any(filters) => {
+                for filter in filters {
+                    filter.each_field(visit);
+                }
+            }
+        }
+    }
+
+    /// The spans in `range` for which it holds, in their order.
+    pub(crate) fn find(&self, scene: &Scene<'_>, range: Range<usize>) -> Vec<usize> {
+        let alone = std::slice::from_ref(self);
+        let filters = if let Self::All(filters) = self { filters } else { alone };
+        let rarest = filters
+            .iter()
+            .enumerate()
+            .filter_map(|(at, filter)| {
+                let Self::Test(field, check) = filter else { return None };
+                let column = scene.column(field, range.len())?;
+                let hits = column.hits(scene, |seen| check.holds(seen));
+                Some((at, column, hits))
+            })
+            .min_by_key(|(_, _, hits)| hits.spans);
+        let (first, mut found) = match rarest {
+            Some((at, column, hits)) => (Some(at), column.gather(&hits, &range)),
+            None => (None, range.collect()),
+        };
+        for (at, filter) in filters.iter().enumerate() {
+            if Some(at) != first && !found.is_empty() {
+                filter.retain(scene, &mut found);
+            }
+        }
+        found
     }
 
     /// Keeps the spans for which it holds, in their order.
