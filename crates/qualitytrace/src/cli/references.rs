@@ -3,21 +3,23 @@
 use std::path::Path;
 
 use anyhow::Context;
-use qualitytrace_core::definition::{Document, Resource, Text, Trigger, trigger};
+use qualitytrace_core::definition::trigger::FileUse;
+use qualitytrace_core::definition::{Document, Resource, Text};
 
 use super::files::File;
-
-/// Longest text that can be the name of a file.
-const LONGEST_NAME: usize = 1024;
 
 /// A document of a file, with the files that it names put into it.
 pub(crate) fn inlined(file: &File, document: &Document) -> anyhow::Result<String> {
     let mut changes = Vec::new();
-    for text in candidates(&document.resource) {
-        let Some(origin) = &text.origin else { continue };
-        if let Some(content) = content(&file.path, &text.value)? {
-            changes.push((origin.span.clone(), quoted(&content)));
-        }
+    if let Resource::Test(test) = &document.resource
+        && let Some(mut trigger) = test.trigger.clone()
+    {
+        trigger.each_file(|file_use, text| {
+            if let (Some(origin), Some(content)) = (&text.origin, content(&file.path, file_use, text)?) {
+                changes.push((origin.span.clone(), quoted(&content)));
+            }
+            Ok::<_, anyhow::Error>(())
+        })?;
     }
     Ok(rewritten(file, document, changes))
 }
@@ -43,32 +45,16 @@ pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-fn candidates(resource: &Resource) -> Vec<&Text> {
-    let Resource::Test(test) = resource else { return Vec::new() };
-    match &test.trigger {
-        Some(Trigger::Grpc(grpc)) => vec![&grpc.protobuf_file],
-        Some(Trigger::Http(http)) => match &http.body {
-            trigger::Body::Text(text) => vec![text],
-            _ => Vec::new(),
-        },
-        Some(Trigger::Graphql(graphql)) => vec![&graphql.query, &graphql.schema],
-        Some(Trigger::PlaywrightEngine(script)) => vec![&script.script],
-        _ => Vec::new(),
-    }
-}
-
-/// What the file that `text` names holds. A text that begins like a relative path must name one.
-fn content(definition: &Path, text: &str) -> anyhow::Result<Option<String>> {
-    let must = text.starts_with("./") || text.starts_with("../");
-    if text.is_empty() || text.contains('\n') || text.starts_with("//") || text.len() > LONGEST_NAME {
+/// What the file that `text` names holds; `None` when it names none.
+fn content(definition: &Path, file_use: FileUse, text: &Text) -> anyhow::Result<Option<String>> {
+    let Some(named) = file_use.path(text) else { return Ok(None) };
+    let path = definition.parent().unwrap_or(Path::new("")).join(named);
+    if !file_use.must_exist(named) && !path.is_file() {
         return Ok(None);
     }
-    let path = definition.parent().unwrap_or(Path::new("")).join(text);
-    if !must && !path.is_file() {
-        return Ok(None);
-    }
-    let read = std::fs::read_to_string(&path);
-    read.map(Some).with_context(|| {
+    let bytes = std::fs::read(&path).with_context(|| {
         format!("{} names the file {}, which cannot be read", definition.display(), path.display())
-    })
+    })?;
+    let content = file_use.content(bytes);
+    content.map(Some).with_context(|| format!("{} is not text", path.display()))
 }
