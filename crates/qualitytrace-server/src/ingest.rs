@@ -21,12 +21,12 @@ use crate::clock::{self, Sequence};
 use crate::follow::Followers;
 use crate::limits::Limits;
 use crate::otlp::wire::{Chunk, Split};
-use crate::store::{NewChunk, Signal, Store};
+use crate::store::{NewChunk, Packed, Signal, Store};
 
 /// Requests that may wait for the writer; their bytes are bounded by the budget.
 const WAITING_REQUESTS: usize = 1_024;
 /// Bytes that one commit gathers at the most.
-const COMMIT_BYTES: usize = 16 * 1024 * 1024;
+const COMMIT_BYTES: usize = 8 * 1024 * 1024;
 /// How often old traces are looked for.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(30);
 /// Traces whose span count is remembered, so that most requests need not ask the store.
@@ -107,8 +107,8 @@ pub enum Refused {
 }
 
 struct Write {
-    chunks: Vec<Chunk>,
-    signal: Signal,
+    /// Without their time of arrival.
+    chunks: Vec<NewChunk>,
     queued: Timestamp,
     done: oneshot::Sender<Result<(), Refused>>,
 }
@@ -279,7 +279,8 @@ impl Ingest {
             return Err(Refused::Full { limit: self.limits.retained_bytes });
         }
         let (done, answer) = oneshot::channel();
-        let write = Write { chunks: split.chunks, signal, queued: clock::now(), done };
+        let chunks = split.chunks.into_iter().map(|chunk| packed(&chunk, signal)).collect();
+        let write = Write { chunks, queued: clock::now(), done };
         self.writer.try_send(write).map_err(|_| Refused::Busy)?;
         let outcome =
             answer.await.unwrap_or_else(|_| Err(Refused::Failed { reason: "the server is stopping".into() }));
@@ -308,13 +309,13 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
         let (mut chunks, mut waiting, mut bytes) = (Vec::new(), Vec::new(), 0);
         let mut next = Some(first);
         while let Some(write) = next {
-            bytes += write.chunks.iter().map(|chunk| chunk.data.len()).sum::<usize>();
+            bytes += write.chunks.iter().map(|chunk| chunk.data.size()).sum::<usize>();
             chunks
-                .extend(write.chunks.into_iter().map(|chunk| arrived(chunk, write.signal, arrivals.next())));
+                .extend(write.chunks.into_iter().map(|chunk| NewChunk { arrived: arrivals.next(), ..chunk }));
             waiting.push(write.done);
             next = if bytes < COMMIT_BYTES { queue.try_recv().ok() } else { None };
         }
-        let outcome = store.append_chunks(&chunks).await;
+        let outcome = store.append_chunks(&mut chunks).await;
         if let Some(ingest) = ingest.upgrade() {
             if let Ok(retained) = &outcome {
                 ingest.committed(&chunks, *retained);
@@ -334,8 +335,9 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
     }
 }
 
-fn arrived(chunk: Chunk, signal: Signal, at: Timestamp) -> NewChunk {
-    NewChunk { trace: chunk.trace, signal, arrived: at, items: chunk.items, data: chunk.data }
+fn packed(chunk: &Chunk, signal: Signal) -> NewChunk {
+    let Chunk { trace, items, data } = chunk;
+    NewChunk { trace: *trace, signal, arrived: Timestamp::default(), items: *items, data: Packed::new(data) }
 }
 
 /// Removes what is older than the retention time, and more when the store is nearly full.

@@ -4,6 +4,7 @@
 //! transaction that begins with a write, so SQLite never has to upgrade a read lock.
 
 mod browse;
+mod checkpoints;
 mod chunks;
 mod definitions;
 mod documents;
@@ -24,7 +25,8 @@ use sqlx::{AnyPool, Executor};
 
 use crate::vault::{self, KeyPlace, Vault};
 
-pub use chunks::{NewChunk, Signal, StoredChunk};
+use checkpoints::Checkpoints;
+pub use chunks::{NewChunk, Packed, Signal, StoredChunk};
 pub use definitions::{Mode, NewDefinition, Put, StoredDefinition, StoredResource, StoredTest};
 pub use lists::{Listing, Order, Page};
 pub use notices::{Heard, Listener, Notice, TraceHex};
@@ -52,6 +54,8 @@ pub struct Store {
     /// Whether the database knows by which key its secrets are sealed.
     is_key_marked: Arc<AtomicBool>,
     inserts: chunks::Inserts,
+    /// Of a SQLite file.
+    checkpoints: Option<Arc<Checkpoints>>,
 }
 
 /// Why the store could not do what it was asked.
@@ -120,6 +124,7 @@ impl Store {
         let open = |source| Error::Open { url: shown.clone(), source };
         let backend = Backend::of(url).ok_or_else(|| Error::Url { url: shown.clone() })?;
         let inserts = chunks::Inserts::new(matches!(backend, Backend::Postgres));
+        let checkpoints = matches!(backend, Backend::File).then(Arc::default);
         let (read, write, shared) = match backend {
             Backend::Memory => {
                 let pool = pool(1).connect(url).await.map_err(open)?;
@@ -137,7 +142,7 @@ impl Store {
             }
         };
         sqlx::migrate!().run(&write).await.map_err(|source| Error::Migrate { url: shown, source })?;
-        let store = Self { read, write, shared, vault, is_key_marked: Arc::default(), inserts };
+        let store = Self { read, write, shared, vault, is_key_marked: Arc::default(), inserts, checkpoints };
         store.check_key().await?;
         Ok(store)
     }
@@ -188,7 +193,7 @@ fn sqlite_pool(connections: u32) -> AnyPoolOptions {
             connection
                 .execute(
                     "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000; \
-                     PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY;",
+                     PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 12000; PRAGMA temp_store = MEMORY;",
                 )
                 .await?;
             Ok(())

@@ -44,7 +44,23 @@ pub struct NewChunk {
     /// How many spans or records it holds.
     pub items: u32,
     /// The encoded export request.
-    pub data: Bytes,
+    pub data: Packed,
+}
+
+/// Data in the form in which it is stored.
+#[derive(Debug, Clone)]
+pub struct Packed(Vec<u8>);
+
+impl Packed {
+    /// Packs data.
+    pub fn new(data: &[u8]) -> Self {
+        Self(lz4_flex::compress_prepend_size(data))
+    }
+
+    /// Bytes that it takes in the store.
+    pub fn size(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// A chunk as it was stored.
@@ -57,12 +73,10 @@ pub struct StoredChunk {
 }
 
 impl Store {
-    /// Stores chunks, all or none of them, and answers with the bytes retained in total.
-    pub async fn append_chunks(&self, chunks: &[NewChunk]) -> Result<u64, Error> {
+    /// Stores chunks, all or none of them, and answers with the bytes retained in total. Their data is taken out.
+    pub async fn append_chunks(&self, chunks: &mut [NewChunk]) -> Result<u64, Error> {
         let failed = failed("store what arrived");
-        let packed: Vec<Vec<u8>> =
-            chunks.iter().map(|chunk| lz4_flex::compress_prepend_size(&chunk.data)).collect();
-        let added: usize = packed.iter().map(Vec::len).sum();
+        let added: usize = chunks.iter().map(|chunk| chunk.data.size()).sum();
         let mut transaction = self.write.begin().await.map_err(&failed)?;
         let retained: i64 = sqlx::query_scalar(
             "UPDATE totals SET value = value + $1 WHERE name = 'retained_bytes' RETURNING value",
@@ -71,25 +85,28 @@ impl Store {
         .fetch_one(&mut *transaction)
         .await
         .map_err(&failed)?;
-        let mut rest = chunks.iter().zip(packed);
         let mut left = chunks.len();
+        let mut rest = chunks.iter_mut();
         while left > 0 {
             let rows_log = MAX_ROWS_LOG.min(left.ilog2() as usize);
             let rows = 1 << rows_log;
             let mut insert = sqlx::query(AssertSqlSafe(Arc::clone(&self.inserts.0[rows_log])));
-            for (chunk, data) in rest.by_ref().take(rows) {
+            for chunk in rest.by_ref().take(rows) {
                 insert = insert
                     .bind(chunk.trace.to_bytes().to_vec())
                     .bind(chunk.signal.code())
                     .bind(signed(chunk.arrived.as_nanos()))
                     .bind(i64::from(chunk.items))
-                    .bind(signed(data.len() as u64))
-                    .bind(data);
+                    .bind(signed(chunk.data.size() as u64))
+                    .bind(std::mem::take(&mut chunk.data.0));
             }
             insert.execute(&mut *transaction).await.map_err(&failed)?;
             left -= rows;
         }
         transaction.commit().await.map_err(&failed)?;
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.after_writing(added as u64, &self.read);
+        }
         Ok(unsigned(retained))
     }
 

@@ -5,7 +5,7 @@ use qualitytrace_core::definition::Kind;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_server::store::{
-    Inserted, Listing, Mode, NewChunk, NewDefinition, NewRun, Order, Put, Signal, Store, StoredEvent,
+    Inserted, Listing, Mode, NewChunk, NewDefinition, NewRun, Order, Packed, Put, Signal, Store, StoredEvent,
 };
 
 use crate::databases::{Database, on_every_database};
@@ -31,7 +31,7 @@ fn trace(byte: u8) -> TraceId {
 
 fn chunk(trace: TraceId, arrived: u64, data: &'static [u8]) -> NewChunk {
     let arrived = Timestamp::from_nanos(arrived);
-    NewChunk { trace, signal: Signal::Spans, arrived, items: 1, data: Bytes::from_static(data) }
+    NewChunk { trace, signal: Signal::Spans, arrived, items: 1, data: Packed::new(data) }
 }
 
 fn run(test: &str, trace: TraceId) -> NewRun {
@@ -79,8 +79,11 @@ async fn with_tests(database: &Database, ids: &[&str]) -> Store {
 async fn chunks_come_back_as_they_were(database: &Database) {
     let store = database.open().await;
     let log = NewChunk { signal: Signal::Logs, ..chunk(trace(1), 25, b"log") };
-    store.append_chunks(&[chunk(trace(1), 30, b"\x00\xffb"), chunk(trace(2), 40, b"x"), log]).await.unwrap();
-    store.append_chunks(&[chunk(trace(1), 20, b"")]).await.unwrap();
+    store
+        .append_chunks(&mut [chunk(trace(1), 30, b"\x00\xffb"), chunk(trace(2), 40, b"x"), log])
+        .await
+        .unwrap();
+    store.append_chunks(&mut [chunk(trace(1), 20, b"")]).await.unwrap();
     let load = async |signal, after| {
         let chunks = store.chunks(trace(1), signal, Timestamp::from_nanos(after)).await.unwrap();
         chunks.into_iter().map(|chunk| (chunk.arrived.as_nanos(), chunk.data)).collect::<Vec<_>>()
@@ -93,8 +96,8 @@ async fn chunks_come_back_as_they_were(database: &Database) {
 
 async fn many_chunks_are_one_commit(database: &Database) {
     let store = database.open().await;
-    let chunks: Vec<NewChunk> = (1..=1_333).map(|at| chunk(trace(7), at, b"abc")).collect();
-    let retained = store.append_chunks(&chunks).await.unwrap();
+    let mut chunks: Vec<NewChunk> = (1..=1_333).map(|at| chunk(trace(7), at, b"abc")).collect();
+    let retained = store.append_chunks(&mut chunks).await.unwrap();
     assert_eq!(store.chunks(trace(7), Signal::Spans, Timestamp::default()).await.unwrap().len(), 1_333);
     assert_eq!(store.retained_bytes().await.unwrap(), retained);
 }
@@ -102,7 +105,7 @@ async fn many_chunks_are_one_commit(database: &Database) {
 async fn eviction_spares_what_belongs_to_a_run(database: &Database) {
     let store = with_tests(database, &["t"]).await;
     store
-        .append_chunks(&[
+        .append_chunks(&mut [
             chunk(trace(1), 10, b"old"),
             chunk(trace(2), 11, b"kept"),
             chunk(trace(3), 90, b"new"),
@@ -178,7 +181,7 @@ async fn lists_are_found_sorted_and_paged(database: &Database) {
 
 async fn a_deleted_test_takes_everything_with_it(database: &Database) {
     let store = with_tests(database, &["t", "u"]).await;
-    store.append_chunks(&[chunk(trace(1), 10, b"spans"), chunk(trace(2), 11, b"others")]).await.unwrap();
+    store.append_chunks(&mut [chunk(trace(1), 10, b"spans"), chunk(trace(2), 11, b"others")]).await.unwrap();
     let before = store.retained_bytes().await.unwrap();
     assert_eq!(inserted(&store, &run("t", trace(1))).await, Inserted::Number(1));
     inserted(&store, &run("u", trace(2))).await;
