@@ -21,7 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::map_request_with_state;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{any, get, post, put};
 use http::header::LOCATION;
@@ -29,6 +30,7 @@ use http::{StatusCode, Uri};
 use qualitytrace_core::time::Timestamp;
 use tower_http::compression::CompressionLayer;
 
+use crate::config::Live;
 use crate::ingest::Ingest;
 use crate::runner::Runner;
 use crate::source::Source;
@@ -43,8 +45,8 @@ pub(crate) struct App {
     pub(crate) runner: Arc<Runner>,
     /// When the server started.
     pub(crate) started: Timestamp,
-    /// The largest body, in bytes.
-    pub(crate) body_limit: usize,
+    /// The configuration of the moment.
+    pub(crate) config: Live,
     /// Spans that had arrived when a user last began to count them.
     pub(crate) otlp_mark: Arc<AtomicU64>,
 }
@@ -75,7 +77,7 @@ pub(crate) fn routes(app: App) -> Router {
         .route("/api/services", get(traces::services))
         .route("/api/traces/{id}", get(traces::get))
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(DefaultBodyLimit::max(app.body_limit))
+        .layer(map_request_with_state(app.config.clone(), limit_body))
         .layer(CompressionLayer::new())
         .with_state(app)
 }
@@ -98,6 +100,13 @@ fn test_routes() -> Router<App> {
         .route("/api/tests/{id}/run/{number}/export", get(runs::export::export))
         .route("/api/tests/{id}/run/{number}/events", get(runs::events))
         .route("/api/tests/{id}/run/{number}/events/stream", get(runs::stream))
+}
+
+/// Asked for each request, so that a reload counts.
+async fn limit_body(State(config): State<Live>, mut request: Request) -> Request {
+    let limit = usize::try_from(config.get().limits.body_bytes).unwrap_or(usize::MAX);
+    DefaultBodyLimit::max(limit).apply(&mut request);
+    request
 }
 
 async fn method_not_allowed(request: Request) -> Response {

@@ -1,8 +1,24 @@
-//! What the server is told at start.
+//! What the server is told: where to listen, where to store, how much to take.
+//!
+//! [`Inputs::read`] turns flags, variables and a file into a [`Config`], into the configuration of the telemetry, and
+//! into a list that says where each setting came from. All settings stand in one table, [`SETTINGS`].
 
-use std::net::SocketAddr;
+mod draft;
+mod find;
+mod live;
+mod read;
+mod slot;
+mod table;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use qualitytrace_core::wait;
+
+pub use live::Live;
+pub use read::{Error, Inputs, Resolved, Row};
+pub use slot::Listen;
+pub use table::{SETTINGS, Setting};
 
 use crate::limits::Limits;
 use crate::vault::KeyPlace;
@@ -13,29 +29,69 @@ pub const HTTP_PORT: u16 = 11633;
 pub const OTLP_GRPC_PORT: u16 = 4317;
 /// The port where OTLP over HTTP is expected.
 pub const OTLP_HTTP_PORT: u16 = 4318;
+/// Headers whose values never leave the server in its telemetry; `*` stands for any text.
+const SECRET_HEADERS: [&str; 9] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "set-cookie",
+    "*api-key*",
+    "*token*",
+    "*secret*",
+    "*password*",
+    "*credential*",
+];
 
 /// Where to listen, where to store, how much to take.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The main address: REST, OTLP over HTTP and gRPC.
     pub http: SocketAddr,
+    /// Stands before every path of the API; empty, or with a leading slash.
+    pub path_prefix: String,
+    /// Whether OTLP is taken at all.
+    pub otlp: bool,
     /// A further address for OTLP over gRPC; `None` for none.
     pub otlp_grpc: Option<SocketAddr>,
     /// A further address for OTLP over HTTP; `None` for none.
     pub otlp_http: Option<SocketAddr>,
     /// `sqlite::memory:`, `sqlite://FILE` or `postgres://...`.
     pub database_url: String,
+    /// The folder of everything that the server keeps in files.
+    pub data_dir: Option<PathBuf>,
     /// How long to wait for a trace.
     pub wait: wait::Policy,
     /// How much to take.
     pub limits: Limits,
+    /// Request headers whose values are not recorded; `*` stands for any text.
+    pub redact_headers: Vec<String>,
     /// What protects it.
     pub safety: Safety,
 }
 
 /// What protects a server and what it keeps.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Safety {
     /// `secrets.key`, `secrets.keyFile`: where the key is that seals secrets.
     pub key: KeyPlace,
+}
+
+impl Default for Config {
+    /// The usual ports on loopback, and nothing kept.
+    fn default() -> Self {
+        let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        Self {
+            http: at(HTTP_PORT),
+            path_prefix: String::new(),
+            otlp: true,
+            otlp_grpc: Some(at(OTLP_GRPC_PORT)),
+            otlp_http: Some(at(OTLP_HTTP_PORT)),
+            database_url: "sqlite::memory:".to_owned(),
+            data_dir: None,
+            wait: wait::Policy::default(),
+            limits: Limits::default(),
+            redact_headers: SECRET_HEADERS.map(str::to_owned).to_vec(),
+            safety: Safety::default(),
+        }
+    }
 }

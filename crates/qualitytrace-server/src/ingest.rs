@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 pub use budget::{Budget, Lease, NoRoom};
 
 use crate::clock::{self, Sequence};
+use crate::config::Live;
 use crate::follow::Followers;
 use crate::limits::Limits;
 use crate::otlp::wire::{Chunk, Split};
@@ -38,7 +39,7 @@ const NO_BACKLOG: u64 = u64::MAX;
 /// Takes in what senders deliver.
 #[derive(Debug)]
 pub struct Ingest {
-    limits: Limits,
+    config: Live,
     store: Store,
     budget: Budget,
     followers: Followers<TraceId>,
@@ -131,10 +132,14 @@ impl Tasks {
 
 impl Ingest {
     /// Starts taking in.
-    pub async fn start(store: Store, limits: Limits) -> Result<(Arc<Self>, Tasks), crate::store::Error> {
+    pub async fn start(
+        store: Store,
+        config: impl Into<Live>,
+    ) -> Result<(Arc<Self>, Tasks), crate::store::Error> {
+        let config = config.into();
         let (writer, queue) = mpsc::channel(WAITING_REQUESTS);
         let ingest = Arc::new(Self {
-            budget: Budget::new(limits.ingest_bytes),
+            budget: Budget::new(config.get().limits.ingest_bytes),
             followers: Followers::default(),
             relays: Followers::default(),
             backlog_since: AtomicU64::new(NO_BACKLOG),
@@ -143,7 +148,7 @@ impl Ingest {
             counters: Counters::default(),
             writer,
             store,
-            limits,
+            config,
         });
         let tasks = Tasks {
             writer: tokio::spawn(write_all(Arc::downgrade(&ingest), ingest.store.clone(), queue)),
@@ -168,8 +173,8 @@ impl Ingest {
     }
 
     /// The limits in force.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
+    pub fn limits(&self) -> Limits {
+        self.config.get().limits.clone()
     }
 
     /// Wakes whenever chunks of this trace were committed. The number only grows.
@@ -227,7 +232,7 @@ impl Ingest {
             reasons.push(format!("{without_trace} spans have no valid trace id"));
         }
         if crowded > 0 {
-            let limit = self.limits.spans_per_trace;
+            let limit = self.limits().spans_per_trace;
             reasons.push(format!(
                 "{crowded} spans are beyond the limit of {limit} in one trace (limits.spansPerTrace)"
             ));
@@ -240,7 +245,7 @@ impl Ingest {
     /// The store is asked only when one request alone could fill half a trace, so after a restart the limit is kept
     /// within a factor of two.
     async fn drop_crowded(&self, split: &mut Split) -> Result<u64, Refused> {
-        let limit = self.limits.spans_per_trace;
+        let limit = self.limits().spans_per_trace;
         let mut crowded = 0;
         let mut kept = Vec::with_capacity(split.chunks.len());
         for chunk in split.chunks.drain(..) {
@@ -275,8 +280,9 @@ impl Ingest {
         if split.chunks.is_empty() {
             return Ok(());
         }
-        if self.retained_bytes() >= self.limits.retained_bytes {
-            return Err(Refused::Full { limit: self.limits.retained_bytes });
+        let limit = self.limits().retained_bytes;
+        if self.retained_bytes() >= limit {
+            return Err(Refused::Full { limit });
         }
         let (done, answer) = oneshot::channel();
         let chunks = split.chunks.into_iter().map(|chunk| packed(&chunk, signal)).collect();
@@ -347,7 +353,7 @@ async fn evict_old(ingest: Weak<Ingest>) {
         ticks.tick().await;
         let Some(ingest) = ingest.upgrade() else { return };
         loop {
-            let limits = &ingest.limits;
+            let limits = ingest.limits();
             let nearly_full = ingest.retained_bytes() > limits.retained_bytes / 10 * 9;
             let age =
                 if nearly_full { limits.evictable_after.min(limits.retention) } else { limits.retention };

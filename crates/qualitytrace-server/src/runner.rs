@@ -19,7 +19,6 @@ mod variables;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::State;
@@ -35,8 +34,8 @@ use self::queue::Relays;
 pub use self::variables::Variables;
 use crate::clock;
 use crate::cluster::Cluster;
+use crate::config::Live;
 use crate::follow::Followers;
-use crate::limits::Limits;
 use crate::source::Source;
 use crate::store::{self, Inserted, NewRun, Store, StoredRun, StoredTest, Wish};
 use crate::trigger::Triggers;
@@ -62,12 +61,9 @@ pub struct Runner {
     source: Source,
     triggers: Triggers,
     policy: wait::Policy,
-    /// How long late spans of a judged run are looked for.
-    late_window: Duration,
+    config: Live,
     /// One permit a run under way.
     turns: Arc<Semaphore>,
-    /// Runs that may wait for their turn.
-    queue_bound: u64,
     /// Wakes whoever gives turns.
     queued: Notify,
     cluster: Arc<Cluster>,
@@ -119,19 +115,19 @@ impl Runner {
         store: Store,
         source: Source,
         policy: wait::Policy,
-        limits: &Limits,
+        config: impl Into<Live>,
         watch: Watch,
     ) -> Result<Arc<Self>, Error> {
+        let config = config.into();
         let runner = Arc::new(Self {
             source,
-            triggers: Triggers::new(limits),
+            triggers: Triggers::new(config.clone()),
             policy,
-            late_window: limits.late_window,
-            turns: Arc::new(Semaphore::new(limits.concurrent_runs)),
-            queue_bound: limits.queued_runs,
+            turns: Arc::new(Semaphore::new(config.get().limits.concurrent_runs)),
             queued: Notify::new(),
             cluster: Arc::new(Cluster::join(store.clone()).await?),
             relays: Relays::default(),
+            config,
             memory: Memory::new(store.clone()),
             followers: Arc::default(),
             watch,
@@ -186,10 +182,11 @@ impl Runner {
 
     async fn insert(&self, new: &NewRun) -> Result<RunId, Error> {
         let test = new.test.clone();
-        match self.store.insert_run(new, self.queue_bound).await? {
+        let bound = self.config.get().limits.queued_runs;
+        match self.store.insert_run(new, bound).await? {
             Inserted::Number(number) => Ok(RunId { test, number }),
             Inserted::NoTest => Err(Error::Gone { test }),
-            Inserted::QueueFull => Err(Error::QueueFull { bound: self.queue_bound }),
+            Inserted::QueueFull => Err(Error::QueueFull { bound }),
         }
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 
 use crate::api::{self, App};
-use crate::config::Config;
+use crate::config::{Config, Live};
 use crate::ingest::{self, Ingest};
 use crate::runner::{self, Runner};
 use crate::source::Source;
@@ -24,6 +24,7 @@ use crate::{listen, otlp};
 #[derive(Debug)]
 pub struct Server {
     addresses: Addresses,
+    config: Live,
     store: Store,
     runner: Arc<Runner>,
     ingest_tasks: ingest::Tasks,
@@ -73,13 +74,18 @@ impl Server {
         let sockets = Sockets::bind(&config).await?;
         let addresses = sockets.addresses();
         let store = Store::open_sealed(&config.database_url, config.safety.key.clone()).await?;
-        let (ingest, ingest_tasks) = Ingest::start(store.clone(), config.limits.clone()).await?;
+        let live = Live::new(config.clone());
+        let (ingest, ingest_tasks) = Ingest::start(store.clone(), live.clone()).await?;
         let source = Source::new(store.clone(), Arc::clone(&ingest));
-        let watch = Watch::new(telemetry);
+        let watch = Watch::new(telemetry, live.clone());
         watch.observe_ingest(&ingest);
         let runner =
-            Runner::begin(store.clone(), source.clone(), config.wait, &config.limits, watch.clone()).await?;
-        let otlp = otlp::http_routes(Arc::clone(&ingest)).merge(otlp::grpc_services(Arc::clone(&ingest)));
+            Runner::begin(store.clone(), source.clone(), config.wait, live.clone(), watch.clone()).await?;
+        let otlp = if config.otlp {
+            otlp::http_routes(Arc::clone(&ingest)).merge(otlp::grpc_services(Arc::clone(&ingest)))
+        } else {
+            Router::new()
+        };
         let app = App {
             store: store.clone(),
             ingest,
@@ -87,18 +93,27 @@ impl Server {
             runner: Arc::clone(&runner),
             started: crate::clock::now(),
             otlp_mark: Arc::default(),
-            body_limit: usize::try_from(config.limits.body_bytes).unwrap_or(usize::MAX),
+            config: live.clone(),
         };
         let api = watch.requests_to(api::routes(app)).merge(watch.routes());
-        let main = otlp.clone().merge(api).fallback(not_found);
+        let prefixed = match config.path_prefix.as_str() {
+            "" => Router::new(),
+            prefix => Router::new().nest(prefix, api.clone()),
+        };
+        let main = otlp.clone().merge(api).merge(prefixed).fallback(not_found);
         let (stop, stopped) = signal::channel(false);
         let listeners = sockets.serve(&main, &otlp.fallback(not_found), &stopped);
-        Ok(Self { addresses, store, runner, ingest_tasks, listeners, stop })
+        Ok(Self { addresses, config: live, store, runner, ingest_tasks, listeners, stop })
     }
 
     /// Where it listens.
     pub fn addresses(&self) -> Addresses {
         self.addresses
+    }
+
+    /// Goes on with another configuration, as far as its settings can change while the server runs.
+    pub fn reload(&self, config: Config) {
+        self.config.set(config);
     }
 
     /// Stops in good order: no new requests, those under way end, everything taken in is stored.

@@ -211,7 +211,7 @@ fn creating(url: &str) -> String {
 }
 
 /// The URL as it may be shown: `postgres://user:secret@host` loses its secret.
-fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
     };

@@ -19,48 +19,42 @@ use qualitytrace_core::run::Reply;
 pub use failure::{Failure, Reason};
 pub use propagation::Context;
 
-use crate::limits::Limits;
+use crate::config::Live;
 
 /// Sends triggers; keeps connections open between them.
 #[derive(Debug, Clone)]
 pub struct Triggers {
     http: http::Sender,
-    reply_bytes: u64,
+    config: Live,
     in_container: bool,
-    /// Whether commands may be run on this machine.
-    commands: bool,
 }
 
 impl Triggers {
     /// Ready to send.
-    pub fn new(limits: &Limits) -> Self {
-        Self {
-            http: http::Sender::default(),
-            reply_bytes: limits.reply_bytes,
-            in_container: in_container(),
-            commands: limits.commands,
-        }
+    pub fn new(config: impl Into<Live>) -> Self {
+        Self { http: http::Sender::default(), config: config.into(), in_container: in_container() }
     }
 
     /// Sends a trigger whose texts are resolved and waits for its answer.
     pub async fn send(&self, trigger: &Trigger, context: &Context) -> Result<Reply, Failure> {
+        let limits = self.config.get().limits.clone();
         let sent = match trigger {
-            Trigger::Http(request) => self.http.send(request, context, self.reply_bytes).await,
-            Trigger::Grpc(call) => grpc::send(call, context, &self.http, self.reply_bytes).await,
+            Trigger::Http(request) => self.http.send(request, context, limits.reply_bytes).await,
+            Trigger::Grpc(call) => grpc::send(call, context, &self.http, limits.reply_bytes).await,
             Trigger::TraceId(_) | Trigger::Integration(_) => {
                 Ok(Reply::TraceId { id: context.trace.to_string() })
             }
             Trigger::Graphql(query) => {
-                self.http.send(&graphql::request(query), context, self.reply_bytes).await
+                self.http.send(&graphql::request(query), context, limits.reply_bytes).await
             }
-            Trigger::Exec(_) | Trigger::PlaywrightEngine(_) if !self.commands => {
+            Trigger::Exec(_) | Trigger::PlaywrightEngine(_) if !limits.commands => {
                 Err(Failure::unsupported(format!(
                     "this server may not run commands; start it with `--runs.commands` to allow triggers of type `{}`",
                     trigger.kind()
                 )))
             }
-            Trigger::Exec(command) => exec::send(command, context, self.reply_bytes).await,
-            Trigger::PlaywrightEngine(script) => playwright::send(script, context, self.reply_bytes).await,
+            Trigger::Exec(command) => exec::send(command, context, limits.reply_bytes).await,
+            Trigger::PlaywrightEngine(script) => playwright::send(script, context, limits.reply_bytes).await,
             Trigger::Kafka(_) => {
                 Err(Failure::unsupported("this server cannot send a trigger of type `kafka` yet"))
             }

@@ -22,6 +22,7 @@ use qualitytrace_telemetry::{
 use tracing::Span;
 
 use self::instruments::Instruments;
+use crate::config::Live;
 use crate::ingest::Ingest;
 use crate::trigger;
 use crate::wire::Outcome;
@@ -31,13 +32,14 @@ use crate::wire::Outcome;
 pub struct Watch {
     telemetry: Telemetry,
     instruments: Instruments,
+    config: Live,
 }
 
 impl Watch {
     /// Records into this telemetry.
-    pub fn new(telemetry: Telemetry) -> Self {
+    pub fn new(telemetry: Telemetry, config: impl Into<Live>) -> Self {
         let instruments = Instruments::new(&telemetry.meter("qualitytrace"));
-        Self { telemetry, instruments }
+        Self { telemetry, instruments, config: config.into() }
     }
 
     /// Shows what the ingest takes in.

@@ -16,9 +16,11 @@ mod value;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
-pub use diagnostic::{Diagnostic, Origin, Severity};
-pub use sources::{Defaults, File, Sources};
+pub use check::Line;
+pub use diagnostic::{Diagnostic, Origin, Report, Severity, nearest};
+pub use sources::{Defaults, File, Foreign, Reading, Sources, Value, same_key};
 pub use table::{SETTINGS, Setting};
+pub use value::{boolean, bytes, duration};
 
 /// Everything the crate needs to know.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +40,8 @@ pub struct Config {
     pub recorder: Recorder,
     /// Where to send.
     pub sinks: Vec<Sink>,
+    /// Where each process-wide setting came from; what is missing is a default.
+    pub origins: BTreeMap<String, Origin>,
 }
 
 /// Bounds of the recording side, shared by all sinks.
@@ -68,6 +72,7 @@ impl Config {
             spool_path: None,
             recorder: Recorder::default(),
             sinks: Vec::new(),
+            origins: BTreeMap::new(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The commands, their options, and what their exit codes mean.
 
 mod check;
+mod config;
 mod demo;
 mod files;
 mod plan;
@@ -8,6 +9,7 @@ mod references;
 mod resource;
 mod run;
 mod serve;
+mod settings;
 mod target;
 mod telemetry;
 
@@ -40,6 +42,8 @@ enum Command {
     Resource(resource::Command),
     /// See it work: a shop with real traces, a test suite for it, and bugs to catch
     Demo(demo::Options),
+    /// Check and show the settings of the server, and where each comes from
+    Config(config::Options),
     /// Check, show and try where the server's own telemetry goes
     Telemetry(telemetry::Options),
     /// Print the version
@@ -79,6 +83,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Resource(command) => resource::run(command, before).await,
         Command::Check(options) => check::check(&options),
         Command::Demo(options) => demo::demo(options).await,
+        Command::Config(options) => config::config(options),
         Command::Telemetry(options) => telemetry::telemetry(options).await,
         Command::Version => {
             crate::report::out(concat!("qualitytrace ", env!("CARGO_PKG_VERSION"), "\n"));

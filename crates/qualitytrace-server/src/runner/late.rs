@@ -10,7 +10,7 @@ use crate::wire::What;
 impl Runner {
     /// Looks for late spans for a while after the verdict.
     pub(super) async fn watch_late(&self, log: &mut Log, mut judged: Judged) {
-        let deadline = Instant::now() + self.late_window;
+        let deadline = Instant::now() + self.config.get().limits.late_window;
         while judged.arrivals.change_before(deadline).await {
             if let Err(error) = self.judge_again(log, &mut judged).await {
                 tracing::warn!(error = &error as &dyn std::error::Error, "failed to judge late spans");

@@ -12,18 +12,6 @@ use tracing::field::Empty;
 
 use super::Watch;
 
-/// Headers whose values never leave the server.
-const SECRET: [&str; 8] = [
-    "authorization",
-    "proxy-authorization",
-    "cookie",
-    "set-cookie",
-    "x-api-key",
-    "x-auth-token",
-    "api-key",
-    "x-csrf-token",
-];
-
 /// Records one request.
 pub(super) async fn record(State(watch): State<Watch>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
@@ -37,7 +25,7 @@ pub(super) async fn record(State(watch): State<Watch>, request: Request, next: N
         http.route = route,
         http.target = %request.uri(),
         url.path = request.uri().path(),
-        http.request.headers = shown(request.headers()),
+        http.request.headers = shown(request.headers(), &watch.config.get().redact_headers),
         http.response.status_code = Empty,
         otel.status_code = Empty,
     );
@@ -56,23 +44,55 @@ pub(super) async fn record(State(watch): State<Watch>, request: Request, next: N
 }
 
 /// The headers as JSON, without what is secret.
-fn shown(headers: &HeaderMap) -> String {
+fn shown(headers: &HeaderMap, secret: &[String]) -> String {
+    let is_secret = |name: &str| secret.iter().any(|pattern| matches(&pattern.to_ascii_lowercase(), name));
     let pairs = headers.iter().map(|(name, value)| {
-        let value = if SECRET.contains(&name.as_str()) { "***" } else { value.to_str().unwrap_or("") };
+        let value = if is_secret(name.as_str()) { "***" } else { value.to_str().unwrap_or("") };
         (name.to_string(), value.into())
     });
     serde_json::Value::Object(pairs.collect()).to_string()
 }
 
+/// Whether a name fits a pattern in which `*` stands for any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((head, tail)) = pattern.split_once('*') else { return pattern == name };
+    let Some(rest) = name.strip_prefix(head) else { return false };
+    (0..=rest.len()).filter_map(|at| rest.get(at..)).any(|rest| matches(tail, rest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn secret_headers_are_masked() {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", "Bearer abc".parse().unwrap());
+        headers.insert("x-shop-api-key", "abc".parse().unwrap());
         headers.insert("accept", "*/*".parse().unwrap());
-        assert_eq!(shown(&headers), r#"{"authorization":"***","accept":"*/*"}"#);
+        assert_eq!(
+            shown(&headers, &Config::default().redact_headers),
+            r#"{"authorization":"***","x-shop-api-key":"***","accept":"*/*"}"#
+        );
+        assert_eq!(
+            shown(&headers, &["Accept".to_owned()]),
+            r#"{"authorization":"Bearer abc","x-shop-api-key":"abc","accept":"***"}"#
+        );
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, name, fits) in [
+            ("cookie", "cookie", true),
+            ("cookie", "cookies", false),
+            ("*token*", "x-token", true),
+            ("*token*", "token", true),
+            ("x-*-key", "x-api-key", true),
+            ("x-*-key", "x-key", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
     }
 }

@@ -2,9 +2,7 @@
 
 use std::net::SocketAddr;
 
-use qualitytrace_core::wait::Policy;
-use qualitytrace_server::config::{Config, Safety};
-use qualitytrace_server::limits::Limits;
+use qualitytrace_server::config::Config;
 use qualitytrace_server::server::Server;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -52,9 +50,7 @@ impl Bench {
             otlp_grpc: None,
             otlp_http: None,
             database_url: database.url.clone(),
-            wait: Policy::default(),
-            limits: Limits::default(),
-            safety: Safety::default(),
+            ..Config::default()
         };
         let server = Server::start(config).await.unwrap();
         let base = format!("http://{}", server.addresses().http);

@@ -16,8 +16,7 @@ use prost::Message;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Trace;
-use qualitytrace_core::wait::Policy;
-use qualitytrace_server::config::{Config, Safety};
+use qualitytrace_server::config::Config;
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
 use qualitytrace_server::store::Signal;
@@ -90,9 +89,8 @@ async fn start(database: &Database, limits: Limits) -> Server {
         otlp_grpc: Some(any),
         otlp_http: Some(any),
         database_url: database.url.clone(),
-        wait: Policy::default(),
         limits,
-        safety: Safety::default(),
+        ..Config::default()
     };
     Server::start(config).await.unwrap()
 }
@@ -370,15 +368,7 @@ async fn an_unknown_grpc_method_is_unimplemented() {
 async fn a_port_in_use_is_named_with_the_way_out() {
     let fixture = Fixture::start(Limits::default()).await;
     let taken = fixture.http();
-    let config = Config {
-        http: taken,
-        otlp_grpc: None,
-        otlp_http: None,
-        database_url: "sqlite::memory:".to_owned(),
-        wait: Policy::default(),
-        limits: Limits::default(),
-        safety: Safety::default(),
-    };
+    let config = Config { http: taken, otlp_grpc: None, otlp_http: None, ..Config::default() };
     assert_eq!(
         Server::start(config).await.unwrap_err().to_string(),
         format!(

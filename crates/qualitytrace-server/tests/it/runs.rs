@@ -49,9 +49,9 @@ impl Bench {
         let store = Store::open("sqlite::memory:").await.unwrap();
         let (ingest, _) = Ingest::start(store.clone(), Limits::default()).await.unwrap();
         let telemetry = Telemetry::start(qualitytrace_telemetry::config::Config::new("test")).unwrap();
-        let watch = Watch::new(telemetry);
+        let watch = Watch::new(telemetry, Limits::default());
         let source = Source::new(store.clone(), Arc::clone(&ingest));
-        let runner = Runner::begin(store.clone(), source, POLICY, &Limits::default(), watch).await.unwrap();
+        let runner = Runner::begin(store.clone(), source, POLICY, Limits::default(), watch).await.unwrap();
         let (seen, requests) = mpsc::unbounded_channel();
         let router = axum::Router::new()
             .route("/answer", get(answer))

@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::extract::{Request, State};
 use base64::Engine as _;
-use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, Safety};
-use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::{self, Server};
 use qualitytrace_server::vault::KeyPlace;
 use reqwest::{Method, StatusCode};
@@ -74,9 +72,8 @@ async fn start(database_url: &str, key: KeyPlace) -> Result<Server, server::Erro
         otlp_grpc: None,
         otlp_http: None,
         database_url: database_url.to_owned(),
-        wait: Policy::default(),
-        limits: Limits::default(),
         safety: Safety { key },
+        ..Config::default()
     })
     .await
 }

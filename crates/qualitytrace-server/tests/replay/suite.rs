@@ -9,9 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use qualitytrace_core::wait::Policy;
-use qualitytrace_server::config::{Config, Safety};
-use qualitytrace_server::limits::Limits;
+use qualitytrace_server::config::Config;
 use qualitytrace_server::server::Server;
 
 #[path = "compare.rs"]
@@ -160,15 +158,7 @@ pub(crate) async fn run(folder: &Path) -> Result<Summary, String> {
 
 async fn start_server() -> Result<Server, String> {
     let free = SocketAddr::from(([127, 0, 0, 1], 0));
-    let config = Config {
-        http: free,
-        otlp_grpc: None,
-        otlp_http: Some(free),
-        database_url: "sqlite::memory:".to_owned(),
-        wait: Policy::default(),
-        limits: Limits::default(),
-        safety: Safety::default(),
-    };
+    let config = Config { http: free, otlp_grpc: None, otlp_http: Some(free), ..Config::default() };
     Server::start(config).await.map_err(|error| format!("the server does not start: {error}"))
 }
 

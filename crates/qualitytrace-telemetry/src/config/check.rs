@@ -3,11 +3,44 @@
 use std::fmt::Write as _;
 
 use super::{
-    Compression, Config, Role, Sink, Transport,
+    Compression, Config, Origin, Role, Sink, Transport,
     table::{describe, level_name},
 };
 
+/// One setting as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Its key, with the name of the sink before it.
+    pub key: String,
+    /// Its value; secrets are masked.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
 impl Config {
+    /// Every setting with its origin, the process-wide ones first. Header values never show.
+    pub fn lines(&self) -> Vec<Line> {
+        let line = |key: &str, value: String| {
+            let origin = self.origins.get(key).cloned().unwrap_or(Origin::Default);
+            Line { key: key.to_owned(), value, origin }
+        };
+        let spool = self.spool_path.as_ref().map(|path| path.display().to_string());
+        let time = |time| format!("{time:?}");
+        let mut lines = vec![
+            line("telemetry.service-name", self.service_name.clone()),
+            line("telemetry.spool.path", spool.unwrap_or_default()),
+            line("telemetry.recorder.items", self.recorder.items.to_string()),
+            line("telemetry.recorder.linger", time(self.recorder.linger)),
+            line("telemetry.recorder.block", time(self.recorder.block)),
+        ];
+        for sink in &self.sinks {
+            let own = sink.lines().into_iter();
+            lines.extend(own.map(|(_, line)| Line { key: format!("{}.{}", sink.id, line.key), ..line }));
+        }
+        lines
+    }
+
     /// Renders the sinks with the origin of each setting. Header values never show.
     pub fn render(&self) -> String {
         let mut out = String::new();
@@ -33,18 +66,26 @@ impl Config {
 
 impl Sink {
     fn render(&self, out: &mut String) {
-        let transport = match self.transport {
-            Transport::Grpc => "grpc",
-            Transport::Http => "http",
-        };
         let role = match self.role {
             Role::Server => "",
             Role::Application => " (trigger spans only)",
         };
         let _ = writeln!(out, "\nsink {}{role}", self.id);
-        let mut line = |name: &str, setting: &str, text: String| {
-            let origin = self.origins.get(setting).map_or_else(|| "default".to_owned(), ToString::to_string);
-            let _ = writeln!(out, "  {name:<14} {text:<44} {origin}");
+        for (name, line) in self.lines() {
+            let _ = writeln!(out, "  {name:<14} {:<44} {}", line.value, line.origin);
+        }
+    }
+
+    /// The settings of this sink under the names that people know and those that they write.
+    fn lines(&self) -> Vec<(&'static str, Line)> {
+        let mut lines = Vec::new();
+        let mut line = |name: &'static str, setting: &str, value: String| {
+            let origin = self.origins.get(setting).cloned().unwrap_or(Origin::Default);
+            lines.push((name, Line { key: setting.to_owned(), value, origin }));
+        };
+        let transport = match self.transport {
+            Transport::Grpc => "grpc",
+            Transport::Http => "http",
         };
         line("transport", "transport", transport.to_owned());
         for (signal, url) in &self.endpoints {
@@ -88,5 +129,6 @@ impl Sink {
             line("spool", "spool.bytes", spool);
         }
         line("redact", "redact", self.redact.join(", "));
+        lines
     }
 }

@@ -83,12 +83,19 @@ impl fmt::Display for Diagnostic {
 
 /// Collects diagnostics while a configuration is read.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
-    pub(crate) diagnostics: Vec<Diagnostic>,
+pub struct Report {
+    /// What was said so far.
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Report {
-    pub(crate) fn push(
+    /// Whether the server must not start.
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// Says something about a key.
+    pub fn push(
         &mut self,
         severity: Severity,
         origin: &Origin,
@@ -106,23 +113,18 @@ impl Report {
         });
     }
 
-    pub(crate) fn error(&mut self, origin: &Origin, key: &str, message: String, help: Option<String>) {
+    /// Says that something is wrong.
+    pub fn error(&mut self, origin: &Origin, key: &str, message: String, help: Option<String>) {
         self.push(Severity::Error, origin, key, message, help);
     }
 
-    pub(crate) fn note(&mut self, origin: &Origin, key: &str, message: String) {
+    /// Says something that nobody needs to act on.
+    pub fn note(&mut self, origin: &Origin, key: &str, message: String) {
         self.push(Severity::Note, origin, key, message, None);
     }
 
     /// A value that is not one of the allowed ones.
-    pub(crate) fn bad_value(
-        &mut self,
-        severity: Severity,
-        origin: &Origin,
-        key: &str,
-        value: &str,
-        allowed: &str,
-    ) {
+    pub fn bad_value(&mut self, severity: Severity, origin: &Origin, key: &str, value: &str, allowed: &str) {
         let words: Vec<&str> = allowed.split(['|', ',']).map(str::trim).collect();
         let guess = nearest(value, words.iter().copied()).map(|word| format!("did you mean `{word}`?"));
         self.diagnostics.push(Diagnostic {
@@ -136,19 +138,14 @@ impl Report {
     }
 
     /// A key that nobody knows.
-    pub(crate) fn unknown_key<'a>(
-        &mut self,
-        origin: &Origin,
-        key: &str,
-        known: impl IntoIterator<Item = &'a str>,
-    ) {
+    pub fn unknown_key<'a>(&mut self, origin: &Origin, key: &str, known: impl IntoIterator<Item = &'a str>) {
         let help = nearest(key, known).map(|word| format!("did you mean `{word}`?"));
         self.error(origin, key, format!("`{key}` is not a known setting"), help);
     }
 }
 
 /// The word that `text` was most likely meant to be: at most a third of its letters differ.
-pub(crate) fn nearest<'a>(text: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(text: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let text = text.to_lowercase();
     let best = words
         .into_iter()

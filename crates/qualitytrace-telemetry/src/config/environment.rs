@@ -119,8 +119,9 @@ fn resource(variables: &mut Variables, config: &mut Config) {
             }
         }
     }
-    if let Some((name, _)) = variables.get("OTEL_SERVICE_NAME") {
+    if let Some((name, origin)) = variables.get("OTEL_SERVICE_NAME") {
         config.service_name = name;
+        config.origins.insert("telemetry.service-name".to_owned(), origin);
     }
 }
 

@@ -64,10 +64,49 @@ const GLOBAL: [&str; 5] = [
 /// Keys that older configurations hold and that mean nothing here.
 const OBSOLETE: [&str; 3] = ["telemetry.profiler.", "telemetry.dataStores.", "server.telemetry.dataStore"];
 
+/// A key that is the embedding server's, with the value of the highest layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Foreign {
+    /// The key as the user wrote it.
+    pub key: String,
+    /// What it was set to.
+    pub value: Value,
+    /// Where.
+    pub origin: Origin,
+    /// The folder that file names in the value are relative to.
+    pub base: Option<PathBuf>,
+}
+
+/// What a key was set to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// The key is there and has no value.
+    Nothing,
+    /// A single value.
+    Text(String),
+    /// Several single values.
+    List(Vec<String>),
+}
+
+/// All that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// What the telemetry is to do.
+    pub config: Config,
+    /// What is left for the embedding server.
+    pub foreign: Vec<Foreign>,
+}
+
 impl Sources {
     /// Reads everything. With an [`Severity::Error`] among the diagnostics the server must not start.
     pub fn read(&self) -> (Config, Vec<Diagnostic>) {
         let mut report = Report::default();
+        let reading = self.read_with(&[], &mut report);
+        (reading.config, report.diagnostics)
+    }
+
+    /// Reads everything, with the keys of an embedding server: those that variables may name too.
+    pub fn read_with(&self, keys: &[&str], report: &mut Report) -> Reading {
         let mut layers = Layers::default();
         for file in &self.files {
             let base = Path::new(&file.path).parent().map(Path::to_path_buf);
@@ -75,35 +114,51 @@ impl Sources {
                 .extension()
                 .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
             {
-                text::toml(&file.path, &file.text, &mut report)
+                text::toml(&file.path, &file.text, report)
             } else {
-                text::yaml(&file.path, &file.text, &mut report).map(|node| node.flatten()).unwrap_or_default()
+                text::yaml(&file.path, &file.text, report).map(|node| node.flatten()).unwrap_or_default()
             };
             let mut seen = BTreeSet::new();
             for entry in entries {
-                if !seen.insert(entry.key.to_ascii_lowercase()) && owned(&entry.key) {
+                let known = || owned(&entry.key) || keys.iter().any(|key| same_key(key, &entry.key));
+                if !seen.insert(fold(&entry.key)) && known() {
                     let message = format!("`{}` is given twice", entry.key);
                     report.error(&entry.node.origin, &entry.key, message, None);
                 }
                 layers.put(entry, base.clone());
             }
         }
-        self.variables(&mut layers);
+        self.variables(keys, &mut layers);
         for (key, text) in &self.flags {
             let origin = Origin::Flag(key.clone());
             let node = Node { kind: Kind::Scalar(text.clone()), origin };
             layers.put(Entry { key: key.clone(), node }, None);
         }
-        let mut config = self.resolve(&layers, &mut report);
+        let mut config = self.resolve(&layers, report);
         match self.environment.get("OTEL_CONFIG_FILE").filter(|path| !path.is_empty()) {
-            Some(path) => declarative::read_file(path, &self.environment, &mut config, &mut report),
-            None => environment::read(&self.environment, &mut config, &mut report),
+            Some(path) => declarative::read_file(path, &self.environment, &mut config, report),
+            None => environment::read(&self.environment, &mut config, report),
         }
-        (config, report.diagnostics)
+        let variable = |name: &str| self.environment.get(name).cloned();
+        let foreign = layers.entries.values().filter(|given| !owned(&given.key));
+        let foreign = foreign.filter_map(|given| self::foreign(given, &variable, report)).collect();
+        Reading { config, foreign }
     }
 
-    /// A variable stands for a key that a file or flag already names, or for a setting of a sink that exists.
-    fn variables(&self, layers: &mut Layers) {
+    /// A variable stands for a key of the server, for one that a file or flag already names, or for a setting of a
+    /// sink that exists. Where it has underscores does not matter: `HTTPPORT` and `HTTP_PORT` are one.
+    fn variables(&self, known: &[&str], layers: &mut Layers) {
+        let mut set: BTreeMap<String, Vec<(&String, &String)>> = BTreeMap::new();
+        for prefix in PREFIXES {
+            for (name, text) in self.environment.iter().filter(|(_, text)| !text.is_empty()) {
+                if let Some(rest) = name.strip_prefix(prefix) {
+                    set.entry(rest.replace('_', "")).or_default().push((name, text));
+                }
+            }
+        }
+        if set.is_empty() {
+            return;
+        }
         let flags = self.flags.iter().map(|(key, _)| key.clone());
         let mut keys: BTreeSet<String> =
             layers.entries.values().map(|given| given.key.clone()).chain(flags).collect();
@@ -114,13 +169,13 @@ impl Sources {
         keys.extend(GLOBAL.iter().map(|&key| key.to_owned()));
         keys.extend(["server.telemetry.exporter", "server.telemetry.applicationExporter"].map(str::to_owned));
         keys.extend(SETTINGS.iter().map(|setting| format!("metrics.open-telemetry.{}", setting.name)));
+        keys.extend(known.iter().map(|&key| key.to_owned()));
         for key in keys {
-            for prefix in PREFIXES {
-                let name = format!("{prefix}{}", key.replace(['.', '-'], "_").to_ascii_uppercase());
-                if let Some(text) = self.environment.get(&name).filter(|text| !text.is_empty()) {
-                    let node = Node { kind: Kind::Scalar(text.clone()), origin: Origin::Environment(name) };
-                    layers.put(Entry { key: key.clone(), node }, None);
-                }
+            let found = set.get(&key.replace(['.', '-', '_'], "").to_ascii_uppercase());
+            for (name, text) in found.into_iter().flatten() {
+                let origin = Origin::Environment((*name).clone());
+                let node = Node { kind: Kind::Scalar((*text).clone()), origin };
+                layers.put(Entry { key: key.clone(), node }, None);
             }
         }
     }
@@ -209,7 +264,7 @@ fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> G
             }
         } else if lower.starts_with("tracer.") {
             tracer(&key["tracer.".len()..], given, &mut found.tracers, report);
-        } else if GLOBAL.iter().any(|name| same(name, key)) {
+        } else if GLOBAL.iter().any(|name| same_key(name, key)) {
             global(given, config, report);
         } else if owned(key) && !matches!(given.node.kind, Kind::Null) {
             let known = GLOBAL.iter().copied().chain([
@@ -223,7 +278,7 @@ fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> G
     found
 }
 
-/// All keys, lower case for comparing, with the value of the highest layer.
+/// All keys, folded for comparing, with the value of the highest layer.
 #[derive(Default)]
 struct Layers {
     entries: BTreeMap<String, Given>,
@@ -231,9 +286,42 @@ struct Layers {
 
 impl Layers {
     fn put(&mut self, entry: Entry, base: Option<PathBuf>) {
-        let lower = entry.key.to_ascii_lowercase();
-        self.entries.insert(lower, Given { key: entry.key, node: entry.node, base });
+        self.entries.insert(fold(&entry.key), Given { key: entry.key, node: entry.node, base });
     }
+}
+
+/// Names that users choose keep their dashes; all other keys are the same in any spelling.
+fn fold(key: &str) -> String {
+    if owned(key) {
+        return key.to_ascii_lowercase();
+    }
+    key.replace(['-', '_'], "").to_ascii_lowercase()
+}
+
+fn foreign(given: &Given, variable: &dyn Fn(&str) -> Option<String>, report: &mut Report) -> Option<Foreign> {
+    let mut text = |text: &str| match value::macros(text, variable, given.base.as_deref()) {
+        Ok(text) => Some(text),
+        Err(why) => {
+            let message = format!("`{}` cannot be read: {why}", given.key);
+            report.error(&given.node.origin, &given.key, message, None);
+            None
+        }
+    };
+    let value = match &given.node.kind {
+        Kind::Scalar(scalar) => Value::Text(text(scalar)?),
+        Kind::List(items) => Value::List(
+            items
+                .iter()
+                .filter_map(|item| match &item.kind {
+                    Kind::Scalar(scalar) => text(scalar),
+                    Kind::Null | Kind::List(_) | Kind::Map(_) => None,
+                })
+                .collect(),
+        ),
+        Kind::Null | Kind::Map(_) => Value::Nothing,
+    };
+    let (key, origin) = (given.key.clone(), given.node.origin.clone());
+    Some(Foreign { key, value, origin, base: given.base.clone() })
 }
 
 /// Whether a key belongs to this crate; all others are the embedding server's.
@@ -244,7 +332,8 @@ fn owned(key: &str) -> bool {
     })
 }
 
-fn same(a: &str, b: &str) -> bool {
+/// Whether two keys are the same in another spelling: `httpPort`, `http-port` and `HTTP_PORT`.
+pub fn same_key(a: &str, b: &str) -> bool {
     let plain = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
     plain(a) == plain(b)
 }
@@ -319,18 +408,21 @@ fn global(given: &Given, config: &mut Config, report: &mut Report) {
     let mut bad = |allowed: &str| {
         report.bad_value(Severity::Error, &given.node.origin, &given.key, text, allowed);
     };
+    if let Some(name) = GLOBAL.iter().find(|name| same_key(name, &given.key)) {
+        config.origins.insert((*name).to_owned(), given.node.origin.clone());
+    }
     let recorder: &mut Recorder = &mut config.recorder;
-    if same(&given.key, GLOBAL[0]) {
+    if same_key(&given.key, GLOBAL[0]) {
         config.spool_path = Some(given.base.as_ref().map_or_else(|| text.into(), |base| base.join(text)));
-    } else if same(&given.key, GLOBAL[1]) {
+    } else if same_key(&given.key, GLOBAL[1]) {
         config.service_name.clone_from(text);
-    } else if same(&given.key, GLOBAL[2]) {
+    } else if same_key(&given.key, GLOBAL[2]) {
         match text.parse() {
             Ok(items) if items > 0 => recorder.items = items,
             Ok(_) | Err(_) => bad("a whole number above 0"),
         }
     } else {
-        let target = if same(&given.key, GLOBAL[3]) { &mut recorder.linger } else { &mut recorder.block };
+        let target = if same_key(&given.key, GLOBAL[3]) { &mut recorder.linger } else { &mut recorder.block };
         match value::duration(text) {
             Some(duration) => *target = duration,
             None => bad("a duration such as `4ms`"),

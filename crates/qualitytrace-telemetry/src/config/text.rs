@@ -80,7 +80,10 @@ pub(crate) fn yaml(path: &str, text: &str, report: &mut Report) -> Option<Node> 
                 let mark = error.marker();
                 let origin =
                     Origin::File { path: path.to_owned(), line: mark.line(), column: mark.col() + 1 };
-                report.error(&origin, "", format!("this is not YAML: {}", error.info()), None);
+                let is_json =
+                    std::path::Path::new(path).extension().is_some_and(|extension| extension == "json");
+                let format = if is_json { "JSON" } else { "YAML" };
+                report.error(&origin, "", format!("this is not {format}: {}", error.info()), None);
                 return None;
             }
         }

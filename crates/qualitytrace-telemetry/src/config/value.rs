@@ -8,7 +8,7 @@ use super::{Header, Level, Sampler};
 const MAX_DURATION: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// `1s`, `1m30s`, `250ms`, `1d`; a bare number counts milliseconds.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let mut rest = text.as_str();
     let mut total = Duration::ZERO;
@@ -36,7 +36,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
 }
 
 /// `64MiB`, `1GB`, `4096`.
-pub(crate) fn bytes(text: &str) -> Option<u64> {
+pub fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;
@@ -48,12 +48,15 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
         "m" | "mib" => 1 << 20,
         "gb" => 1_000_000_000,
         "g" | "gib" => 1 << 30,
+        "tb" => 1_000_000_000_000,
+        "t" | "tib" => 1 << 40,
         _ => return None,
     };
     number.checked_mul(unit).filter(|size| *size > 0)
 }
 
-pub(crate) fn boolean(text: &str) -> Option<bool> {
+/// `true` or `false`, in any case.
+pub fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" => Some(true),
         "false" => Some(false),

@@ -8,8 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use qualitytrace_core::wait::Policy;
-use qualitytrace_server::config::{Config, HTTP_PORT, Safety};
-use qualitytrace_server::limits::Limits;
+use qualitytrace_server::config::{Config, HTTP_PORT};
 use qualitytrace_server::server::Server;
 
 use super::Exit;
@@ -74,10 +73,8 @@ async fn start_server(keep: bool) -> anyhow::Result<Server> {
         http: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         otlp_grpc: None,
         otlp_http: None,
-        database_url: "sqlite::memory:".to_owned(),
         wait: Policy::PROMPT,
-        limits: Limits::default(),
-        safety: Safety::default(),
+        ..Config::default()
     };
     if keep && let Ok(server) = Server::start(config(HTTP_PORT)).await {
         return Ok(server);

@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
-use qualitytrace_core::wait::Policy;
-use qualitytrace_server::config::{Config, Safety};
+use qualitytrace_server::config::{Config, Listen};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
 use qualitytrace_server::wire::Outcome;
@@ -16,7 +15,7 @@ use qualitytrace_server::wire::Outcome;
 use super::Exit;
 use super::files;
 use super::plan::Plan;
-use super::serve::{OtlpOptions, start_logging};
+use super::serve::start_logging;
 use crate::client::Client;
 use crate::report::{self, TestReport};
 
@@ -39,6 +38,21 @@ pub(crate) struct Options {
     /// Write a JUnit report
     #[arg(long, short = 'j', value_name = "FILE")]
     junit: Option<PathBuf>,
+}
+
+/// Where the server that is started for the run expects OTLP, besides its own port.
+#[derive(Debug, Clone, Args)]
+struct OtlpOptions {
+    /// Address for OTLP over gRPC
+    #[arg(long, value_name = "ADDR|off", env = "QUALITYTRACE_OTLP_GRPC_ADDR", value_parser = listen, default_value = "4317")]
+    otlp_grpc_addr: Listen,
+    /// Address for OTLP over HTTP
+    #[arg(long, value_name = "ADDR|off", env = "QUALITYTRACE_OTLP_HTTP_ADDR", value_parser = listen, default_value = "4318")]
+    otlp_http_addr: Listen,
+}
+
+fn listen(text: &str) -> Result<Listen, String> {
+    Listen::parse(text).ok_or_else(|| "write a port, an ADDRESS:PORT, or `off`".to_owned())
 }
 
 #[derive(Debug, Clone)]
@@ -97,13 +111,11 @@ async fn own_server(otlp: &OtlpOptions) -> anyhow::Result<Server> {
     let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let config = Config {
         http: SocketAddr::new(host, 0),
-        otlp_grpc: otlp.grpc(host),
-        otlp_http: otlp.http(host),
-        database_url: "sqlite::memory:".to_owned(),
-        wait: Policy::default(),
+        otlp_grpc: otlp.otlp_grpc_addr.address(host),
+        otlp_http: otlp.otlp_http_addr.address(host),
         // The tests are the user's own files, and the server lives only for them.
         limits: Limits { commands: true, ..Limits::default() },
-        safety: Safety::default(),
+        ..Config::default()
     };
     Ok(Server::start(config).await?)
 }

@@ -1,27 +1,17 @@
 //! `qualitytrace telemetry`: where the server's own telemetry goes.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use qualitytrace_server::config::HTTP_PORT;
 use qualitytrace_telemetry::Telemetry;
-use qualitytrace_telemetry::config::{Config, Defaults, File, Severity, Sources};
 
 use super::Exit;
-use super::serve::data_folder;
+use super::settings::{self, ConfigOptions, SettingFlags};
 use crate::client::Client;
 use crate::report;
 
-/// Configuration files that are found without being named, the first one there wins.
-const FOUND: [&str; 5] = [
-    "qualitytrace.yaml",
-    "qualitytrace.toml",
-    "quality-trace-config.yaml",
-    "tracetest.yaml",
-    "tracetest-config.yaml",
-];
 /// How long a try may take to leave.
 const TRY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -45,56 +35,20 @@ enum Command {
     Test(ConfigOptions),
 }
 
-/// Where the configuration is.
-#[derive(Debug, Args)]
-pub(crate) struct ConfigOptions {
-    /// Configuration file, YAML or TOML [default: qualitytrace.yaml and its kin, if there]
-    #[arg(long, short, value_name = "FILE", env = "QUALITYTRACE_CONFIG")]
-    config: Option<PathBuf>,
-}
-
-impl ConfigOptions {
-    /// Reads the settings. `None` when something is wrong with them, which has been said by then.
-    fn read(&self) -> anyhow::Result<Option<Config>> {
-        let path = self.config.clone().or_else(|| FOUND.iter().map(PathBuf::from).find(|path| path.exists()));
-        let files = path.iter().map(|path| file(path)).collect::<anyhow::Result<_>>()?;
-        let sources = Sources {
-            files,
-            environment: std::env::vars().collect(),
-            flags: Vec::new(),
-            defaults: Defaults {
-                service_name: "qualitytrace".to_owned(),
-                service_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-                spool_path: data_folder().map(|folder| folder.join("telemetry")),
-            },
-        };
-        let (config, diagnostics) = sources.read();
-        for diagnostic in &diagnostics {
-            report::err(&format!("{diagnostic}\n"));
-        }
-        let is_wrong = diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
-        Ok((!is_wrong).then_some(config))
-    }
-
-    /// Starts telemetry by these settings. `None` when something is wrong with them.
-    pub(crate) fn start(&self) -> anyhow::Result<Option<Telemetry>> {
-        let Some(config) = self.read()? else { return Ok(None) };
-        Telemetry::start(config).map(Some).context("failed to start telemetry")
-    }
-}
-
-fn file(path: &Path) -> anyhow::Result<File> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("failed to read the configuration {}", path.display()))?;
-    Ok(File { path: path.display().to_string(), text })
+/// Starts telemetry by these settings. `None` when something is wrong with them.
+fn start(config: ConfigOptions) -> anyhow::Result<Option<Telemetry>> {
+    let Some(resolved) = settings::read(&config.inputs(SettingFlags::default()))? else { return Ok(None) };
+    Telemetry::start(resolved.telemetry).map(Some).context("failed to start telemetry")
 }
 
 /// Does what was asked.
 pub(crate) async fn telemetry(options: Options) -> anyhow::Result<Exit> {
     match options.command {
         Command::Check(config) => {
-            let Some(config) = config.read()? else { return Ok(Exit::Error) };
-            report::out(&format!("{}\n", config.render().trim_end()));
+            let Some(resolved) = settings::read(&config.inputs(SettingFlags::default()))? else {
+                return Ok(Exit::Error);
+            };
+            report::out(&format!("{}\n", resolved.telemetry.render().trim_end()));
             Ok(Exit::Passed)
         }
         Command::Status { server } => {
@@ -103,7 +57,7 @@ pub(crate) async fn telemetry(options: Options) -> anyhow::Result<Exit> {
             Ok(Exit::Passed)
         }
         Command::Test(config) => {
-            let Some(telemetry) = config.start()? else { return Ok(Exit::Error) };
+            let Some(telemetry) = start(config)? else { return Ok(Exit::Error) };
             let probes = tokio::task::spawn_blocking(move || {
                 let probes = telemetry.test();
                 telemetry.shutdown(TRY_TIMEOUT);

@@ -1,6 +1,7 @@
 //! The program from outside.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod config;
 mod demo;
 mod kill;
 mod program;

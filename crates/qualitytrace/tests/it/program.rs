@@ -15,9 +15,15 @@ pub(crate) struct Served {
 impl Served {
     /// Starts the server and waits until it says that it is ready.
     pub(crate) async fn start(database_url: &str) -> Self {
+        let quiet = ["--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
+        Self::start_with(&[&quiet[..], &["--database-url", database_url]].concat()).await
+    }
+
+    /// The same with these arguments and nothing else.
+    pub(crate) async fn start_with(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_qualitytrace"))
-            .args(["serve", "--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"])
-            .args(["--database-url", database_url])
+            .arg("serve")
+            .args(arguments)
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()

@@ -1,0 +1,171 @@
+//! A configuration in the making: what is derived from several settings is not settled yet.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use super::slot::Listen;
+use super::{Config, HTTP_PORT, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
+use crate::vault::KeyPlace;
+
+/// The key file in the data folder.
+const KEY_FILE: &str = "secrets.key";
+
+/// All settings as they are read. What needs no other setting to be understood is in `config` already.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub(super) config: Config,
+    pub(super) host: IpAddr,
+    pub(super) http_port: u16,
+    pub(super) otlp_grpc: Listen,
+    pub(super) otlp_http: Listen,
+    pub(super) database_url: Option<String>,
+    pub(super) postgres: Postgres,
+    pub(super) secrets_key: Option<String>,
+    pub(super) secrets_key_file: Option<PathBuf>,
+}
+
+/// The `postgres:` block.
+#[derive(Debug, Clone)]
+pub(super) struct Postgres {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) user: String,
+    pub(super) password: Option<String>,
+    pub(super) dbname: String,
+    pub(super) params: String,
+}
+
+impl Draft {
+    /// The defaults.
+    pub(super) fn new(data_dir: Option<PathBuf>) -> Self {
+        Self {
+            config: Config { data_dir, ..Config::default() },
+            host: Ipv4Addr::LOCALHOST.into(),
+            http_port: HTTP_PORT,
+            otlp_grpc: Listen::Port(OTLP_GRPC_PORT),
+            otlp_http: Listen::Port(OTLP_HTTP_PORT),
+            database_url: None,
+            postgres: Postgres {
+                host: "postgres".to_owned(),
+                port: 5432,
+                user: "postgres".to_owned(),
+                password: Some("postgres".to_owned()),
+                dbname: "qualitytrace".to_owned(),
+                params: "sslmode=disable".to_owned(),
+            },
+            secrets_key: None,
+            secrets_key_file: None,
+        }
+    }
+
+    /// Settles what depends on several settings. `None` when no database is named and there is no folder for one.
+    pub(super) fn settle(&mut self, use_postgres: bool) -> Option<()> {
+        if use_postgres {
+            self.database_url = Some(self.postgres.url());
+        }
+        if self.database_url.is_none() {
+            let folder = self.config.data_dir.as_ref()?;
+            self.database_url = Some(format!("sqlite://{}", folder.join("qualitytrace.db").display()));
+        }
+        self.config.safety.key = self.key_place();
+        for listen in [&mut self.otlp_grpc, &mut self.otlp_http] {
+            let address = listen.address(self.host).filter(|_| self.config.otlp);
+            *listen = address.map_or(Listen::Off, Listen::On);
+        }
+        let prefix = self.config.path_prefix.trim_matches('/');
+        self.config.path_prefix = if prefix.is_empty() { String::new() } else { format!("/{prefix}") };
+        self.config.http = (self.host, self.http_port).into();
+        self.config.otlp_grpc = self.otlp_grpc.address(self.host);
+        self.config.otlp_http = self.otlp_http.address(self.host);
+        self.config.database_url.clone_from(self.database_url.as_ref()?);
+        Some(())
+    }
+}
+
+impl Draft {
+    /// Where the key is that seals secrets; the file that is the default shows as if it had been named.
+    fn key_place(&mut self) -> KeyPlace {
+        if let Some(key) = &self.secrets_key {
+            return KeyPlace::Text(key.clone());
+        }
+        let lasts = self.database_url.as_deref() != Some("sqlite::memory:");
+        if self.secrets_key_file.is_none() && lasts {
+            self.secrets_key_file = self.config.data_dir.as_ref().map(|folder| folder.join(KEY_FILE));
+        }
+        self.secrets_key_file.clone().map_or(KeyPlace::Memory, KeyPlace::File)
+    }
+}
+
+impl Postgres {
+    /// The block as one URL. `params` are separated by blanks in files of Tracetest.
+    fn url(&self) -> String {
+        let mut params: Vec<String> =
+            self.params.split([' ', '&']).filter(|param| !param.is_empty()).map(str::to_owned).collect();
+        let host = if self.host.starts_with('/') {
+            // The folder of a Unix socket.
+            params.push(format!("host={}", encoded(&self.host)));
+            "localhost".to_owned()
+        } else if self.host.contains(':') && !self.host.starts_with('[') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
+        let password = self.password.as_ref().map(|password| format!(":{}", encoded(password)));
+        let mut url = format!(
+            "postgres://{}{}@{host}:{}/{}",
+            encoded(&self.user),
+            password.unwrap_or_default(),
+            self.port,
+            encoded(&self.dbname)
+        );
+        if !params.is_empty() {
+            let _ = write!(url, "?{}", params.join("&"));
+        }
+        url
+    }
+}
+
+/// Text inside a URL.
+fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(change: impl Fn(&mut Postgres)) -> String {
+        let mut draft = Draft::new(None);
+        change(&mut draft.postgres);
+        draft.postgres.url()
+    }
+
+    #[test]
+    fn the_block_of_tracetest_is_a_url() {
+        let plain = "postgres://postgres:postgres@postgres:5432/qualitytrace?sslmode=disable";
+        assert_eq!(url(|_| {}), plain);
+        assert_eq!(
+            url(|postgres| {
+                "db".clone_into(&mut postgres.host);
+                postgres.password = Some("p@ss/w:rd".to_owned());
+                "sslmode=require application_name=x".clone_into(&mut postgres.params);
+            }),
+            "postgres://postgres:p%40ss%2Fw%3Ard@db:5432/qualitytrace?sslmode=require&application_name=x"
+        );
+        let socket = url(|postgres| "/run/pg".clone_into(&mut postgres.host));
+        assert!(
+            socket.ends_with("@localhost:5432/qualitytrace?sslmode=disable&host=%2Frun%2Fpg"),
+            "{socket}"
+        );
+    }
+}

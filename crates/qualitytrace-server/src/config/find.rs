@@ -1,0 +1,97 @@
+//! Which file is read when nobody names one.
+
+use std::path::{Path, PathBuf};
+
+use qualitytrace_telemetry::config::{File, Report, Sources};
+
+/// How the name of a configuration file begins, the better one first.
+const STEMS: [&str; 3] = ["qualitytrace", "quality-trace", "tracetest"];
+const EXTENSIONS: [&str; 4] = ["yaml", "yml", "toml", "json"];
+
+/// The folders to look into, in order: the machine's, the user's, the current one.
+pub(super) fn folders(home: Option<&Path>) -> Vec<PathBuf> {
+    let mut folders = vec![PathBuf::from("/etc/qualitytrace"), PathBuf::from("/etc/tracetest")];
+    folders.extend([".qualitytrace", ".tracetest"].iter().filter_map(|name| Some(home?.join(name))));
+    folders.push(PathBuf::new());
+    folders
+}
+
+/// The first configuration file in these folders.
+pub(super) fn find(folders: &[PathBuf]) -> Option<PathBuf> {
+    folders.iter().find_map(|folder| in_folder(folder))
+}
+
+fn in_folder(folder: &Path) -> Option<PathBuf> {
+    let shown = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let names = std::fs::read_dir(shown).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut candidates: Vec<_> = names.filter_map(|name| Some((rank(&name)?, name))).collect();
+    candidates.sort();
+    candidates.into_iter().map(|(_, name)| folder.join(name)).find(|path| is_configuration(path))
+}
+
+/// How well a name says that this is the configuration; the least is best.
+fn rank(name: &str) -> Option<(usize, usize, usize)> {
+    let (stem, extension) = name.rsplit_once('.')?;
+    let extension = EXTENSIONS.iter().position(|known| *known == extension)?;
+    let product = STEMS.iter().position(|known| stem.starts_with(known))?;
+    let rest = &stem[STEMS[product].len()..];
+    let kind = match rest {
+        "" => 0,
+        ".config" | "-config" | "_config" => 1,
+        rest if rest.starts_with(['.', '-', '_']) && !rest.contains("provision") => 2,
+        _ => return None,
+    };
+    Some((kind, product, extension))
+}
+
+/// Definitions of tests and other resources have similar names; they say what type they are.
+fn is_configuration(path: &Path) -> bool {
+    let Ok(text) = std::fs::read_to_string(path) else {
+        // The reader says what is wrong with it.
+        return path.is_file();
+    };
+    let file = File { path: path.display().to_string(), text };
+    let sources = Sources { files: vec![file], ..Sources::default() };
+    let reading = sources.read_with(&[], &mut Report::default());
+    let has = |wanted: &str| {
+        reading.foreign.iter().any(|given| {
+            given.key == wanted || given.key.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'))
+        })
+    };
+    !(has("type") && has("spec"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The file that is chosen among these, each with its text.
+    fn chosen(files: &[(&str, &str)]) -> Option<String> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let found = find(&[folder.path().join("missing"), folder.path().to_owned()])?;
+        Some(found.file_name()?.to_str()?.to_owned())
+    }
+
+    #[test]
+    fn the_plainest_name_wins() {
+        let check = |files: &[&str], expected: Option<&str>| {
+            let files: Vec<_> = files.iter().map(|name| (*name, "")).collect();
+            assert_eq!(chosen(&files).as_deref(), expected, "{files:?}");
+        };
+        check(&["tracetest.yaml", "qualitytrace.toml"], Some("qualitytrace.toml"));
+        check(&["tracetest.config.nats.yaml", "tracetest.config.yaml"], Some("tracetest.config.yaml"));
+        check(&["quality-trace-config.yaml", "tracetest-config.yaml"], Some("quality-trace-config.yaml"));
+        check(&["tracetest.json"], Some("tracetest.json"));
+        check(&["qualitytrace-prod.yml"], Some("qualitytrace-prod.yml"));
+        check(&["tracetest", "tracetest.provision.yaml", "qualitytracer.yaml", "config.yaml"], None);
+    }
+
+    #[test]
+    fn a_definition_is_no_configuration() {
+        let test = "type: Test\nspec:\n  name: x\n";
+        assert_eq!(chosen(&[("qualitytrace-test.yaml", test)]), None);
+    }
+}

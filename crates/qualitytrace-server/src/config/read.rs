@@ -1,0 +1,303 @@
+//! Puts flags, variables and the file on top of each other and reads the result.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use qualitytrace_telemetry::config::{
+    self as telemetry, Diagnostic, File, Foreign, Origin, Report, Severity, Sources, Value, nearest, same_key,
+};
+
+use super::draft::Draft;
+use super::table::OBSOLETE;
+use super::{Config, SETTINGS, Setting, find};
+
+/// Variables that name the configuration file, the better one first.
+const FILE_VARIABLES: [&str; 2] = ["QUALITYTRACE_CONFIG", "TRACETEST_CONFIG"];
+/// Blocks that Tracetest has too: it ignored what it did not know in them, and so do we, with a warning.
+const SHARED_BLOCKS: [&str; 3] = ["server", "postgres", "otlpServer"];
+
+/// Everything that a configuration is made of. A flag beats a variable, a variable beats the file.
+#[derive(Debug, Clone, Default)]
+pub struct Inputs {
+    /// The file that was named; `None` looks for one in the usual places.
+    pub file: Option<PathBuf>,
+    /// Flags as keys and values.
+    pub flags: Vec<(String, String)>,
+    /// The environment.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// What was understood.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// What the server is to do.
+    pub config: Config,
+    /// What its telemetry is to do.
+    pub telemetry: telemetry::Config,
+    /// The file that was read.
+    pub file: Option<PathBuf>,
+    /// All settings, and where each came from.
+    pub rows: Vec<Row>,
+    /// What is to be said about them. With an error among them the server must not start.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A setting as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its key.
+    pub key: String,
+    /// Its value; secrets are masked, and what is not used is null.
+    pub value: serde_json::Value,
+    /// Where it came from.
+    pub origin: Origin,
+    /// Whether a reload applies it.
+    pub live: bool,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("failed to read the configuration {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Row {
+    /// The value in one line.
+    pub fn text(&self) -> String {
+        text(&self.value)
+    }
+}
+
+impl Resolved {
+    /// Whether the server must not start.
+    pub fn is_wrong(&self) -> bool {
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+}
+
+impl Inputs {
+    /// With the environment of this process.
+    pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Self {
+        Self { file, flags, environment: std::env::vars().collect() }
+    }
+
+    /// Reads everything. Fails only when the file cannot be read; what is wrong in it is among the diagnostics.
+    pub fn read(&self) -> Result<Resolved, Error> {
+        let file = self.path();
+        let mut report = Report::default();
+        let sources = Sources {
+            files: file.as_deref().map(load).transpose()?.into_iter().collect(),
+            environment: self.environment.clone(),
+            flags: self.flags.clone(),
+            defaults: telemetry::Defaults {
+                service_name: "qualitytrace".to_owned(),
+                service_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+                spool_path: None,
+            },
+        };
+        let keys: Vec<&str> = SETTINGS
+            .iter()
+            .flat_map(|setting| setting.aliases.iter().copied().chain([setting.key]))
+            .collect();
+        let reading = sources.read_with(&keys, &mut report);
+        let (draft, rows) = self.understand(reading.foreign, &mut report);
+        self.unknown_variables(&keys, &mut report);
+        let mut telemetry = reading.config;
+        if telemetry.spool_path.is_none() {
+            telemetry.spool_path = draft.config.data_dir.as_ref().map(|folder| folder.join("telemetry"));
+        }
+        Ok(Resolved { config: draft.config, telemetry, file, rows, diagnostics: report.diagnostics })
+    }
+
+    /// The file to read.
+    fn path(&self) -> Option<PathBuf> {
+        let variable = |name: &str| self.environment.get(name).filter(|path| !path.is_empty());
+        let named =
+            self.file.clone().or_else(|| FILE_VARIABLES.into_iter().find_map(variable).map(PathBuf::from));
+        let home = variable("HOME").map(PathBuf::from);
+        named.or_else(|| find::find(&find::folders(home.as_deref())))
+    }
+
+    /// The folder of the server's files when nobody names one.
+    fn data_dir(&self) -> Option<PathBuf> {
+        let folder =
+            |name: &str| self.environment.get(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        folder("XDG_DATA_HOME")
+            .map(|folder| folder.join("qualitytrace"))
+            .or_else(|| Some(folder("HOME")?.join(".local/share/qualitytrace")))
+    }
+
+    fn understand(&self, given: Vec<Foreign>, report: &mut Report) -> (Draft, Vec<Row>) {
+        let mut draft = Draft::new(self.data_dir());
+        let mut origins: BTreeMap<&str, Origin> = BTreeMap::new();
+        for given in given {
+            let Some(setting) = SETTINGS.iter().find(|setting| setting.is_called(&given.key)) else {
+                unknown(&given, report);
+                continue;
+            };
+            // The same setting under two names: whoever stands higher wins.
+            if given.value == Value::Nothing
+                || origins.get(setting.key).is_some_and(|other| *other > given.origin)
+            {
+                continue;
+            }
+            take(setting, &given, &mut draft, report);
+            origins.insert(setting.key, given.origin);
+        }
+        let postgres = origins
+            .iter()
+            .filter(|(key, _)| key.starts_with("postgres."))
+            .map(|(_, origin)| origin.clone())
+            .max();
+        let use_postgres = match (&postgres, origins.get("database-url")) {
+            (Some(block), Some(url)) if block <= url => {
+                let message =
+                    "`postgres` has no effect: `database-url` is set too, and goes before it".to_owned();
+                report.push(Severity::Warning, block, "postgres", message, None);
+                false
+            }
+            (Some(block), _) => {
+                origins.insert("database-url", block.clone());
+                true
+            }
+            (None, _) => false,
+        };
+        if draft.settle(use_postgres).is_none() {
+            let message = "no data folder is known".to_owned();
+            let help = "name one with `data-dir`, or a database with `database-url`".to_owned();
+            report.error(&Origin::Default, "database-url", message, Some(help));
+        }
+        let rows = SETTINGS.iter().map(|setting| Row {
+            key: setting.key.to_owned(),
+            value: if setting.key.starts_with("postgres.") && !use_postgres {
+                serde_json::Value::Null
+            } else {
+                (setting.slot)(&mut draft).shown()
+            },
+            origin: origins.get(setting.key).cloned().unwrap_or(Origin::Default),
+            live: setting.live,
+        });
+        let rows = rows.collect();
+        (draft, rows)
+    }
+
+    /// A variable that is nearly a setting is probably meant to be one.
+    fn unknown_variables(&self, keys: &[&str], report: &mut Report) {
+        let plain = |key: &str| key.replace(['.', '-', '_'], "").to_ascii_lowercase();
+        let known: Vec<String> = keys.iter().map(|key| plain(key)).collect();
+        for (name, _) in self.environment.iter().filter(|(_, text)| !text.is_empty()) {
+            let Some(rest) =
+                ["QUALITYTRACE_", "TRACETEST_"].iter().find_map(|prefix| name.strip_prefix(prefix))
+            else {
+                continue;
+            };
+            let rest = plain(rest);
+            // Short names are near to everything.
+            if rest.len() < 8 || known.contains(&rest) {
+                continue;
+            }
+            let Some(near) = nearest(&rest, known.iter().map(String::as_str))
+                .filter(|near| near.len().abs_diff(rest.len()) <= 2)
+            else {
+                continue;
+            };
+            let key = keys.iter().find(|key| plain(key) == near).copied().unwrap_or_default();
+            let variable = format!("QUALITYTRACE_{}", key.replace(['.', '-'], "_").to_ascii_uppercase());
+            let origin = Origin::Environment(name.clone());
+            let message = format!("`{name}` is not a known setting");
+            report.push(
+                Severity::Warning,
+                &origin,
+                name,
+                message,
+                Some(format!("did you mean `{variable}`?")),
+            );
+        }
+    }
+}
+
+impl Setting {
+    /// Whether this is one of its names, in any spelling.
+    fn is_called(&self, key: &str) -> bool {
+        same_key(self.key, key) || self.aliases.iter().any(|alias| same_key(alias, key))
+    }
+}
+
+fn load(path: &Path) -> Result<File, Error> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    Ok(File { path: path.display().to_string(), text })
+}
+
+fn take(setting: &Setting, given: &Foreign, draft: &mut Draft, report: &mut Report) {
+    let slot = (setting.slot)(draft);
+    let (expected, is_secret) = (slot.expected(), slot.is_secret());
+    if slot.set(&given.value, given.base.as_deref()).is_none() {
+        let value = match &given.value {
+            _ if is_secret => "***".to_owned(),
+            Value::Text(text) => text.clone(),
+            Value::List(_) => "a list".to_owned(),
+            Value::Nothing => "nothing".to_owned(),
+        };
+        report.bad_value(Severity::Error, &given.origin, &given.key, &value, expected);
+    }
+}
+
+/// What nobody knows is an error where it looks like a setting of ours, and a warning elsewhere: files of Tracetest may
+/// hold keys of any version.
+fn unknown(given: &Foreign, report: &mut Report) {
+    let key = given.key.as_str();
+    let below = |block: &str| {
+        let head = key.split('.').next().unwrap_or_default();
+        same_key(head, block)
+    };
+    if same_key(key, "postgresConnString") {
+        let message = "`postgresConnString` is not understood any more".to_owned();
+        let help = "write it as `database-url: postgres://USER:PASSWORD@HOST/NAME`".to_owned();
+        report.error(&given.origin, key, message, Some(help));
+        return;
+    }
+    let obsolete = OBSOLETE.iter().find(|(name, _)| match name.strip_suffix('.') {
+        Some(block) => below(block),
+        None => same_key(name, key),
+    });
+    if let Some((_, why)) = obsolete {
+        report.push(Severity::Warning, &given.origin, key, format!("`{key}` has no effect: {why}"), None);
+        return;
+    }
+    let is_block = SETTINGS
+        .iter()
+        .any(|setting| setting.key.split_once('.').is_some_and(|(block, _)| same_key(block, key)));
+    if given.value == Value::Nothing && is_block {
+        return;
+    }
+    let near = nearest(key, SETTINGS.iter().map(|setting| setting.key));
+    let ours =
+        SETTINGS.iter().filter_map(|setting| setting.key.split_once('.')).any(|(block, _)| below(block));
+    let shared = SHARED_BLOCKS.iter().any(|block| below(block));
+    let from_file = matches!(given.origin, Origin::File { .. });
+    let severity =
+        if near.is_some() || (ours && !shared) || !from_file { Severity::Error } else { Severity::Warning };
+    let help = near.map(|near| format!("did you mean `{near}`?"));
+    report.push(severity, &given.origin, key, format!("`{key}` is not a known setting"), help);
+}
+
+/// A shown value in one line.
+pub(super) fn text(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(", "),
+        serde_json::Value::Null => "(not used)".to_owned(),
+        serde_json::Value::Bool(_) | serde_json::Value::Number(_) | serde_json::Value::Object(_) => {
+            value.to_string()
+        }
+    }
+}

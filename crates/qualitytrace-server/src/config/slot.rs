@@ -1,0 +1,220 @@
+//! The place of a setting: what may be written there, how it is read, and how it is shown.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use qualitytrace_telemetry::config::{self as telemetry, Value};
+
+/// A typed place in the configuration.
+#[derive(Debug)]
+pub(super) enum Slot<'d> {
+    /// Bytes, with a unit.
+    Size(&'d mut u64),
+    /// A number above 0.
+    Count(&'d mut u64),
+    /// The same, in memory.
+    Slots(&'d mut usize),
+    /// A time; 0 is one.
+    Time(&'d mut Duration),
+    /// On or off.
+    Switch(&'d mut bool),
+    /// A port; 0 takes any that is free.
+    Port(&'d mut u16),
+    /// An address of this machine.
+    Host(&'d mut IpAddr),
+    /// A port or an address to listen on, or neither.
+    Listen(&'d mut Listen),
+    /// Words, as the user likes.
+    Text(&'d mut String),
+    /// Words that never show.
+    Secret(&'d mut Option<String>),
+    /// A URL whose password never shows.
+    Url(&'d mut Option<String>),
+    /// A file or folder; relative ones are so to the file that names them.
+    File(&'d mut Option<PathBuf>),
+    /// Several words.
+    List(&'d mut Vec<String>),
+}
+
+/// Where to listen besides the main port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    /// On the host that everything listens on.
+    Port(u16),
+    /// There.
+    On(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
+impl Listen {
+    /// The address, on this host unless it names one itself.
+    pub fn address(self, host: IpAddr) -> Option<SocketAddr> {
+        match self {
+            Self::Port(port) => Some(SocketAddr::new(host, port)),
+            Self::On(address) => Some(address),
+            Self::Off => None,
+        }
+    }
+
+    /// Reads `4317`, `:4317`, `127.0.0.1:4317`, `localhost:4317` or `off`.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("off") {
+            return Some(Self::Off);
+        }
+        if let Ok(port) = text.trim_start_matches(':').parse() {
+            return Some(Self::Port(port));
+        }
+        let (host, port) = text.rsplit_once(':')?;
+        Some(Self::On(SocketAddr::new(ip(host)?, port.parse().ok()?)))
+    }
+}
+
+impl Slot<'_> {
+    /// What may be written there.
+    pub(super) fn expected(&self) -> &'static str {
+        match self {
+            Self::Size(_) => "a size such as `64MiB`",
+            Self::Count(_) | Self::Slots(_) => "a whole number above 0",
+            Self::Time(_) => "a duration such as `30s` or `24h`",
+            Self::Switch(_) => "true|false",
+            Self::Port(_) => "a port number",
+            Self::Host(_) => "an IP address of this machine, `0.0.0.0` for all",
+            Self::Listen(_) => "a port, an ADDRESS:PORT, or `off`",
+            Self::Text(_) | Self::Secret(_) => "a single value",
+            Self::Url(_) => "a database URL",
+            Self::File(_) => "a file name",
+            Self::List(_) => "a list",
+        }
+    }
+
+    /// The word for a value of this kind in help texts.
+    pub(super) fn placeholder(&self) -> &'static str {
+        match self {
+            Self::Size(_) => "SIZE",
+            Self::Count(_) | Self::Slots(_) => "N",
+            Self::Time(_) => "DURATION",
+            Self::Switch(_) => "true|false",
+            Self::Port(_) => "PORT",
+            Self::Host(_) => "ADDR",
+            Self::Listen(_) => "ADDR|off",
+            Self::Text(_) | Self::Secret(_) => "TEXT",
+            Self::Url(_) => "URL",
+            Self::File(_) => "FILE",
+            Self::List(_) => "A,B,...",
+        }
+    }
+
+    /// Takes a value; `None` when it makes no sense there.
+    pub(super) fn set(self, value: &Value, base: Option<&Path>) -> Option<()> {
+        let text = match value {
+            Value::Text(text) => text.trim(),
+            Value::List(items) => {
+                let Self::List(target) = self else { return None };
+                target.clone_from(items);
+                return Some(());
+            }
+            Value::Nothing => return None,
+        };
+        match self {
+            Self::Size(target) => *target = telemetry::bytes(text)?,
+            Self::Count(target) => *target = text.parse().ok().filter(|count| *count > 0)?,
+            Self::Slots(target) => *target = text.parse().ok().filter(|count| *count > 0)?,
+            Self::Time(target) => *target = time(text)?,
+            Self::Switch(target) => *target = telemetry::boolean(text)?,
+            Self::Port(target) => *target = text.parse().ok()?,
+            Self::Host(target) => *target = ip(text)?,
+            Self::Listen(target) => *target = Listen::parse(text)?,
+            Self::Text(target) => text.clone_into(target),
+            Self::Secret(target) | Self::Url(target) => *target = Some(text.to_owned()),
+            Self::File(target) => {
+                *target = Some(base.map_or_else(|| PathBuf::from(text), |base| base.join(text)));
+            }
+            Self::List(target) => {
+                let parts = text.split([',', ' ']).map(str::trim).filter(|part| !part.is_empty());
+                *target = parts.map(str::to_owned).collect();
+            }
+        }
+        Some(())
+    }
+
+    /// The value as it may be seen by anybody.
+    pub(super) fn shown(&self) -> serde_json::Value {
+        match self {
+            Self::Size(size) => shown_size(**size).into(),
+            Self::Count(count) => (**count).into(),
+            Self::Slots(count) => (**count).into(),
+            Self::Time(time) => shown_time(**time).into(),
+            Self::Switch(on) => (**on).into(),
+            Self::Port(port) => (**port).into(),
+            Self::Host(host) => host.to_string().into(),
+            Self::Listen(Listen::Port(port)) => (*port).into(),
+            Self::Listen(Listen::On(address)) => address.to_string().into(),
+            Self::Listen(Listen::Off) => "off".into(),
+            Self::Text(text) => text.as_str().into(),
+            Self::Secret(secret) => secret.as_ref().map_or("", |_| "***").into(),
+            Self::Url(url) => url.as_deref().map(crate::store::without_password).unwrap_or_default().into(),
+            Self::File(file) => {
+                file.as_ref().map(|file| file.display().to_string()).unwrap_or_default().into()
+            }
+            Self::List(items) => (**items).clone().into(),
+        }
+    }
+
+    /// Whether messages must not repeat what was written.
+    pub(super) fn is_secret(&self) -> bool {
+        matches!(self, Self::Secret(_) | Self::Url(_))
+    }
+}
+
+fn ip(text: &str) -> Option<IpAddr> {
+    if text.eq_ignore_ascii_case("localhost") {
+        return Some(Ipv4Addr::LOCALHOST.into());
+    }
+    text.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+fn time(text: &str) -> Option<Duration> {
+    let is_zero = matches!(text, "0" | "0s" | "0ms" | "0m" | "0h");
+    if is_zero { Some(Duration::ZERO) } else { telemetry::duration(text) }
+}
+
+fn shown_size(bytes: u64) -> String {
+    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
+}
+
+fn shown_time(time: Duration) -> String {
+    let millis = time.as_millis();
+    let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    let unit = units.iter().find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{millis}ms"), |(unit, name)| format!("{}{name}", millis / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_people_write_them() {
+        assert_eq!(Listen::parse("4317"), Some(Listen::Port(4317)));
+        assert_eq!(Listen::parse(":4317"), Some(Listen::Port(4317)));
+        assert_eq!(Listen::parse("off"), Some(Listen::Off));
+        assert_eq!(Listen::parse("[::1]:4317"), Some(Listen::On("[::1]:4317".parse().unwrap())));
+        assert_eq!(Listen::parse("localhost:1"), Some(Listen::On("127.0.0.1:1".parse().unwrap())));
+        assert_eq!(Listen::parse("collector:4317"), None);
+    }
+
+    #[test]
+    fn what_is_shown_can_be_written() {
+        for size in [1, 1_000, 10_240, 64 << 20, 16 << 30, 3 << 40] {
+            assert_eq!(telemetry::bytes(&shown_size(size)), Some(size));
+        }
+        for millis in [0, 1, 999, 1_500, 60_000, 86_400_000] {
+            let duration = Duration::from_millis(millis);
+            assert_eq!(time(&shown_time(duration)), Some(duration));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! All settings of the server in one table: for files, variables, flags, `config show` and the documentation.
+//!
+//! A new setting is a field with a default (in [`Limits`](crate::limits::Limits) or [`Config`](super::Config)) and a
+//! line here; docs/configuration.md gets a row, which a test asks for. If the code that obeys it asks
+//! [`Live`](super::Live) each time, the line ends in `.live()`.
+
+use super::draft::Draft;
+use super::slot::Slot;
+
+/// One setting.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its key: in files with dots for nesting, as a flag after `--`, as a variable in capitals behind `QUALITYTRACE_`.
+    /// Upper and lower case, `-` and `_` make no difference.
+    pub key: &'static str,
+    /// Further keys with the same meaning.
+    pub aliases: &'static [&'static str],
+    /// What it is for.
+    pub help: &'static str,
+    /// Whether a reload applies it; else it needs a restart.
+    pub live: bool,
+    pub(super) slot: for<'d> fn(&'d mut Draft) -> Slot<'d>,
+}
+
+impl Setting {
+    /// The word for its value in help texts.
+    pub fn placeholder(&self) -> &'static str {
+        (self.slot)(&mut Draft::new(None)).placeholder()
+    }
+
+    /// Whether it is on or off.
+    pub fn is_switch(&self) -> bool {
+        matches!((self.slot)(&mut Draft::new(None)), Slot::Switch(_))
+    }
+
+    /// What it is when nobody sets it; empty when that depends on other settings.
+    pub fn default_text(&self) -> String {
+        super::read::text(&(self.slot)(&mut Draft::new(None)).shown())
+    }
+
+    const fn alias(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    const fn live(mut self) -> Self {
+        self.live = true;
+        self
+    }
+}
+
+const fn setting(
+    key: &'static str,
+    help: &'static str,
+    slot: for<'d> fn(&'d mut Draft) -> Slot<'d>,
+) -> Setting {
+    Setting { key, aliases: &[], help, live: false, slot }
+}
+
+/// All settings, in the order of the documentation.
+#[rustfmt::skip]
+pub const SETTINGS: &[Setting] = &[
+    setting("host", "Address to bind; loopback unless told otherwise", |d| Slot::Host(&mut d.host)).alias(&["server.host"]),
+    setting("server.httpPort", "Port of the REST API; it takes OTLP too", |d| Slot::Port(&mut d.http_port)),
+    setting("server.pathPrefix", "Stands before every path of the API", |d| Slot::Text(&mut d.config.path_prefix)),
+    setting("otlpServer.enabled", "Take spans over OTLP", |d| Slot::Switch(&mut d.config.otlp)),
+    setting("otlp-grpc-addr", "Further address for OTLP over gRPC", |d| Slot::Listen(&mut d.otlp_grpc)).alias(&["otlpServer.grpcAddr"]),
+    setting("otlp-http-addr", "Further address for OTLP over HTTP", |d| Slot::Listen(&mut d.otlp_http)).alias(&["otlpServer.httpAddr"]),
+
+    setting("data-dir", "Folder of everything that is kept in files", |d| Slot::File(&mut d.config.data_dir)),
+    setting("database-url", "Where traces and runs are kept: `sqlite::memory:`, `sqlite://FILE` or `postgres://USER:PASSWORD@HOST/NAME`", |d| Slot::Url(&mut d.database_url)),
+    setting("postgres.host", "Host of a PostgreSQL server, or the folder of its socket", |d| Slot::Text(&mut d.postgres.host)),
+    setting("postgres.port", "Its port", |d| Slot::Port(&mut d.postgres.port)),
+    setting("postgres.user", "Who logs in", |d| Slot::Text(&mut d.postgres.user)),
+    setting("postgres.password", "With which password", |d| Slot::Secret(&mut d.postgres.password)),
+    setting("postgres.dbname", "Name of the database", |d| Slot::Text(&mut d.postgres.dbname)),
+    setting("postgres.params", "Further parameters of the connection", |d| Slot::Text(&mut d.postgres.params)),
+
+    setting("limits.bodyBytes", "Largest request body, as sent", |d| Slot::Size(&mut d.config.limits.body_bytes)).live(),
+    setting("limits.decompressedBytes", "Largest request body, after decompression", |d| Slot::Size(&mut d.config.limits.decompressed_bytes)).live(),
+    setting("limits.ingestBytes", "Bytes that may wait for the store at one time", |d| Slot::Size(&mut d.config.limits.ingest_bytes)),
+    setting("limits.spansPerTrace", "Spans kept of one trace", |d| Slot::Count(&mut d.config.limits.spans_per_trace)).live(),
+    setting("limits.retainedBytes", "Bytes of traces and logs kept in total", |d| Slot::Size(&mut d.config.limits.retained_bytes)).live(),
+    setting("limits.retention", "How long a trace is kept that belongs to no run", |d| Slot::Time(&mut d.config.limits.retention)).live(),
+    setting("limits.evictableAfter", "Age from which such a trace may go early, to make room", |d| Slot::Time(&mut d.config.limits.evictable_after)).live(),
+    setting("limits.retryAfter", "When a refused sender is asked to come back", |d| Slot::Time(&mut d.config.limits.retry_after)).live(),
+    setting("limits.replyBytes", "How much of a trigger's answer is kept", |d| Slot::Size(&mut d.config.limits.reply_bytes)).live(),
+
+    setting("runs.concurrency", "Runs under way at one time", |d| Slot::Slots(&mut d.config.limits.concurrent_runs)),
+    setting("runs.queue", "Runs that may wait for their turn; further ones are refused", |d| Slot::Count(&mut d.config.limits.queued_runs)).live(),
+    setting("runs.lateWindow", "How long after a verdict late spans are looked for", |d| Slot::Time(&mut d.config.limits.late_window)).live(),
+    setting("runs.commands", "Let tests run commands on this machine (triggers of type `exec` and `playwrightengine`)", |d| Slot::Switch(&mut d.config.limits.commands)).live(),
+
+    setting("secrets.key", "Key that seals secrets, 32 bytes in base64; better given by its variable than on the command line", |d| Slot::Secret(&mut d.secrets_key)),
+    setting("secrets.keyFile", "File with the key that seals secrets; made when it is needed", |d| Slot::File(&mut d.secrets_key_file)),
+    setting("redact.headers", "Request headers whose values the server's own telemetry leaves out; `*` stands for any text", |d| Slot::List(&mut d.config.redact_headers)).live(),
+];
+
+/// Keys of Tracetest and Qualitytrace that have no effect here, and why. A dot at the end stands for all below.
+pub(super) const OBSOLETE: &[(&str, &str)] = &[
+    ("poolingConfig.", "traces are waited for, not polled; see docs/waiting.md"),
+    ("googleAnalytics.", "nobody is told who uses it"),
+    ("analytics.", "nobody is told who uses it"),
+    ("internalTelemetry.", "the server's own telemetry is set under `telemetry`"),
+    ("testPipelines.", "all parts of a run are always on"),
+    ("dataStorePipelines.", "all parts of a run are always on"),
+    ("experimentalFeatures", "there are none"),
+    ("nats.", "servers meet in their database"),
+    ("demo.", "`qualitytrace demo` brings its own shop"),
+];

@@ -1,0 +1,106 @@
+//! The settings of the server on the command line: one flag for each, all from one table.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use qualitytrace_server::config::{Inputs, Resolved, SETTINGS, Setting};
+
+use crate::report;
+
+/// Where the configuration is.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigOptions {
+    /// Configuration file: YAML, TOML or JSON [default: qualitytrace.yaml and its kin, if there]
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Any other key of the configuration, such as `tracer.otel.endpoint=URL`; may be given more than once
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Assignment>,
+}
+
+#[derive(Debug, Clone)]
+struct Assignment(String, String);
+
+impl FromStr for Assignment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+        Ok(Self(key.trim().to_owned(), value.to_owned()))
+    }
+}
+
+impl ConfigOptions {
+    /// All that the configuration is made of.
+    pub(crate) fn inputs(self, flags: SettingFlags) -> Inputs {
+        let mut pairs: Vec<_> = self.set.into_iter().map(|Assignment(key, value)| (key, value)).collect();
+        pairs.extend(flags.0);
+        Inputs::of_process(self.config, pairs)
+    }
+}
+
+/// Reads the settings and says what is to be said about them. `None` when something is wrong.
+pub(crate) fn read(inputs: &Inputs) -> anyhow::Result<Option<Resolved>> {
+    let resolved = inputs.read()?;
+    for diagnostic in &resolved.diagnostics {
+        report::err(&format!("{diagnostic}\n"));
+    }
+    Ok((!resolved.is_wrong()).then_some(resolved))
+}
+
+/// The flags that were given, as keys and values.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SettingFlags(Vec<(String, String)>);
+
+impl Args for SettingFlags {
+    fn augment_args(command: Command) -> Command {
+        SETTINGS.iter().fold(command, |command, setting| command.arg(flag(setting)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SettingFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = SETTINGS.iter().filter_map(|setting| {
+            let value = matches.get_one::<String>(setting.key)?;
+            Some((setting.key.to_owned(), value.clone()))
+        });
+        Ok(Self(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn flag(setting: &'static Setting) -> Arg {
+    let default = setting.default_text();
+    let help = if default.is_empty() {
+        setting.help.to_owned()
+    } else {
+        format!("{} [default: {default}]", setting.help)
+    };
+    let arg = Arg::new(setting.key)
+        .long(setting.key)
+        .aliases(setting.aliases)
+        .value_name(setting.placeholder())
+        .help(help)
+        .help_heading(heading(setting.key));
+    if setting.is_switch() { arg.num_args(0..=1).default_missing_value("true") } else { arg }
+}
+
+fn heading(key: &str) -> &'static str {
+    match key.split_once('.').map_or(key, |(block, _)| block) {
+        "limits" => "Limits",
+        "runs" => "Runs",
+        "secrets" | "redact" => "Safety",
+        "postgres" | "data-dir" | "database-url" => "Storage",
+        "host" | "server" | "otlpServer" | "otlp-grpc-addr" | "otlp-http-addr" => "Addresses",
+        _ => "More",
+    }
+}

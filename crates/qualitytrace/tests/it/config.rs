@@ -1,0 +1,287 @@
+//! Settings from files, variables and flags, as the program reads them.
+
+use std::path::Path;
+use std::process::Command;
+
+use qualitytrace_server::config::SETTINGS;
+use serde_json::Value;
+
+use crate::program::Served;
+
+/// What a command said.
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// A folder with files in it, where commands run in an environment of their own.
+struct Place {
+    folder: tempfile::TempDir,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Place {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        Self { folder, variables: Vec::new() }
+    }
+
+    fn set(mut self, name: &'static str, value: &str) -> Self {
+        self.variables.push((name, value.to_owned()));
+        self
+    }
+
+    fn run(&self, arguments: &[&str]) -> Said {
+        let output = Command::new(env!("CARGO_BIN_EXE_qualitytrace"))
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("HOME", self.folder.path().join("home"))
+            .envs(self.variables.iter().cloned())
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The value of a setting and where it comes from.
+    fn shown(&self, key: &str, flags: &[&str]) -> (String, String) {
+        let said = self.run(&[&["config", "show", "-o", "json"], flags].concat());
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let document: Value = serde_json::from_str(&said.out).unwrap();
+        let settings = document["settings"].as_array().unwrap();
+        let row = settings.iter().find(|row| row["key"] == key).unwrap();
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let origin = &row["origin"];
+        let place = match origin["kind"].as_str().unwrap() {
+            "file" => format!("{}:{}:{}", text(&origin["path"]), origin["line"], origin["column"]),
+            "default" => "default".to_owned(),
+            _ => text(&origin["name"]),
+        };
+        (text(&row["value"]), place)
+    }
+}
+
+fn pair(value: &str, origin: &str) -> (String, String) {
+    (value.to_owned(), origin.to_owned())
+}
+
+#[test]
+fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+    let key = "limits.bodyBytes";
+    let place = Place::with(&[("qualitytrace.yaml", "limits:\n  bodyBytes: 1MiB\n")]);
+    assert_eq!(Place::with(&[]).shown(key, &[]), pair("64MiB", "default"));
+    assert_eq!(place.shown(key, &[]), pair("1MiB", "qualitytrace.yaml:2:14"));
+    let place = place.set("TRACETEST_LIMITS_BODYBYTES", "2MiB");
+    assert_eq!(place.shown(key, &[]), pair("2MiB", "TRACETEST_LIMITS_BODYBYTES"));
+    let place = place.set("QUALITYTRACE_LIMITS_BODY_BYTES", "3MiB");
+    assert_eq!(place.shown(key, &[]), pair("3MiB", "QUALITYTRACE_LIMITS_BODY_BYTES"));
+    assert_eq!(place.shown(key, &["--limits.bodyBytes", "4MiB"]), pair("4MiB", "--limits.bodyBytes"));
+    assert_eq!(place.shown(key, &["--set", "limits.body-bytes=5MiB"]), pair("5MiB", "--limits.body-bytes"));
+}
+
+#[test]
+fn an_empty_variable_is_an_unset_one() {
+    let place = Place::with(&[]).set("TRACETEST_SERVER_HTTPPORT", "");
+    assert_eq!(place.shown("server.httpPort", &[]), pair("11633", "default"));
+}
+
+#[test]
+fn every_format_and_place_of_a_file_is_known() {
+    for (name, text) in [
+        ("qualitytrace.yaml", "server: {httpPort: 8080}"),
+        ("quality-trace-config.yaml", "server: {httpPort: 8080}"),
+        ("tracetest.config.yml", "server: {httpport: 8080}"),
+        ("tracetest.toml", "server.httpPort = 8080"),
+        ("qualitytrace-config.json", "{\"server\": {\"httpPort\": 8080}}"),
+        ("home/.tracetest/tracetest.yaml", "SERVER: {HTTPPORT: 8080}"),
+        ("home/.qualitytrace/qualitytrace.toml", "[server]\nhttpPort = 8080"),
+    ] {
+        let place = Place::with(&[(name, text)]);
+        assert_eq!(place.shown("server.httpPort", &[]).0, "8080", "{name}");
+        let named = Place::with(&[("deep/any.name", "server: {httpPort: 8080}")]);
+        assert_eq!(named.shown("server.httpPort", &["--config", "deep/any.name"]).0, "8080");
+        let named = named.set("TRACETEST_CONFIG", "deep/any.name");
+        assert_eq!(named.shown("server.httpPort", &[]).0, "8080");
+    }
+}
+
+#[test]
+fn a_named_file_must_be_there() {
+    let said = Place::with(&[]).run(&["config", "check", "--config", "missing.yaml"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("failed to read the configuration missing.yaml"), "{}", said.err);
+}
+
+#[test]
+fn mistakes_have_a_place_and_a_way_out() {
+    let check = |text: &str, code: i32, expected: &str| {
+        let place = Place::with(&[("qualitytrace.yaml", text)]);
+        let said = place.run(&["config", "check"]);
+        assert_eq!(said.code, Some(code), "{text}: {}", said.err);
+        assert_eq!(said.err.trim_end(), expected, "{text}");
+    };
+    check(
+        "limits:\n  retenton: 1h\n",
+        1,
+        "qualitytrace.yaml:2:13: error: `limits.retenton` is not a known setting; did you mean `limits.retention`?",
+    );
+    check(
+        "limits:\n  retention: soon\n",
+        1,
+        "qualitytrace.yaml:2:14: error: `limits.retention` cannot be `soon`: expected a duration such as `30s` or `24h`",
+    );
+    check(
+        "runs:\n  elephants: 3\n",
+        1,
+        "qualitytrace.yaml:2:14: error: `runs.elephants` is not a known setting",
+    );
+    check(
+        "kitchen:\n  sink: 3\n",
+        0,
+        "qualitytrace.yaml:2:9: warning: `kitchen.sink` is not a known setting",
+    );
+    check(
+        "poolingConfig:\n  maxWaitTimeForTrace: 30s\n",
+        0,
+        "qualitytrace.yaml:2:24: warning: `poolingConfig.maxWaitTimeForTrace` has no effect: traces are waited for, not \
+         polled; see docs/waiting.md",
+    );
+    check(
+        "postgresConnString: \"host=postgres user=u password=geheim\"\n",
+        1,
+        "qualitytrace.yaml:1:21: error: `postgresConnString` is not understood any more; write it as `database-url: \
+         postgres://USER:PASSWORD@HOST/NAME`",
+    );
+    check(
+        "server:\n  httpPort: 1\nserver.http-port: 2\n",
+        1,
+        "qualitytrace.yaml:3:19: error: `server.http-port` is given twice",
+    );
+    check("limits: [\n", 1, "qualitytrace.yaml:1:9: error: this is not YAML: unclosed bracket '['");
+}
+
+#[test]
+fn the_server_does_not_start_with_a_mistake() {
+    let said = Place::with(&[]).run(&["serve", "--limits.retention", "soon"]);
+    assert_eq!(said.code, Some(1));
+    assert!(
+        said.err.starts_with("--limits.retention: error: `limits.retention` cannot be `soon`"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_variable_that_is_nearly_a_setting_is_warned_of() {
+    let said = Place::with(&[]).set("TRACETEST_POSTGRES_DBNAM", "x").run(&["config", "check"]);
+    assert_eq!(
+        said.err.trim_end(),
+        "$TRACETEST_POSTGRES_DBNAM: warning: `TRACETEST_POSTGRES_DBNAM` is not a known setting; did you mean \
+         `QUALITYTRACE_POSTGRES_DBNAME`?"
+    );
+}
+
+#[test]
+fn a_block_and_a_url_name_the_database() {
+    let block = "postgres:\n  host: db\n  password: geheim\n  dbname: shop\n";
+    let place = Place::with(&[("tracetest.yaml", block)]);
+    let url = "postgres://postgres@db:5432/shop?sslmode=disable";
+    assert_eq!(place.shown("database-url", &[]).0, url);
+    assert_eq!(place.shown("postgres.password", &[]).0, "***");
+    let flag = ["--database-url", "sqlite::memory:"];
+    assert_eq!(place.shown("database-url", &flag), pair("sqlite::memory:", "--database-url"));
+    let said = place.run(&["config", "show"]);
+    assert!(!said.out.contains("geheim") && !said.err.contains("geheim"), "{}{}", said.out, said.err);
+    let empty = Place::with(&[("tracetest.yaml", "postgres:\n# [...]\n")]);
+    assert!(empty.shown("database-url", &[]).0.starts_with("sqlite://"));
+}
+
+#[test]
+fn what_is_shown_is_plain_when_nobody_looks() {
+    let place = Place::with(&[("qualitytrace.toml", "[limits]\nretention = \"48h\"\n")]);
+    let said = place.run(&["config", "show"]);
+    assert!(!said.out.contains('\u{1b}'), "{}", said.out);
+    let line = said.out.lines().find(|line| line.starts_with("limits.retention ")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words, ["limits.retention", "48h", "qualitytrace.toml:2:13"]);
+    let yaml = place.run(&["config", "show", "-o", "yaml"]);
+    assert!(yaml.out.contains("key: limits.retention\n"), "{}", yaml.out);
+}
+
+/// The fenced blocks of a language.
+fn blocks<'d>(document: &'d str, language: &str) -> Vec<&'d str> {
+    let fence = format!("```{language}\n");
+    document.split(&fence).skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect()
+}
+
+#[test]
+fn the_documentation_has_every_setting_and_its_examples_are_right() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    for setting in SETTINGS {
+        let row = document.lines().find(|line| line.starts_with(&format!("| `{}` |", setting.key)));
+        let row = row.unwrap_or_else(|| panic!("docs/configuration.md has no row for `{}`", setting.key));
+        let columns: Vec<&str> = row.split('|').map(str::trim).collect();
+        assert_eq!(columns[3] == "yes", setting.live, "the reload of `{}`", setting.key);
+        let default = setting.default_text();
+        let shown = columns[2].replace('`', "");
+        let is_plain = !default.is_empty() && default != "***" && setting.key != "data-dir";
+        assert!(!is_plain || shown == default, "the default of `{}` is {default}, not {shown}", setting.key);
+    }
+    for (language, name) in [("yaml", "a.yaml"), ("toml", "a.toml"), ("json", "a.json")] {
+        let blocks = blocks(&document, language);
+        assert!(!blocks.is_empty(), "the examples in {language} are gone");
+        for block in blocks {
+            let said = Place::with(&[(name, block)]).run(&["config", "check", "--config", name]);
+            assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{block}");
+        }
+    }
+}
+
+/// A file as Tracetest's own examples write it, with the place of the test's database in it.
+#[tokio::test]
+async fn a_postgres_block_of_tracetest_really_connects() {
+    let Ok(url) = std::env::var("QUALITYTRACE_TEST_POSTGRES") else {
+        assert!(
+            std::env::var("QUALITYTRACE_REQUIRE_PEERS").is_err(),
+            "QUALITYTRACE_TEST_POSTGRES is not set"
+        );
+        println!("skipped: QUALITYTRACE_TEST_POSTGRES is not set");
+        return;
+    };
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let url = reqwest::Url::parse(&url).unwrap();
+    let name = format!("config_{}", uuid::Uuid::new_v4().simple());
+    sqlx::any::install_default_drivers();
+    let mut connection = <sqlx::AnyConnection as sqlx::Connection>::connect(url.as_str()).await.unwrap();
+    let create = format!("CREATE DATABASE {name}");
+    sqlx::Executor::execute(&mut connection, sqlx::AssertSqlSafe(create)).await.unwrap();
+    let text = format!(
+        "postgres:\n  host: {}\n  port: {}\n  user: {}\n  password: {}\n  dbname: {name}\n  params: {}\n\
+         server:\n  httpPort: 0\notlp-grpc-addr: off\notlp-http-addr: off\n",
+        url.host_str().unwrap(),
+        url.port().unwrap_or(5432),
+        url.username(),
+        url.password().unwrap_or("postgres"),
+        url.query().unwrap_or("sslmode=disable"),
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tracetest.yaml");
+    std::fs::write(&file, text).unwrap();
+    let served = Served::start_with(&["--config", file.to_str().unwrap()]).await;
+    let stored = reqwest::get(served.url("/api/tests")).await.unwrap();
+    assert_eq!(stored.status(), 200);
+    let tables =
+        "SELECT CAST(count(*) AS INTEGER) FROM information_schema.tables WHERE table_name = 'resources'";
+    let here = url.join(&format!("/{name}?{}", url.query().unwrap_or_default())).unwrap();
+    let mut connection = <sqlx::AnyConnection as sqlx::Connection>::connect(here.as_str()).await.unwrap();
+    let (count,): (i32,) = sqlx::query_as(tables).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(count, 1, "the tables are in the database that the block names");
+}
