@@ -204,10 +204,11 @@ fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_s
     profile.is_periodic_given = true;
     let mut required = |key: &'static str, period: &mut Period| {
         let has_key = fields.get(key).is_some();
-        match self::period(fields, key) {
+        match period_or(fields, key, |text| known_complaint(key, text)) {
             Some(given) => *period = given,
             None if is_strict && !has_key => {
-                let diagnostic = Diagnostic::error("no-details", fields.span.clone(), not_a_period(key, ""));
+                let diagnostic =
+                    Diagnostic::error("no-details", fields.span.clone(), known_complaint(key, ""));
                 fields.reader.report(diagnostic.helped(format!("put `{key}` under `periodic:`")));
             }
             None => {}
@@ -244,24 +245,29 @@ fn strategy_named(reader: &Reader<'_>, text: &Text) -> Strategy {
 }
 
 pub(in crate::definition) fn period(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Period> {
+    period_or(fields, key, |text| format!("`{key}` takes a duration, not `{text}`"))
+}
+
+fn period_or(
+    fields: &mut Fields<'_, '_>,
+    key: &'static str,
+    complaint: impl Fn(&str) -> String,
+) -> Option<Period> {
     let reader = fields.reader;
     let text = fields.text(key).filter(|text| !text.is_empty())?;
     let parsed = parse_duration(&text.value);
     if parsed.is_none() {
-        let message = not_a_period(key, &text.value);
+        let message = complaint(&text.value);
         let diagnostic = Diagnostic::error("wrong-duration", text.place(0..text.value.len()), message);
         reader.report(diagnostic.helped("write a number and a unit, like `500ms`, `5s` or `1m30s`"));
     }
     parsed.map(|duration| Period::new(&text.value, duration))
 }
 
-/// What is said of a text that is no duration; clients know the texts of the first two.
-fn not_a_period(key: &str, text: &str) -> String {
-    match key {
-        "retryDelay" => format!("retry delay configuration is invalid: time: invalid duration \"{text}\""),
-        "timeout" => format!("timeout configuration is invalid: time: invalid duration \"{text}\""),
-        _ => format!("`{key}` takes a duration, not `{text}`"),
-    }
+/// What is said of a text that is no duration in a polling profile: clients know these words.
+fn known_complaint(key: &str, text: &str) -> String {
+    let name = if key == "retryDelay" { "retry delay" } else { key };
+    format!("{name} configuration is invalid: time: invalid duration \"{text}\"")
 }
 
 /// A duration as Go programs write it: numbers with units, one after the other.

@@ -29,6 +29,22 @@ pub struct Selector {
     pub place: Place,
 }
 
+impl Selector {
+    /// Every step of every chain.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.chains
+            .iter()
+            .flat_map(|chain| std::iter::once(&chain.first).chain(chain.rest.iter().map(|(_, step)| step)))
+    }
+}
+
+impl Step {
+    /// Whether it means one of the spans found: `:first`, `:last`, `:nth_child(n)`.
+    pub fn has_position(&self) -> bool {
+        self.pseudos.iter().any(|pseudo| matches!(pseudo, Pseudo::First | Pseudo::Last | Pseudo::Nth(_)))
+    }
+}
+
 /// Steps through the tree, from the outermost to the span that is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {

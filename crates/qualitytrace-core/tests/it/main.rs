@@ -2,11 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests read their cases from files")]
 
-#[path = "../../../qualitytrace-server/tests/conformance/language.rs"]
-mod language;
-
 mod analyzer;
-mod cases;
 mod definition;
 mod docs;
 mod near;

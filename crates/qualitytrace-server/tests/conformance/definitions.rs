@@ -8,17 +8,8 @@ use super::expected::{compare, expected};
 /// What only the original has (its command line and its second path), and texts.
 const FREE: [&str; 6] = ["server_error", "apply_ok", "apply_error", "cli_ok", "cli_error", "invalid"];
 
-/// Cases whose expectations contradict others; `docs/compatibility.md` gives the reason for each.
-const DECIDED_OTHERWISE: [(&str, &str); 1] = [(
-    "definitions-007",
-    "`5` is read as text, but it is neither a selector nor an assertion, which definitions-005 wants refused",
-)];
-
 /// Checks one case.
 pub(crate) fn check(case: &Value) -> Result<(), String> {
-    if DECIDED_OTHERWISE.iter().any(|(id, _)| case["id"] == *id) {
-        return Ok(());
-    }
     let reading = match &case["input"]["yaml"] {
         Value::String(yaml) => definition::read(yaml, Format::Yaml),
         _ => definition::read(&case["input"]["json"].to_string(), Format::Json),

@@ -30,16 +30,8 @@ pub(crate) const KINDS: [&str; 14] = [
     "parse_duration",
 ];
 
-/// Cases whose expectations contradict others; `docs/compatibility.md` gives the reason for each.
-pub(crate) const DECIDED_OTHERWISE: [(&str, &str); 1] =
-    [("comparators-034", "`\\\\` is one backslash, as expressions-130 wants it")];
-
 /// Whether the case is kept; the error says what was expected and what happened.
 pub(crate) fn check(case: &Value) -> Result<(), String> {
-    let id = text(case, "id");
-    if DECIDED_OTHERWISE.iter().any(|(known, _)| *known == id) {
-        return Ok(());
-    }
     let input = &case["input"];
     match input["kind"].as_str().unwrap_or_default() {
         "select" | "select_spec" => check_select(case, input),

@@ -20,6 +20,15 @@ mod language;
 #[path = "traces.rs"]
 mod traces;
 
+/// Cases whose expectations contradict others, and are not compared; `docs/compatibility.md` tells more.
+pub(crate) const DECIDED_OTHERWISE: [(&str, &str); 2] = [
+    ("comparators-034", "`\\\\` is one backslash, as expressions-130 wants it"),
+    (
+        "definitions-007",
+        "`5` is read as text, but it is neither a selector nor an assertion, which definitions-005 wants refused",
+    ),
+];
+
 /// The project's own copy of the cases.
 pub(crate) fn own_cases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
@@ -41,6 +50,8 @@ pub(crate) struct Counts {
     pub(crate) failed: Vec<(String, String)>,
     /// Cases of a kind that nothing here can check, by kind.
     pub(crate) not_yet: BTreeMap<String, usize>,
+    /// Cases that contradict others, with the reason for the choice.
+    pub(crate) decided: Vec<(&'static str, &'static str)>,
 }
 
 impl Summary {
@@ -57,24 +68,33 @@ impl Summary {
                 let _ = writeln!(out, "{file}: {id} failed\n{}\n", indented(trouble));
             }
         }
-        let _ = writeln!(out, "{:24} {:>7} {:>7} {:>8}", "file", "passed", "failed", "not yet");
-        let (mut passed, mut failed, mut not_yet) = (0, 0, 0);
+        let _ = writeln!(
+            out,
+            "{:24} {:>7} {:>7} {:>8} {:>13}",
+            "file", "passed", "failed", "not yet", "not compared"
+        );
+        let (mut passed, mut failed, mut not_yet, mut decided) = (0, 0, 0, 0);
         for (file, counts) in &self.files {
             let waiting: usize = counts.not_yet.values().sum();
             let kinds: Vec<String> =
                 counts.not_yet.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
             let _ = writeln!(
                 out,
-                "{file:24} {:>7} {:>7} {waiting:>8}  {}",
+                "{file:24} {:>7} {:>7} {waiting:>8} {:>13}  {}",
                 counts.passed,
                 counts.failed.len(),
+                counts.decided.len(),
                 kinds.join(", ")
             );
+            decided += counts.decided.len();
             passed += counts.passed;
             failed += counts.failed.len();
             not_yet += waiting;
         }
-        let _ = writeln!(out, "{:24} {passed:>7} {failed:>7} {not_yet:>8}", "all");
+        let _ = writeln!(out, "{:24} {passed:>7} {failed:>7} {not_yet:>8} {decided:>13}", "all");
+        for (id, reason) in self.files.values().flat_map(|counts| &counts.decided) {
+            let _ = writeln!(out, "not compared: {id}: {reason}");
+        }
         out
     }
 }
@@ -110,6 +130,10 @@ fn run_file(path: &Path) -> Result<Counts, String> {
     let mut counts = Counts::default();
     for case in &cases {
         let kind = case["input"]["kind"].as_str().unwrap_or_default();
+        if let Some(decision) = DECIDED_OTHERWISE.iter().find(|(id, _)| case["id"] == *id) {
+            counts.decided.push(*decision);
+            continue;
+        }
         match check(kind, case) {
             None => *counts.not_yet.entry(kind.to_owned()).or_default() += 1,
             Some(Ok(())) => counts.passed += 1,

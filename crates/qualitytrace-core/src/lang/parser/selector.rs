@@ -238,7 +238,20 @@ impl Parser<'_> {
         }
         self.blanks();
         let combinator = if word == "has" { self.combinator() } else { Combinator::Descendant };
+        let inside = self.cursor.at;
         let selector = self.deeper(Self::selector)?;
+        if word == "has" && selector.steps().any(Step::has_position) {
+            let span = self.span(inside);
+            self.report(
+                Diagnostic::error(
+                    "position-in-has",
+                    span,
+                    "`:has(...)` asks whether there is such a span, not which",
+                )
+                .labelled("`:first`, `:last` and `:nth_child` mean nothing here")
+                .helped("leave the position out, or move it behind the whole selector"),
+            );
+        }
         self.blanks();
         if selector.chains.is_empty() {
             self.unexpected("expected-selector", "`span[`");
