@@ -18,6 +18,7 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--write-docs]
   overload    three times the rate it can take: what is refused, what memory does, what still gets through
   startup     time until ready, memory when idle, size of the binary
   judge       time to judge large traces
+  telemetry   what recording a span costs, beside the OpenTelemetry SDK's batch processor
 
 Results go to the terminal and to target/bench/NAME.json; --write-docs puts them into docs/performance.md.";
 
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         "overload" => overload::run(options)?,
         "startup" => startup::run(options)?,
         "judge" => lines::run("judge", "qualitytrace-core")?,
+        "telemetry" => lines::run("telemetry", "qualitytrace-telemetry")?,
         other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),
     };
     record.publish(options.write_docs)

@@ -1,6 +1,6 @@
 //! What recording a span costs, beside the OpenTelemetry SDK's batch processor in the same run.
 //!
-//! `cargo run --release -p qualitytrace-telemetry --example bench_telemetry` prints one JSON object.
+//! `cargo run --release -p qualitytrace-telemetry --example bench_telemetry` prints one JSON object a figure.
 //! The receiver is a child process, so that its work is not counted as ours.
 
 #![expect(clippy::print_stdout, reason = "the result is what it prints")]
@@ -24,6 +24,7 @@ use qualitytrace_telemetry::{
     Telemetry,
     config::{Config, Signal, Sink, Transport},
 };
+use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 fn main() {
@@ -60,28 +61,61 @@ fn main() {
             sdk_costs.push(b);
         }
     }
-    let mut latencies = tracing::dispatcher::with_default(&ours, || paced(10_000, Duration::from_secs(10)));
-    let mut sdk_latencies =
-        tracing::dispatcher::with_default(&sdk, || paced(10_000, Duration::from_secs(10)));
+    let latencies = tracing::dispatcher::with_default(&ours, || paced(10_000, Duration::from_secs(10)));
+    let sdk_latencies = tracing::dispatcher::with_default(&sdk, || paced(10_000, Duration::from_secs(10)));
+    let arithmetic = as_long_as(median(&mut latencies.clone()));
+    let noise = paced_by(10_000, Duration::from_secs(10), |_| arithmetic());
     let idle = cpu_of(|| paced_asleep(1_000, Duration::from_secs(10), false));
-    let busy = cpu_of(|| {
-        tracing::dispatcher::with_default(&ours, || paced_asleep(1_000, Duration::from_secs(10), true));
-    });
+    let cpu_at_work = |dispatch: &tracing::Dispatch| {
+        let work = || paced_asleep(1_000, Duration::from_secs(10), true);
+        (cpu_of(|| tracing::dispatcher::with_default(dispatch, work)) - idle) * 100.0 / 10.0
+    };
+    let cpu = [cpu_at_work(&ours), cpu_at_work(&sdk)];
     let flushed = telemetry.flush(Duration::from_secs(30));
     let status = telemetry.shutdown(Duration::from_secs(5));
     let balance = status.sinks[0].ledger[&Signal::Traces];
     let _ = provider.shutdown();
     stop_receiver(receiver);
     let _ = std::fs::remove_dir_all(&folder);
-    let result = serde_json::json!({
-        "start_us": { "receiver_up": up, "receiver_down": down },
-        "call_site_ns": { "ours": median(&mut our_costs), "sdk_batch": median(&mut sdk_costs) },
-        "emission_at_10k_per_s_ns": { "ours": quantiles(&mut latencies), "sdk_batch": quantiles(&mut sdk_latencies) },
-        "cpu_at_1k_per_s_percent_of_core": (busy - idle) * 100.0 / 10.0,
-        "delivered": flushed,
-        "ledger": balance,
-    });
-    println!("{result:#}");
+
+    row("call site, ns per span", median(&mut our_costs), median(&mut sdk_costs), &json!(""), "not slower");
+    let [ours, sdk, noise] = [latencies, sdk_latencies, noise].map(sorted);
+    for (name, per_mille, wanted) in
+        [("p50", 500, ""), ("p99", 990, ""), ("p99.9", 999, "under 10,000"), ("max", 1_000, "")]
+    {
+        let figure = format!("emission at 10k spans/s, {name}, ns");
+        row(&figure, at(&ours, per_mille), at(&sdk, per_mille), &json!(at(&noise, per_mille)), wanted);
+    }
+    row("processor at 1k spans/s, % of a core", tenths(cpu[0]), tenths(cpu[1]), &json!(""), "under 2");
+    row("start with the receiver up, us", up, "", &json!(""), "");
+    row("start with the receiver down, us", down, "", &json!(""), "as with it up");
+    let all_there = flushed && balance.exported == balance.created;
+    row("everything delivered", all_there, "not asked", &json!(""), "true");
+}
+
+/// One line of the result: ours; the SDK's batch processor with an exporter that throws away; and arithmetic that takes
+/// as long as our median, which tells what the machine itself adds.
+fn row(figure: &str, ours: impl Into<Value>, sdk: impl Into<Value>, noise: &Value, wanted: &str) {
+    let (ours, sdk) = (ours.into(), sdk.into());
+    println!(
+        "{}",
+        json!({ "figure": figure, "ours": ours, "sdk batch": sdk, "arithmetic": noise, "wanted": wanted })
+    );
+}
+
+/// Arithmetic that takes about so many nanoseconds.
+fn as_long_as(nanos: f64) -> impl Fn() {
+    let turns = |count: u64| {
+        for n in 0..count {
+            std::hint::black_box(n.wrapping_mul(6_364_136_223_846_793_005));
+        }
+    };
+    let probe = 10_000_000;
+    let started = Instant::now();
+    turns(probe);
+    let each = started.elapsed().as_nanos() as f64 / probe as f64;
+    let count = (1..probe).find(|count| *count as f64 * each >= nanos).unwrap_or(probe);
+    move || turns(count)
 }
 
 fn span(n: u64) {
@@ -110,6 +144,10 @@ fn burst() -> f64 {
 
 /// The time of each span at a steady rate, the thread being awake all the time.
 fn paced(rate: u64, length: Duration) -> Vec<f64> {
+    paced_by(rate, length, span)
+}
+
+fn paced_by(rate: u64, length: Duration, act: impl Fn(u64)) -> Vec<f64> {
     let started = Instant::now();
     let mut times = Vec::new();
     let mut n = 0;
@@ -119,7 +157,7 @@ fn paced(rate: u64, length: Duration) -> Vec<f64> {
             std::hint::spin_loop();
         }
         let before = Instant::now();
-        span(n);
+        act(n);
         times.push(before.elapsed().as_nanos() as f64);
         n += 1;
     }
@@ -160,10 +198,17 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2].round()
 }
 
-fn quantiles(values: &mut [f64]) -> serde_json::Value {
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
-    let at = |per_mille: usize| values[(values.len() - 1) * per_mille / 1_000];
-    serde_json::json!({ "p50": at(500), "p99": at(990), "p99.9": at(999), "max": values[values.len() - 1] })
+    values
+}
+
+fn at(sorted: &[f64], per_mille: usize) -> f64 {
+    sorted[(sorted.len() - 1) * per_mille / 1_000]
 }
 
 fn start(folder: &std::path::Path, url: &str) -> Telemetry {

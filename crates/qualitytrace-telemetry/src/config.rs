@@ -57,7 +57,7 @@ pub struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self { items: 65_536, linger: Duration::from_millis(4), block: Duration::from_millis(1) }
+        Self { items: 65_536, linger: Duration::from_millis(6), block: Duration::from_millis(1) }
     }
 }
 
