@@ -4,6 +4,7 @@ mod answer;
 mod connection;
 mod definitions;
 mod description;
+pub(crate) mod door;
 mod everything;
 mod expressions;
 mod health;

@@ -20,7 +20,9 @@ pub use read::{Error, Inputs, Resolved, Row};
 pub use slot::Listen;
 pub use table::{SETTINGS, Setting};
 
+use crate::access::Access;
 use crate::limits::Limits;
+use crate::listen::Certificate;
 use crate::vault::KeyPlace;
 
 /// The port of the API, the page, and everything else.
@@ -74,6 +76,12 @@ pub struct Config {
 pub struct Safety {
     /// `secrets.key`, `secrets.keyFile`: where the key is that seals secrets.
     pub key: KeyPlace,
+    /// `auth.tokens`, `auth.otlp`: who may do what.
+    pub access: Access,
+    /// `server.tls.certFile`, `server.tls.keyFile`: TLS on the main port.
+    pub tls: Option<Certificate>,
+    /// `otlp.tls.certFile`, `otlp.tls.keyFile`: TLS on the ports for OTLP.
+    pub otlp_tls: Option<Certificate>,
 }
 
 impl Default for Config {

@@ -1,5 +1,6 @@
 //! How traces arrive, runs happen and results stay.
 
+pub mod access;
 mod api;
 pub mod clock;
 mod cluster;

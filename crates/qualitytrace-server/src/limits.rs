@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::trigger::deny::Deny;
+
 const MIB: u64 = 1024 * 1024;
 
 /// What the server takes on, and when it refuses.
@@ -21,6 +23,16 @@ pub struct Limits {
     pub retention: Duration,
     /// `limits.evictableAfter`: the age from which such a trace may go early, to make room.
     pub evictable_after: Duration,
+    /// `limits.headerBytes`: the largest head of a request.
+    pub header_bytes: u64,
+    /// `limits.headers`: headers of one request over HTTP/1.1.
+    pub headers: usize,
+    /// `limits.headerTimeout`: how long a client may take to shake hands and to send the head of a request.
+    pub header_timeout: Duration,
+    /// `limits.requestTimeout`: how long a request may take, from its head to the head of the answer.
+    pub request_timeout: Duration,
+    /// `limits.connections`: connections to one port at one time; further ones wait.
+    pub connections: usize,
     /// `limits.retryAfter`: when a refused sender is asked to come back.
     pub retry_after: Duration,
     /// `runs.concurrency`: runs under way at one time; further ones wait for their turn.
@@ -32,6 +44,8 @@ pub struct Limits {
     /// `runs.commands`: whether tests may run commands on the server's machine. Whoever may write a test may then do
     /// there what the server may do.
     pub commands: bool,
+    /// `trigger.deny`: addresses that no trigger may speak to.
+    pub deny: Deny,
     /// `limits.replyBytes`: how much of a trigger's answer is kept.
     pub reply_bytes: u64,
 }
@@ -46,11 +60,17 @@ impl Default for Limits {
             retained_bytes: 16 * 1024 * MIB,
             retention: Duration::from_hours(24),
             evictable_after: Duration::from_mins(10),
+            header_bytes: 400 * 1024,
+            headers: 100,
+            header_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_mins(2),
+            connections: 10_000,
             retry_after: Duration::from_secs(1),
             concurrent_runs: 64,
             queued_runs: 10_000,
             late_window: Duration::from_mins(1),
             commands: false,
+            deny: Deny::default(),
             reply_bytes: 16 * MIB,
         }
     }

@@ -1,15 +1,30 @@
 //! Sockets: binding them with a helpful word when it fails, serving them, and letting go in good order.
 
+mod tls;
+
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{CONNECTION, CONTENT_TYPE};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
+
+pub use tls::{Certificate, Error as TlsError};
+
+use crate::limits::Limits;
 
 /// Bytes that may be on the way on one HTTP/2 stream before we have read them.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -19,8 +34,10 @@ const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 const FRAME_BYTES: u32 = 1024 * 1024;
 /// Requests at a time on one HTTP/2 connection.
 const STREAMS: u32 = 256;
-/// How long a client may take to send the head of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// What hyper takes without asking; another number costs memory for each request.
+const USUAL_HEADERS: usize = 100;
+/// Hyper takes no smaller buffer.
+const SMALLEST_BUFFER: usize = 8 * 1024;
 /// How long requests under way may take to end when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait before accepting again when the machine has no more sockets.
@@ -68,25 +85,73 @@ pub async fn bind(
     })
 }
 
+/// What a socket takes, and how it is secured.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    /// TLS, if it is spoken.
+    pub(crate) tls: Option<TlsAcceptor>,
+    header_bytes: u64,
+    headers: usize,
+    header_timeout: Duration,
+    request_timeout: Duration,
+    connections: usize,
+}
+
+impl Terms {
+    /// The terms that limits and a certificate make.
+    pub(crate) fn new(limits: &Limits, certificate: Option<&Certificate>) -> Result<Self, tls::Error> {
+        Ok(Self {
+            tls: certificate.map(Certificate::acceptor).transpose()?,
+            header_bytes: limits.header_bytes,
+            headers: limits.headers,
+            header_timeout: limits.header_timeout,
+            request_timeout: limits.request_timeout,
+            connections: limits.connections,
+        })
+    }
+
+    fn builder(&self) -> auto::Builder<TokioExecutor> {
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        let buffer = usize::try_from(self.header_bytes).unwrap_or(usize::MAX).max(SMALLEST_BUFFER);
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.header_timeout)
+            .max_buf_size(buffer);
+        if self.headers != USUAL_HEADERS {
+            builder.http1().max_headers(self.headers);
+        }
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_frame_size(FRAME_BYTES)
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(u32::try_from(self.header_bytes).unwrap_or(u32::MAX))
+            .keep_alive_interval(self.header_timeout)
+            .keep_alive_timeout(self.header_timeout);
+        builder
+    }
+}
+
 /// Serves HTTP/1.1 and HTTP/2 on a socket until `stop` turns true; then lets requests under way end.
-pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME_BYTES)
-        .max_concurrent_streams(STREAMS);
-    let connections = GracefulShutdown::new();
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    terms: Terms,
+    mut stop: watch::Receiver<bool>,
+) {
+    let builder = terms.builder();
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(terms.connections));
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = accept(&listener, &places) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, place) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -95,12 +160,66 @@ pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Recei
         };
         // Answers are small and awaited: they must not wait for a fuller packet.
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-        let connection = connections.watch(connection);
-        // A broken connection is the client's affair; the task ends with it.
-        tokio::spawn(async move { drop(connection.await) });
+        let connection =
+            Connection { builder: builder.clone(), router: router.clone(), watcher: graceful.watcher() };
+        let (tls, patience, limit) = (terms.tls.clone(), terms.header_timeout, terms.request_timeout);
+        tokio::spawn(async move {
+            // A broken connection is the client's affair; the task ends with it.
+            match tls {
+                None => connection.serve(stream, limit).await,
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(patience, tls.accept(stream)).await {
+                        connection.serve(stream, limit).await;
+                    }
+                }
+            }
+            drop(place);
+        });
     }
     drop(listener);
-    let _ = tokio::time::timeout(DRAIN_TIMEOUT, connections.shutdown()).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await;
+}
+
+/// The next connection, once there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    // The semaphore is never closed.
+    let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+/// What one connection needs.
+struct Connection {
+    builder: auto::Builder<TokioExecutor>,
+    router: Router,
+    watcher: Watcher,
+}
+
+impl Connection {
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, limit: Duration) {
+        let router = self.router;
+        let service = service_fn(move |request: http::Request<Incoming>| {
+            let answer = router.clone().oneshot(request);
+            async move {
+                let answer = tokio::time::timeout(limit, answer).await;
+                Ok::<_, Infallible>(
+                    answer.unwrap_or_else(|_| Ok(too_slow())).unwrap_or_else(|never| match never {}),
+                )
+            }
+        });
+        let connection =
+            self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+        let _ = self.watcher.watch(connection).await;
+    }
+}
+
+/// What is said to a client that takes too long to send its request.
+fn too_slow() -> Response {
+    let message = "the request took too long (limits.requestTimeout); try again";
+    let body = serde_json::json!({ "code": StatusCode::REQUEST_TIMEOUT.as_u16(), "error": message });
+    let headers = [(CONTENT_TYPE, "application/json"), (CONNECTION, "close")];
+    (StatusCode::REQUEST_TIMEOUT, headers, body.to_string()).into_response()
 }

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::middleware;
 use axum::response::Response;
 use qualitytrace_telemetry::Telemetry;
 use tokio::net::TcpListener;
 use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 
-use crate::api::{self, App};
+use crate::api::{self, App, door};
 use crate::config::{Config, Live};
 use crate::ingest::{self, Ingest};
+use crate::listen::Terms;
 use crate::runner::{self, Runner};
 use crate::source::Source;
 use crate::store::{self, Store};
@@ -49,6 +51,9 @@ pub enum Error {
     /// A port is taken.
     #[error(transparent)]
     Listen(#[from] listen::Error),
+    /// A certificate is of no use.
+    #[error(transparent)]
+    Tls(#[from] listen::TlsError),
     /// The database is not usable.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -71,6 +76,10 @@ impl Server {
     pub async fn start_watched(config: Config, telemetry: Telemetry) -> Result<Self, Error> {
         // Fails only when the program has chosen a provider already, which then serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let safety = &config.safety;
+        let terms = [&safety.tls, &safety.otlp_tls].map(|tls| Terms::new(&config.limits, tls.as_ref()));
+        let [main_terms, otlp_terms] = terms;
+        let (main_terms, otlp_terms) = (main_terms?, otlp_terms?);
         let sockets = Sockets::bind(&config).await?;
         let addresses = sockets.addresses();
         let store = Store::open_sealed(&config.database_url, config.safety.key.clone()).await?;
@@ -95,14 +104,19 @@ impl Server {
             otlp_mark: Arc::default(),
             config: live.clone(),
         };
-        let api = watch.requests_to(api::routes(app)).merge(watch.routes());
+        let access = Arc::new(safety.access.clone());
+        let check = middleware::from_fn_with_state(Arc::clone(&access), door::check);
+        let api = watch.requests_to(api::routes(app)).merge(watch.routes()).fallback(not_found);
+        let api = api.layer(check.clone()).layer(middleware::from_fn(door::name));
         let prefixed = match config.path_prefix.as_str() {
             "" => Router::new(),
             prefix => Router::new().nest(prefix, api.clone()),
         };
-        let main = otlp.clone().merge(api).merge(prefixed).fallback(not_found);
+        // What is delivered in large numbers is not looked at where nobody asked for it.
+        let otlp = if access.otlp { otlp.layer(check) } else { otlp };
+        let main = otlp.clone().merge(api).merge(prefixed);
         let (stop, stopped) = signal::channel(false);
-        let listeners = sockets.serve(&main, &otlp.fallback(not_found), &stopped);
+        let listeners = sockets.serve((main, main_terms), &(otlp.fallback(not_found), otlp_terms), &stopped);
         Ok(Self { addresses, config: live, store, runner, ingest_tasks, listeners, stop })
     }
 
@@ -163,12 +177,19 @@ impl Sockets {
         }
     }
 
-    fn serve(self, main: &Router, otlp: &Router, stopped: &signal::Receiver<bool>) -> Vec<JoinHandle<()>> {
-        let serve = |listener, router: &Router| {
-            tokio::spawn(listen::serve(listener, router.clone(), stopped.clone()))
+    fn serve(
+        self,
+        main: (Router, Terms),
+        otlp: &(Router, Terms),
+        stopped: &signal::Receiver<bool>,
+    ) -> Vec<JoinHandle<()>> {
+        let serve = |listener, (router, terms): (Router, Terms)| {
+            tokio::spawn(listen::serve(listener, router, terms, stopped.clone()))
         };
-        let extra =
-            [self.otlp_grpc, self.otlp_http].into_iter().flatten().map(|listener| serve(listener, otlp));
+        let extra = [self.otlp_grpc, self.otlp_http]
+            .into_iter()
+            .flatten()
+            .map(|listener| serve(listener, otlp.clone()));
         std::iter::once(serve(self.http, main)).chain(extra).collect()
     }
 }

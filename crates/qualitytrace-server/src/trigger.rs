@@ -3,6 +3,7 @@
 //! A trigger that got any answer has succeeded: whether the answer is good is for the specs to say.
 
 mod connect;
+pub mod deny;
 mod exec;
 mod failure;
 mod graphql;
@@ -32,12 +33,20 @@ pub struct Triggers {
 impl Triggers {
     /// Ready to send.
     pub fn new(config: impl Into<Live>) -> Self {
-        Self { http: http::Sender::default(), config: config.into(), in_container: in_container() }
+        let config = config.into();
+        let deny = config.get().limits.deny.clone();
+        Self { http: http::Sender::new(deny), config, in_container: in_container() }
     }
 
     /// Sends a trigger whose texts are resolved and waits for its answer.
     pub async fn send(&self, trigger: &Trigger, context: &Context) -> Result<Reply, Failure> {
         let limits = self.config.get().limits.clone();
+        // A browser goes where its script tells it; where it begins can be looked at.
+        if let Trigger::PlaywrightEngine(script) = trigger
+            && let Some(refused) = self.http.refuses(&script.target.value)
+        {
+            return Err(refused);
+        }
         let sent = match trigger {
             Trigger::Http(request) => self.http.send(request, context, limits.reply_bytes).await,
             Trigger::Grpc(call) => grpc::send(call, context, &self.http, limits.reply_bytes).await,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::slot::Listen;
 use super::{Config, HTTP_PORT, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
+use crate::listen::Certificate;
 use crate::vault::KeyPlace;
 
 /// The key file in the data folder.
@@ -23,6 +24,24 @@ pub(super) struct Draft {
     pub(super) postgres: Postgres,
     pub(super) secrets_key: Option<String>,
     pub(super) secrets_key_file: Option<PathBuf>,
+    pub(super) tls: TlsFiles,
+    pub(super) otlp_tls: TlsFiles,
+}
+
+/// The files of a certificate and its key.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TlsFiles {
+    pub(super) certificate: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    /// The certificate that they make; one file may hold both.
+    fn certificate(&self) -> Option<Certificate> {
+        let certificate = self.certificate.as_ref().or(self.key.as_ref())?.clone();
+        let key = self.key.as_ref().unwrap_or(&certificate).clone();
+        Some(Certificate { certificate, key })
+    }
 }
 
 /// The `postgres:` block.
@@ -56,6 +75,8 @@ impl Draft {
             },
             secrets_key: None,
             secrets_key_file: None,
+            tls: TlsFiles::default(),
+            otlp_tls: TlsFiles::default(),
         }
     }
 
@@ -69,6 +90,8 @@ impl Draft {
             self.database_url = Some(format!("sqlite://{}", folder.join("qualitytrace.db").display()));
         }
         self.config.safety.key = self.key_place();
+        self.config.safety.tls = self.tls.certificate();
+        self.config.safety.otlp_tls = self.otlp_tls.certificate();
         for listen in [&mut self.otlp_grpc, &mut self.otlp_http] {
             let address = listen.address(self.host).filter(|_| self.config.otlp);
             *listen = address.map_or(Listen::Off, Listen::On);

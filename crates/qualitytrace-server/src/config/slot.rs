@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use qualitytrace_telemetry::config::{self as telemetry, Value};
 
+use crate::access::Token;
+use crate::trigger::deny::Deny;
+
 /// A typed place in the configuration.
 #[derive(Debug)]
 pub(super) enum Slot<'d> {
@@ -35,6 +38,10 @@ pub(super) enum Slot<'d> {
     File(&'d mut Option<PathBuf>),
     /// Several words.
     List(&'d mut Vec<String>),
+    /// Tokens with their scopes; they never show.
+    Tokens(&'d mut Vec<Token>),
+    /// Hosts that triggers must not speak to.
+    Deny(&'d mut Deny),
 }
 
 /// Where to listen besides the main port.
@@ -86,6 +93,8 @@ impl Slot<'_> {
             Self::Url(_) => "a database URL",
             Self::File(_) => "a file name",
             Self::List(_) => "a list",
+            Self::Tokens(_) => "a list of `full:`, `read:` or `ingest:` and a token or its `sha256:HEX`",
+            Self::Deny(_) => "a list of networks like `10.0.0.0/8`, addresses, host names and `*.DOMAIN`",
         }
     }
 
@@ -103,6 +112,8 @@ impl Slot<'_> {
             Self::Url(_) => "URL",
             Self::File(_) => "FILE",
             Self::List(_) => "A,B,...",
+            Self::Tokens(_) => "SCOPE:TOKEN,...",
+            Self::Deny(_) => "HOST,...",
         }
     }
 
@@ -111,9 +122,7 @@ impl Slot<'_> {
         let text = match value {
             Value::Text(text) => text.trim(),
             Value::List(items) => {
-                let Self::List(target) = self else { return None };
-                target.clone_from(items);
-                return Some(());
+                return self.set_all(items.iter().map(String::as_str));
             }
             Value::Nothing => return None,
         };
@@ -131,10 +140,22 @@ impl Slot<'_> {
             Self::File(target) => {
                 *target = Some(base.map_or_else(|| PathBuf::from(text), |base| base.join(text)));
             }
-            Self::List(target) => {
-                let parts = text.split([',', ' ']).map(str::trim).filter(|part| !part.is_empty());
-                *target = parts.map(str::to_owned).collect();
+            Self::List(_) | Self::Tokens(_) | Self::Deny(_) => {
+                return self.set_all(text.split([',', ' ']).map(str::trim).filter(|part| !part.is_empty()));
             }
+        }
+        Some(())
+    }
+
+    /// Takes several values; `None` when one of them makes no sense there, or only one may stand there.
+    fn set_all<'t>(self, items: impl Iterator<Item = &'t str>) -> Option<()> {
+        match self {
+            Self::List(target) => *target = items.map(str::to_owned).collect(),
+            Self::Tokens(target) => *target = items.map(|item| item.parse().ok()).collect::<Option<_>>()?,
+            Self::Deny(target) => {
+                *target = Deny::new(items.map(|item| item.parse().ok()).collect::<Option<Vec<_>>>()?);
+            }
+            _ => return None,
         }
         Some(())
     }
@@ -159,12 +180,16 @@ impl Slot<'_> {
                 file.as_ref().map(|file| file.display().to_string()).unwrap_or_default().into()
             }
             Self::List(items) => (**items).clone().into(),
+            Self::Tokens(tokens) => {
+                tokens.iter().map(|token| format!("{}:***", token.scope().as_str())).collect()
+            }
+            Self::Deny(deny) => deny.written().collect(),
         }
     }
 
     /// Whether messages must not repeat what was written.
     pub(super) fn is_secret(&self) -> bool {
-        matches!(self, Self::Secret(_) | Self::Url(_))
+        matches!(self, Self::Secret(_) | Self::Url(_) | Self::Tokens(_))
     }
 }
 

@@ -83,6 +83,11 @@ pub const SETTINGS: &[Setting] = &[
     setting("limits.retainedBytes", "Bytes of traces and logs kept in total", |d| Slot::Size(&mut d.config.limits.retained_bytes)).live(),
     setting("limits.retention", "How long a trace is kept that belongs to no run", |d| Slot::Time(&mut d.config.limits.retention)).live(),
     setting("limits.evictableAfter", "Age from which such a trace may go early, to make room", |d| Slot::Time(&mut d.config.limits.evictable_after)).live(),
+    setting("limits.headerBytes", "Largest head of a request", |d| Slot::Size(&mut d.config.limits.header_bytes)),
+    setting("limits.headers", "Headers of one request over HTTP/1.1", |d| Slot::Slots(&mut d.config.limits.headers)),
+    setting("limits.headerTimeout", "How long a client may take to shake hands and to send the head of a request", |d| Slot::Time(&mut d.config.limits.header_timeout)),
+    setting("limits.requestTimeout", "How long a request may take, from its head to the head of the answer", |d| Slot::Time(&mut d.config.limits.request_timeout)),
+    setting("limits.connections", "Connections to one port at one time; further ones wait", |d| Slot::Slots(&mut d.config.limits.connections)),
     setting("limits.retryAfter", "When a refused sender is asked to come back", |d| Slot::Time(&mut d.config.limits.retry_after)).live(),
     setting("limits.replyBytes", "How much of a trigger's answer is kept", |d| Slot::Size(&mut d.config.limits.reply_bytes)).live(),
 
@@ -93,6 +98,13 @@ pub const SETTINGS: &[Setting] = &[
 
     setting("secrets.key", "Key that seals secrets, 32 bytes in base64; better given by its variable than on the command line", |d| Slot::Secret(&mut d.secrets_key)),
     setting("secrets.keyFile", "File with the key that seals secrets; made when it is needed", |d| Slot::File(&mut d.secrets_key_file)),
+    setting("auth.tokens", "Tokens that clients must show: `full:`, `read:` or `ingest:` and `sha256:HEX`, or the token itself", |d| Slot::Tokens(&mut d.config.safety.access.tokens)),
+    setting("auth.otlp", "Ask for a token where OTLP is delivered, too", |d| Slot::Switch(&mut d.config.safety.access.otlp)),
+    setting("server.tls.certFile", "Certificate of the main port, in PEM", |d| Slot::File(&mut d.tls.certificate)),
+    setting("server.tls.keyFile", "Its key, in PEM", |d| Slot::File(&mut d.tls.key)),
+    setting("otlpServer.tls.certFile", "Certificate of the ports for OTLP, in PEM", |d| Slot::File(&mut d.otlp_tls.certificate)),
+    setting("otlpServer.tls.keyFile", "Its key, in PEM", |d| Slot::File(&mut d.otlp_tls.key)),
+    setting("trigger.deny", "Whom no trigger may speak to: networks like `10.0.0.0/8`, addresses, host names, `*.DOMAIN`", |d| Slot::Deny(&mut d.config.limits.deny)),
     setting("redact.headers", "Request headers whose values the server's own telemetry leaves out; `*` stands for any text", |d| Slot::List(&mut d.config.redact_headers)).live(),
 ];
 

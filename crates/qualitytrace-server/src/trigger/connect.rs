@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::deny::Deny;
 use super::failure::{Failure, Place, Reason, tls_cause};
 
 /// How long a connection may take to come about.
@@ -80,16 +81,21 @@ pub(super) async fn connect(
     place: &Place,
     security: &Security,
     alpn: &[&[u8]],
+    deny: &Deny,
 ) -> Result<Box<dyn Connection>, Failure> {
-    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, open(place, security, alpn)).await;
+    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, open(place, security, alpn, deny)).await;
     connecting.unwrap_or_else(|_| Err(Failure::at(place, Reason::Timeout, "")))
 }
 
-async fn open(place: &Place, security: &Security, alpn: &[&[u8]]) -> Result<Box<dyn Connection>, Failure> {
+async fn open(
+    place: &Place,
+    security: &Security,
+    alpn: &[&[u8]],
+    deny: &Deny,
+) -> Result<Box<dyn Connection>, Failure> {
     let host = place.host.trim_start_matches('[').trim_end_matches(']');
     let port = place.port.unwrap_or(443);
-    let addresses =
-        addresses(host, port).await.map_err(|error| Failure::at(place, Reason::Dns, &error.to_string()))?;
+    let addresses = addresses(host, port, deny).await.map_err(|error| Failure::of_lookup(place, &error))?;
     let stream = TcpStream::connect(addresses.as_slice()).await.map_err(|error| {
         let refused = error.kind() == ErrorKind::ConnectionRefused;
         let reason = if refused { Reason::Refused } else { Reason::Unreachable };
@@ -107,11 +113,13 @@ async fn open(place: &Place, security: &Security, alpn: &[&[u8]]) -> Result<Box<
     Ok(Box::new(stream.map_err(|error| Failure::at(place, Reason::Tls, &tls_cause(&error)))?))
 }
 
-/// The addresses of a host.
-pub(super) async fn addresses(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+/// The addresses of a host that may be spoken to.
+pub(super) async fn addresses(host: &str, port: u16, deny: &Deny) -> std::io::Result<Vec<SocketAddr>> {
+    let refused = |denied| std::io::Error::new(ErrorKind::PermissionDenied, denied);
+    deny.host(host).map_err(refused)?;
     let found: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
     if found.is_empty() {
         return Err(std::io::Error::new(ErrorKind::NotFound, "the name has no address"));
     }
-    Ok(found)
+    deny.addresses(host, found).map_err(refused)
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
 
+use super::deny::Denied;
 use crate::mask::Mask;
 
 /// A trigger that got no answer.
@@ -44,6 +45,8 @@ pub enum Reason {
     Credentials,
     /// What the trigger names is not there.
     Missing,
+    /// This server may not speak to that address.
+    Denied,
     /// This kind of trigger cannot be sent by this server.
     Unsupported,
 }
@@ -63,6 +66,7 @@ impl Reason {
             Self::Protocol => "protocol",
             Self::Credentials => "credentials",
             Self::Missing => "missing",
+            Self::Denied => "denied",
             Self::Unsupported => "unsupported",
         }
     }
@@ -77,6 +81,7 @@ impl Reason {
             | Self::Protocol
             | Self::Credentials
             | Self::Missing
+            | Self::Denied
             | Self::Unsupported => false,
         }
     }
@@ -136,6 +141,7 @@ impl Failure {
                 format!("{place} does not accept the credentials: {cause}; correct them in the trigger")
             }
             Reason::Missing => format!("{place} does not have what the trigger names: {cause}"),
+            Reason::Denied => cause.to_owned(),
             Reason::Invalid | Reason::Unsupported => {
                 format!("the request to {place} is not valid: {cause}")
             }
@@ -144,9 +150,26 @@ impl Failure {
         Self { targets_localhost, ..Self::told(reason, message) }
     }
 
+    /// Whether a request was not sent because its address is on the list.
+    pub(super) fn is_denied(error: &reqwest::Error) -> bool {
+        denied(error).is_some()
+    }
+
+    /// Why the addresses of a place are not known.
+    pub(super) fn of_lookup(place: &Place, error: &std::io::Error) -> Self {
+        let denied = error.get_ref().and_then(|cause| cause.downcast_ref::<Denied>());
+        denied.map_or_else(
+            || Self::at(place, Reason::Dns, &error.to_string()),
+            |denied| Self::at(place, Reason::Denied, &denied.to_string()),
+        )
+    }
+
     /// What an HTTP client says about a request to `place`.
     pub(super) fn of_request(error: &reqwest::Error, place: &Place) -> Self {
         let reason = classify(error);
+        if let Some(denied) = denied(error) {
+            return Self::at(place, Reason::Denied, &denied.to_string());
+        }
         let cause = if reason == Reason::Tls { tls_cause(error) } else { root_cause(error) };
         Self::at(place, reason, &cause)
     }
@@ -171,6 +194,9 @@ impl Failure {
 }
 
 fn classify(error: &reqwest::Error) -> Reason {
+    if denied(error).is_some() {
+        return Reason::Denied;
+    }
     if error.is_timeout() {
         return Reason::Timeout;
     }
@@ -234,6 +260,14 @@ pub(super) fn tls_cause(error: &(dyn Error + 'static)) -> String {
 }
 
 /// What lies below an error, from the next to the last.
+/// The word of the list of addresses that must not be spoken to, if that is why.
+fn denied(error: &reqwest::Error) -> Option<&Denied> {
+    causes(error).find_map(|cause| {
+        let io = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        cause.downcast_ref::<Denied>().or_else(|| io?.downcast_ref::<Denied>())
+    })
+}
+
 pub(super) fn causes<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {

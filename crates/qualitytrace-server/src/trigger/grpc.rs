@@ -25,6 +25,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, TimeoutExpired};
 
 use super::connect::{Certificates, Security, connect};
+use super::deny::Deny;
 use super::failure::{Failure, Place, Reason, causes, root_cause};
 use super::http::{Sender, basic};
 use super::propagation::Context;
@@ -72,7 +73,7 @@ async fn exchange(
     let known = given.map(|pool| prepare(&pool, &service, &method, call).map(|ready| (pool, ready)));
     let known = known.transpose()?;
     let limit = usize::try_from(reply_bytes).unwrap_or(usize::MAX);
-    let mut client = client(place, security, limit).await?;
+    let mut client = client(place, security, limit, http.deny()).await?;
     let (pool, (method, messages)) = match known {
         Some(known) => known,
         None => {
@@ -192,8 +193,8 @@ fn place(address: &str) -> Result<(Place, bool), Failure> {
 }
 
 /// A client on a connection of its own.
-async fn client(place: &Place, security: &Security, limit: usize) -> Result<Client, Failure> {
-    let connection = Mutex::new(Some(connect(place, security, &[b"h2"]).await?));
+async fn client(place: &Place, security: &Security, limit: usize, deny: &Deny) -> Result<Client, Failure> {
+    let connection = Mutex::new(Some(connect(place, security, &[b"h2"], deny).await?));
     let uri = |scheme: &str| format!("{scheme}://{place}").parse::<Uri>();
     let origin = uri(if *security == Security::Plain { "http" } else { "https" });
     let (Ok(endpoint), Ok(origin)) = (uri("http"), origin) else {

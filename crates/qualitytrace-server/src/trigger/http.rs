@@ -14,6 +14,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
 
 use super::connect::Certificates;
+use super::deny::Deny;
 use super::failure::{Failure, Place, Reason};
 use super::propagation::Context;
 use clients::{Clients, Settings};
@@ -22,13 +23,31 @@ use clients::{Clients, Settings};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends requests; keeps connections open and tokens at hand between them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Sender {
     clients: Clients,
     tokens: oauth::Tokens,
+    /// Whom it must not speak to.
+    deny: Deny,
 }
 
 impl Sender {
+    pub(super) fn new(deny: Deny) -> Self {
+        Self { clients: Clients::new(deny.clone()), tokens: oauth::Tokens::default(), deny }
+    }
+
+    /// Whom no trigger may speak to.
+    pub(super) fn deny(&self) -> &Deny {
+        &self.deny
+    }
+
+    /// Why an address must not be spoken to.
+    pub(super) fn refuses(&self, address: &str) -> Option<Failure> {
+        let url = url(address).ok()?;
+        let denied = self.deny.host(url.host_str()?).err()?;
+        Some(Failure::told(Reason::Denied, denied.to_string()))
+    }
+
     pub(super) async fn send(
         &self,
         request: &Http,
@@ -65,6 +84,7 @@ impl Sender {
         for (name, value) in context.headers() {
             headers.insert(HeaderName::from_static(name), header_value(name, &value)?);
         }
+        self.clients.admit(&url, &settings).await?;
         let client = self.clients.of(&settings)?;
         let mut builder = client.request(method, url.clone());
         builder = body::attach(builder, &request.body, &headers)?.headers(headers);
@@ -118,6 +138,7 @@ impl Sender {
 /// Why no answer came. Who did not answer may have been the proxy, or whoever a redirect led to.
 fn failure(error: &reqwest::Error, url: &Url, place: &Place, settings: &Settings) -> Failure {
     if error.is_redirect()
+        && !Failure::is_denied(error)
         && let Redirects::Follow(most) = settings.redirects
     {
         let message = format!(

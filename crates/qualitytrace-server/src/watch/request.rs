@@ -11,6 +11,7 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::Watch;
+use crate::api::door::REQUEST_ID;
 
 /// Records one request.
 pub(super) async fn record(State(watch): State<Watch>, request: Request, next: Next) -> Response {
@@ -25,6 +26,7 @@ pub(super) async fn record(State(watch): State<Watch>, request: Request, next: N
         http.route = route,
         http.target = %request.uri(),
         url.path = request.uri().path(),
+        request.id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()),
         http.request.headers = shown(request.headers(), &watch.config.get().redact_headers),
         http.response.status_code = Empty,
         otel.status_code = Empty,

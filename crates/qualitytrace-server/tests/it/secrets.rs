@@ -72,7 +72,7 @@ async fn start(database_url: &str, key: KeyPlace) -> Result<Server, server::Erro
         otlp_grpc: None,
         otlp_http: None,
         database_url: database_url.to_owned(),
-        safety: Safety { key },
+        safety: Safety { key, ..Safety::default() },
         ..Config::default()
     })
     .await

@@ -98,7 +98,7 @@ fn heading(key: &str) -> &'static str {
     match key.split_once('.').map_or(key, |(block, _)| block) {
         "limits" => "Limits",
         "runs" => "Runs",
-        "secrets" | "redact" => "Safety",
+        "secrets" | "redact" | "auth" | "trigger" => "Safety",
         "postgres" | "data-dir" | "database-url" => "Storage",
         "host" | "server" | "otlpServer" | "otlp-grpc-addr" | "otlp-http-addr" => "Addresses",
         _ => "More",

@@ -9,7 +9,8 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, Url};
 
 use super::super::connect::{self, CONNECT_TIMEOUT, Certificates};
-use super::super::failure::{Failure, Place, root_cause};
+use super::super::deny::{Denied, Deny};
+use super::super::failure::{Failure, Place, Reason, root_cause};
 
 /// What we call ourselves, unless the test says otherwise.
 const USER_AGENT: &str = concat!("qualitytrace/", env!("CARGO_PKG_VERSION"));
@@ -82,17 +83,42 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// The clients that were made so far.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Clients(Arc<Mutex<HashMap<Settings, Client>>>);
+#[derive(Debug, Clone)]
+pub(super) struct Clients {
+    made: Arc<Mutex<HashMap<Settings, Client>>>,
+    deny: Deny,
+}
 
 impl Clients {
+    pub(super) fn new(deny: Deny) -> Self {
+        Self { made: Arc::default(), deny }
+    }
+
+    /// Refuses an address that must not be spoken to and that no lookup of ours would meet: one that is written in
+    /// numbers, or that a proxy looks up.
+    pub(super) async fn admit(&self, url: &Url, settings: &Settings) -> Result<(), Failure> {
+        let host = url.host_str().unwrap_or_default();
+        let denied = |denied: Denied| Failure::told(Reason::Denied, denied.to_string());
+        self.deny.host(host).map_err(denied)?;
+        if self.deny != Deny::default() && settings.proxy.serving(url).is_some() {
+            let found = connect::addresses(host, 0, &self.deny).await;
+            let place = super::place(url, "url");
+            if let Err(failure) = found.map_err(|error| Failure::of_lookup(&place, &error))
+                && failure.reason == Reason::Denied
+            {
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
     /// The client for these settings.
     pub(super) fn of(&self, settings: &Settings) -> Result<Client, Failure> {
-        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(settings) {
             return Ok(client.clone());
         }
-        let client = build(settings)?;
+        let client = build(settings, &self.deny)?;
         if clients.len() >= MAX_CLIENTS {
             clients.clear();
         }
@@ -101,7 +127,7 @@ impl Clients {
     }
 }
 
-fn build(settings: &Settings) -> Result<Client, Failure> {
+fn build(settings: &Settings, deny: &Deny) -> Result<Client, Failure> {
     let alpn: &[&[u8]] = match settings.version {
         None => &[b"h2", b"http/1.1"],
         Some(HttpVersion::One) => &[b"http/1.1"],
@@ -111,10 +137,10 @@ fn build(settings: &Settings) -> Result<Client, Failure> {
         .connect_timeout(CONNECT_TIMEOUT)
         .user_agent(USER_AGENT)
         .referer(false)
-        .dns_resolver(Resolver)
+        .dns_resolver(Resolver(deny.clone()))
         .tls_backend_preconfigured(settings.certificates.client(alpn)?)
         .redirect(match settings.redirects {
-            Redirects::Follow(most) => Policy::limited(most.into()),
+            Redirects::Follow(most) => following(most.into(), deny.clone()),
             Redirects::Stay => Policy::none(),
         });
     builder = match settings.version {
@@ -133,13 +159,23 @@ fn build(settings: &Settings) -> Result<Client, Failure> {
     builder.build().map_err(failed)
 }
 
+/// Follows redirects, but not to whom must not be spoken to.
+fn following(most: usize, deny: Deny) -> Policy {
+    let limited = Policy::limited(most);
+    Policy::custom(move |attempt| match deny.host(attempt.url().host_str().unwrap_or_default()) {
+        Ok(()) => limited.redirect(attempt),
+        Err(denied) => attempt.error(denied),
+    })
+}
+
 /// Looks names up as every other trigger does.
-struct Resolver;
+struct Resolver(Deny);
 
 impl reqwest::dns::Resolve for Resolver {
     fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
+        let deny = self.0.clone();
         Box::pin(async move {
-            let found = connect::addresses(name.as_str(), 0).await?;
+            let found = connect::addresses(name.as_str(), 0, &deny).await?;
             Ok(Box::new(found.into_iter()) as reqwest::dns::Addrs)
         })
     }

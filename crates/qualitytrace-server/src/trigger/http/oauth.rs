@@ -110,6 +110,7 @@ async fn fetch(oauth2: &OAuth2, clients: &Clients, settings: &Settings) -> Resul
         },
         certificates: settings.certificates.clone(),
     };
+    clients.admit(&url, &settings).await?;
     let request = request(oauth2, clients.of(&settings)?.post(url.clone()))?;
     let failed = |error: reqwest::Error| super::failure(&error, &url, &place, &settings);
     let response = request.send().await.map_err(failed)?;

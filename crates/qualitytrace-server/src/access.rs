@@ -1,0 +1,199 @@
+//! Who may do what: bearer tokens, kept as hashes, each with a scope.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+
+/// Marks a token that is given as its hash.
+const HASHED: &str = "sha256:";
+/// A shorter token can be guessed.
+const SHORTEST: usize = 16;
+
+/// What a token allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything.
+    Full,
+    /// Looking, but changing nothing.
+    Read,
+    /// Delivering traces, logs and metrics, and nothing else.
+    Ingest,
+}
+
+impl Scope {
+    const ALL: [Self; 3] = [Self::Full, Self::Read, Self::Ingest];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Read => "read",
+            Self::Ingest => "ingest",
+        }
+    }
+}
+
+/// A token, as far as it is known here.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    scope: Scope,
+    hash: [u8; SHA256_OUTPUT_LEN],
+}
+
+impl Token {
+    /// What it allows.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({})", self.scope.as_str())
+    }
+}
+
+impl FromStr for Token {
+    type Err = String;
+
+    /// `SCOPE:sha256:HEX` or `SCOPE:TOKEN`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help =
+            "write full:, read: or ingest: and then sha256: with 64 hexadecimal digits, or the token itself";
+        let (scope, token) = text.trim().split_once(':').ok_or(help)?;
+        let scope = Scope::ALL.into_iter().find(|known| known.as_str() == scope).ok_or(help)?;
+        let hash = match token.strip_prefix(HASHED) {
+            Some(digits) => from_hex(digits).ok_or(help)?,
+            None if token.len() < SHORTEST => {
+                return Err(format!(
+                    "a token has at least {SHORTEST} letters; make one with `openssl rand -hex 32`"
+                ));
+            }
+            None => hash(token),
+        };
+        Ok(Self { scope, hash })
+    }
+}
+
+/// What a request is about, as far as access is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// To know whether the server is well.
+    Health,
+    /// To look.
+    Look,
+    /// To change something, or to have something done.
+    Change,
+    /// To deliver traces, logs or metrics.
+    Deliver,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// It carries no token.
+    NoToken,
+    /// Its token is not known.
+    Unknown,
+    /// Its token does not allow this.
+    Scope(Scope),
+}
+
+impl Refused {
+    /// What to say.
+    pub fn message(self) -> String {
+        match self {
+            Self::NoToken => "this server asks for a token; send `Authorization: Bearer TOKEN`".to_owned(),
+            Self::Unknown => "the token is not known to this server".to_owned(),
+            Self::Scope(scope) => format!("a token of scope `{}` does not allow this", scope.as_str()),
+        }
+    }
+}
+
+/// Who may do what. Without tokens, everybody may do everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// `auth.tokens`: the tokens.
+    pub tokens: Vec<Token>,
+    /// `auth.otlp`: whether delivering needs a token too.
+    pub otlp: bool,
+}
+
+impl Access {
+    /// Whether the bearer of a token may have what is wanted.
+    pub fn check(&self, wanted: Wanted, token: Option<&str>) -> Result<(), Refused> {
+        let is_open =
+            self.tokens.is_empty() || wanted == Wanted::Health || wanted == Wanted::Deliver && !self.otlp;
+        if is_open {
+            return Ok(());
+        }
+        let hash = hash(token.ok_or(Refused::NoToken)?);
+        let mut known = self.tokens.iter().filter(|token| is_same(&token.hash, &hash)).peekable();
+        let first = known.peek().ok_or(Refused::Unknown)?.scope;
+        let allows = |scope: Scope| match (scope, wanted) {
+            (Scope::Full, _) | (Scope::Read, Wanted::Look) | (Scope::Ingest, Wanted::Deliver) => true,
+            (Scope::Read | Scope::Ingest, _) => false,
+        };
+        if known.any(|token| allows(token.scope)) { Ok(()) } else { Err(Refused::Scope(first)) }
+    }
+}
+
+fn hash(token: &str) -> [u8; SHA256_OUTPUT_LEN] {
+    let mut hash = [0; SHA256_OUTPUT_LEN];
+    hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+    hash
+}
+
+/// Takes the same time wherever they differ.
+fn is_same(a: &[u8; SHA256_OUTPUT_LEN], b: &[u8; SHA256_OUTPUT_LEN]) -> bool {
+    a.iter().zip(b).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
+}
+
+fn from_hex(digits: &str) -> Option<[u8; SHA256_OUTPUT_LEN]> {
+    let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+    let bytes: Option<Vec<u8>> = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
+    bytes?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(otlp: bool) -> Access {
+        let tokens =
+            ["full:full-token-0123456789", "read:read-token-0123456789", "ingest:send-token-0123456789"];
+        Access { tokens: tokens.map(|token| token.parse().unwrap()).to_vec(), otlp }
+    }
+
+    #[test]
+    fn a_token_allows_what_its_scope_says() {
+        let (full, read, send) = ("full-token-0123456789", "read-token-0123456789", "send-token-0123456789");
+        for (wanted, token, expected) in [
+            (Wanted::Change, Some(full), Ok(())),
+            (Wanted::Deliver, Some(full), Ok(())),
+            (Wanted::Look, Some(read), Ok(())),
+            (Wanted::Change, Some(read), Err(Refused::Scope(Scope::Read))),
+            (Wanted::Deliver, Some(read), Err(Refused::Scope(Scope::Read))),
+            (Wanted::Deliver, Some(send), Ok(())),
+            (Wanted::Look, Some(send), Err(Refused::Scope(Scope::Ingest))),
+            (Wanted::Look, Some("something-else-entirely"), Err(Refused::Unknown)),
+            (Wanted::Look, None, Err(Refused::NoToken)),
+            (Wanted::Health, None, Ok(())),
+        ] {
+            assert_eq!(access(true).check(wanted, token), expected, "{wanted:?} {token:?}");
+        }
+        assert_eq!(access(false).check(Wanted::Deliver, None), Ok(()));
+        assert_eq!(Access::default().check(Wanted::Change, None), Ok(()));
+    }
+
+    #[test]
+    fn a_token_can_be_given_as_its_hash() {
+        let hashed = "full:sha256:03ac674216f3e15c761ee1a5e255f067953623c8b388b4459e13f978d7c846f4";
+        assert_eq!(hashed.parse::<Token>().unwrap().hash, hash("1234"));
+        for wrong in ["", "full", "some:0123456789abcdef", "full:sha256:12", "full:short"] {
+            assert!(wrong.parse::<Token>().is_err(), "{wrong}");
+        }
+        assert_eq!(format!("{:?}", hashed.parse::<Token>().unwrap()), "Token(full)");
+    }
+}

@@ -1,0 +1,70 @@
+//! TLS for our own sockets: the certificate and its key, from files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+/// A certificate with its key, both in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// The file with the certificate, and those that lead from it to an authority.
+    pub certificate: PathBuf,
+    /// The file with its key.
+    pub key: PathBuf,
+}
+
+/// Why a certificate is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read, or holds something else.
+    #[error("the {what} in {} cannot be used: {cause}", path.display())]
+    File {
+        /// What it should hold.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: String,
+    },
+    /// Certificate and key do not belong together.
+    #[error("the certificate in {} does not go with its key", path.display())]
+    Pair {
+        /// The file of the certificate.
+        path: PathBuf,
+        /// What the library says.
+        #[source]
+        source: rustls::Error,
+    },
+}
+
+impl Certificate {
+    /// What accepts connections with it. Both versions of HTTP are offered.
+    pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, Error> {
+        let chain =
+            CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let chain = chain.map_err(|error| wrong("certificate", &self.certificate, &error.to_string()))?;
+        if chain.is_empty() {
+            return Err(wrong("certificate", &self.certificate, "it holds no certificate in PEM"));
+        }
+        let key = PrivateKeyDer::from_pem_file(&self.key);
+        let key = key.map_err(|error| wrong("key", &self.key, &error.to_string()))?;
+        let pair = |source| Error::Pair { path: self.certificate.clone(), source };
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(pair)?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(pair)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+fn wrong(what: &'static str, path: &Path, cause: &str) -> Error {
+    Error::File { what, path: path.to_owned(), cause: cause.to_owned() }
+}
