@@ -14,6 +14,7 @@ mod otlp;
 mod queue;
 mod requests;
 mod runs;
+mod safety;
 mod secrets;
 mod store;
 mod triggers;

@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Server to run them on; without it, one is started for this run only
     #[arg(long, short = 's', alias = "server-url", value_name = "URL", env = "QUALITYTRACE_SERVER_URL")]
     server: Option<String>,
+    /// Token to show to the server
+    #[arg(long, value_name = "TOKEN", env = "QUALITYTRACE_TOKEN", hide_env_values = true)]
+    token: Option<String>,
     #[command(flatten)]
     otlp: OtlpOptions,
     /// Variable for the tests; may be given more than once
@@ -75,7 +78,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     };
     let began = Instant::now();
     let (client, server) = match &options.server {
-        Some(url) => (Client::new(url)?, None),
+        Some(url) => (Client::new(url)?.with_token(options.token.clone()), None),
         None => {
             let server = own_server(&options.otlp).await?;
             (Client::new(&server.addresses().http.to_string())?, Some(server))

@@ -25,6 +25,9 @@ pub(crate) struct Target {
     /// Server to talk to
     #[arg(long, short, alias = "server", value_name = "URL")]
     server_url: Option<String>,
+    /// Token to show to the server; better given as QUALITYTRACE_TOKEN
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
     /// How the answer is written
     #[arg(long, short, value_name = "FORMAT")]
     pub(crate) output: Option<Output>,
@@ -41,7 +44,7 @@ pub(crate) enum Output {
 impl Target {
     /// Whether none of the flags was given.
     pub(crate) fn is_empty(&self) -> bool {
-        self.config.is_none() && self.server_url.is_none() && self.output.is_none()
+        self.config.is_none() && self.server_url.is_none() && self.token.is_none() && self.output.is_none()
     }
 
     /// These flags, and where one is missing, the other's.
@@ -49,6 +52,7 @@ impl Target {
         Self {
             config: self.config.or(other.config),
             server_url: self.server_url.or(other.server_url),
+            token: self.token.or(other.token),
             output: self.output.or(other.output),
         }
     }
@@ -61,7 +65,8 @@ impl Target {
             Some(url) => origin(&url)?,
             None => file.base()?.unwrap_or_else(|| format!("http://127.0.0.1:{HTTP_PORT}")),
         };
-        let token = variable("TOKEN").or_else(|| file.text("token")).or_else(|| file.text("jwt"));
+        let given = self.token.clone().or_else(|| variable("TOKEN"));
+        let token = given.or_else(|| file.text("token")).or_else(|| file.text("jwt"));
         Ok(Client::new(&base)?.at_path(&file.server_path()).with_token(token))
     }
 }
