@@ -80,7 +80,7 @@ pub struct Safety {
     pub access: Access,
     /// `server.tls.certFile`, `server.tls.keyFile`: TLS on the main port.
     pub tls: Option<Certificate>,
-    /// `otlp.tls.certFile`, `otlp.tls.keyFile`: TLS on the ports for OTLP.
+    /// `otlpServer.tls.certFile`, `otlpServer.tls.keyFile`: TLS on the ports for OTLP.
     pub otlp_tls: Option<Certificate>,
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get;
-use qualitytrace_core::wait::Policy;
 use qualitytrace_server::access::Access;
 use qualitytrace_server::config::{Config, Safety};
 use qualitytrace_server::limits::Limits;
@@ -24,15 +23,8 @@ const SEND: &str = "send-token-0123456789abcdef";
 
 async fn start(limits: Limits, safety: Safety) -> Server {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let config = Config {
-        http: any,
-        otlp_grpc: Some(any),
-        otlp_http: Some(any),
-        database_url: "sqlite::memory:".to_owned(),
-        wait: Policy::default(),
-        limits,
-        safety,
-    };
+    let config =
+        Config { http: any, otlp_grpc: Some(any), otlp_http: Some(any), limits, safety, ..Config::default() };
     Server::start(config).await.unwrap()
 }
 
@@ -153,10 +145,8 @@ async fn certificate_error(certificate: &Certificate) -> String {
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
         otlp_grpc: None,
         otlp_http: None,
-        database_url: "sqlite::memory:".to_owned(),
-        wait: Policy::default(),
-        limits: Limits::default(),
         safety: Safety { tls: Some(certificate.clone()), ..Safety::default() },
+        ..Config::default()
     };
     Server::start(config).await.unwrap_err().to_string()
 }
