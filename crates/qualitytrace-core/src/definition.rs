@@ -14,7 +14,7 @@ mod reader;
 pub mod secrets;
 pub mod settings;
 pub mod source;
-mod suite;
+pub(crate) mod suite;
 mod test;
 mod text;
 pub mod trigger;
@@ -30,7 +30,7 @@ pub use defaults::default_of;
 pub use edit::{has_id, with_id};
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;
-pub use suite::TestSuite;
+pub use suite::{Data, Step, TestSuite};
 pub use test::{Output, Spec, Test};
 pub use text::{Origin, Text};
 pub use trigger::Trigger;
@@ -82,7 +82,7 @@ pub struct Document {
 pub enum Resource {
     /// A trigger and what must hold for the trace that it causes.
     Test(Test),
-    /// Tests that run one after the other.
+    /// Tests that run in an order.
     TestSuite(TestSuite),
     /// Named values that tests can refer to.
     VariableSet(VariableSet),
@@ -145,7 +145,7 @@ impl Resource {
 pub enum Kind {
     /// A trigger and what must hold for the trace that it causes.
     Test,
-    /// Tests that run one after the other.
+    /// Tests that run in an order.
     TestSuite,
     /// Named values that tests can refer to.
     VariableSet,

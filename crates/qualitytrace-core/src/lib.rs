@@ -10,6 +10,7 @@ pub mod judge;
 pub mod lang;
 pub mod names;
 pub mod run;
+pub mod series;
 pub mod suite;
 pub mod time;
 pub mod trace;

@@ -1,121 +1,378 @@
-//! Which test of a suite comes next.
+//! Which steps of a suite come next, and with which variables.
 //!
-//! Steps run in order. What a step gives out is a variable of every later step. A step that could not be run or judged
-//! ends the suite; one that failed its specs does not.
+//! Setup runs first, in order. Then the steps run, once a row of the suite's table: each waits for the steps that it
+//! depends on, which is the one before it unless it says otherwise. A step that could not be run or judged ends its row;
+//! one that failed its specs does not. Teardown runs last, in order, whatever happened.
 
-use crate::definition::TestSuite;
+use std::time::Duration;
 
-/// A step that is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
-    /// How it went.
-    pub outcome: Outcome,
-    /// What it gave out, in order.
-    pub outputs: Vec<(String, String)>,
+use crate::definition::{Step, TestSuite, suite::waits_for};
+use crate::series::Outcome;
+
+/// Names and values, in order.
+pub type Values = Vec<(String, String)>;
+
+/// Everything that a run of a suite may start, in the order of the definition.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Setup, then the steps of the first row, of the second and so on, then teardown.
+    pub steps: Vec<Planned>,
 }
 
-/// How a step went.
+/// One step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// What it is called.
+    pub name: String,
+    /// The test to run.
+    pub test: String,
+    /// Which part of the suite it belongs to.
+    pub role: Role,
+    /// The row that it belongs to, counted from 0; `None` when there is no table.
+    pub row: Option<usize>,
+    /// The values of that row.
+    pub values: Values,
+    /// The positions of the steps for which it waits.
+    pub after: Vec<usize>,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// Which part of a suite a step belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// It passed all that it must.
-    Passed,
-    /// It was judged, and did not pass.
-    Failed,
-    /// It could not be run or judged.
-    Broken,
+pub enum Role {
+    /// It prepares.
+    Setup,
+    /// It tests.
+    Step,
+    /// It cleans up.
+    Teardown,
+}
+
+/// How far a step has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Standing {
+    /// Its time has not come.
+    #[default]
+    Waiting,
+    /// It is under way.
+    Running,
+    /// It is over.
+    Ended(Outcome),
+    /// It is not run.
+    Skipped,
+}
+
+impl Standing {
+    /// Whether nothing more becomes of it.
+    const fn is_settled(self) -> bool {
+        matches!(self, Self::Ended(_) | Self::Skipped)
+    }
+
+    const fn is_good(self) -> bool {
+        matches!(self, Self::Ended(outcome) if outcome.is_pass())
+    }
+
+    const fn is_broken(self) -> bool {
+        matches!(self, Self::Ended(outcome) if outcome.is_broken())
+    }
 }
 
 /// What to do now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next<'s> {
-    /// Start this step.
-    Start {
-        /// Its position.
-        step: usize,
-        /// The test to run.
-        test: &'s str,
-        /// The variables to run it with: those given to the suite and what earlier steps gave out; of two, the latest.
-        variables: Vec<(String, String)>,
-    },
-    /// Nothing is left to do.
-    Done {
+pub enum Next {
+    /// Nothing but wait for what is under way.
+    Wait,
+    /// Start these steps.
+    Start(Vec<usize>),
+    /// Note that these steps are not run.
+    Skip(Vec<usize>),
+    /// It is over.
+    Done(Ending),
+}
+
+/// What a suite comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It came to its end.
+    Finished {
         /// Whether every step passed.
         passed: bool,
     },
-    /// This step was broken, so the later ones are not run.
-    Stopped {
-        /// Its position.
-        step: usize,
-    },
+    /// It did not: a step could not be run or judged, setup did not pass, or somebody ended it.
+    Failed,
 }
 
-/// What to do after `finished`, the steps of `suite` that are over, when the suite was given `variables`.
-pub fn next<'s>(suite: &'s TestSuite, variables: &[(String, String)], finished: &[Finished]) -> Next<'s> {
-    if let Some(step) = finished.iter().position(|step| step.outcome == Outcome::Broken) {
-        return Next::Stopped { step };
-    }
-    match suite.steps.get(finished.len()) {
-        None => Next::Done { passed: finished.iter().all(|step| step.outcome == Outcome::Passed) },
-        Some(test) => {
-            Next::Start { step: finished.len(), test: &test.value, variables: merged(variables, finished) }
+impl Plan {
+    /// What is to be run of a suite.
+    pub fn of(suite: &TestSuite) -> Self {
+        let mut plan = Self::default();
+        plan.in_order(&suite.setup, Role::Setup);
+        let rows: Vec<Option<Values>> = match &suite.data {
+            None => vec![None],
+            Some(data) => data.values().into_iter().map(Some).collect(),
+        };
+        let before = waits_for(&suite.steps);
+        for (row, values) in rows.into_iter().enumerate() {
+            let first = plan.steps.len();
+            for (step, before) in suite.steps.iter().zip(&before) {
+                let after = before.iter().map(|position| first + position).collect();
+                let planned = planned(step, Role::Step, after);
+                let row = values.is_some().then_some(row);
+                plan.steps.push(Planned { row, values: values.clone().unwrap_or_default(), ..planned });
+            }
         }
+        plan.in_order(&suite.teardown, Role::Teardown);
+        plan
+    }
+
+    fn in_order(&mut self, steps: &[Step], role: Role) {
+        let first = self.steps.len();
+        for (at, step) in steps.iter().enumerate() {
+            let after = at.checked_sub(1).map(|before| first + before).into_iter().collect();
+            self.steps.push(planned(step, role, after));
+        }
+    }
+
+    /// What to do when the steps stand like this. `stopped` says that somebody wants it to end.
+    pub fn next(&self, standings: &[Standing], stopped: bool) -> Next {
+        let waiting = || (0..self.steps.len()).filter(|at| standings[*at] == Standing::Waiting);
+        let skipped: Vec<usize> = waiting().filter(|at| self.is_pointless(*at, standings, stopped)).collect();
+        if !skipped.is_empty() {
+            return Next::Skip(skipped);
+        }
+        let ready: Vec<usize> = waiting().filter(|at| self.is_ready(*at, standings)).collect();
+        if !ready.is_empty() {
+            return Next::Start(ready);
+        }
+        if !standings.iter().all(|standing| standing.is_settled()) {
+            return Next::Wait;
+        }
+        let setup_failed = self.any(Role::Setup, |at| !standings[at].is_good());
+        if stopped || setup_failed || standings.iter().any(|standing| standing.is_broken()) {
+            return Next::Done(Ending::Failed);
+        }
+        Next::Done(Ending::Finished { passed: standings.iter().all(|standing| standing.is_good()) })
+    }
+
+    /// Whether a step that waits will never be run.
+    fn is_pointless(&self, at: usize, standings: &[Standing], stopped: bool) -> bool {
+        let gone_wrong = |at: usize| standings[at].is_settled() && !standings[at].is_good();
+        let step = &self.steps[at];
+        match step.role {
+            Role::Setup => stopped || self.any(Role::Setup, gone_wrong),
+            Role::Step => {
+                let broken = |at: usize| self.steps[at].row == step.row && standings[at].is_broken();
+                stopped || self.any(Role::Setup, gone_wrong) || self.any(Role::Step, broken)
+            }
+            Role::Teardown => false,
+        }
+    }
+
+    /// Whether a step that waits can be run now.
+    fn is_ready(&self, at: usize, standings: &[Standing]) -> bool {
+        let settled = |at: usize| standings[at].is_settled();
+        let step = &self.steps[at];
+        let turn = match step.role {
+            Role::Setup => true,
+            Role::Step => {
+                // Rows follow one another, so that each finds the system as the last one left it.
+                let earlier = |at: usize| self.steps[at].row < step.row;
+                !self.any(Role::Setup, |at| !settled(at))
+                    && !self.any(Role::Step, |at| earlier(at) && !settled(at))
+            }
+            Role::Teardown => {
+                !self.any(Role::Setup, |at| !settled(at)) && !self.any(Role::Step, |at| !settled(at))
+            }
+        };
+        turn && step.after.iter().all(|before| settled(*before))
+    }
+
+    fn any(&self, role: Role, is: impl Fn(usize) -> bool) -> bool {
+        self.steps.iter().enumerate().any(|(at, step)| step.role == role && is(at))
+    }
+
+    /// The variables of a step: those given to the suite, what setup gave out, the values of its row, and what the steps
+    /// before it gave out, in the order of the definition. Of two values for one name, the latest counts.
+    ///
+    /// Teardown knows whatever any step gave out.
+    pub fn variables(&self, at: usize, given: &[(String, String)], outputs: &[Values]) -> Values {
+        let step = &self.steps[at];
+        let setup =
+            (0..self.steps.len()).filter(|other| *other < at && self.steps[*other].role == Role::Setup);
+        let before = match step.role {
+            Role::Setup => Vec::new(),
+            Role::Step => self.before(at),
+            Role::Teardown => (0..at).collect(),
+        };
+        let mut merged = Values::new();
+        set_all(&mut merged, given);
+        for other in setup {
+            set_all(&mut merged, &outputs[other]);
+        }
+        set_all(&mut merged, &step.values);
+        for other in before {
+            set_all(&mut merged, &outputs[other]);
+        }
+        merged
+    }
+
+    /// Every step for which a step waits, also through others, in order.
+    fn before(&self, at: usize) -> Vec<usize> {
+        let mut before: Vec<usize> = Vec::new();
+        let mut open = self.steps[at].after.clone();
+        while let Some(next) = open.pop() {
+            if !before.contains(&next) {
+                before.push(next);
+                open.extend(&self.steps[next].after);
+            }
+        }
+        before.sort_unstable();
+        before
+    }
+}
+
+fn planned(step: &Step, role: Role, after: Vec<usize>) -> Planned {
+    Planned {
+        name: step.title().to_owned(),
+        test: step.test.value.clone(),
+        role,
+        row: None,
+        values: Values::new(),
+        after,
+        timeout: step.timeout.as_ref().map(|timeout| timeout.duration),
     }
 }
 
 /// Each name once, in the order in which the names first appear, with the value that was given last.
-fn merged(given: &[(String, String)], finished: &[Finished]) -> Vec<(String, String)> {
-    let mut merged: Vec<(String, String)> = Vec::new();
-    for (name, value) in given.iter().chain(finished.iter().flat_map(|step| &step.outputs)) {
+pub fn set_all(merged: &mut Values, values: &[(String, String)]) {
+    for (name, value) in values {
         match merged.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => known.clone_from(value),
             None => merged.push((name.clone(), value.clone())),
         }
     }
-    merged
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::{Data, Format, Kind, Resource, read_as};
+    use Standing::{Running, Skipped, Waiting};
 
-    fn suite(steps: &[&str]) -> TestSuite {
-        TestSuite { steps: steps.iter().copied().map(Into::into).collect(), ..TestSuite::default() }
+    const PASSED: Standing = Standing::Ended(Outcome::Passed);
+    const FAILED: Standing = Standing::Ended(Outcome::Failed);
+    const BROKEN: Standing = Standing::Ended(Outcome::Broken);
+
+    fn suite(spec: &str) -> TestSuite {
+        let text = format!("type: TestSuite\nspec:\n  name: S\n{spec}");
+        let reading = read_as(&text, Format::Yaml, Kind::TestSuite);
+        assert!(reading.diagnostics.is_empty(), "{:?}", reading.diagnostics);
+        match reading.documents.into_iter().next().unwrap().resource {
+            Resource::TestSuite(suite) => suite,
+            other => panic!("{other:?}"),
+        }
     }
 
-    fn finished(outcome: Outcome, outputs: &[(&str, &str)]) -> Finished {
-        Finished { outcome, outputs: owned(outputs) }
+    fn check(spec: &str, standings: &[Standing], expected: &Next) {
+        assert_eq!(Plan::of(&suite(spec)).next(standings, false), *expected, "{standings:?}");
     }
 
-    fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn owned(pairs: &[(&str, &str)]) -> Values {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
-    fn outputs_become_variables_of_later_steps() {
-        let finished = [
-            finished(Outcome::Passed, &[("ID", "1"), ("NAME", "a")]),
-            finished(Outcome::Failed, &[("ID", "2")]),
-        ];
-        let suite = suite(&["a", "b", "a"]);
-        let next = next(&suite, &owned(&[("NAME", "given"), ("HOST", "h")]), &finished);
-        let variables = owned(&[("NAME", "a"), ("HOST", "h"), ("ID", "2")]);
-        assert_eq!(next, Next::Start { step: 2, test: "a", variables });
+    fn steps_run_one_after_the_other() {
+        let steps = "  steps: [a, b, a]\n";
+        check(steps, &[Waiting; 3], &Next::Start(vec![0]));
+        check(steps, &[Running, Waiting, Waiting], &Next::Wait);
+        check(steps, &[FAILED, Waiting, Waiting], &Next::Start(vec![1]));
+        check(steps, &[FAILED, PASSED, PASSED], &Next::Done(Ending::Finished { passed: false }));
+        check(steps, &[PASSED; 3], &Next::Done(Ending::Finished { passed: true }));
     }
 
     #[test]
     fn a_broken_step_ends_the_suite() {
-        let finished = [finished(Outcome::Passed, &[]), finished(Outcome::Broken, &[])];
-        assert_eq!(next(&suite(&["a", "b", "c"]), &[], &finished), Next::Stopped { step: 1 });
-    }
-
-    #[test]
-    fn a_failed_step_does_not_end_the_suite_but_fails_it() {
-        let finished = [finished(Outcome::Failed, &[]), finished(Outcome::Passed, &[])];
-        assert_eq!(next(&suite(&["a", "b"]), &[], &finished), Next::Done { passed: false });
+        let steps = "  steps: [a, b, c]\n";
+        check(steps, &[PASSED, BROKEN, Waiting], &Next::Skip(vec![2]));
+        check(steps, &[PASSED, BROKEN, Skipped], &Next::Done(Ending::Failed));
     }
 
     #[test]
     fn a_suite_without_steps_passes() {
-        assert_eq!(next(&suite(&[]), &[], &[]), Next::Done { passed: true });
+        check("  steps: []\n", &[], &Next::Done(Ending::Finished { passed: true }));
+    }
+
+    #[test]
+    fn branches_run_at_one_time() {
+        let steps = "  steps:\n  - a\n  - {test: b, dependsOn: []}\n  - {test: c, dependsOn: [a, b]}\n";
+        check(steps, &[Waiting; 3], &Next::Start(vec![0, 1]));
+        check(steps, &[PASSED, Running, Waiting], &Next::Wait);
+        check(steps, &[PASSED, PASSED, Waiting], &Next::Start(vec![2]));
+    }
+
+    #[test]
+    fn what_is_under_way_beside_a_broken_step_comes_to_its_end() {
+        let steps =
+            "  steps:\n  - a\n  - {test: b, dependsOn: []}\n  - {test: c, dependsOn: [b]}\n  teardown: [t]\n";
+        check(steps, &[BROKEN, Running, Waiting, Waiting], &Next::Skip(vec![2]));
+        check(steps, &[BROKEN, Running, Skipped, Waiting], &Next::Wait);
+        check(steps, &[BROKEN, PASSED, Skipped, Waiting], &Next::Start(vec![3]));
+    }
+
+    #[test]
+    fn nothing_but_teardown_runs_after_a_failed_setup() {
+        let spec = "  setup: [s, t]\n  steps: [a]\n  teardown: [u, v]\n";
+        check(spec, &[Waiting; 5], &Next::Start(vec![0]));
+        check(spec, &[FAILED, Waiting, Waiting, Waiting, Waiting], &Next::Skip(vec![1, 2]));
+        check(spec, &[FAILED, Skipped, Skipped, Waiting, Waiting], &Next::Start(vec![3]));
+        check(spec, &[FAILED, Skipped, Skipped, BROKEN, Waiting], &Next::Start(vec![4]));
+        check(spec, &[FAILED, Skipped, Skipped, PASSED, PASSED], &Next::Done(Ending::Failed));
+    }
+
+    #[test]
+    fn a_stopped_suite_still_cleans_up() {
+        let plan = Plan::of(&suite("  steps: [a, b]\n  teardown: [t]\n"));
+        let stopped = Standing::Ended(Outcome::Stopped);
+        assert_eq!(plan.next(&[Running, Waiting, Waiting], true), Next::Skip(vec![1]));
+        assert_eq!(plan.next(&[Running, Skipped, Waiting], true), Next::Wait);
+        assert_eq!(plan.next(&[stopped, Skipped, Waiting], true), Next::Start(vec![2]));
+        assert_eq!(plan.next(&[stopped, Skipped, PASSED], true), Next::Done(Ending::Failed));
+    }
+
+    #[test]
+    fn rows_follow_one_another_and_break_alone() {
+        let spec = "  steps: [a, b]\n  data: {rows: [{N: 1}, {N: 2}]}\n";
+        check(spec, &[PASSED, Running, Waiting, Waiting], &Next::Wait);
+        check(spec, &[BROKEN, Waiting, Waiting, Waiting], &Next::Skip(vec![1]));
+        check(spec, &[BROKEN, Skipped, Waiting, Waiting], &Next::Start(vec![2]));
+        check(spec, &[BROKEN, Skipped, PASSED, PASSED], &Next::Done(Ending::Failed));
+    }
+
+    #[test]
+    fn a_table_without_rows_runs_no_step() {
+        let empty =
+            TestSuite { steps: vec!["a".into()], data: Some(Data::default()), ..TestSuite::default() };
+        assert_eq!(Plan::of(&empty), Plan::default());
+    }
+
+    #[test]
+    fn outputs_become_variables_of_what_comes_after() {
+        let spec = "  setup: [s]\n  steps:\n  - a\n  - {test: b, dependsOn: []}\n  - {test: c, dependsOn: [a]}\n  teardown: [t]\n  data: {rows: [{NAME: row, N: 1}]}\n";
+        let plan = Plan::of(&suite(spec));
+        let outputs = [
+            owned(&[("TOKEN", "s"), ("NAME", "s")]),
+            owned(&[("ID", "a"), ("N", "2")]),
+            owned(&[("ID", "b")]),
+            owned(&[("ID", "c")]),
+            Values::new(),
+        ];
+        let variables = |at| plan.variables(at, &owned(&[("NAME", "given")]), &outputs);
+        assert_eq!(variables(0), owned(&[("NAME", "given")]));
+        assert_eq!(variables(1), owned(&[("NAME", "row"), ("TOKEN", "s"), ("N", "1")]));
+        assert_eq!(variables(2), variables(1));
+        assert_eq!(variables(3), owned(&[("NAME", "row"), ("TOKEN", "s"), ("N", "2"), ("ID", "a")]));
+        assert_eq!(variables(4), owned(&[("NAME", "s"), ("TOKEN", "s"), ("ID", "c"), ("N", "2")]));
     }
 }

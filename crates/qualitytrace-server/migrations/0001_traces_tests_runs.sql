@@ -110,3 +110,64 @@ CREATE TABLE documents (
     name TEXT NOT NULL PRIMARY KEY,
     body TEXT NOT NULL -- JSON
 );
+
+-- Runs of a test that were asked for together: repetitions, and further tries of those that did not pass.
+CREATE TABLE series (
+    test_id TEXT   NOT NULL,
+    first   BIGINT NOT NULL, -- the first of its runs
+    owner   TEXT   NOT NULL, -- the server that starts its runs
+    outcome TEXT   NOT NULL, -- empty while it is under way
+    body    TEXT   NOT NULL, -- JSON
+    PRIMARY KEY (test_id, first),
+    FOREIGN KEY (test_id, first) REFERENCES runs (test_id, number) ON DELETE CASCADE
+);
+CREATE INDEX series_under_way ON series (owner) WHERE outcome = '';
+
+CREATE TABLE suite_runs (
+    kind          TEXT   NOT NULL DEFAULT 'TestSuite',
+    suite_id      TEXT   NOT NULL,
+    number        BIGINT NOT NULL,
+    suite_version BIGINT NOT NULL,
+    state         TEXT   NOT NULL,
+    created       BIGINT NOT NULL,
+    variables     TEXT   NOT NULL, -- JSON object
+    request       TEXT   NOT NULL, -- what was asked for beside the variables, as JSON
+    passed        BIGINT NOT NULL DEFAULT 0, -- assertions that held
+    failed        BIGINT NOT NULL DEFAULT 0, -- assertions that did not
+    owner         TEXT   NOT NULL, -- the server that starts its steps
+    wish          TEXT   NOT NULL DEFAULT '', -- what the user wants of it: stop, or nothing
+    PRIMARY KEY (suite_id, number),
+    FOREIGN KEY (kind, suite_id) REFERENCES resources (kind, id) ON DELETE CASCADE
+);
+CREATE INDEX suite_runs_by_state ON suite_runs (state);
+
+-- The highest number that a run of a suite ever had.
+CREATE TABLE suite_run_numbers (
+    kind     TEXT   NOT NULL DEFAULT 'TestSuite',
+    suite_id TEXT   NOT NULL PRIMARY KEY,
+    number   BIGINT NOT NULL,
+    FOREIGN KEY (kind, suite_id) REFERENCES resources (kind, id) ON DELETE CASCADE
+);
+
+-- A run of a suite is the list of its events, too.
+CREATE TABLE suite_run_events (
+    suite_id TEXT   NOT NULL,
+    number   BIGINT NOT NULL,
+    seq      BIGINT NOT NULL,
+    at       BIGINT NOT NULL,
+    body     TEXT   NOT NULL, -- JSON
+    PRIMARY KEY (suite_id, number, seq),
+    FOREIGN KEY (suite_id, number) REFERENCES suite_runs (suite_id, number) ON DELETE CASCADE
+);
+
+-- The runs of tests that a run of a suite started.
+CREATE TABLE suite_run_steps (
+    suite_id TEXT   NOT NULL,
+    number   BIGINT NOT NULL,
+    test_id  TEXT   NOT NULL,
+    run      BIGINT NOT NULL,
+    PRIMARY KEY (suite_id, number, test_id, run),
+    FOREIGN KEY (suite_id, number) REFERENCES suite_runs (suite_id, number) ON DELETE CASCADE,
+    FOREIGN KEY (test_id, run) REFERENCES runs (test_id, number) ON DELETE CASCADE
+);
+CREATE INDEX suite_run_steps_by_run ON suite_run_steps (test_id, run);

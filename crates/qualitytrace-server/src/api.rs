@@ -14,6 +14,7 @@ mod refusal;
 mod resources;
 mod runs;
 mod socket;
+mod suites;
 mod tenant;
 mod traces;
 mod wizard;
@@ -63,7 +64,7 @@ pub(crate) fn routes(app: App) -> Router {
         .route("/api/ingest/status", get(health::ingest))
         .merge(resources::routes())
         .merge(test_routes())
-        .route("/api/testsuites/{id}/version/{version}", get(definitions::suite_version))
+        .merge(suites::routes())
         .route("/api/resources", get(everything::list))
         .route("/api/expressions/resolve", post(expressions::resolve_expression))
         .route("/api/config/connection", post(connection::test))
@@ -99,6 +100,7 @@ fn test_routes() -> Router<App> {
         .route("/api/tests/{id}/run/{number}/search-spans", post(runs::probe::search_spans))
         .route("/api/tests/{id}/run/{number}/junit.xml", get(runs::junit))
         .route("/api/tests/{id}/run/{number}/export", get(runs::export::export))
+        .route("/api/tests/{id}/run/{number}/series", get(runs::series::series))
         .route("/api/tests/{id}/run/{number}/events", get(runs::events))
         .route("/api/tests/{id}/run/{number}/events/stream", get(runs::stream))
 }

@@ -13,8 +13,10 @@ mod log;
 mod memory;
 mod queue;
 mod resolving;
+mod series;
 mod settings;
 mod spans;
+mod suites;
 mod variables;
 
 use std::collections::HashMap;
@@ -31,6 +33,7 @@ use self::execute::Judged;
 use self::log::Log;
 use self::memory::Memory;
 use self::queue::Relays;
+use self::suites::Suites;
 pub use self::variables::Variables;
 use crate::clock;
 use crate::cluster::Cluster;
@@ -41,6 +44,9 @@ use crate::store::{self, Inserted, NewRun, Store, StoredRun, StoredTest, Wish};
 use crate::trigger::Triggers;
 use crate::watch::{Caller, Watch};
 use crate::wire::What;
+
+pub use self::series::Order;
+pub use self::suites::{StepTest, SuiteOrder, SuiteRunId, SuiteState};
 
 /// A run of a test.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -72,6 +78,7 @@ pub struct Runner {
     followers: Arc<Followers<RunId>>,
     watch: Watch,
     control: Control,
+    suites: Suites,
     /// Who asked for the runs that wait.
     callers: Mutex<HashMap<RunId, Caller>>,
     /// The runs under way.
@@ -101,6 +108,13 @@ pub enum Error {
     /// Another server has taken the run over.
     #[error("another server has taken the run over")]
     Lost,
+    /// A step of a suite ended without a word.
+    #[error("a step of a suite broke off")]
+    Step {
+        /// What the task says.
+        #[source]
+        source: tokio::task::JoinError,
+    },
     /// The stored definition cannot be read any more.
     #[error("the stored definition of test {test} is not a test")]
     Definition {
@@ -133,6 +147,7 @@ impl Runner {
             watch,
             control: Control::default(),
             callers: Mutex::default(),
+            suites: Suites::default(),
             tasks: Mutex::default(),
             duties: Mutex::default(),
             store,

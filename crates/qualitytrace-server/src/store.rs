@@ -13,7 +13,9 @@ mod notices;
 mod queue;
 mod runs;
 mod sealing;
+mod series;
 mod servers;
+mod suites;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -32,7 +34,9 @@ pub use lists::{Listing, Order, Page};
 pub use notices::{Heard, Listener, Notice, TraceHex};
 pub use queue::{Claimed, Inserted, Orphan, Wish};
 pub use runs::{NewRun, RunSummary, StoredEvent, StoredRun};
+pub use series::Flakiness;
 pub use servers::Peer;
+pub use suites::{NewSuiteRun, StepRuns, StoredSuiteRun};
 
 /// Connections for readers of a SQLite file.
 const SQLITE_READERS: u32 = 4;

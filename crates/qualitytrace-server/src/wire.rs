@@ -6,6 +6,8 @@ pub mod event;
 pub mod jaeger;
 pub mod otlp;
 pub mod run;
+pub mod series;
+pub mod suite;
 pub mod time;
 pub mod trace;
 pub mod verdict;

@@ -4,6 +4,7 @@ mod check;
 mod config;
 mod demo;
 mod files;
+mod follow;
 mod plan;
 mod references;
 mod resource;
@@ -21,7 +22,9 @@ use clap::{Parser, Subcommand};
 /// Trace-based testing in one binary: triggers a request, collects the trace that it causes, judges it.
 #[derive(Debug, Parser)]
 #[command(name = "qualitytrace", version, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 all passed, 1 could not do it, 2 a test did not pass.")]
+#[command(
+    after_help = "Exit codes: 0 all passed (tests that passed when tried again included), 1 could not do it, 2 a test did not pass."
+)]
 pub(crate) struct Arguments {
     /// Flags of the commands that talk to a server may stand before the command too.
     #[command(flatten)]

@@ -8,9 +8,11 @@ use anyhow::{Context, bail};
 use futures_util::{Stream, StreamExt};
 use qualitytrace_core::definition::Format;
 use qualitytrace_server::wire;
+use qualitytrace_server::wire::series::Series;
 use reqwest::StatusCode;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 /// How long a connection may take.
@@ -37,7 +39,30 @@ pub(crate) struct Client {
 pub(crate) struct StartedRun {
     #[serde(rename = "id")]
     pub(crate) number: u64,
+    /// Empty for a run of a suite.
+    #[serde(default)]
     pub(crate) trace_id: String,
+    /// There when the test may be run more than once.
+    #[serde(default)]
+    pub(crate) series: Option<serde_json::Value>,
+}
+
+/// What is wanted of runs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted {
+    /// Names and values.
+    pub(crate) variables: Vec<(String, String)>,
+    /// Further tries of a test that does not pass; `None` means what the test says.
+    pub(crate) retries: Option<u32>,
+    /// How often to run each test; `None` means what the test says.
+    pub(crate) repeat: Option<u32>,
+}
+
+/// How often the series of a test disagreed with themselves, among its latest runs.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct Flakiness {
+    pub(crate) series: u64,
+    pub(crate) flaky: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,31 +103,45 @@ impl Client {
 
     /// Stores a test and answers with its id.
     pub(crate) async fn put_test(&self, source: &str, format: Format) -> anyhow::Result<String> {
+        self.put("/api/tests", source, format).await
+    }
+
+    /// Stores a suite and answers with its id.
+    pub(crate) async fn put_suite(&self, source: &str, format: Format) -> anyhow::Result<String> {
+        self.put("/api/testsuites", source, format).await
+    }
+
+    async fn put(&self, path: &str, source: &str, format: Format) -> anyhow::Result<String> {
         let content_type = match format {
             Format::Yaml => "text/yaml",
             Format::Json => "application/json",
         };
         let request = self
             .http
-            .put(self.url("/api/tests"))
+            .put(self.url(path))
             .header(CONTENT_TYPE, content_type)
             .header(ACCEPT, "application/json")
             .body(source.to_owned());
         let stored: Stored =
-            self.ask(request).await?.json().await.context("the server's answer is not a test")?;
+            self.ask(request).await?.json().await.context("the server's answer is not a definition")?;
         Ok(stored.spec.id)
     }
 
-    /// Starts a run.
-    pub(crate) async fn start(
-        &self,
-        test: &str,
-        variables: &[(String, String)],
-    ) -> anyhow::Result<StartedRun> {
+    /// Starts a run of a test.
+    pub(crate) async fn start(&self, test: &str, wanted: &Wanted) -> anyhow::Result<StartedRun> {
+        self.start_at(&format!("/api/tests/{}/run", escaped(test)), wanted).await
+    }
+
+    /// Starts a run of a suite.
+    pub(crate) async fn start_suite(&self, suite: &str, wanted: &Wanted) -> anyhow::Result<StartedRun> {
+        self.start_at(&format!("/api/testsuites/{}/run", escaped(suite)), wanted).await
+    }
+
+    async fn start_at(&self, path: &str, wanted: &Wanted) -> anyhow::Result<StartedRun> {
         let variables: Vec<_> =
-            variables.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
-        let body = json!({ "variables": variables });
-        let url = self.url(&format!("/api/tests/{}/run", escaped(test)));
+            wanted.variables.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
+        let body = json!({ "variables": variables, "retries": wanted.retries, "repeat": wanted.repeat });
+        let url = self.url(path);
         let answer = loop {
             let answer = self.send(self.http.post(&url).json(&body)).await?;
             if answer.status() != StatusCode::TOO_MANY_REQUESTS {
@@ -111,7 +150,41 @@ impl Client {
             // The queue is full: runs that are under way make room.
             tokio::time::sleep(retry_after(&answer)).await;
         };
+        if answer.status() == StatusCode::UNPROCESSABLE_ENTITY {
+            let body = answer.text().await.unwrap_or_default();
+            bail!("{}", missing_variables(&body).unwrap_or(body));
+        }
         accepted(answer).await?.json().await.context("the server's answer is not a run")
+    }
+
+    /// The series that begins with this run, when it is over.
+    pub(crate) async fn series(&self, test: &str, run: u64) -> anyhow::Result<Series> {
+        let path = format!("/api/tests/{}/run/{run}/series?after={}", escaped(test), u32::MAX);
+        loop {
+            let response = self.ask(self.http.get(self.url(&path))).await?;
+            let series: Series = response.json().await.context("the server's answer is not a series")?;
+            if series.outcome.is_some() {
+                return Ok(series);
+            }
+        }
+    }
+
+    /// How often the series of a test disagreed with themselves; `None` when nobody knows.
+    pub(crate) async fn flakiness(&self, test: &str) -> anyhow::Result<Option<Flakiness>> {
+        let request = self.http.get(self.url(&format!("/api/tests/{}", escaped(test))));
+        let request = request.header("x-qualitytrace-augmented", "true").header(ACCEPT, "application/json");
+        let shown: serde_json::Value =
+            self.ask(request).await?.json().await.context("the server's answer is not a test")?;
+        Ok(serde_json::from_value(shown["spec"]["summary"]["flakiness"].clone()).ok())
+    }
+
+    /// The events of a run of a suite, from the first to the last, as they happen.
+    pub(crate) async fn suite_events(
+        &self,
+        suite: &str,
+        run: u64,
+    ) -> anyhow::Result<impl Stream<Item = anyhow::Result<wire::suite::Event>> + use<>> {
+        self.stream(&format!("/api/testsuites/{}/run/{run}/events/stream", escaped(suite))).await
     }
 
     /// The events of a run, from the first to the last, as they happen.
@@ -120,8 +193,14 @@ impl Client {
         test: &str,
         run: u64,
     ) -> anyhow::Result<impl Stream<Item = anyhow::Result<wire::Event>> + use<>> {
-        let path = format!("/api/tests/{}/run/{run}/events/stream", escaped(test));
-        let response = self.ask(self.http.get(self.url(&path))).await?;
+        self.stream(&format!("/api/tests/{}/run/{run}/events/stream", escaped(test))).await
+    }
+
+    async fn stream<E: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> anyhow::Result<impl Stream<Item = anyhow::Result<E>> + use<E>> {
+        let response = self.ask(self.http.get(self.url(path))).await?;
         let lines = Lines { bytes: response.bytes_stream().boxed(), rest: Vec::new() };
         Ok(futures_util::stream::unfold(lines, |mut lines| async move {
             let line = lines.next_data().await?;
@@ -191,6 +270,21 @@ async fn accepted(response: reqwest::Response) -> anyhow::Result<reqwest::Respon
 fn retry_after(response: &reqwest::Response) -> Duration {
     let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     seconds.map_or(DEFAULT_PAUSE, Duration::from_secs).clamp(Duration::from_millis(100), LONGEST_PAUSE)
+}
+
+/// What a refusal says about variables that nobody gave.
+fn missing_variables(body: &str) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_str(body).ok()?;
+    let tests: Vec<String> = body["missingVariables"]
+        .as_array()?
+        .iter()
+        .map(|test| {
+            let names = test["variables"].as_array().into_iter().flatten();
+            let names: Vec<&str> = names.filter_map(|variable| variable["key"].as_str()).collect();
+            format!("test `{}` needs {}", test["testId"].as_str().unwrap_or_default(), names.join(", "))
+        })
+        .collect();
+    Some(format!("variables are missing: {}; give them with --var NAME=VALUE", tests.join("; ")))
 }
 
 /// The `data:` lines of a server-sent event stream.

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use qualitytrace_server::wire::{self, What};
 
+use crate::client::Flakiness;
+
 /// Writes to standard output, with colours only where they are wanted. A closed pipe is no error.
 pub(crate) fn out(text: &str) {
     let mut stdout = anstream::stdout().lock();
@@ -31,6 +33,14 @@ pub(crate) struct TestReport {
     pub(crate) id: String,
     /// The suite that it was run in.
     pub(crate) suite: Option<String>,
+    /// The row, or the part of the suite.
+    pub(crate) part: Option<String>,
+    /// What it comes to, with all runs of the test counted.
+    pub(crate) outcome: Outcome,
+    /// The runs before this one, when the test was run more than once.
+    pub(crate) earlier: Vec<TestReport>,
+    /// How often the test disagreed with itself lately; only known when it was run more than once.
+    pub(crate) flakiness: Option<Flakiness>,
     pub(crate) run: u64,
     pub(crate) trace_id: String,
     pub(crate) ending: Ending,
@@ -41,9 +51,58 @@ pub(crate) struct TestReport {
     pub(crate) trace: Option<wire::Trace>,
 }
 
+/// What a test comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It passed.
+    Passed,
+    /// Some runs passed and some did not.
+    Flaky {
+        /// Whether it passed whenever it was tried again.
+        recovered: bool,
+    },
+    /// It did not pass, or came to no verdict.
+    Failed,
+    /// What is missing could change the verdict.
+    Inconclusive,
+    /// It was not run.
+    Skipped,
+}
+
+impl Outcome {
+    /// What the server says about a series or a step.
+    pub(crate) fn of(outcome: wire::series::Outcome, recovered: bool) -> Self {
+        match outcome {
+            wire::series::Outcome::Passed => Self::Passed,
+            wire::series::Outcome::Flaky => Self::Flaky { recovered },
+            wire::series::Outcome::Inconclusive => Self::Inconclusive,
+            wire::series::Outcome::Failed
+            | wire::series::Outcome::Broken
+            | wire::series::Outcome::Stopped => Self::Failed,
+        }
+    }
+
+    /// Whether it counts as passed where only yes and no are known.
+    pub(crate) const fn is_pass(self) -> bool {
+        matches!(self, Self::Passed | Self::Flaky { recovered: true })
+    }
+}
+
+impl From<wire::Outcome> for Outcome {
+    fn from(outcome: wire::Outcome) -> Self {
+        match outcome {
+            wire::Outcome::Passed => Self::Passed,
+            wire::Outcome::Failed => Self::Failed,
+            wire::Outcome::Inconclusive => Self::Inconclusive,
+        }
+    }
+}
+
 /// How a run of a test ended.
 #[derive(Debug, Clone)]
 pub(crate) enum Ending {
+    /// It was not run.
+    Skipped,
     /// It was judged.
     Judged(wire::Verdict),
     /// It never came to a verdict; the sentence says why.
@@ -66,12 +125,30 @@ pub(crate) struct Phases {
 }
 
 impl TestReport {
-    /// Whether it passed.
-    pub(crate) fn outcome(&self) -> wire::Outcome {
-        match &self.ending {
-            Ending::Judged(verdict) => verdict.outcome,
-            Ending::Broken(_) => wire::Outcome::Failed,
+    /// A test that is not run.
+    pub(crate) fn skipped(name: String, id: String) -> Self {
+        Self {
+            name,
+            id,
+            suite: None,
+            part: None,
+            outcome: Outcome::Skipped,
+            earlier: Vec::new(),
+            flakiness: None,
+            run: 0,
+            trace_id: String::new(),
+            ending: Ending::Skipped,
+            phases: Phases::default(),
+            debts: Vec::new(),
+            trace: None,
         }
+    }
+
+    /// Its name, with its place in a suite.
+    pub(crate) fn title(&self) -> String {
+        let suite = self.suite.as_ref().map(|suite| format!("{suite} › ")).unwrap_or_default();
+        let part = self.part.as_ref().map(|part| format!(" [{part}]")).unwrap_or_default();
+        format!("{suite}{}{part}", self.name)
     }
 
     /// Folds the events of a run.
@@ -111,7 +188,12 @@ impl TestReport {
                 | What::Judging => {}
             }
         }
-        Self { name, id, suite: None, run, trace_id, ending, phases: marks.phases(), debts, trace: None }
+        let outcome = match &ending {
+            Ending::Judged(verdict) => verdict.outcome.into(),
+            Ending::Broken(_) => Outcome::Failed,
+            Ending::Skipped => Outcome::Skipped,
+        };
+        Self { outcome, run, trace_id, ending, phases: marks.phases(), debts, ..Self::skipped(name, id) }
     }
 }
 

@@ -1,16 +1,16 @@
 //! Checking the language inside definitions.
 
-use super::{Resource, Test, Text};
+use super::{Resource, Test, Text, suite};
 use crate::lang::{
     Diagnostic, Severity, diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template,
 };
 
-/// What is wrong with the selectors, assertions and expressions of a resource, each at its place in the file.
+/// What is wrong with the selectors, assertions, expressions and names in a resource, each at its place in the file.
 pub fn check(resource: &Resource) -> Vec<Diagnostic> {
     let mut found = match resource {
         Resource::Test(test) => check_test(test),
-        Resource::TestSuite(_)
-        | Resource::VariableSet(_)
+        Resource::TestSuite(suite) => suite::check(suite),
+        Resource::VariableSet(_)
         | Resource::DataStore(_)
         | Resource::PollingProfile(_)
         | Resource::Analyzer(_)

@@ -113,6 +113,22 @@ impl<'s> Reader<'s> {
         &[]
     }
 
+    /// A mapping from texts to texts, in the order of the file.
+    pub(super) fn pairs(&self, node: &Node, what: &str) -> Vec<(String, Text)> {
+        let Shape::Map(entries) = &node.shape else {
+            self.mismatch(node, what, "a mapping");
+            return Vec::new();
+        };
+        self.duplicates(entries, what);
+        entries
+            .iter()
+            .filter_map(|entry| {
+                let value = self.text(&entry.value, &format!("`{}`", entry.key))?;
+                Some((entry.key.clone(), value))
+            })
+            .collect()
+    }
+
     /// The fields of a mapping; `None`, with an error, when it is none.
     pub(super) fn fields<'n>(&self, node: &'n Node, what: &'static str) -> Option<Fields<'n, '_>>
     where
@@ -230,22 +246,19 @@ impl<'n> Fields<'n, '_> {
 
     /// A mapping from texts to texts, in the order of the file.
     pub(super) fn pairs(&mut self, key: &'static str) -> Vec<(String, Text)> {
-        let Some(node) = self.get(key) else {
-            return Vec::new();
-        };
-        let reader = self.reader;
-        let Shape::Map(entries) = &node.shape else {
-            reader.mismatch(node, &format!("`{key}`"), "a mapping");
-            return Vec::new();
-        };
-        reader.duplicates(entries, key);
-        entries
-            .iter()
-            .filter_map(|entry| {
-                let value = reader.text(&entry.value, &format!("`{}`", entry.key))?;
-                Some((entry.key.clone(), value))
-            })
-            .collect()
+        self.get(key).map(|node| self.reader.pairs(node, &format!("`{key}`"))).unwrap_or_default()
+    }
+
+    /// A number that counts something: 0 and up, to a limit.
+    pub(super) fn count(&mut self, key: &'static str, most: u32) -> Option<u32> {
+        let node = self.get(key)?;
+        let number = self.reader.int(node, &format!("`{key}`"))?;
+        let count = u32::try_from(number).ok().filter(|count| *count <= most);
+        if count.is_none() {
+            let message = format!("`{key}` takes a number from 0 to {most}, not {number}");
+            self.reader.error("wrong-count", node.span.clone(), message);
+        }
+        count
     }
 
     /// Reports the keys that nobody asked for.

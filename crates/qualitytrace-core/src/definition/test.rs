@@ -6,6 +6,7 @@ use super::reader::{Fields, Reader};
 use super::text::Text;
 use super::trigger::{self, Trigger};
 use crate::lang::Diagnostic;
+use crate::series::Attempts;
 
 /// A trigger, and what must hold for the trace that it causes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,6 +27,8 @@ pub struct Test {
     pub skip_trace_collection: bool,
     /// The polling profile to wait by: an id, or a path for the command line; `None` means the current one.
     pub polling_profile: Option<Text>,
+    /// How often it is run before it counts as failed, and how often in any case.
+    pub attempts: Attempts,
 }
 
 /// What must hold for the spans that a selector picks.
@@ -71,6 +74,10 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
         outputs: fields.items("outputs").iter().filter_map(|node| output(reader, node)).collect(),
         skip_trace_collection: fields.flag("skipTraceCollection").unwrap_or_default(),
         polling_profile: fields.text("pollingProfile").filter(|text| !text.is_empty()),
+        attempts: Attempts {
+            retries: fields.count("retries", Attempts::MOST).unwrap_or(0),
+            repeat: fields.count("repeat", Attempts::MOST).unwrap_or(1).max(1),
+        },
     };
     // The server sets these; files that were exported with them carry them along.
     fields.int("version");

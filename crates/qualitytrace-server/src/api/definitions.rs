@@ -4,7 +4,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
-use qualitytrace_core::definition::{self, Format, Kind, Resource, Spec, Stored, Test};
+use qualitytrace_core::definition::{self, Format, Kind, Resource, Spec, Stored, Test, TestSuite};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ use super::App;
 use super::answer::plain_json;
 use super::negotiation::Media;
 use super::refusal::{Refusal, number};
-use super::resources::{full_steps, summary_json};
+use super::resources::{FullSteps, augmented_steps, summary_json};
 use super::tenant::{Tenant, unscoped};
 use crate::store::{RunSummary, StoredDefinition};
 use crate::wire::run;
@@ -57,19 +57,18 @@ pub(super) async fn suite_version(
     let stored =
         if version == 0 { None } else { app.store.definition(Kind::TestSuite, &id, Some(version)).await? };
     let stored = stored.ok_or_else(Refusal::missing)?;
-    let resource = read(Kind::TestSuite, &stored)?;
-    let scope = stored.id.strip_suffix(unscoped(&stored.id)).unwrap_or_default();
-    let steps = match &resource {
-        Resource::TestSuite(suite) => full_steps(&app, scope, suite).await?,
-        _ => Vec::new(),
-    };
+    let suite = suite(&stored)?;
+    let steps = augmented_steps(&stored.id, &suite);
+    let full = FullSteps::load(&app, steps.iter()).await?;
+    let summaries = app.store.suite_summaries(&[&stored.id]).await?;
     let known = Stored {
         id: Some(unscoped(&stored.id).to_owned()),
         created_at: Some(rfc3339(stored.created)),
         version: u32::try_from(stored.version).ok(),
-        full_steps: Some(steps),
-        summary: Some(summary_json(RunSummary::default())),
+        full_steps: Some(full.of(&steps)),
+        summary: summaries.first().copied().map(summary_json),
     };
+    let resource = Resource::TestSuite(suite);
     Ok(Media::of_answer(&headers).answer(StatusCode::OK, &definition::to_spec_json(&resource, &known)))
 }
 
@@ -102,6 +101,14 @@ pub(super) async fn source(
 /// The test in a stored definition.
 pub(super) fn test(stored: &StoredDefinition) -> Result<Test, Refusal> {
     read(Kind::Test, stored)?.into_test().ok_or_else(Refusal::missing)
+}
+
+/// The suite in a stored definition.
+pub(super) fn suite(stored: &StoredDefinition) -> Result<TestSuite, Refusal> {
+    match read(Kind::TestSuite, stored)? {
+        Resource::TestSuite(suite) => Ok(suite),
+        _ => Err(Refusal::missing()),
+    }
 }
 
 fn read(kind: Kind, stored: &StoredDefinition) -> Result<Resource, Refusal> {

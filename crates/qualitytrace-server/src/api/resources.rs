@@ -26,7 +26,7 @@ use crate::store::{Mode, NewDefinition, Put, StoredResource};
 use crate::wire::time::rfc3339;
 use reading::{Body, Strictness};
 
-pub(super) use augmented::{full_steps, summary_json};
+pub(super) use augmented::{FullSteps, steps as augmented_steps, summary_json};
 pub(super) use listing::Parameters;
 pub(super) use reading::stored_resource;
 
@@ -39,7 +39,9 @@ const WARNINGS: usize = 20;
 
 /// The routes of every kind.
 pub(super) fn routes() -> Router<App> {
-    Kind::ALL.into_iter().fold(Router::new(), |router, kind| {
+    let kinds = Kind::ALL.into_iter().map(|kind| (kind, collection(kind)));
+    // Suites were called transactions before.
+    kinds.chain([(Kind::TestSuite, "transactions")]).fold(Router::new(), |router, (kind, word)| {
         let one = get(move |app, tenant, path, headers| get_one(kind, app, tenant, path, headers))
             .put(move |app, tenant, path, query, headers, body| {
                 update(kind, app, tenant, path, query, headers, body)
@@ -48,13 +50,10 @@ pub(super) fn routes() -> Router<App> {
         let all = get(move |app, tenant, query, headers| list(kind, app, tenant, query, headers))
             .post(move |app, tenant, query, headers, body| create(kind, app, tenant, query, headers, body))
             .put(move |app, tenant, query, headers, body| upsert(kind, app, tenant, query, headers, body));
-        router
-            .route(&format!("/api/{}", collection(kind)), all)
-            .route(&format!("/api/{}/{{id}}", collection(kind)), one)
-            .route(
-                &format!("/api/{}/{{id}}/source", collection(kind)),
-                get(move |app, tenant, path, query| definitions::source(kind, app, tenant, path, query)),
-            )
+        router.route(&format!("/api/{word}"), all).route(&format!("/api/{word}/{{id}}"), one).route(
+            &format!("/api/{word}/{{id}}/source"),
+            get(move |app, tenant, path, query| definitions::source(kind, app, tenant, path, query)),
+        )
     })
 }
 

@@ -2,6 +2,7 @@
 
 pub(super) mod export;
 pub(super) mod probe;
+pub(super) mod series;
 mod start;
 mod stream;
 
@@ -21,12 +22,12 @@ use super::refusal::{Refusal, body, number};
 use super::tenant::Tenant;
 use crate::clock;
 use crate::runner::{RunId, Variables};
-use crate::store::StoredRun;
+use crate::store::{StoredEvent, StoredRun};
 use crate::wire::event::Event;
 use crate::wire::run::{self, Facts};
 
-pub(super) use start::{start, variable_set};
-pub(super) use stream::stream;
+pub(super) use start::{RunInformation, missing_json, missing_variables, start, variable_set};
+pub(super) use stream::{event_json, stream, stream_of_suite};
 
 /// Runs on a page when nothing is said.
 const TAKE: u64 = 20;
@@ -206,7 +207,13 @@ impl Found {
         let number = number(run)?;
         let id = tenant.scoped(test);
         let stored = app.store.run(&id, number).await?.ok_or_else(Refusal::missing)?;
-        let events = read_events(&app.store.events(&id, number, 0).await?);
+        let events = app.store.events(&id, number, 0).await?;
+        Self::of(app, stored, &events).await
+    }
+
+    /// A run that was found, with its events and its trace.
+    pub(super) async fn of(app: &App, stored: StoredRun, events: &[StoredEvent]) -> Result<Self, Refusal> {
+        let events = read_events(events);
         let facts = Facts::of(&events);
         let trace = match (facts.obtained, facts.root(stored.trace)) {
             // A test that does not want the trace was judged without it, whatever arrived.
@@ -214,7 +221,7 @@ impl Found {
                 Some(Trace::assemble(stored.trace, []).with_trigger(root))
             }
             (Some(_), Some(root)) => {
-                let mask = Variables::mask_of(&app.store, &id, &stored.variables)?;
+                let mask = Variables::mask_of(&app.store, &stored.test, &stored.variables)?;
                 Some(mask.trace(app.source.load(stored.trace).await?).with_trigger(root))
             }
             _ => None,
@@ -252,17 +259,8 @@ impl Found {
 }
 
 /// The events of a run as the store has them, read.
-pub(super) fn read_events(events: &[crate::store::StoredEvent]) -> Vec<Event> {
-    events
-        .iter()
-        .filter_map(|stored| {
-            let what = serde_json::from_str(&stored.body);
-            if let Err(error) = &what {
-                tracing::error!(%error, "a stored event cannot be read and is left out");
-            }
-            Some(Event { seq: stored.seq, at: stored.at.as_nanos(), what: what.ok()? })
-        })
-        .collect()
+pub(super) fn read_events(events: &[StoredEvent]) -> Vec<Event> {
+    events.iter().filter_map(Event::read).collect()
 }
 
 /// Which events a follower has seen already.

@@ -16,8 +16,9 @@ use tokio_stream::wrappers::WatchStream;
 use super::App;
 use super::answer::Problem;
 use super::runs::{Found, read_events};
+use super::suites;
 use super::tenant::Tenant;
-use crate::runner::RunId;
+use crate::runner::{RunId, SuiteRunId};
 use crate::wire::run::catalogue;
 
 /// How often the server says that it is there.
@@ -54,12 +55,20 @@ struct Request {
 #[derive(Debug, Clone)]
 struct Topic {
     resource: String,
-    test: String,
+    /// The test or the suite.
+    id: String,
     number: u64,
-    /// Whether it is about the events rather than the run.
-    events: bool,
-    /// How many of them were sent.
-    sent: usize,
+    about: About,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum About {
+    /// A run of a test.
+    Run,
+    /// The events of a run of a test, of which this many were sent.
+    Events(usize),
+    /// A run of a suite.
+    Suite,
 }
 
 struct Session {
@@ -127,11 +136,14 @@ impl Session {
         let id = subscription_id();
         // Something that never changes can be subscribed to all the same.
         if let Some(topic) = topic(resource) {
-            let run = RunId { test: self.tenant.scoped(&topic.test), number: topic.number };
+            let (scoped, number) = (self.tenant.scoped(&topic.id), topic.number);
+            let changes = match topic.about {
+                About::Run | About::Events(_) => self.app.runner.follow(RunId { test: scoped, number }),
+                About::Suite => self.app.runner.follow_suite(SuiteRunId { suite: scoped, number }),
+            };
             let name = id.clone();
             // The first value is the state of things: whoever subscribes late misses nothing.
-            let changes = WatchStream::new(self.app.runner.follow(run)).map(move |_| name.clone());
-            self.changes.push(changes.boxed());
+            self.changes.push(WatchStream::new(changes).map(move |_| name.clone()).boxed());
             self.topics.insert(id.clone(), topic);
         }
         Ok(id)
@@ -143,38 +155,39 @@ impl Session {
             return Vec::new();
         };
         let update = |event: &Value| json!({ "type": "update", "resource": topic.resource, "event": event });
-        if topic.events {
-            let test = self.tenant.scoped(&topic.test);
-            let Ok(stored) = self.app.store.events(&test, topic.number, 0).await else {
-                return Vec::new();
-            };
-            let shown = catalogue(&topic.test, topic.number, &read_events(&stored));
-            let shown = shown.as_array().map_or(&[][..], Vec::as_slice);
-            let new = shown.get(topic.sent..).unwrap_or_default().iter().map(update).collect();
-            topic.sent = shown.len();
-            return new;
-        }
-        match Found::load(&self.app, &self.tenant, &topic.test, &topic.number.to_string()).await {
-            Ok(found) => vec![update(&found.shown())],
-            Err(_) => Vec::new(),
+        match topic.about {
+            About::Events(sent) => {
+                let test = self.tenant.scoped(&topic.id);
+                let Ok(stored) = self.app.store.events(&test, topic.number, 0).await else {
+                    return Vec::new();
+                };
+                let shown = catalogue(&topic.id, topic.number, &read_events(&stored));
+                let shown = shown.as_array().map_or(&[][..], Vec::as_slice);
+                let new = shown.get(sent..).unwrap_or_default().iter().map(update).collect();
+                topic.about = About::Events(shown.len());
+                new
+            }
+            About::Run => {
+                let found = Found::load(&self.app, &self.tenant, &topic.id, &topic.number.to_string()).await;
+                found.map(|found| vec![update(&found.shown())]).unwrap_or_default()
+            }
+            About::Suite => {
+                let shown = suites::shown(&self.app, &self.tenant, &topic.id, topic.number).await;
+                shown.map(|shown| vec![update(&shown)]).unwrap_or_default()
+            }
         }
     }
 }
 
-/// `test/ID/run/N` or `test/ID/run/N/event`.
+/// `test/ID/run/N`, `test/ID/run/N/event` or `testsuites/ID/run/N`.
 fn topic(resource: &str) -> Option<Topic> {
-    let (path, events) = match resource.strip_suffix("/event") {
-        Some(path) => (path, true),
-        None => (resource, false),
+    let (path, about) = match (resource.strip_suffix("/event"), resource.strip_prefix("testsuites/")) {
+        (_, Some(path)) => (path, About::Suite),
+        (Some(path), None) => (path.strip_prefix("test/")?, About::Events(0)),
+        (None, None) => (resource.strip_prefix("test/")?, About::Run),
     };
-    let (test, number) = path.strip_prefix("test/")?.rsplit_once("/run/")?;
-    Some(Topic {
-        resource: resource.to_owned(),
-        test: test.to_owned(),
-        number: number.parse().ok()?,
-        events,
-        sent: 0,
-    })
+    let (id, number) = path.rsplit_once("/run/")?;
+    Some(Topic { resource: resource.to_owned(), id: id.to_owned(), number: number.parse().ok()?, about })
 }
 
 /// A random UUID of version 4.

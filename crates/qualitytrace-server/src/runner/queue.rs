@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::log::{self, Log};
-use super::{Error, RunId, Runner, lock};
+use super::{Error, RunId, Runner, SuiteRunId, lock};
 use crate::clock;
 use crate::cluster::{BEAT, Beat, Cluster, SAFETY_POLL};
 use crate::store::{Claimed, Heard, Listener, Notice, Orphan, StoredEvent, TraceHex, Wish};
@@ -205,6 +205,8 @@ impl Runner {
             Notice::Queued => self.queued.notify_one(),
             Notice::Run(test, number) => self.followers.wake([RunId { test, number }].iter()),
             Notice::Wish(test, number, wish) => self.control.wish(&RunId { test, number }, wish),
+            Notice::SuiteRun(suite, number) => self.suites.changed(&SuiteRunId { suite, number }),
+            Notice::StopSuite(suite, number) => self.suites.stop(&SuiteRunId { suite, number }),
             Notice::Follows(TraceHex(trace)) => self.relay(trace),
             Notice::Unfollows(TraceHex(trace)) => self.relays.end(trace),
             Notice::Arrived(TraceHex(trace)) => self.source.changed_elsewhere(trace),
@@ -215,12 +217,14 @@ impl Runner {
     async fn catch_up(self: &Arc<Self>) {
         self.queued.notify_one();
         self.followers.wake_all();
+        self.suites.anything_changed();
         self.source.anything_changed_elsewhere();
         let caught_up = async {
             let id = self.cluster.id();
             for (test, number, wish) in self.store.wishes(&id).await? {
                 self.control.wish(&RunId { test, number }, wish);
             }
+            self.hear_suite_wishes().await?;
             for trace in self.store.traces_elsewhere(&id).await? {
                 if !lock(&self.relays.0).contains_key(&trace) {
                     self.relay(trace);
@@ -292,6 +296,8 @@ impl Runner {
                 for (test, number, wish) in wishes {
                     self.control.wish(&RunId { test, number }, wish);
                 }
+                // The next round tries again.
+                let _ = self.hear_suite_wishes().await;
             }
         }
     }
@@ -317,6 +323,7 @@ impl Runner {
                 interrupted += 1;
             }
         }
+        self.settle_suites().await?;
         if requeued > 0 {
             self.queued.notify_one();
             self.cluster.tell(|| Notice::Queued);

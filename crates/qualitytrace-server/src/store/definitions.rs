@@ -217,6 +217,24 @@ impl Store {
         row.map(|row| self.opened(kind, &row)).transpose()
     }
 
+    /// The latest versions of some resources; those that are not there are left out.
+    pub async fn resources(&self, kind: Kind, ids: &[&str]) -> Result<Vec<StoredResource>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let failed = failed("load definitions");
+        let marks: Vec<String> = (2..ids.len() + 2).map(|at| format!("${at}")).collect();
+        // Nothing but numbered marks becomes part of this text.
+        let text = format!(
+            "SELECT id, version, created, spec FROM resources WHERE kind = $1 AND id IN ({})",
+            marks.join(", ")
+        );
+        let query = sqlx::query(sqlx::AssertSqlSafe(text)).bind(kind.as_str());
+        let query = ids.iter().fold(query, |query, id| query.bind(*id));
+        let rows = query.fetch_all(&self.read).await.map_err(&failed)?;
+        rows.iter().map(resource).collect::<Result<_, _>>().map_err(&failed)
+    }
+
     /// A version of a resource as the user wrote it; the latest when none is named.
     pub async fn definition(
         &self,
@@ -267,6 +285,9 @@ impl Store {
             .await
             .map_err(&failed)?;
             super::runs::release(&mut transaction, &gone).await?;
+        }
+        if kind == Kind::TestSuite {
+            super::suites::delete_step_runs(&mut transaction, id, 0).await?;
         }
         // Versions, runs, events and histories go with it: the tables say so.
         let done = sqlx::query("DELETE FROM resources WHERE kind = $1 AND id = $2")

@@ -25,6 +25,10 @@ pub enum Notice {
     Run(String, u64),
     /// A user wants something of a run.
     Wish(String, u64, Wish),
+    /// Something happened to a run of a suite.
+    SuiteRun(String, u64),
+    /// A user wants a run of a suite to end.
+    StopSuite(String, u64),
     /// It waits for spans of this trace.
     Follows(TraceHex),
     /// It waits for them no longer.

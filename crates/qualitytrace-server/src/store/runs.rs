@@ -338,7 +338,7 @@ impl Store {
     }
 }
 
-fn event(row: &AnyRow) -> Result<StoredEvent, sqlx::Error> {
+pub(super) fn event(row: &AnyRow) -> Result<StoredEvent, sqlx::Error> {
     Ok(StoredEvent {
         seq: unsigned(row.try_get("seq")?),
         at: Timestamp::from_nanos(unsigned(row.try_get("at")?)),

@@ -5,6 +5,7 @@ use qualitytrace_core::{run, wait};
 use serde::{Deserialize, Serialize};
 
 use super::verdict::{Outcome, Verdict};
+use crate::store::StoredEvent;
 use crate::trigger;
 
 /// Something that happened to a run.
@@ -20,6 +21,17 @@ pub struct Event {
 }
 
 impl Event {
+    /// The event as the store has it. One that cannot be read is left out, which is said.
+    pub fn read(stored: &StoredEvent) -> Option<Self> {
+        match serde_json::from_str(&stored.body) {
+            Ok(what) => Some(Self { seq: stored.seq, at: stored.at.as_nanos(), what }),
+            Err(error) => {
+                tracing::error!(%error, "a stored event cannot be read and is left out");
+                None
+            }
+        }
+    }
+
     /// When it happened.
     pub fn at(&self) -> Timestamp {
         Timestamp::from_nanos(self.at)

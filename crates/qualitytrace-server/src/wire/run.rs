@@ -41,6 +41,30 @@ pub struct Asked {
     pub required_gates: Vec<String>,
     /// The names of the variables in their order.
     pub variables: Vec<String>,
+    /// The run of a suite that it is a step of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suite: Option<SuiteRun>,
+    /// The series that it is one of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<InSeries>,
+}
+
+/// A run of a suite, as a run of a test names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuiteRun {
+    /// The suite.
+    pub id: String,
+    /// Its run.
+    pub run: u64,
+}
+
+/// The place of a run in its series.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InSeries {
+    /// The first run; 0 for the first run itself.
+    pub first: u64,
+    /// Counts from 1.
+    pub attempt: u32,
 }
 
 /// The run as JSON. Without a trace the place for it is empty, as in lists.
@@ -76,7 +100,9 @@ pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&trace::Trace>, now:
     put("serviceTriggerCompletedAt", time(facts.answered).into());
     put("obtainedTraceAt", time(facts.obtained).into());
     put("completedAt", facts.completed.map_or_else(|| UNFINISHED.to_owned(), rfc3339).into());
-    put("variableSet", variable_set(stored, &asked, facts.verdict.as_ref()));
+    let made = facts.verdict.iter().flat_map(|verdict| &verdict.outputs);
+    let made = made.map(|output| (output.name.as_str(), output.value.as_str()));
+    put("variableSet", variable_set(&stored.variables, &asked, made));
     put("resolvedTrigger", trigger(facts.trigger.as_ref()));
     put("triggerResult", trigger::result(facts));
     put(
@@ -97,6 +123,14 @@ pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&trace::Trace>, now:
         let mut metadata: Vec<_> = asked.metadata.into_iter().collect();
         metadata.sort_by(|a, b| a.0.cmp(&b.0));
         put("metadata", metadata.into_iter().collect::<Map<_, _>>().into());
+    }
+    if let Some(suite) = asked.suite {
+        put("testSuiteId", suite.id.into());
+        put("testSuiteRunId", suite.run.into());
+    }
+    if let Some(InSeries { first, attempt }) = asked.series {
+        let first = if first == 0 { stored.number } else { first };
+        put("series", json!({ "first": first, "attempt": attempt }));
     }
     Value::Object(out)
 }
@@ -148,13 +182,18 @@ fn output(output: &super::verdict::Output) -> Value {
     out.into()
 }
 
-fn variable_set(stored: &StoredRun, asked: &Asked, verdict: Option<&Verdict>) -> Value {
+/// The variables of a run: those that it was given, and what its outputs made of them.
+pub(super) fn variable_set<'o>(
+    given: &str,
+    asked: &Asked,
+    outputs: impl Iterator<Item = (&'o str, &'o str)>,
+) -> Value {
     let mut out = Map::new();
     let named = asked.variable_set.clone().unwrap_or_default();
     for key in ["id", "name", "description"] {
         text(&mut out, key, named[key].as_str().unwrap_or_default());
     }
-    let given = Variables::shown(&stored.variables);
+    let given = Variables::shown(given);
     let mut values: Vec<(String, String)> = Vec::new();
     let mut set = |key: &str, value: &str| match values.iter_mut().find(|(known, _)| known == key) {
         Some((_, known)) => value.clone_into(known),
@@ -165,8 +204,8 @@ fn variable_set(stored: &StoredRun, asked: &Asked, verdict: Option<&Verdict>) ->
             set(key, value);
         }
     }
-    for output in verdict.iter().flat_map(|verdict| &verdict.outputs) {
-        set(&output.name, &output.value);
+    for (name, value) in outputs {
+        set(name, value);
     }
     if !values.is_empty() {
         let values: Vec<Value> = values
@@ -181,6 +220,11 @@ fn variable_set(stored: &StoredRun, asked: &Asked, verdict: Option<&Verdict>) ->
         out.insert("values".to_owned(), values.into());
     }
     out.into()
+}
+
+/// Whether a run passed what it must.
+pub fn passes_gates(asked: &Asked, facts: &Facts) -> bool {
+    gates(asked, facts)["passed"] == true
 }
 
 fn gates(asked: &Asked, facts: &Facts) -> Value {

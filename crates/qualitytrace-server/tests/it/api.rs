@@ -23,28 +23,28 @@ on_every_database!(
 );
 
 /// A server of its own, and someone who talks to it.
-struct Bench {
-    server: Server,
-    client: reqwest::Client,
-    base: String,
+pub(crate) struct Bench {
+    pub(crate) server: Server,
+    pub(crate) client: reqwest::Client,
+    pub(crate) base: String,
 }
 
 /// An answer.
 #[derive(Debug)]
-struct Got {
-    status: StatusCode,
-    headers: reqwest::header::HeaderMap,
-    text: String,
+pub(crate) struct Got {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Got {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 }
 
 impl Bench {
-    async fn new(database: &Database) -> Self {
+    pub(crate) async fn new(database: &Database) -> Self {
         let config = Config {
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
             otlp_grpc: None,
@@ -58,7 +58,7 @@ impl Bench {
         Self { server, client, base }
     }
 
-    async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Got {
+    pub(crate) async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Got {
         let mut request = self.client.request(method, format!("{}{path}", self.base)).body(body.to_owned());
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -68,11 +68,11 @@ impl Bench {
         Got { status, headers, text: response.text().await.unwrap() }
     }
 
-    async fn get(&self, path: &str) -> Got {
+    pub(crate) async fn get(&self, path: &str) -> Got {
         self.send(Method::GET, path, &[], "").await
     }
 
-    async fn put(&self, path: &str, body: &Value) -> Got {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Got {
         self.send(Method::PUT, path, &[], &body.to_string()).await
     }
 }

@@ -17,4 +17,5 @@ mod runs;
 mod safety;
 mod secrets;
 mod store;
+mod suites;
 mod triggers;

@@ -16,7 +16,7 @@ use super::files::File;
 use super::plan::Plan;
 use super::run;
 use super::serve::{start_logging, stop_signal};
-use crate::client::Client;
+use crate::client::{Client, Wanted};
 use crate::demo::{Bug, EXAMPLES, Shop};
 use crate::report;
 
@@ -88,15 +88,16 @@ async fn rounds(server: SocketAddr, shop: &Shop, repeat: u32) -> anyhow::Result<
     let plan = Plan::of(files.into())?.context("the built-in examples cannot be used")?;
     let client = Client::new(&server.to_string())?;
     let variables = vec![("GATEWAY".to_owned(), shop.gateway_url().to_owned())];
+    let wanted = Wanted { variables, ..Wanted::default() };
     let mut exit = Exit::Passed;
     for round in 1..=repeat {
         if repeat > 1 {
             report::out(&format!("\n{}\n", report::style::strong(format!("Round {round} of {repeat}"))));
         }
         let began = Instant::now();
-        let reports = plan.run(&client, &variables, PARALLEL).await?;
+        let reports = plan.run(&client, &wanted, PARALLEL).await?;
         report::out(&report::pretty::summary(&reports, began.elapsed()));
-        if run::exit(&reports) != Exit::Passed {
+        if run::exit(&reports, false) != Exit::Passed {
             exit = Exit::NotPassed;
         }
     }

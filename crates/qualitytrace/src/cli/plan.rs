@@ -1,56 +1,48 @@
-//! What is to be run, in which order, and carrying it out: tests on their own at one time, the steps of a suite one
-//! after the other, each with the outputs of those before it.
+//! What is to be run, and carrying it out on a server: tests on their own, and suites, several at one time.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use qualitytrace_core::definition::{Format, Resource, Test, TestSuite};
-use qualitytrace_server::wire::Outcome;
+use qualitytrace_core::suite;
+use qualitytrace_server::wire::series;
 
 use super::files::File;
-use super::references;
-use crate::client::Client;
+use super::follow;
+use super::references::{self, step_path};
+use crate::client::{Client, Wanted};
 use crate::report::progress::Progress;
-use crate::report::{self, Ending, TestReport};
-
-/// Names and values of variables.
-type Variables = Vec<(String, String)>;
+use crate::report::{self, TestReport};
 
 /// What is to be run.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    sequences: Vec<Sequence>,
-}
-
-/// Tests that follow one another: the steps of a suite, or one test on its own.
-#[derive(Debug)]
-struct Sequence {
-    suite: Option<String>,
-    steps: Vec<Step>,
-}
-
-#[derive(Debug, Clone)]
-struct Step {
-    name: String,
-    test: StepTest,
-}
-
-/// Where a step's test comes from.
-#[derive(Debug, Clone)]
-enum StepTest {
-    /// A definition, sent to the server first.
-    Defined { source: String, format: Format },
-    /// A test that the server knows already.
-    Stored { id: String },
+    files: Vec<File>,
+    tests: Vec<FoundTest>,
+    suites: Vec<FoundSuite>,
 }
 
 /// A test that was read, and where.
-struct Found {
+#[derive(Debug)]
+struct FoundTest {
     path: PathBuf,
     id: Option<String>,
-    step: Step,
+    name: String,
+    source: String,
+    format: Format,
     is_step: bool,
+}
+
+/// A suite that was read, and where.
+#[derive(Debug)]
+struct FoundSuite {
+    suite: TestSuite,
+    file: usize,
+    document: usize,
+    /// The tests among those read that it needs: by the path that the step names, if it names one.
+    tests: Vec<(Option<PathBuf>, usize)>,
 }
 
 impl Plan {
@@ -65,132 +57,131 @@ impl Plan {
         if !files.iter().all(File::is_usable) {
             return Ok(None);
         }
-        let mut tests = Vec::new();
-        let mut suites = Vec::new();
+        let mut plan = Self { files: Vec::new(), tests: Vec::new(), suites: Vec::new() };
         for file in &files {
             for document in &file.reading.documents {
-                match &document.resource {
-                    Resource::Test(test) => {
-                        tests.push(found(file, test, references::inlined(file, document)?));
-                    }
-                    Resource::TestSuite(suite) => suites.push((&file.path, suite)),
-                    Resource::VariableSet(_)
-                    | Resource::DataStore(_)
-                    | Resource::PollingProfile(_)
-                    | Resource::Analyzer(_)
-                    | Resource::TestRunner(_)
-                    | Resource::Config(_)
-                    | Resource::Demo(_) => {}
+                if let Resource::Test(test) = &document.resource {
+                    plan.tests.push(found(file, test, references::inlined(file, document)?));
                 }
             }
         }
-        let mut sequences: Vec<Sequence> =
-            suites.into_iter().map(|(path, suite)| sequence(path, suite, &mut tests)).collect();
-        let alone = tests.into_iter().filter(|test| !test.is_step);
-        sequences.extend(alone.map(|test| Sequence { suite: None, steps: vec![test.step] }));
-        if sequences.is_empty() {
+        for (at, file) in files.iter().enumerate() {
+            for (document, suite) in suites(file) {
+                plan.add_suite(at, document, &file.path, suite);
+            }
+        }
+        plan.files = files;
+        if plan.tests.is_empty() && plan.suites.is_empty() {
             bail!("the files hold no test; a test has `type: Test`");
         }
-        Ok(Some(Self { sequences }))
+        Ok(Some(plan))
+    }
+
+    fn add_suite(&mut self, file: usize, document: usize, path: &Path, suite: &TestSuite) {
+        let mut tests = Vec::new();
+        for step in suite.setup.iter().chain(&suite.steps).chain(&suite.teardown) {
+            let path = step_path(path, step);
+            let known = self.tests.iter().position(|test| match &path {
+                Some(path) => same_file(&test.path, path),
+                None => test.id.as_deref() == Some(&step.test.value),
+            });
+            if let Some(test) = known {
+                self.tests[test].is_step = true;
+                tests.push((path, test));
+            }
+        }
+        self.suites.push(FoundSuite { suite: suite.clone(), file, document, tests });
     }
 
     /// Runs everything, as much at a time as allowed, and shows each test as it ends.
     pub(crate) async fn run(
         &self,
         client: &Client,
-        variables: &Variables,
+        wanted: &Wanted,
         parallel: usize,
     ) -> anyhow::Result<Vec<TestReport>> {
-        let total = self.sequences.iter().map(|sequence| sequence.steps.len()).sum();
-        let progress = Progress::start(total);
-        let runs = self.sequences.iter().map(|sequence| sequence.run(client, variables.clone(), &progress));
+        let alone = || self.tests.iter().filter(|test| !test.is_step);
+        let steps = self.suites.iter().map(|suite| suite::Plan::of(&suite.suite).steps.len());
+        let progress = Progress::start(steps.sum::<usize>() + alone().count());
+        let suites = self.suites.iter().map(|suite| self.run_suite(suite, client, wanted, &progress).boxed());
+        let tests = alone().map(|test| test.run(client, wanted, &progress).boxed());
         let reports: Vec<Vec<TestReport>> =
-            futures_util::stream::iter(runs).buffered(parallel.max(1)).try_collect().await?;
+            futures_util::stream::iter(suites.chain(tests)).buffered(parallel.max(1)).try_collect().await?;
         Ok(reports.into_iter().flatten().collect())
+    }
+
+    /// Stores a suite and its tests, and has the server run it.
+    async fn run_suite(
+        &self,
+        found: &FoundSuite,
+        client: &Client,
+        wanted: &Wanted,
+        progress: &Progress,
+    ) -> anyhow::Result<Vec<TestReport>> {
+        let (file, suite) = (&self.files[found.file], &found.suite);
+        let mut stored: HashMap<usize, String> = HashMap::new();
+        let mut ids = HashMap::new();
+        for (path, at) in &found.tests {
+            let id = match stored.get(at) {
+                Some(id) => id.clone(),
+                None => client.put_test(&self.tests[*at].source, self.tests[*at].format).await?,
+            };
+            stored.insert(*at, id.clone());
+            if let Some(path) = path {
+                ids.insert(path.clone(), id);
+            }
+        }
+        let text = references::suite(file, &file.reading.documents[found.document], suite, &ids)?;
+        let id = client.put_suite(&text, file.format).await?;
+        follow::suite(client, &suite.name, &id, wanted, progress).await
     }
 }
 
-impl Sequence {
+impl FoundTest {
+    /// Stores a test and has the server run it.
     async fn run(
         &self,
         client: &Client,
-        mut variables: Variables,
+        wanted: &Wanted,
         progress: &Progress,
     ) -> anyhow::Result<Vec<TestReport>> {
-        let mut reports = Vec::new();
-        for step in &self.steps {
-            progress.began(&step.name);
-            let mut report = step.run(client, &variables).await?;
-            report.suite.clone_from(&self.suite);
-            progress.ended(&step.name, &report::pretty::test(&report));
-            if let Ending::Judged(verdict) = &report.ending {
-                variables
-                    .extend(verdict.outputs.iter().map(|output| (output.name.clone(), output.value.clone())));
-            }
-            let is_broken = matches!(report.ending, Ending::Broken(_));
-            reports.push(report);
-            // Later steps would run on values that were never made.
-            if is_broken {
-                break;
-            }
-        }
-        Ok(reports)
-    }
-}
-
-impl Step {
-    async fn run(&self, client: &Client, variables: &Variables) -> anyhow::Result<TestReport> {
-        let id = match &self.test {
-            StepTest::Defined { source, format } => client.put_test(source, *format).await?,
-            StepTest::Stored { id } => id.clone(),
+        progress.began(&self.name);
+        let id = client.put_test(&self.source, self.format).await?;
+        let run = client.start(&id, wanted).await?;
+        let (attempts, ended) = if run.series.is_some() {
+            let series = client.series(&id, run.number).await?;
+            let ended = (series.outcome.unwrap_or(series::Outcome::Broken), series.recovered);
+            (series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect(), Some(ended))
+        } else {
+            (vec![(run.number, run.trace_id)], None)
         };
-        let run = client.start(&id, variables).await?;
-        let events: Vec<_> = client.events(&id, run.number).await?.try_collect().await?;
-        let mut report = TestReport::fold(self.name.clone(), id, run.number, run.trace_id.clone(), &events);
-        if report.outcome() != Outcome::Passed {
-            report.trace = client.trace(&run.trace_id).await?;
-        }
-        Ok(report)
+        let report = follow::report(client, &self.name, &id, &attempts, ended).await?;
+        progress.ended(&self.name, &report::pretty::test(&report));
+        Ok(vec![report])
     }
 }
 
-fn found(file: &File, test: &Test, source: String) -> Found {
+fn found(file: &File, test: &Test, source: String) -> FoundTest {
     let name = if test.name.is_empty() { file.path.display().to_string() } else { test.name.clone() };
-    Found {
-        path: file.path.clone(),
-        id: test.id.clone(),
-        step: Step { name, test: StepTest::Defined { source, format: file.format } },
-        is_step: false,
-    }
+    let (path, id, format) = (file.path.clone(), test.id.clone(), file.format);
+    FoundTest { path, id, name, source, format, is_step: false }
 }
 
-/// The steps of a suite: files among those read, or tests that the server knows.
-fn sequence(path: &Path, suite: &TestSuite, tests: &mut [Found]) -> Sequence {
-    let steps = suite.steps.iter().map(|step| {
-        let file = step_path(path, &step.value);
-        let known = tests.iter_mut().find(|test| match &file {
-            Some(file) => same_file(&test.path, file),
-            None => test.id.as_deref() == Some(&step.value),
-        });
-        match known {
-            Some(test) => {
-                test.is_step = true;
-                test.step.clone()
-            }
-            None => Step { name: step.value.clone(), test: StepTest::Stored { id: step.value.clone() } },
-        }
-    });
-    Sequence { suite: Some(suite.name.clone()), steps: steps.collect() }
+/// The suites of a file, with their positions.
+fn suites(file: &File) -> impl Iterator<Item = (usize, &TestSuite)> {
+    file.reading.documents.iter().enumerate().filter_map(|(at, document)| match &document.resource {
+        Resource::TestSuite(suite) => Some((at, suite)),
+        _ => None,
+    })
 }
 
 /// Reads the step files of suites that were not named themselves.
 fn read_missing_steps(files: &mut Vec<File>) -> anyhow::Result<()> {
     let mut wanted = Vec::new();
     for file in files.iter() {
-        for document in &file.reading.documents {
-            if let Resource::TestSuite(suite) = &document.resource {
-                wanted.extend(suite.steps.iter().filter_map(|step| step_path(&file.path, &step.value)));
-            }
+        for (_, suite) in suites(file) {
+            let steps = suite.setup.iter().chain(&suite.steps).chain(&suite.teardown);
+            wanted.extend(steps.filter_map(|step| step_path(&file.path, step)));
         }
     }
     for path in wanted {
@@ -199,12 +190,6 @@ fn read_missing_steps(files: &mut Vec<File>) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The file that a step names, relative to the suite's; `None` when the step is an id.
-pub(crate) fn step_path(suite: &Path, step: &str) -> Option<PathBuf> {
-    let is_path = ["./", "../", "/"].iter().any(|start| step.starts_with(start));
-    is_path.then(|| suite.parent().unwrap_or(Path::new("")).join(step))
 }
 
 fn same_file(a: &Path, b: &Path) -> bool {

@@ -1,10 +1,11 @@
 //! Texts of a definition that name a file instead: its content goes to the server in their place.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use qualitytrace_core::definition::trigger::FileUse;
-use qualitytrace_core::definition::{Document, Resource, Text};
+use qualitytrace_core::definition::{Data, Document, Resource, Step, TestSuite, Text};
 
 use super::files::File;
 
@@ -22,6 +23,45 @@ pub(crate) fn inlined(file: &File, document: &Document) -> anyhow::Result<String
         })?;
     }
     Ok(rewritten(file, document, changes))
+}
+
+/// A suite with the ids of its tests in place of their files, and with the table that it names by file.
+///
+/// `ids` has them by the path that [`step_path`] gives.
+pub(crate) fn suite(
+    file: &File,
+    document: &Document,
+    suite: &TestSuite,
+    ids: &HashMap<PathBuf, String>,
+) -> anyhow::Result<String> {
+    let mut changes = Vec::new();
+    let mut change = |text: &Text, new: &str| {
+        if let Some(origin) = &text.origin {
+            changes.push((origin.span.clone(), quoted(new)));
+        }
+    };
+    for step in suite.setup.iter().chain(&suite.steps).chain(&suite.teardown) {
+        let Some(id) = step_path(&file.path, step).and_then(|path| ids.get(&path)) else { continue };
+        change(&step.test, id);
+        // Other steps know it by the name of its file, which is gone now.
+        let names = suite.steps.iter().filter_map(|other| other.depends_on.as_ref()).flatten();
+        for name in names.filter(|name| step.name.is_none() && name.value == step.title()) {
+            change(name, id);
+        }
+    }
+    if let Some(table) = suite.data.as_ref().and_then(Data::file) {
+        let path = file.path.parent().unwrap_or(Path::new("")).join(&table.value);
+        let text = std::fs::read_to_string(&path).with_context(|| {
+            format!("{} names the table {}, which cannot be read", file.path.display(), path.display())
+        })?;
+        change(table, &text);
+    }
+    Ok(rewritten(file, document, changes))
+}
+
+/// The file that a step names, relative to the suite's; `None` when the step is an id.
+pub(crate) fn step_path(suite: &Path, step: &Step) -> Option<PathBuf> {
+    step.is_path().then(|| suite.parent().unwrap_or(Path::new("")).join(&step.test.value))
 }
 
 /// The text of a document with some of its places written anew. What stands around the only one belongs to it.

@@ -10,14 +10,13 @@ use clap::Args;
 use qualitytrace_server::config::{Config, Listen};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
-use qualitytrace_server::wire::Outcome;
 
 use super::Exit;
 use super::files;
 use super::plan::Plan;
 use super::serve::start_logging;
-use crate::client::Client;
-use crate::report::{self, TestReport};
+use crate::client::{Client, Wanted};
+use crate::report::{self, Outcome, TestReport};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -38,6 +37,15 @@ pub(crate) struct Options {
     /// Tests under way at one time
     #[arg(long, value_name = "N", default_value_t = 16)]
     parallel: usize,
+    /// Further tries of a test that does not pass; what the tests say themselves does not count then
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    retries: Option<u32>,
+    /// Run each test this many times; what the tests say themselves does not count then
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+    /// Take a test for failed that passed only when it was tried again
+    #[arg(long)]
+    fail_on_flaky: bool,
     /// Write a JUnit report
     #[arg(long, short = 'j', value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -84,9 +92,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
             (Client::new(&server.addresses().http.to_string())?, Some(server))
         }
     };
-    let variables: Vec<(String, String)> =
-        options.variables.into_iter().map(|Variable(name, value)| (name, value)).collect();
-    let reports = plan.run(&client, &variables, options.parallel).await;
+    let variables = options.variables.into_iter().map(|Variable(name, value)| (name, value)).collect();
+    let wanted = Wanted { variables, retries: options.retries, repeat: options.repeat };
+    let reports = plan.run(&client, &wanted, options.parallel).await;
     if let Some(server) = server {
         server.shutdown().await;
     }
@@ -97,16 +105,14 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
         std::fs::write(path, xml)
             .with_context(|| format!("failed to write the JUnit report {}", path.display()))?;
     }
-    Ok(exit(&reports))
+    Ok(exit(&reports, options.fail_on_flaky))
 }
 
 /// What the reports amount to.
-pub(crate) fn exit(reports: &[TestReport]) -> Exit {
-    if reports.iter().all(|report| report.outcome() == Outcome::Passed) {
-        Exit::Passed
-    } else {
-        Exit::NotPassed
-    }
+pub(crate) fn exit(reports: &[TestReport], fail_on_flaky: bool) -> Exit {
+    let passes =
+        |outcome: Outcome| if fail_on_flaky { outcome == Outcome::Passed } else { outcome.is_pass() };
+    if reports.iter().all(|report| passes(report.outcome)) { Exit::Passed } else { Exit::NotPassed }
 }
 
 /// A server inside this process: a free port for the API, the usual ones for OTLP, nothing kept.

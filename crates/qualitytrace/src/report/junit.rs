@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use qualitytrace_server::wire::verdict::{Assertion, Spec};
-use qualitytrace_server::wire::{Outcome, Verdict};
+use qualitytrace_server::wire::{self, Verdict};
 
-use super::{Ending, TestReport};
+use super::{Ending, Outcome, TestReport};
 
 /// The whole file.
 pub(crate) fn document(reports: &[TestReport], took: Duration) -> String {
@@ -17,10 +17,11 @@ pub(crate) fn document(reports: &[TestReport], took: Duration) -> String {
         &mut xml,
         0,
         &format!(
-            "<testsuites name=\"qualitytrace\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{:.3}\">",
+            "<testsuites name=\"qualitytrace\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\">",
             sum(|suite| suite.cases.len()),
             sum(|suite| suite.count(Kind::Failure)),
             sum(|suite| suite.count(Kind::Error)),
+            sum(|suite| suite.count(Kind::Skipped)),
             took.as_secs_f64(),
         ),
     );
@@ -37,31 +38,47 @@ struct Suite {
     cases: Vec<Case>,
 }
 
+#[derive(Clone)]
 struct Case {
     class: String,
     name: String,
     problem: Option<(Kind, String)>,
+    /// What went wrong with it in earlier runs of the same test.
+    earlier: Vec<(Kind, String)>,
+}
+
+impl Case {
+    fn new(class: &str, name: &str, problem: Option<(Kind, String)>) -> Self {
+        Self { class: class.to_owned(), name: name.to_owned(), problem, earlier: Vec::new() }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Failure,
     Error,
+    Skipped,
 }
 
 impl Suite {
     fn of(report: &TestReport) -> Self {
-        let cases = match &report.ending {
-            Ending::Judged(verdict) => cases(verdict),
-            Ending::Broken(why) => {
-                vec![Case {
-                    class: report.id.clone(),
-                    name: "run".to_owned(),
-                    problem: Some((Kind::Error, why.clone())),
-                }]
+        let mut cases = self::cases(report);
+        for earlier in report.earlier.iter().flat_map(self::cases) {
+            let Some(problem) = earlier.problem else { continue };
+            match cases.iter_mut().find(|case| case.class == earlier.class && case.name == earlier.name) {
+                Some(case) => case.earlier.push(problem),
+                // It is about the earlier run as a whole: that there was no verdict, or not all of the trace.
+                None => cases
+                    .push(Case { earlier: vec![problem], ..Case::new(&earlier.class, &earlier.name, None) }),
             }
-        };
-        Self { name: report.name.clone(), time: report.phases.total, cases }
+        }
+        // A repetition that failed is a failure, whatever the last one says.
+        if report.outcome == (Outcome::Flaky { recovered: false }) {
+            for case in cases.iter_mut().filter(|case| case.problem.is_none() && !case.earlier.is_empty()) {
+                case.problem = Some(case.earlier.remove(0));
+            }
+        }
+        Self { name: report.title(), time: report.phases.total, cases }
     }
 
     fn count(&self, kind: Kind) -> usize {
@@ -76,52 +93,82 @@ impl Suite {
             xml,
             1,
             &format!(
-                "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\" time=\"{:.3}\">",
+                "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\">",
                 escaped(&self.name),
                 self.cases.len(),
                 self.count(Kind::Failure),
                 self.count(Kind::Error),
+                self.count(Kind::Skipped),
                 self.time.as_secs_f64(),
             ),
         );
-        for Case { class, name, problem } in &self.cases {
-            let (class, name) = (escaped(class), escaped(name));
-            let Some((kind, message)) = problem else {
-                push(xml, 2, &format!("<testcase classname=\"{class}\" name=\"{name}\"></testcase>"));
-                continue;
-            };
-            let (tag, kind) = match kind {
-                Kind::Failure => ("failure", "assertion"),
-                Kind::Error => ("error", "error"),
-            };
-            push(xml, 2, &format!("<testcase classname=\"{class}\" name=\"{name}\">"));
-            push(xml, 3, &format!("<{tag} type=\"{kind}\" message=\"{}\"></{tag}>", escaped(message)));
-            push(xml, 2, "</testcase>");
+        for case in &self.cases {
+            case.write(xml);
         }
         push(xml, 1, "</testsuite>");
     }
 }
 
-fn cases(verdict: &Verdict) -> Vec<Case> {
+impl Case {
+    /// Writes it in the words of Surefire, which CI systems know: a case that passed when it was tried again has
+    /// flaky failures, one that never did has rerun failures.
+    fn write(&self, xml: &mut String) {
+        let (class, name) = (escaped(&self.class), escaped(&self.name));
+        if self.problem.is_none() && self.earlier.is_empty() {
+            push(xml, 2, &format!("<testcase classname=\"{class}\" name=\"{name}\"></testcase>"));
+            return;
+        }
+        push(xml, 2, &format!("<testcase classname=\"{class}\" name=\"{name}\">"));
+        let mut tell = |tag: &str, kind: &str, message: &str| {
+            push(xml, 3, &format!("<{tag} type=\"{kind}\" message=\"{}\"></{tag}>", escaped(message)));
+        };
+        match &self.problem {
+            Some((Kind::Failure, message)) => tell("failure", "assertion", message),
+            Some((Kind::Error, message)) => tell("error", "error", message),
+            Some((Kind::Skipped, message)) => tell("skipped", "skipped", message),
+            None => {}
+        }
+        for (kind, message) in &self.earlier {
+            let (tag, kind) = match (self.problem.is_some(), kind) {
+                (false, Kind::Failure) => ("flakyFailure", "assertion"),
+                (false, Kind::Error | Kind::Skipped) => ("flakyError", "error"),
+                (true, Kind::Failure) => ("rerunFailure", "assertion"),
+                (true, Kind::Error | Kind::Skipped) => ("rerunError", "error"),
+            };
+            tell(tag, kind, message);
+        }
+        push(xml, 2, "</testcase>");
+    }
+}
+
+fn cases(report: &TestReport) -> Vec<Case> {
+    match &report.ending {
+        Ending::Judged(verdict) => judged(verdict),
+        Ending::Broken(why) => vec![Case::new(&report.id, "run", Some((Kind::Error, why.clone())))],
+        Ending::Skipped => {
+            let why = "an earlier step could not be run or judged".to_owned();
+            vec![Case::new(&report.id, "run", Some((Kind::Skipped, why)))]
+        }
+    }
+}
+
+fn judged(verdict: &Verdict) -> Vec<Case> {
     let missing = verdict.missing.join("; ");
-    let inconclusive = (!missing.is_empty()).then(|| Case {
-        class: "trace".to_owned(),
-        name: "is complete".to_owned(),
-        problem: Some((Kind::Error, format!("inconclusive: {missing}"))),
+    let inconclusive = (!missing.is_empty()).then(|| {
+        let problem = Some((Kind::Error, format!("inconclusive: {missing}")));
+        Case::new("trace", "is complete", problem)
     });
     let specs = verdict.specs.iter().flat_map(|spec| {
         let class = if spec.name.is_empty() { &spec.selector } else { &spec.name };
-        spec.assertions.iter().map(move |assertion| Case {
-            class: class.clone(),
-            name: assertion.assertion.clone(),
-            problem: problem(spec, assertion),
-        })
+        spec.assertions
+            .iter()
+            .map(move |assertion| Case::new(class, &assertion.assertion, problem(spec, assertion)))
     });
     specs.chain(inconclusive).collect()
 }
 
 fn problem(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
-    if assertion.outcome == Outcome::Passed {
+    if assertion.outcome == wire::Outcome::Passed {
         return None;
     }
     let failing = assertion.results.iter().find(|result| !result.passed);

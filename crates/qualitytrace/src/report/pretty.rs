@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
-use qualitytrace_server::wire::{Outcome, Verdict};
+use qualitytrace_server::wire::{self, Verdict};
 
-use super::{Ending, TestReport, style, waterfall};
+use super::{Ending, Outcome, TestReport, style, waterfall};
 
 /// Different failing results shown of one assertion; the rest is counted.
 const SHOWN_RESULTS: usize = 5;
@@ -17,16 +17,17 @@ const NAME_WIDTH: usize = 48;
 pub(crate) fn test(report: &TestReport) -> String {
     let mut text = String::new();
     let phases = &report.phases;
-    let name = match &report.suite {
-        Some(suite) => format!("{suite} › {}", report.name),
-        None => report.name.clone(),
-    };
+    let name = report.title();
+    if report.outcome == Outcome::Skipped {
+        line(&mut text, 0, &style::faint(format!("- {name}  not run")));
+        return text;
+    }
     line(
         &mut text,
         0,
         &format!(
             "{} {}  {}  {}",
-            mark(report.outcome()),
+            mark(report.outcome),
             style::strong(padded(&name, NAME_WIDTH)),
             style::strong(format!("{:>8}", duration(phases.total))),
             style::faint(format!(
@@ -40,8 +41,47 @@ pub(crate) fn test(report: &TestReport) -> String {
     match &report.ending {
         Ending::Broken(why) => line(&mut text, 1, &style::bad(why)),
         Ending::Judged(verdict) => judged(&mut text, report, verdict),
+        Ending::Skipped => {}
     }
+    attempts(&mut text, report);
     text
+}
+
+/// The runs before the last one, when there were some: what did not pass in each.
+fn attempts(text: &mut String, report: &TestReport) {
+    if report.earlier.is_empty() {
+        return;
+    }
+    let runs = report.earlier.len() + 1;
+    let last = match &report.ending {
+        Ending::Judged(verdict) => verdict.outcome == wire::Outcome::Passed,
+        Ending::Broken(_) | Ending::Skipped => false,
+    };
+    let passed =
+        report.earlier.iter().filter(|run| run.outcome == Outcome::Passed).count() + usize::from(last);
+    let rate = report
+        .flakiness
+        .filter(|known| known.flaky > 0)
+        .map(|known| format!("; flaky in {} of its last {} series", known.flaky, known.series));
+    let word = match report.outcome {
+        Outcome::Flaky { recovered: true } => "flaky, passed when tried again",
+        Outcome::Flaky { recovered: false } => "flaky",
+        Outcome::Passed | Outcome::Failed | Outcome::Inconclusive | Outcome::Skipped => "run more than once",
+    };
+    let summary = format!("{word}: {passed} of {runs} runs passed{}", rate.unwrap_or_default());
+    line(text, 1, &style::unsure(summary));
+    for run in report.earlier.iter().filter(|run| run.outcome != Outcome::Passed) {
+        line(text, 1, &style::faint(format!("run {} of test {}, trace {}:", run.run, run.id, run.trace_id)));
+        match &run.ending {
+            Ending::Broken(why) => line(text, 2, &style::bad(why)),
+            Ending::Judged(verdict) => {
+                for failed in verdict.specs.iter().filter(|spec| spec.outcome != wire::Outcome::Passed) {
+                    spec(text, failed);
+                }
+            }
+            Ending::Skipped => {}
+        }
+    }
 }
 
 fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
@@ -51,13 +91,16 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
     for output in &verdict.outputs {
         self::output(text, output);
     }
-    if verdict.outcome == Outcome::Inconclusive {
+    if verdict.outcome == wire::Outcome::Passed && report.outcome == Outcome::Failed {
+        line(text, 1, &style::bad("a required gate did not pass"));
+    }
+    if verdict.outcome == wire::Outcome::Inconclusive {
         line(text, 1, &style::unsure("the trace is not complete, so the verdict could still change:"));
         for missing in &verdict.missing {
             line(text, 2, missing);
         }
     }
-    if verdict.outcome != Outcome::Passed {
+    if verdict.outcome != wire::Outcome::Passed {
         for debt in report.debts.iter().filter(|debt| !verdict.missing.contains(debt)) {
             line(text, 1, &style::faint(format!("missing: {debt}")));
         }
@@ -90,12 +133,12 @@ fn spec(text: &mut String, spec: &Spec) {
         1,
         &format!(
             "{} {}  {}",
-            mark(spec.outcome),
+            mark(spec.outcome.into()),
             padded(title, NAME_WIDTH - 2),
             style::faint(format!("{spans}{longest}"))
         ),
     );
-    if spec.outcome == Outcome::Passed {
+    if spec.outcome == wire::Outcome::Passed {
         return;
     }
     if !spec.name.is_empty() && !spec.selector.is_empty() {
@@ -107,13 +150,13 @@ fn spec(text: &mut String, spec: &Spec) {
     for hint in &spec.nearest {
         line(text, 3, &style::unsure(hint));
     }
-    for assertion in spec.assertions.iter().filter(|assertion| assertion.outcome != Outcome::Passed) {
+    for assertion in spec.assertions.iter().filter(|assertion| assertion.outcome != wire::Outcome::Passed) {
         self::assertion(text, assertion);
     }
 }
 
 fn assertion(text: &mut String, assertion: &Assertion) {
-    line(text, 2, &format!("{} {}", mark(assertion.outcome), assertion.assertion));
+    line(text, 2, &format!("{} {}", mark(assertion.outcome.into()), assertion.assertion));
     let groups = alike(assertion.results.iter().filter(|result| !result.passed));
     for group in groups.iter().take(SHOWN_RESULTS) {
         line(text, 3, &span_result(group[0], group.len() - 1));
@@ -176,12 +219,15 @@ fn output(text: &mut String, output: &Output) {
 
 /// The last lines: how many of what, and how long.
 pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
-    let count = |outcome| reports.iter().filter(|report| report.outcome() == outcome).count();
-    let (passed, failed, unsure) =
-        (count(Outcome::Passed), count(Outcome::Failed), count(Outcome::Inconclusive));
+    let count = |is: fn(Outcome) -> bool| reports.iter().filter(|report| is(report.outcome)).count();
+    let passed = count(|outcome| outcome == Outcome::Passed);
+    let failed = count(|outcome| outcome == Outcome::Failed);
+    let unsure = count(|outcome| outcome == Outcome::Inconclusive);
+    let flaky = count(|outcome| matches!(outcome, Outcome::Flaky { .. }));
+    let skipped = count(|outcome| outcome == Outcome::Skipped);
     let specs = reports.iter().map(|report| match &report.ending {
         Ending::Judged(verdict) => verdict.specs.len(),
-        Ending::Broken(_) => 0,
+        Ending::Broken(_) | Ending::Skipped => 0,
     });
     let mut parts = vec![style::good(format!("{passed} passed"))];
     if failed > 0 {
@@ -189,6 +235,12 @@ pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
     }
     if unsure > 0 {
         parts.push(style::unsure(format!("{unsure} inconclusive")));
+    }
+    if flaky > 0 {
+        parts.push(style::unsure(format!("{flaky} flaky")));
+    }
+    if skipped > 0 {
+        parts.push(style::faint(format!("{skipped} not run")));
     }
     let slowest = reports.iter().filter_map(|report| report.phases.after_last_span).max();
     let slowest = slowest
@@ -209,6 +261,8 @@ fn mark(outcome: Outcome) -> String {
         Outcome::Passed => style::good("✔"),
         Outcome::Failed => style::bad("✘"),
         Outcome::Inconclusive => style::unsure("?"),
+        Outcome::Flaky { .. } => style::unsure("~"),
+        Outcome::Skipped => style::faint("-"),
     }
 }
 

@@ -6,4 +6,5 @@ mod demo;
 mod kill;
 mod program;
 mod resources;
+mod suites;
 mod usage;

@@ -197,11 +197,11 @@ fn exec(exec: &Exec) -> Value {
     out.into()
 }
 
-fn period(period: Option<&Period>) -> Option<String> {
+pub(super) fn period(period: Option<&Period>) -> Option<String> {
     period.map(|period| period.text.clone())
 }
 
-fn pairs(pairs: &[(String, Text)]) -> Object {
+pub(super) fn pairs(pairs: &[(String, Text)]) -> Object {
     let mut out = Object::default();
     for (name, value) in pairs {
         out.put(name, value.value.clone());

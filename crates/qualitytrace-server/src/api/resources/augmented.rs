@@ -1,14 +1,16 @@
 //! Tests and suites with what only the server knows: when they were made, how often they changed, how their runs went.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use http::HeaderMap;
-use qualitytrace_core::definition::{self, Kind, Resource, Stored};
+use qualitytrace_core::definition::{self, Kind, Resource, Stored, TestSuite};
 use serde_json::{Value, json};
 
 use super::{plain, stored_resource};
 use crate::api::App;
 use crate::api::answer::Problem;
 use crate::api::tenant::unscoped;
-use crate::store::{RunSummary, StoredResource};
+use crate::store::{Flakiness, RunSummary, StoredResource};
 use crate::wire::time::{NEVER, rfc3339};
 
 const HEADERS: [&str; 2] = ["x-tracetest-augmented", "x-qualitytrace-augmented"];
@@ -29,55 +31,93 @@ pub(super) async fn shown(
         return resources.iter().map(|stored| plain(kind, stored)).collect();
     }
     let ids: Vec<&str> = resources.iter().map(|stored| stored.id.as_str()).collect();
-    let summaries = match kind {
-        Kind::Test => app.store.run_summaries(&ids).await?,
-        _ => vec![RunSummary::default(); ids.len()],
-    };
-    let mut shown = Vec::with_capacity(resources.len());
-    for (stored, summary) in resources.iter().zip(summaries) {
-        let resource = stored_resource(kind, stored)?;
-        let full_steps = match &resource {
-            Resource::TestSuite(suite) => {
-                let scope = stored.id.strip_suffix(unscoped(&stored.id)).unwrap_or_default();
-                Some(full_steps(app, scope, suite).await?)
-            }
-            _ => None,
+    if kind == Kind::Test {
+        let known = tests(app, &resources).await?;
+        let shown = |(stored, known): (_, &Stored)| {
+            Ok(definition::to_json_stored(&stored_resource(kind, stored)?, known))
         };
-        let known = Stored {
-            id: Some(unscoped(&stored.id).to_owned()),
-            created_at: Some(rfc3339(stored.created)),
-            version: u32::try_from(stored.version).ok(),
-            full_steps,
-            summary: Some(summary_json(summary)),
-        };
-        shown.push(definition::to_json_stored(&resource, &known));
+        return resources.iter().zip(&known).map(shown).collect();
     }
-    Ok(shown)
+    let summaries = app.store.suite_summaries(&ids).await?;
+    let mut suites = Vec::with_capacity(resources.len());
+    for stored in &resources {
+        let resource = stored_resource(kind, stored)?;
+        let Resource::TestSuite(suite) = &resource else { continue };
+        let steps = steps(&stored.id, suite);
+        suites.push((resource, steps));
+    }
+    let full = FullSteps::load(app, suites.iter().flat_map(|(_, steps)| steps)).await?;
+    let shown = resources.iter().zip(suites).zip(summaries).map(|((stored, (resource, steps)), summary)| {
+        let known = Stored {
+            full_steps: Some(full.of(&steps)),
+            summary: Some(summary_json(summary)),
+            ..known(stored)
+        };
+        definition::to_json_stored(&resource, &known)
+    });
+    Ok(shown.collect())
 }
 
-/// The tests of a suite in full, in order; those that are not there are left out.
-pub(in crate::api) async fn full_steps(
-    app: &App,
-    scope: &str,
-    suite: &definition::TestSuite,
-) -> Result<Vec<Value>, Problem> {
-    let mut steps = Vec::with_capacity(suite.steps.len());
-    for step in &suite.steps {
-        let id = format!("{scope}{}", step.value);
-        let Some(stored) = app.store.resource(Kind::Test, &id).await? else {
-            continue;
-        };
-        let summary = app.store.run_summaries(&[&id]).await?;
-        let known = Stored {
-            id: Some(step.value.clone()),
-            created_at: Some(rfc3339(stored.created)),
-            version: u32::try_from(stored.version).ok(),
-            full_steps: None,
-            summary: summary.first().copied().map(summary_json),
-        };
-        steps.push(definition::to_spec_json(&stored_resource(Kind::Test, &stored)?, &known));
+/// The tests of a suite as the store knows them, in the order of the definition.
+pub(in crate::api) fn steps(suite_id: &str, suite: &TestSuite) -> Vec<String> {
+    let scope = suite_id.strip_suffix(unscoped(suite_id)).unwrap_or_default();
+    let steps = suite.setup.iter().chain(&suite.steps).chain(&suite.teardown);
+    steps.map(|step| format!("{scope}{}", step.test.value)).collect()
+}
+
+/// What the server knows about tests, in their order.
+async fn tests(app: &App, tests: &[StoredResource]) -> Result<Vec<Stored>, Problem> {
+    let ids: Vec<&str> = tests.iter().map(|stored| stored.id.as_str()).collect();
+    let summaries = app.store.run_summaries(&ids).await?;
+    let flakiness = app.store.flakiness(&ids).await?;
+    let known = tests.iter().zip(summaries).zip(flakiness).map(|((stored, summary), flakiness)| {
+        let mut summary = summary_json(summary);
+        if flakiness.series > 0 {
+            summary["flakiness"] = flakiness_json(flakiness);
+        }
+        Stored { summary: Some(summary), ..known(stored) }
+    });
+    Ok(known.collect())
+}
+
+fn known(stored: &StoredResource) -> Stored {
+    Stored {
+        id: Some(unscoped(&stored.id).to_owned()),
+        created_at: Some(rfc3339(stored.created)),
+        version: u32::try_from(stored.version).ok(),
+        full_steps: None,
+        summary: None,
     }
-    Ok(steps)
+}
+
+/// The tests of suites in full, by id.
+pub(in crate::api) struct FullSteps(BTreeMap<String, Value>);
+
+impl FullSteps {
+    /// Loads tests, each once however often they are named, in a fixed number of statements.
+    pub(in crate::api) async fn load(app: &App, ids: impl Iterator<Item = &String>) -> Result<Self, Problem> {
+        let ids: BTreeSet<&str> = ids.map(String::as_str).collect();
+        let found = app.store.resources(Kind::Test, &ids.into_iter().collect::<Vec<_>>()).await?;
+        let known = tests(app, &found).await?;
+        let mut full = BTreeMap::new();
+        for (stored, known) in found.iter().zip(&known) {
+            let shown = definition::to_spec_json(&stored_resource(Kind::Test, stored)?, known);
+            full.insert(stored.id.clone(), shown);
+        }
+        Ok(Self(full))
+    }
+
+    /// These tests, in this order; those that are not there are left out.
+    pub(in crate::api) fn of(&self, ids: &[String]) -> Vec<Value> {
+        ids.iter().filter_map(|id| self.0.get(id).cloned()).collect()
+    }
+}
+
+/// How often the series of a test disagreed with themselves.
+fn flakiness_json(flakiness: Flakiness) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "both count some hundreds at most")]
+    let rate = flakiness.flaky as f64 / flakiness.series as f64;
+    json!({ "series": flakiness.series, "flaky": flakiness.flaky, "rate": rate })
 }
 
 pub(in crate::api) fn summary_json(summary: RunSummary) -> Value {

@@ -7,6 +7,7 @@ use http::StatusCode;
 use qualitytrace_core::definition::settings::Gate;
 use qualitytrace_core::definition::{Kind, Resource, Test, TestRunner};
 use qualitytrace_core::lang;
+use qualitytrace_core::series::Attempts;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -15,22 +16,24 @@ use crate::api::answer::plain_json;
 use crate::api::definitions;
 use crate::api::refusal::{Refusal, body};
 use crate::api::resources::stored_resource;
-use crate::api::tenant::Tenant;
+use crate::api::tenant::{Tenant, unscoped};
 use crate::clock;
-use crate::runner::Variables;
+use crate::runner::{Order, Variables};
 use crate::store::StoredRun;
 use crate::wire::run::{self, Asked, Facts};
 
-/// What a client may say about a run.
+/// What a client may say about a run, of a test or of a suite.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct RunInformation {
+pub(in crate::api) struct RunInformation {
     metadata: Option<Map<String, Value>>,
     variable_set_id: Option<String>,
     #[serde(rename = "runGroupId")]
     _run_group_id: Option<String>,
     variables: Option<Vec<Variable>>,
     required_gates: Option<Vec<String>>,
+    retries: Option<u32>,
+    repeat: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -44,6 +47,45 @@ struct Variable {
     kind: Option<String>,
 }
 
+impl RunInformation {
+    /// How often to run a test that wants to be run `own` often.
+    pub(in crate::api) fn attempts(&self, own: Attempts) -> Attempts {
+        Attempts {
+            retries: self.retries.unwrap_or(own.retries).min(Attempts::MOST),
+            repeat: self.repeat.unwrap_or(own.repeat).clamp(1, Attempts::MOST),
+        }
+    }
+
+    /// The variables of the run, and what else is asked of it.
+    pub(in crate::api) async fn asked(
+        self,
+        app: &App,
+        tenant: &Tenant,
+    ) -> Result<(Variables, Asked), Refusal> {
+        let (variable_set, mut variables) =
+            variable_set(app, tenant, self.variable_set_id.as_deref().unwrap_or_default()).await?;
+        for Variable { key, value, kind } in self.variables.unwrap_or_default() {
+            variables.set(&key, &value, kind.as_deref() == Some("secret"));
+        }
+        let asked = Asked {
+            metadata: self.metadata.unwrap_or_default(),
+            variable_set,
+            required_gates: match self.required_gates {
+                Some(gates) => gates,
+                None => default_gates(app, tenant).await?,
+            },
+            variables: variables.iter().map(|(key, _)| key.clone()).collect(),
+            ..Asked::default()
+        };
+        if let Some(unknown) = asked.required_gates.iter().find(|gate| Gate::named(gate).is_none()) {
+            return Err(Refusal::bad_request(format!(
+                "`{unknown}` is not a gate; use analyzer-score, analyzer-rules or test-specs"
+            )));
+        }
+        Ok((variables, asked))
+    }
+}
+
 /// Starts a run of the latest version of a test.
 pub(in crate::api) async fn start(
     State(app): State<App>,
@@ -54,32 +96,14 @@ pub(in crate::api) async fn start(
     let information: RunInformation = body(&sent)?;
     let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
     let test = definitions::test(&stored)?;
-    let (variable_set, mut variables) =
-        variable_set(&app, &tenant, information.variable_set_id.as_deref().unwrap_or_default()).await?;
-    for Variable { key, value, kind } in information.variables.unwrap_or_default() {
-        variables.set(&key, &value, kind.as_deref() == Some("secret"));
-    }
+    let attempts = information.attempts(test.attempts);
+    let (variables, asked) = information.asked(&app, &tenant).await?;
     let missing = missing_variables(&test, &variables);
     if !missing.is_empty() {
-        let earlier = app.store.runs(&stored.id, 1, 0).await?.1;
-        return Err(Refusal::unprocessable(missing_json(&id, &missing, earlier.first())));
+        let missing = missing_json(&app, &stored.id, &missing).await?;
+        return Err(Refusal::unprocessable(json!({ "missingVariables": [missing] })));
     }
-    let asked = Asked {
-        metadata: information.metadata.unwrap_or_default(),
-        variable_set,
-        required_gates: match information.required_gates {
-            Some(gates) => gates,
-            None => default_gates(&app, &tenant).await?,
-        },
-        variables: variables.iter().map(|(key, _)| key.clone()).collect(),
-    };
-    if let Some(unknown) = asked.required_gates.iter().find(|gate| Gate::named(gate).is_none()) {
-        return Err(Refusal::bad_request(format!(
-            "`{unknown}` is not a gate; use analyzer-score, analyzer-rules or test-specs"
-        )));
-    }
-    let request = serde_json::to_string(&asked).unwrap_or_default();
-    let started = app.runner.start_as_asked(&stored, variables, request).await?;
+    let started = app.runner.start_series(Order { test: stored, attempts, variables, asked }).await?;
     let run = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..run };
     Ok(plain_json(StatusCode::OK, &run::run(&as_created, &Facts::default(), None, clock::now())))
@@ -118,7 +142,7 @@ async fn default_gates(app: &App, tenant: &Tenant) -> Result<Vec<String>, Refusa
 }
 
 /// The variables that the trigger and the outputs need and that nobody gives.
-fn missing_variables(test: &Test, variables: &Variables) -> Vec<String> {
+pub(in crate::api) fn missing_variables(test: &Test, variables: &Variables) -> Vec<String> {
     let mut used = Vec::new();
     if let Some(trigger) = &test.trigger {
         // Nothing is resolved here: the walk over every text that may hold expressions is what is wanted.
@@ -139,8 +163,14 @@ fn missing_variables(test: &Test, variables: &Variables) -> Vec<String> {
     used
 }
 
-fn missing_json(test: &str, missing: &[String], latest: Option<&StoredRun>) -> Value {
-    let earlier = latest.map(|run| Variables::shown(&run.variables)).unwrap_or_default();
+/// What a test lacks, each with its value in the latest run, if it had one.
+pub(in crate::api) async fn missing_json(
+    app: &App,
+    test: &str,
+    missing: &[String],
+) -> Result<Value, Refusal> {
+    let latest = app.store.runs(test, 1, 0).await?.1;
+    let earlier = latest.first().map(|run| Variables::shown(&run.variables)).unwrap_or_default();
     let variables: Vec<Value> = missing
         .iter()
         .map(|name| match earlier.get(name) {
@@ -148,5 +178,5 @@ fn missing_json(test: &str, missing: &[String], latest: Option<&StoredRun>) -> V
             None => json!({ "key": name }),
         })
         .collect();
-    json!({ "missingVariables": [{ "testId": test, "variables": variables }] })
+    Ok(json!({ "testId": unscoped(test), "variables": variables }))
 }

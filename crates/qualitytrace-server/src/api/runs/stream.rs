@@ -16,8 +16,8 @@ use super::last_seen;
 use crate::api::App;
 use crate::api::refusal::{Refusal, number};
 use crate::api::tenant::Tenant;
-use crate::runner::RunId;
-use crate::store::StoredEvent;
+use crate::runner::{RunId, SuiteRunId, SuiteState};
+use crate::store::{self, StoredEvent};
 
 /// How often a silent stream says that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -37,18 +37,70 @@ pub(in crate::api) async fn stream(
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refusal> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
-    app.store.run(&run.test, run.number).await?.ok_or_else(Refusal::missing)?;
-    let changes = app.runner.follow(run.clone());
-    let cursor = Cursor { app, run, changes, seen: last_seen(&headers).unwrap_or(after), is_over: false };
+    follow(app, Followed::Run(run), last_seen(&headers).unwrap_or(after)).await
+}
+
+/// The same for a run of a suite.
+pub(in crate::api) async fn stream_of_suite(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((suite, run)): Path<(String, String)>,
+    Query(After { after }): Query<After>,
+    headers: HeaderMap,
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refusal> {
+    let run = SuiteRunId { suite: tenant.scoped(&suite), number: number(&run)? };
+    follow(app, Followed::Suite(run), last_seen(&headers).unwrap_or(after)).await
+}
+
+async fn follow(
+    app: App,
+    followed: Followed,
+    seen: u64,
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refusal> {
+    followed.is_over(&app).await?.ok_or_else(Refusal::missing)?;
+    let changes = match &followed {
+        Followed::Run(run) => app.runner.follow(run.clone()),
+        Followed::Suite(run) => app.runner.follow_suite(run.clone()),
+    };
+    let cursor = Cursor { app, followed, changes, seen, is_over: false };
     let batches = futures_util::stream::unfold(cursor, Cursor::next);
     let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
+/// What has events.
+enum Followed {
+    Run(RunId),
+    Suite(SuiteRunId),
+}
+
+impl Followed {
+    /// Whether nothing happens any more; `None` when it is not there.
+    async fn is_over(&self, app: &App) -> Result<Option<bool>, store::Error> {
+        Ok(match self {
+            Self::Run(run) => {
+                let stored = app.store.run(&run.test, run.number).await?;
+                stored.map(|run| run::State::named(&run.state).is_none_or(run::State::is_final))
+            }
+            Self::Suite(run) => {
+                let stored = app.store.suite_run(&run.suite, run.number).await?;
+                stored.map(|run| SuiteState::is_final(&run.state))
+            }
+        })
+    }
+
+    async fn events(&self, app: &App, after: u64) -> Result<Vec<StoredEvent>, store::Error> {
+        match self {
+            Self::Run(run) => app.store.events(&run.test, run.number, after).await,
+            Self::Suite(run) => app.store.suite_events(&run.suite, run.number, after).await,
+        }
+    }
+}
+
 /// Where a follower of a run stands.
 struct Cursor {
     app: App,
-    run: RunId,
+    followed: Followed,
     changes: tokio::sync::watch::Receiver<u64>,
     seen: u64,
     is_over: bool,
@@ -63,9 +115,8 @@ impl Cursor {
             }
             self.changes.mark_unchanged();
             // The state is read first: when it is final, the events read after it are all there are.
-            let stored = self.app.store.run(&self.run.test, self.run.number).await.ok()??;
-            let events = self.app.store.events(&self.run.test, self.run.number, self.seen).await.ok()?;
-            self.is_over = run::State::named(&stored.state).is_none_or(run::State::is_final);
+            self.is_over = self.followed.is_over(&self.app).await.ok()??;
+            let events = self.followed.events(&self.app, self.seen).await.ok()?;
             if let Some(last) = events.last() {
                 self.seen = last.seq;
                 return Some((events.iter().map(|event| Ok(sse_event(event))).collect(), self));
@@ -79,8 +130,13 @@ impl Cursor {
 }
 
 fn sse_event(event: &StoredEvent) -> sse::Event {
+    sse::Event::default().id(event.seq.to_string()).data(event_json(event).to_string())
+}
+
+/// An event as it was stored, with its number and its time.
+pub(in crate::api) fn event_json(event: &StoredEvent) -> Value {
     let mut body: Value = serde_json::from_str(&event.body).unwrap_or_default();
     body["seq"] = event.seq.into();
     body["at"] = event.at.as_nanos().into();
-    sse::Event::default().id(event.seq.to_string()).data(body.to_string())
+    body
 }

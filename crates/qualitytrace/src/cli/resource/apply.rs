@@ -1,5 +1,6 @@
 //! Sending a file to a server, with the files that it names.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -9,7 +10,6 @@ use serde_json::Value;
 use super::{Name, form, show};
 use crate::cli::Exit;
 use crate::cli::files::File;
-use crate::cli::plan::step_path;
 use crate::cli::references;
 use crate::cli::target::Output;
 use crate::client::Client;
@@ -49,13 +49,16 @@ pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Outp
 async fn send(client: &Client, file: &File, document: &Document, form: Form) -> anyhow::Result<String> {
     let text = match &document.resource {
         Resource::TestSuite(suite) => {
-            let mut ids = Vec::new();
-            for step in &suite.steps {
-                if let (Some(path), Some(origin)) = (step_path(&file.path, &step.value), &step.origin) {
-                    ids.push((origin.span.clone(), references::quoted(&send_step(client, &path).await?)));
+            let mut ids = HashMap::new();
+            for step in suite.setup.iter().chain(&suite.steps).chain(&suite.teardown) {
+                if let Some(path) = references::step_path(&file.path, step)
+                    && !ids.contains_key(&path)
+                {
+                    let id = send_step(client, &path).await?;
+                    ids.insert(path, id);
                 }
             }
-            references::rewritten(file, document, ids)
+            references::suite(file, document, suite, &ids)?
         }
         _ => references::inlined(file, document)?,
     };

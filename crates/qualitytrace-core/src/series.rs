@@ -1,0 +1,161 @@
+//! Runs of one test that answer one question together: does it pass, and does it always?
+//!
+//! A test may be run again when it does not pass (`retries`), and several times in any case (`repeat`). Runs that
+//! disagree make it *flaky*, which is neither passed nor failed.
+
+/// How often a test is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Attempts {
+    /// Further runs of a repetition that does not pass.
+    pub retries: u32,
+    /// Repetitions; at least 1.
+    pub repeat: u32,
+}
+
+impl Attempts {
+    /// What neither number may exceed.
+    pub const MOST: u32 = 1_000;
+
+    /// Whether there may be more than one run.
+    pub const fn is_several(self) -> bool {
+        self.retries > 0 || self.repeat > 1
+    }
+}
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self { retries: 0, repeat: 1 }
+    }
+}
+
+/// How one run of a series ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// It passed all that it must.
+    Passed,
+    /// It was judged, and did not pass.
+    Failed,
+    /// What is missing could change its verdict.
+    Inconclusive,
+    /// It could not be run or judged.
+    Broken,
+    /// Somebody ended it.
+    Stopped,
+}
+
+/// What a series comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Every run passed.
+    Passed,
+    /// Some runs passed and some did not.
+    Flaky {
+        /// Whether every repetition passed in the end.
+        recovered: bool,
+    },
+    /// No run passed, and the last was judged.
+    Failed,
+    /// No run passed, and what was missing could have changed the last verdict.
+    Inconclusive,
+    /// No run passed, and the last could not be run or judged.
+    Broken,
+    /// Somebody ended it.
+    Stopped,
+}
+
+impl Outcome {
+    /// Whether it counts as passed where only yes and no are known.
+    pub const fn is_pass(self) -> bool {
+        matches!(self, Self::Passed | Self::Flaky { recovered: true })
+    }
+
+    /// Whether there is no result at all.
+    pub const fn is_broken(self) -> bool {
+        matches!(self, Self::Broken | Self::Stopped)
+    }
+}
+
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Run it once more.
+    Start,
+    /// That was it.
+    Done(Outcome),
+}
+
+/// What to do after these runs.
+pub fn next(attempts: Attempts, ended: &[Ended]) -> Next {
+    let (mut repetitions, mut tries, mut lost) = (0, 0, false);
+    for end in ended {
+        tries += 1;
+        match end {
+            Ended::Stopped => return Next::Done(Outcome::Stopped),
+            Ended::Passed => (repetitions, tries) = (repetitions + 1, 0),
+            Ended::Failed | Ended::Inconclusive | Ended::Broken => {
+                if tries > attempts.retries {
+                    (repetitions, tries, lost) = (repetitions + 1, 0, true);
+                }
+            }
+        }
+    }
+    if repetitions < attempts.repeat.max(1) {
+        return Next::Start;
+    }
+    let passed = ended.iter().filter(|end| **end == Ended::Passed).count();
+    Next::Done(match ended.last() {
+        _ if passed == ended.len() => Outcome::Passed,
+        _ if passed > 0 => Outcome::Flaky { recovered: !lost },
+        Some(Ended::Inconclusive) => Outcome::Inconclusive,
+        Some(Ended::Broken) => Outcome::Broken,
+        Some(Ended::Passed | Ended::Failed | Ended::Stopped) | None => Outcome::Failed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Ended::{Broken, Failed, Inconclusive, Passed, Stopped};
+
+    fn check(retries: u32, repeat: u32, ended: &[Ended], expected: Next) {
+        assert_eq!(next(Attempts { retries, repeat }, ended), expected, "{ended:?}");
+    }
+
+    #[test]
+    fn without_retries_the_first_run_decides() {
+        check(0, 1, &[], Next::Start);
+        check(0, 1, &[Passed], Next::Done(Outcome::Passed));
+        check(0, 1, &[Failed], Next::Done(Outcome::Failed));
+        check(0, 1, &[Broken], Next::Done(Outcome::Broken));
+        check(0, 1, &[Inconclusive], Next::Done(Outcome::Inconclusive));
+    }
+
+    #[test]
+    fn a_test_that_passes_at_last_is_flaky() {
+        check(2, 1, &[Failed], Next::Start);
+        check(2, 1, &[Failed, Broken], Next::Start);
+        check(2, 1, &[Failed, Passed], Next::Done(Outcome::Flaky { recovered: true }));
+        check(2, 1, &[Failed, Failed, Failed], Next::Done(Outcome::Failed));
+        check(2, 1, &[Passed], Next::Done(Outcome::Passed));
+    }
+
+    #[test]
+    fn repetitions_that_disagree_are_flaky_and_not_recovered() {
+        check(0, 3, &[Passed, Failed], Next::Start);
+        check(0, 3, &[Passed, Failed, Passed], Next::Done(Outcome::Flaky { recovered: false }));
+        check(0, 3, &[Passed, Passed, Passed], Next::Done(Outcome::Passed));
+        check(0, 2, &[Failed, Failed], Next::Done(Outcome::Failed));
+    }
+
+    #[test]
+    fn every_repetition_has_its_own_retries() {
+        check(1, 2, &[Failed, Passed, Failed], Next::Start);
+        check(1, 2, &[Failed, Passed, Failed, Passed], Next::Done(Outcome::Flaky { recovered: true }));
+        check(1, 2, &[Failed, Failed, Passed], Next::Done(Outcome::Flaky { recovered: false }));
+    }
+
+    #[test]
+    fn a_stopped_run_ends_the_series() {
+        check(5, 5, &[Passed, Stopped], Next::Done(Outcome::Stopped));
+    }
+}

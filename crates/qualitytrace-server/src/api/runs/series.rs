@@ -1,0 +1,58 @@
+//! Runs of one test that were asked for together.
+
+use std::time::Duration;
+
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::api::App;
+use crate::api::answer::plain_json;
+use crate::api::refusal::{Refusal, number};
+use crate::api::tenant::Tenant;
+use crate::runner::RunId;
+use crate::wire::run::Asked;
+use crate::wire::series::Series;
+
+/// How long an answer is held back while there is nothing new.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::api) struct After {
+    after: String,
+}
+
+/// The series of a run. With `?after=N`, the answer waits until it has more than N runs or is over, for a while.
+pub(in crate::api) async fn series(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((test, run)): Path<(String, String)>,
+    Query(After { after }): Query<After>,
+) -> Result<Response, Refusal> {
+    let wait = !after.is_empty();
+    let after = number(&after)?;
+    let (test, run) = (tenant.scoped(&test), number(&run)?);
+    let stored = app.store.run(&test, run).await?.ok_or_else(Refusal::missing)?;
+    let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
+    let place = asked.series.ok_or_else(Refusal::missing)?;
+    let first = RunId { test, number: if place.first == 0 { run } else { place.first } };
+    let mut changes = app.runner.follow(first.clone());
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        changes.mark_unchanged();
+        let body = app.store.series(&first.test, first.number).await?.ok_or_else(Refusal::missing)?;
+        let series: Series = serde_json::from_str(&body)
+            .map_err(|source| crate::store::Error::Document { what: "series of runs", source })?;
+        let is_news =
+            series.outcome.is_some() || u64::try_from(series.runs.len()).is_ok_and(|runs| runs > after);
+        let is_late = tokio::time::Instant::now() >= deadline;
+        if !wait || is_news || is_late {
+            // What was read from JSON can be written as JSON.
+            return Ok(plain_json(StatusCode::OK, &serde_json::to_value(&series).unwrap_or(Value::Null)));
+        }
+        let _ = tokio::time::timeout_at(deadline, changes.changed()).await;
+    }
+}

@@ -1,0 +1,253 @@
+//! Runs of suites: starting them, looking at them, ending them.
+
+use std::collections::BTreeMap;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
+use qualitytrace_core::definition::{Kind, Test, TestSuite};
+use qualitytrace_core::suite::{Plan, Values};
+use serde_json::{Value, json};
+
+use super::App;
+use super::answer::plain_json;
+use super::definitions;
+use super::refusal::{Refusal, body, number};
+use super::runs::{
+    Found, PageOf, RunInformation, missing_json, missing_variables, read_events, stream_of_suite,
+};
+use super::tenant::Tenant;
+use crate::clock;
+use crate::runner::{StepTest, SuiteOrder, SuiteRunId, SuiteState, Variables};
+use crate::store::{StoredEvent, StoredRun, StoredSuiteRun};
+use crate::wire::run;
+use crate::wire::suite::{self, Event, Facts};
+
+/// How long the removal of a run that is under way waits for its end.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// The routes of the runs of suites, under their own name and the one that they had before.
+pub(super) fn routes() -> Router<App> {
+    ["testsuites", "transactions"].into_iter().fold(Router::new(), |router, word| {
+        let runs = format!("/api/{word}/{{id}}/run");
+        router
+            .route(&format!("/api/{word}/{{id}}/version/{{version}}"), get(definitions::suite_version))
+            .route(&runs, get(list).post(start))
+            .route(&format!("{runs}/{{number}}"), get(get_one).delete(delete))
+            .route(&format!("{runs}/{{number}}/stop"), post(stop))
+            .route(&format!("{runs}/{{number}}/events"), get(events))
+            .route(&format!("{runs}/{{number}}/events/stream"), get(stream_of_suite))
+    })
+}
+
+/// Starts a run of the latest version of a suite.
+async fn start(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+    sent: Bytes,
+) -> Result<Response, Refusal> {
+    let information: RunInformation = body(&sent)?;
+    let stored = app.store.definition(Kind::TestSuite, &tenant.scoped(&id), None).await?;
+    let stored = stored.ok_or_else(Refusal::missing)?;
+    let suite = definitions::suite(&stored)?;
+    if let Some(file) = suite.data.as_ref().and_then(|data| data.file()) {
+        return Err(Refusal::bad_request(format!(
+            "the suite's table is in the file {}, which only the command line reads; put its text under `data.csv`",
+            file.value
+        )));
+    }
+    let plan = Plan::of(&suite);
+    let read = tests(&app, &tenant, &suite).await?;
+    let tests: BTreeMap<String, StepTest> = read
+        .iter()
+        .map(|(id, (stored, test))| {
+            let attempts = information.attempts(test.attempts);
+            (id.clone(), StepTest { stored: stored.clone(), name: test.name.clone(), attempts })
+        })
+        .collect();
+    let (variables, asked) = information.asked(&app, &tenant).await?;
+    let missing = missing(&app, &plan, &read, &variables).await?;
+    if !missing.is_empty() {
+        return Err(Refusal::unprocessable(json!({ "missingVariables": missing })));
+    }
+    let (shown_id, version) = (id, stored.version);
+    let order = SuiteOrder { id: stored.id, shown_id, version, plan, tests, variables, asked };
+    let SuiteRunId { suite, number } = app.runner.start_suite(order).await?;
+    let run = app.store.suite_run(&suite, number).await?.ok_or_else(Refusal::missing)?;
+    let as_created =
+        StoredSuiteRun { state: SuiteState::Created.as_str().to_owned(), passed: 0, failed: 0, ..run };
+    Ok(plain_json(StatusCode::OK, &suite::suite_run(&as_created, &Facts::default(), Vec::new())))
+}
+
+/// The tests that a suite names, each as it is now.
+type Tests = BTreeMap<String, (crate::store::StoredTest, Test)>;
+
+async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, Refusal> {
+    let mut tests = Tests::new();
+    for step in suite.setup.iter().chain(&suite.steps).chain(&suite.teardown) {
+        let id = &step.test.value;
+        if tests.contains_key(id) {
+            continue;
+        }
+        let stored = app.store.test(&tenant.scoped(id), None).await?.ok_or_else(|| {
+            Refusal::bad_request(format!(
+                "step `{}` names the test `{id}`, which is not there; store it, or remove the step",
+                step.title()
+            ))
+        })?;
+        let test = definitions::test(&stored)?;
+        tests.insert(id.clone(), (stored, test));
+    }
+    Ok(tests)
+}
+
+/// What the steps lack: neither given, nor in their row, nor given out by what runs before them.
+async fn missing(
+    app: &App,
+    plan: &Plan,
+    tests: &Tests,
+    variables: &Variables,
+) -> Result<Vec<Value>, Refusal> {
+    let outputs: Vec<Values> = plan
+        .steps
+        .iter()
+        .map(|step| {
+            let outputs = tests.get(&step.test).map_or(&[][..], |(_, test)| &test.outputs);
+            outputs.iter().map(|output| (output.name.value.clone(), String::new())).collect()
+        })
+        .collect();
+    let given: Values = variables.iter().cloned().collect();
+    let mut found = Vec::new();
+    // All rows have the same names.
+    for (at, step) in plan.steps.iter().enumerate().filter(|(_, step)| step.row.unwrap_or(0) == 0) {
+        let Some((stored, test)) = tests.get(&step.test) else { continue };
+        let missing = missing_variables(test, &plan.variables(at, &given, &outputs).into());
+        if !missing.is_empty() {
+            found.push(missing_json(app, &stored.id, &missing).await?);
+        }
+    }
+    Ok(found)
+}
+
+/// Runs of a suite, newest first, without the traces of their steps.
+async fn list(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+    Query(page): Query<PageOf>,
+) -> Result<Response, Refusal> {
+    let (take, skip) = page.numbers()?;
+    let id = tenant.scoped(&id);
+    app.store.resource(Kind::TestSuite, &id).await?.ok_or_else(Refusal::missing)?;
+    let (count, runs) = app.store.suite_runs(&id, take, skip).await?;
+    let (first, last) = (runs.last().map_or(0, |run| run.number), runs.first().map_or(0, |run| run.number));
+    let mut events = app.store.suite_events_between(&id, first, last).await?;
+    let mut steps = app.store.step_runs(&id, first, last).await?;
+    let now = clock::now();
+    let shown = runs.iter().map(|stored| {
+        let facts = facts(&events.remove(&stored.number).unwrap_or_default());
+        let steps = in_order(&tenant, &facts, steps.remove(&stored.number).unwrap_or_default());
+        let steps = steps
+            .iter()
+            .map(|(stored, events)| run::run(stored, &run::Facts::of(&read_events(events)), None, now));
+        suite::suite_run(stored, &facts, steps.collect())
+    });
+    let mut response = plain_json(StatusCode::OK, &shown.collect());
+    response.headers_mut().insert("x-total-count", HeaderValue::from(count));
+    Ok(response)
+}
+
+async fn get_one(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((id, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    Ok(plain_json(StatusCode::OK, &shown(&app, &tenant, &id, number(&run)?).await?))
+}
+
+/// A run of a suite as it stands, with the runs of its steps in full.
+pub(super) async fn shown(app: &App, tenant: &Tenant, id: &str, number: u64) -> Result<Value, Refusal> {
+    let id = tenant.scoped(id);
+    let stored = app.store.suite_run(&id, number).await?.ok_or_else(Refusal::missing)?;
+    let facts = facts(&app.store.suite_events(&id, number, 0).await?);
+    let runs = app.store.step_runs(&id, number, number).await?.remove(&number).unwrap_or_default();
+    let mut steps = Vec::new();
+    for (stored, events) in in_order(tenant, &facts, runs) {
+        steps.push(Found::of(app, stored, &events).await?.shown());
+    }
+    Ok(suite::suite_run(&stored, &facts, steps))
+}
+
+fn facts(events: &[StoredEvent]) -> Facts {
+    Facts::of(&events.iter().filter_map(Event::read).collect::<Vec<_>>())
+}
+
+/// The run that counts of each step, in the order of the steps.
+fn in_order(
+    tenant: &Tenant,
+    facts: &Facts,
+    runs: Vec<(StoredRun, Vec<StoredEvent>)>,
+) -> Vec<(StoredRun, Vec<StoredEvent>)> {
+    let mut by_id: BTreeMap<(String, u64), _> =
+        runs.into_iter().map(|(run, events)| ((run.test.clone(), run.number), (run, events))).collect();
+    let of_step = |(step, number): (&usize, &u64)| {
+        by_id.remove(&(tenant.scoped(&facts.steps.get(*step)?.test), *number))
+    };
+    facts.runs.iter().filter_map(of_step).collect()
+}
+
+/// Removes a run of a suite and all that belongs to it: the runs of its steps, their events and traces.
+async fn delete(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((id, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let run = SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? };
+    // What a run that is under way would still start would stay behind.
+    if app.runner.stop_suite(&run).await? {
+        let _ = tokio::time::timeout(PATIENCE, until_over(&app, &run)).await;
+    }
+    if !app.store.delete_suite_run(&run.suite, run.number).await? {
+        return Err(Refusal::missing());
+    }
+    Ok((StatusCode::NO_CONTENT, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response())
+}
+
+async fn until_over(app: &App, run: &SuiteRunId) {
+    let mut changes = app.runner.follow_suite(run.clone());
+    loop {
+        changes.mark_unchanged();
+        match app.store.suite_run(&run.suite, run.number).await {
+            Ok(Some(stored)) if !SuiteState::is_final(&stored.state) => {}
+            _ => return,
+        }
+        // The runner outlives every request.
+        let _ = changes.changed().await;
+    }
+}
+
+/// Ends a run of a suite: its steps under way end, teardown still runs. Nothing to end is no mistake.
+async fn stop(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((id, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    app.runner.stop_suite(&SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? }).await?;
+    Ok(plain_json(StatusCode::OK, &json!({ "result": "success" })))
+}
+
+/// What happened to a run of a suite.
+async fn events(
+    State(app): State<App>,
+    tenant: Tenant,
+    Path((id, run)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let events = app.store.suite_events(&tenant.scoped(&id), number(&run)?, 0).await?;
+    let events: Vec<Value> = events.iter().map(super::runs::event_json).collect();
+    Ok(plain_json(StatusCode::OK, &events.into()))
+}

@@ -1,0 +1,200 @@
+//! Running a test more than once: until it passes, or as often as asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use qualitytrace_core::run::State;
+use qualitytrace_core::series::{self, Attempts, Ended, Next, next};
+
+use super::{Error, RunId, Runner, Variables, lock};
+use crate::store::{Notice, StoredTest};
+use crate::wire::run::{Asked, Facts, InSeries, passes_gates};
+use crate::wire::series::{Attempt, Series};
+use crate::wire::{self, Event, Outcome};
+
+/// How often the state of a followed run is looked at even when nobody says that it changed.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// A test that is to be run, as often as said.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// The test.
+    pub test: StoredTest,
+    /// How often.
+    pub attempts: Attempts,
+    /// The variables of every run.
+    pub variables: Variables,
+    /// What else was asked for.
+    pub asked: Asked,
+}
+
+/// A series under way.
+#[derive(Debug)]
+pub(super) struct Course {
+    order: Order,
+    shown: Series,
+    ended: Vec<Ended>,
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub(super) struct Over {
+    pub(super) ended: Ended,
+    pub(super) facts: Facts,
+}
+
+impl Course {
+    pub(super) fn new(order: Order) -> Self {
+        Self { shown: Series::new(order.attempts), order, ended: Vec::new() }
+    }
+
+    /// How many runs have begun.
+    pub(super) fn begun(&self) -> usize {
+        self.shown.runs.len()
+    }
+
+    /// The trace of the latest run.
+    pub(super) fn trace_id(&self) -> &str {
+        self.shown.runs.last().map_or("", |attempt| &attempt.trace_id)
+    }
+
+    /// Takes note of how the latest run ended; says what to do now.
+    pub(super) fn note(&mut self, ended: Ended) -> Next {
+        if let Some(attempt) = self.shown.runs.last_mut() {
+            attempt.outcome = Some(ended.into());
+        }
+        self.ended.push(ended);
+        let next = next(self.order.attempts, &self.ended);
+        if let Next::Done(outcome) = next {
+            self.shown.end(outcome);
+        }
+        next
+    }
+}
+
+impl Runner {
+    /// Runs a test as often as asked, and answers with the first run.
+    pub async fn start_series(self: &Arc<Self>, order: Order) -> Result<RunId, Error> {
+        let several = order.attempts.is_several();
+        let mut course = Course::new(order);
+        let first = self.begin_attempt(&mut course).await?;
+        if several {
+            let (runner, mut run) = (Arc::clone(self), first.clone());
+            let follow = async move {
+                loop {
+                    let over = runner.until_over(&run).await?;
+                    let next = course.note(over.ended);
+                    runner.keep_series(&course).await?;
+                    match next {
+                        Next::Start => run = runner.begin_next_attempt(&mut course).await?,
+                        Next::Done(_) => return Ok::<_, Error>(()),
+                    }
+                }
+            };
+            lock(&self.tasks).spawn(async move {
+                if let Err(error) = follow.await {
+                    tracing::error!(error = &error as &dyn std::error::Error, "a series of runs broke off");
+                }
+            });
+        }
+        Ok(first)
+    }
+
+    /// Begins the next run of a series.
+    pub(super) async fn begin_attempt(self: &Arc<Self>, course: &mut Course) -> Result<RunId, Error> {
+        let order = &course.order;
+        let mut asked = order.asked.clone();
+        if order.attempts.is_several() {
+            let first = course.shown.runs.first().map_or(0, |attempt| attempt.run);
+            let attempt = u32::try_from(course.begun() + 1).unwrap_or(u32::MAX);
+            asked.series = Some(InSeries { first, attempt });
+        }
+        // Plain data with text keys cannot fail to serialise.
+        let request = serde_json::to_string(&asked).unwrap_or_default();
+        let run = self.start_as_asked(&order.test, order.variables.clone(), request).await?;
+        let trace = self.store.run(&run.test, run.number).await?.map(|run| run.trace.to_string());
+        course.shown.runs.push(Attempt {
+            run: run.number,
+            trace_id: trace.unwrap_or_default(),
+            outcome: None,
+        });
+        self.keep_series(course).await?;
+        Ok(run)
+    }
+
+    /// The same, waiting for room in the queue.
+    async fn begin_next_attempt(self: &Arc<Self>, course: &mut Course) -> Result<RunId, Error> {
+        loop {
+            match self.begin_attempt(course).await {
+                Err(Error::QueueFull { .. }) => tokio::time::sleep(LOOK_AGAIN).await,
+                begun => return begun,
+            }
+        }
+    }
+
+    /// Stores a series as it stands, if it can have more than one run.
+    pub(super) async fn keep_series(&self, course: &Course) -> Result<(), Error> {
+        let Some(first) = course.shown.runs.first().filter(|_| course.order.attempts.is_several()) else {
+            return Ok(());
+        };
+        let test = &course.order.test.id;
+        let outcome = course.shown.outcome.map_or("", wire::series::Outcome::as_str);
+        let body = serde_json::to_string(&course.shown).unwrap_or_default();
+        self.store.put_series(test, first.run, &self.cluster.id(), outcome, &body).await?;
+        self.series_changed(&RunId { test: test.clone(), number: first.run });
+        Ok(())
+    }
+
+    /// Tells whoever follows the first run of a series, here and elsewhere.
+    fn series_changed(&self, first: &RunId) {
+        self.followers.wake(std::iter::once(first));
+        self.cluster.tell(|| Notice::Run(first.test.clone(), first.number));
+    }
+
+    /// Marks the series whose server is gone: nobody starts their next run.
+    pub(super) async fn settle_series(&self) -> Result<(), Error> {
+        for (test, first, body) in self.store.orphan_series().await? {
+            let mut series: Series =
+                serde_json::from_str(&body).unwrap_or_else(|_| Series::new(Attempts::default()));
+            series.end(series::Outcome::Broken);
+            let outcome = wire::series::Outcome::Broken.as_str();
+            let body = serde_json::to_string(&series).unwrap_or_default();
+            self.store.put_series(&test, first, "", outcome, &body).await?;
+            self.series_changed(&RunId { test, number: first });
+        }
+        Ok(())
+    }
+
+    /// Waits until a run is over, wherever it is carried out.
+    pub(super) async fn until_over(&self, run: &RunId) -> Result<Over, Error> {
+        let mut changes = self.follow(run.clone());
+        loop {
+            changes.mark_unchanged();
+            let Some(stored) = self.store.run(&run.test, run.number).await? else {
+                return Ok(Over { ended: Ended::Stopped, facts: Facts::default() });
+            };
+            let state = State::named(&stored.state).unwrap_or(State::Failed);
+            if state.is_final() {
+                let events = self.store.events(&run.test, run.number, 0).await?;
+                let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
+                let facts = Facts::of(&events);
+                let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
+                return Ok(Over { ended: ended(state, &asked, &facts), facts });
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+            }
+        }
+    }
+}
+
+fn ended(state: State, asked: &Asked, facts: &Facts) -> Ended {
+    match (state, facts.verdict.as_ref().map(|verdict| verdict.outcome)) {
+        (State::Stopped, _) => Ended::Stopped,
+        (State::Finished, Some(Outcome::Passed)) if passes_gates(asked, facts) => Ended::Passed,
+        (State::Finished, Some(Outcome::Passed | Outcome::Failed)) => Ended::Failed,
+        (State::Finished, Some(Outcome::Inconclusive)) => Ended::Inconclusive,
+        _ => Ended::Broken,
+    }
+}

@@ -1,0 +1,99 @@
+//! The events of one run of a suite, written as they happen.
+
+use std::sync::Arc;
+
+use super::SuiteRunId;
+use crate::clock;
+use crate::cluster::Cluster;
+use crate::follow::Followers;
+use crate::runner::Error;
+use crate::store::{Notice, Store, StoredEvent};
+use crate::wire::suite::What;
+
+/// How far a run of a suite has come. The words are the ones that clients watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SuiteState {
+    /// Asked for, not begun.
+    Created,
+    /// Steps are under way.
+    Executing,
+    /// It came to its end, with whatever verdict.
+    Finished,
+    /// It did not come to its end.
+    Failed,
+}
+
+impl SuiteState {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "CREATED",
+            Self::Executing => "EXECUTING",
+            Self::Finished => "FINISHED",
+            Self::Failed => "FAILED",
+        }
+    }
+
+    /// Whether nothing follows after the state of this word.
+    pub fn is_final(word: &str) -> bool {
+        ![Self::Created, Self::Executing].iter().any(|state| state.as_str() == word)
+    }
+}
+
+/// Writes the events of a run of a suite and changes its state.
+#[derive(Debug)]
+pub(super) struct SuiteLog {
+    store: Store,
+    followers: Arc<Followers<SuiteRunId>>,
+    cluster: Arc<Cluster>,
+    run: SuiteRunId,
+    owner: Arc<str>,
+    seq: u64,
+}
+
+impl SuiteLog {
+    pub(super) fn new(
+        store: Store,
+        followers: Arc<Followers<SuiteRunId>>,
+        cluster: Arc<Cluster>,
+        run: SuiteRunId,
+        owner: Arc<str>,
+        seq: u64,
+    ) -> Self {
+        Self { store, followers, cluster, run, owner, seq }
+    }
+
+    /// Writes down what happened and wakes whoever follows the run.
+    pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
+        self.seq += 1;
+        // Plain data with text keys cannot fail to serialise.
+        let body = serde_json::to_string(&what).unwrap_or_default();
+        let event = StoredEvent { seq: self.seq, at: clock::now(), body };
+        self.store.append_suite_event(&self.run.suite, self.run.number, &event).await?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Moves the run from one state to the next. `false` when it was not in `from` any more.
+    pub(super) async fn change_state(&self, from: SuiteState, to: SuiteState) -> Result<bool, Error> {
+        let (suite, number) = (&self.run.suite, self.run.number);
+        let (from, to) = (from.as_str(), to.as_str());
+        let changed = self.store.change_suite_state(suite, number, &self.owner, from, to).await?;
+        self.wake();
+        Ok(changed)
+    }
+
+    /// Writes the last event and then the final state, so that whoever sees the state finds the event.
+    pub(super) async fn end(&mut self, to: SuiteState, what: What) -> Result<(), Error> {
+        self.append(what).await?;
+        for from in [SuiteState::Created, SuiteState::Executing] {
+            self.change_state(from, to).await?;
+        }
+        Ok(())
+    }
+
+    fn wake(&self) {
+        self.followers.wake(std::iter::once(&self.run));
+        self.cluster.tell(|| Notice::SuiteRun(self.run.suite.clone(), self.run.number));
+    }
+}

@@ -1,0 +1,102 @@
+//! Runs of a test that were asked for together.
+
+use sqlx::Row;
+
+use super::chunks::{signed, unsigned};
+use super::{Error, Store, failed};
+
+/// How far back the flake rate looks, in runs of the test.
+const FLAKE_WINDOW: i64 = 100;
+
+/// How often the series of a test disagreed with themselves, among its latest runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flakiness {
+    /// Series that are over.
+    pub series: u64,
+    /// Those of them that were flaky.
+    pub flaky: u64,
+}
+
+impl Store {
+    /// Keeps a series as it stands. One that is over stays as it is.
+    pub async fn put_series(
+        &self,
+        test: &str,
+        first: u64,
+        owner: &str,
+        outcome: &str,
+        body: &str,
+    ) -> Result<(), Error> {
+        sqlx::query(
+            "INSERT INTO series (test_id, first, owner, outcome, body)
+             SELECT $1, $2, $3, $4, $5 WHERE EXISTS (SELECT 1 FROM runs WHERE test_id = $1 AND number = $2)
+             ON CONFLICT (test_id, first) DO UPDATE SET outcome = excluded.outcome, body = excluded.body
+             WHERE series.outcome = ''",
+        )
+        .bind(test)
+        .bind(signed(first))
+        .bind(owner)
+        .bind(outcome)
+        .bind(body)
+        .execute(&self.write)
+        .await
+        .map_err(failed("store a series of runs"))?;
+        Ok(())
+    }
+
+    /// The series that begins with this run, as JSON.
+    pub async fn series(&self, test: &str, first: u64) -> Result<Option<String>, Error> {
+        sqlx::query_scalar("SELECT body FROM series WHERE test_id = $1 AND first = $2")
+            .bind(test)
+            .bind(signed(first))
+            .fetch_optional(&self.read)
+            .await
+            .map_err(failed("load a series of runs"))
+    }
+
+    /// The series under way whose server is not there any more: test, first run and JSON.
+    pub async fn orphan_series(&self) -> Result<Vec<(String, u64, String)>, Error> {
+        let failed = failed("look for series without a server");
+        let rows = sqlx::query(
+            "SELECT test_id, first, body FROM series
+             WHERE outcome = '' AND owner NOT IN (SELECT id FROM servers)",
+        )
+        .fetch_all(&self.read)
+        .await
+        .map_err(&failed)?;
+        let series = |row: &sqlx::any::AnyRow| {
+            Ok((row.try_get("test_id")?, unsigned(row.try_get("first")?), row.try_get("body")?))
+        };
+        rows.iter().map(series).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// How flaky some tests are, in the order of the tests.
+    pub async fn flakiness(&self, tests: &[&str]) -> Result<Vec<Flakiness>, Error> {
+        let failed = failed("sum up series of runs");
+        let mut found = vec![Flakiness::default(); tests.len()];
+        if tests.is_empty() {
+            return Ok(found);
+        }
+        let marks: Vec<String> = (1..=tests.len()).map(|at| format!("${at}")).collect();
+        // Nothing but numbered marks becomes part of this text.
+        let text = format!(
+            "SELECT s.test_id, COUNT(*) AS series, SUM(CASE WHEN s.outcome = 'flaky' THEN 1 ELSE 0 END) AS flaky
+             FROM series s JOIN run_numbers n ON n.test_id = s.test_id
+             WHERE s.test_id IN ({}) AND s.first > n.number - {FLAKE_WINDOW} AND s.outcome <> '' GROUP BY s.test_id",
+            marks.join(", ")
+        );
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(text));
+        for test in tests {
+            query = query.bind(*test);
+        }
+        for row in query.fetch_all(&self.read).await.map_err(&failed)? {
+            let test: String = row.try_get("test_id").map_err(&failed)?;
+            let number = |column: &str| row.try_get::<i64, _>(column).map(unsigned).map_err(&failed);
+            let flakiness = Flakiness { series: number("series")?, flaky: number("flaky")? };
+            for (place, _) in found.iter_mut().zip(tests).filter(|(_, wanted)| **wanted == test) {
+                *place = flakiness;
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,461 @@
+//! Runs of suites, their events, and the runs of tests that they started.
+
+use std::collections::BTreeMap;
+
+use qualitytrace_core::time::Timestamp;
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use super::chunks::{signed, unsigned};
+use super::runs::{RunSummary, StoredEvent, StoredRun, event, release, stored};
+use super::{Error, Store, failed};
+
+/// A run of a suite that is about to begin.
+#[derive(Debug, Clone)]
+pub struct NewSuiteRun {
+    /// The suite.
+    pub suite: String,
+    /// The version of the suite that is run.
+    pub version: u64,
+    /// The state to begin in.
+    pub state: &'static str,
+    /// When it was asked for.
+    pub created: Timestamp,
+    /// Variables given to it, as a JSON object.
+    pub variables: String,
+    /// What else was asked for, as JSON.
+    pub request: String,
+    /// The server that starts its steps.
+    pub owner: String,
+}
+
+/// A run of a suite as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSuiteRun {
+    /// The suite.
+    pub suite: String,
+    /// Counts from 1 within the suite.
+    pub number: u64,
+    /// The version of the suite that is run.
+    pub version: u64,
+    /// The state reached so far.
+    pub state: String,
+    /// When it was asked for.
+    pub created: Timestamp,
+    /// Variables given to it, as a JSON object.
+    pub variables: String,
+    /// What else was asked for, as JSON.
+    pub request: String,
+    /// Assertions of its steps that held.
+    pub passed: u64,
+    /// Assertions of its steps that did not hold.
+    pub failed: u64,
+    /// The server that starts its steps.
+    pub owner: String,
+}
+
+/// The runs of tests that runs of a suite started: each with its events, by the number of the suite's run.
+pub type StepRuns = BTreeMap<u64, Vec<(StoredRun, Vec<StoredEvent>)>>;
+
+/// The states of a run of a suite that a server is at work on.
+const UNDER_WAY: &str = "('CREATED', 'EXECUTING')";
+
+const COLUMNS: &str =
+    "suite_id, number, suite_version, state, created, variables, request, passed, failed, owner";
+
+impl Store {
+    /// Stores a new run of a suite and answers with its number; `None` when the suite is not there any more.
+    pub async fn insert_suite_run(&self, run: &NewSuiteRun) -> Result<Option<u64>, Error> {
+        let failed = failed("store a run of a suite");
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let known = sqlx::query("UPDATE resources SET last_run = $1 WHERE kind = 'TestSuite' AND id = $2")
+            .bind(signed(run.created.as_nanos()))
+            .bind(&run.suite)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        if known.rows_affected() == 0 {
+            return Ok(None);
+        }
+        let number: i64 = sqlx::query_scalar(
+            "INSERT INTO suite_run_numbers (suite_id, number) VALUES ($1, 1)
+             ON CONFLICT (suite_id) DO UPDATE SET number = suite_run_numbers.number + 1 RETURNING number",
+        )
+        .bind(&run.suite)
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        sqlx::query(
+            "INSERT INTO suite_runs (suite_id, number, suite_version, state, created, variables, request, owner)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        )
+        .bind(&run.suite)
+        .bind(number)
+        .bind(signed(run.version))
+        .bind(run.state)
+        .bind(signed(run.created.as_nanos()))
+        .bind(&run.variables)
+        .bind(&run.request)
+        .bind(&run.owner)
+        .execute(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(Some(unsigned(number)))
+    }
+
+    /// A run of a suite.
+    pub async fn suite_run(&self, suite: &str, number: u64) -> Result<Option<StoredSuiteRun>, Error> {
+        let text = format!("SELECT {COLUMNS} FROM suite_runs WHERE suite_id = $1 AND number = $2");
+        let row = sqlx::query(sqlx::AssertSqlSafe(text))
+            .bind(suite)
+            .bind(signed(number))
+            .fetch_optional(&self.read)
+            .await
+            .map_err(failed("load a run of a suite"))?;
+        row.map(|row| suite_run(&row)).transpose().map_err(failed("load a run of a suite"))
+    }
+
+    /// Runs of a suite, newest first, and how many there are in all.
+    pub async fn suite_runs(
+        &self,
+        suite: &str,
+        take: u64,
+        skip: u64,
+    ) -> Result<(u64, Vec<StoredSuiteRun>), Error> {
+        let failed = failed("list runs of a suite");
+        let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM suite_runs WHERE suite_id = $1")
+            .bind(suite)
+            .fetch_one(&self.read)
+            .await
+            .map_err(&failed)?;
+        let text = format!(
+            "SELECT {COLUMNS} FROM suite_runs WHERE suite_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(text))
+            .bind(suite)
+            .bind(signed(take))
+            .bind(signed(skip))
+            .fetch_all(&self.read)
+            .await
+            .map_err(&failed)?;
+        let runs = rows.iter().map(suite_run).collect::<Result<_, _>>().map_err(&failed)?;
+        Ok((unsigned(count), runs))
+    }
+
+    /// Runs of suites under way whose server is not there any more.
+    pub async fn orphan_suite_runs(&self) -> Result<Vec<StoredSuiteRun>, Error> {
+        let text = format!(
+            "SELECT {COLUMNS} FROM suite_runs
+             WHERE state IN {UNDER_WAY} AND owner NOT IN (SELECT id FROM servers) ORDER BY created"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(text))
+            .fetch_all(&self.read)
+            .await
+            .map_err(failed("look for suites without a server"))?;
+        rows.iter()
+            .map(suite_run)
+            .collect::<Result<_, _>>()
+            .map_err(failed("look for suites without a server"))
+    }
+
+    /// Moves a run of a suite that this owner has from one state to another. `false` when it was not in `from`, or is
+    /// not this owner's any more.
+    pub async fn change_suite_state(
+        &self,
+        suite: &str,
+        number: u64,
+        owner: &str,
+        from: &str,
+        to: &str,
+    ) -> Result<bool, Error> {
+        let done = sqlx::query(
+            "UPDATE suite_runs SET state = $1 WHERE suite_id = $2 AND number = $3 AND owner = $4 AND state = $5",
+        )
+        .bind(to)
+        .bind(suite)
+        .bind(signed(number))
+        .bind(owner)
+        .bind(from)
+        .execute(&self.write)
+        .await
+        .map_err(failed("change the state of a suite's run"))?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// Notes that a user wants a run of a suite to end. `false` when it is over.
+    pub async fn wish_suite_stopped(&self, suite: &str, number: u64) -> Result<bool, Error> {
+        let text = format!(
+            "UPDATE suite_runs SET wish = 'stop' WHERE suite_id = $1 AND number = $2 AND state IN {UNDER_WAY}"
+        );
+        let done = sqlx::query(sqlx::AssertSqlSafe(text))
+            .bind(suite)
+            .bind(signed(number))
+            .execute(&self.write)
+            .await
+            .map_err(failed("note a wish"))?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// The runs of suites of this owner that a user wants to end.
+    pub async fn suites_wished_stopped(&self, owner: &str) -> Result<Vec<(String, u64)>, Error> {
+        let failed = failed("read wishes");
+        let text = format!(
+            "SELECT suite_id, number FROM suite_runs WHERE state IN {UNDER_WAY} AND owner = $1 AND wish = 'stop'"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(text))
+            .bind(owner)
+            .fetch_all(&self.read)
+            .await
+            .map_err(&failed)?;
+        let wish = |row: &AnyRow| Ok((row.try_get("suite_id")?, unsigned(row.try_get("number")?)));
+        rows.iter().map(wish).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// Adds to how many assertions held and how many did not.
+    pub async fn count_suite_assertions(
+        &self,
+        suite: &str,
+        number: u64,
+        passed: u64,
+        failed_ones: u64,
+    ) -> Result<(), Error> {
+        sqlx::query(
+            "UPDATE suite_runs SET passed = passed + $1, failed = failed + $2 WHERE suite_id = $3 AND number = $4",
+        )
+        .bind(signed(passed))
+        .bind(signed(failed_ones))
+        .bind(suite)
+        .bind(signed(number))
+        .execute(&self.write)
+        .await
+        .map_err(failed("count the assertions of a suite's run"))?;
+        Ok(())
+    }
+
+    /// Appends an event to a run of a suite. An event that is already there stays as it is.
+    pub async fn append_suite_event(
+        &self,
+        suite: &str,
+        number: u64,
+        event: &StoredEvent,
+    ) -> Result<(), Error> {
+        sqlx::query(
+            "INSERT INTO suite_run_events (suite_id, number, seq, at, body) SELECT $1, $2, $3, $4, $5
+             WHERE EXISTS (SELECT 1 FROM suite_runs WHERE suite_id = $1 AND number = $2) ON CONFLICT DO NOTHING",
+        )
+        .bind(suite)
+        .bind(signed(number))
+        .bind(signed(event.seq))
+        .bind(signed(event.at.as_nanos()))
+        .bind(&event.body)
+        .execute(&self.write)
+        .await
+        .map_err(failed("store an event of a suite's run"))?;
+        Ok(())
+    }
+
+    /// The events of a run of a suite after `after`, in order.
+    pub async fn suite_events(
+        &self,
+        suite: &str,
+        number: u64,
+        after: u64,
+    ) -> Result<Vec<StoredEvent>, Error> {
+        let failed = failed("load the events of a suite's run");
+        let rows = sqlx::query(
+            "SELECT seq, at, body FROM suite_run_events
+             WHERE suite_id = $1 AND number = $2 AND seq > $3 ORDER BY seq",
+        )
+        .bind(suite)
+        .bind(signed(number))
+        .bind(signed(after))
+        .fetch_all(&self.read)
+        .await
+        .map_err(&failed)?;
+        rows.iter().map(event).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// The events of the runs of a suite from one number to another, by run.
+    pub async fn suite_events_between(
+        &self,
+        suite: &str,
+        first: u64,
+        last: u64,
+    ) -> Result<BTreeMap<u64, Vec<StoredEvent>>, Error> {
+        let failed = failed("load the events of runs of a suite");
+        let rows = sqlx::query(
+            "SELECT number, seq, at, body FROM suite_run_events
+             WHERE suite_id = $1 AND number >= $2 AND number <= $3 ORDER BY number, seq",
+        )
+        .bind(suite)
+        .bind(signed(first))
+        .bind(signed(last))
+        .fetch_all(&self.read)
+        .await
+        .map_err(&failed)?;
+        let mut events: BTreeMap<u64, Vec<StoredEvent>> = BTreeMap::new();
+        for row in rows {
+            let number: i64 = row.try_get("number").map_err(&failed)?;
+            events.entry(unsigned(number)).or_default().push(event(&row).map_err(&failed)?);
+        }
+        Ok(events)
+    }
+
+    /// Notes that a run of a suite started this run of a test.
+    pub async fn link_step(&self, suite: &str, number: u64, test: &str, run: u64) -> Result<(), Error> {
+        sqlx::query(
+            "INSERT INTO suite_run_steps (suite_id, number, test_id, run) SELECT $1, $2, $3, $4
+             WHERE EXISTS (SELECT 1 FROM suite_runs WHERE suite_id = $1 AND number = $2)
+               AND EXISTS (SELECT 1 FROM runs WHERE test_id = $3 AND number = $4) ON CONFLICT DO NOTHING",
+        )
+        .bind(suite)
+        .bind(signed(number))
+        .bind(test)
+        .bind(signed(run))
+        .execute(&self.write)
+        .await
+        .map_err(failed("store a step of a suite's run"))?;
+        Ok(())
+    }
+
+    /// What the runs of a suite from one number to another started, in two statements however many they are.
+    pub async fn step_runs(&self, suite: &str, first: u64, last: u64) -> Result<StepRuns, Error> {
+        let failed = failed("load the steps of runs of a suite");
+        let query = |text| {
+            sqlx::query(text)
+                .bind(suite.to_owned())
+                .bind(signed(first))
+                .bind(signed(last))
+                .fetch_all(&self.read)
+        };
+        let runs = query(
+            "SELECT s.number AS suite_run, r.test_id, r.number, r.test_version, r.trace_id, r.state, r.created,
+                    r.variables, r.request
+             FROM suite_run_steps s JOIN runs r ON r.test_id = s.test_id AND r.number = s.run
+             WHERE s.suite_id = $1 AND s.number >= $2 AND s.number <= $3 ORDER BY r.created, r.test_id, r.number",
+        )
+        .await
+        .map_err(&failed)?;
+        let rows = query(
+            "SELECT e.test_id, e.number, e.seq, e.at, e.body
+             FROM suite_run_steps s JOIN run_events e ON e.test_id = s.test_id AND e.number = s.run
+             WHERE s.suite_id = $1 AND s.number >= $2 AND s.number <= $3 ORDER BY e.test_id, e.number, e.seq",
+        )
+        .await
+        .map_err(&failed)?;
+        let mut events: BTreeMap<(String, u64), Vec<StoredEvent>> = BTreeMap::new();
+        for row in rows {
+            let test: String = row.try_get("test_id").map_err(&failed)?;
+            let number: i64 = row.try_get("number").map_err(&failed)?;
+            events.entry((test, unsigned(number))).or_default().push(event(&row).map_err(&failed)?);
+        }
+        let mut steps = StepRuns::new();
+        for row in runs {
+            let number: i64 = row.try_get("suite_run").map_err(&failed)?;
+            let run = stored(&row).map_err(&failed)?;
+            let events = events.remove(&(run.test.clone(), run.number)).unwrap_or_default();
+            steps.entry(unsigned(number)).or_default().push((run, events));
+        }
+        Ok(steps)
+    }
+
+    /// How the runs of some suites went, in the order of the suites.
+    pub async fn suite_summaries(&self, suites: &[&str]) -> Result<Vec<RunSummary>, Error> {
+        let failed = failed("sum up runs of suites");
+        let mut summaries = vec![RunSummary::default(); suites.len()];
+        if suites.is_empty() {
+            return Ok(summaries);
+        }
+        let marks: Vec<String> = (1..=suites.len()).map(|at| format!("${at}")).collect();
+        // Nothing but numbered marks becomes part of this text.
+        let text = format!(
+            "SELECT t.suite_id, t.runs, r.created, r.passed, r.failed
+             FROM (SELECT suite_id, COUNT(*) AS runs, MAX(number) AS number FROM suite_runs
+                   WHERE suite_id IN ({}) GROUP BY suite_id) t
+             JOIN suite_runs r ON r.suite_id = t.suite_id AND r.number = t.number",
+            marks.join(", ")
+        );
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(text));
+        for suite in suites {
+            query = query.bind(*suite);
+        }
+        for row in query.fetch_all(&self.read).await.map_err(&failed)? {
+            let suite: String = row.try_get("suite_id").map_err(&failed)?;
+            let number = |column: &str| row.try_get::<i64, _>(column).map(unsigned).map_err(&failed);
+            let summary = RunSummary {
+                runs: number("runs")?,
+                last: Some(Timestamp::from_nanos(number("created")?)),
+                passed: number("passed")?,
+                failed: number("failed")?,
+            };
+            if let Some(at) = suites.iter().position(|wanted| **wanted == suite) {
+                summaries[at] = summary;
+            }
+        }
+        Ok(summaries)
+    }
+
+    /// Removes a run of a suite with the runs that it started, their events and their traces. `false` when it was not
+    /// there.
+    pub async fn delete_suite_run(&self, suite: &str, number: u64) -> Result<bool, Error> {
+        let failed = failed("delete a run of a suite");
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        delete_step_runs(&mut transaction, suite, number).await?;
+        let done = sqlx::query("DELETE FROM suite_runs WHERE suite_id = $1 AND number = $2")
+            .bind(suite)
+            .bind(signed(number))
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(done.rows_affected() == 1)
+    }
+}
+
+/// Removes the runs that a run of a suite started, with their traces; those of all its runs when the number is 0.
+pub(super) async fn delete_step_runs(
+    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+    suite: &str,
+    number: u64,
+) -> Result<(), Error> {
+    let failed = failed("delete the steps of a suite's run");
+    let traces: Vec<Vec<u8>> = sqlx::query_scalar(
+        "DELETE FROM runs WHERE (test_id, number) IN
+         (SELECT test_id, run FROM suite_run_steps WHERE suite_id = $1 AND ($2 = 0 OR number = $2))
+         RETURNING trace_id",
+    )
+    .bind(suite)
+    .bind(signed(number))
+    .fetch_all(&mut **transaction)
+    .await
+    .map_err(&failed)?;
+    for trace in traces {
+        // A rerun judges the trace of another run, which may still need it.
+        let gone: Vec<i64> = sqlx::query_scalar(
+            "DELETE FROM chunks WHERE trace_id = $1 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = $1)
+             RETURNING size",
+        )
+        .bind(trace)
+        .fetch_all(&mut **transaction)
+        .await
+        .map_err(&failed)?;
+        release(transaction, &gone).await?;
+    }
+    Ok(())
+}
+
+fn suite_run(row: &AnyRow) -> Result<StoredSuiteRun, sqlx::Error> {
+    Ok(StoredSuiteRun {
+        suite: row.try_get("suite_id")?,
+        number: unsigned(row.try_get("number")?),
+        version: unsigned(row.try_get("suite_version")?),
+        state: row.try_get("state")?,
+        created: Timestamp::from_nanos(unsigned(row.try_get("created")?)),
+        variables: row.try_get("variables")?,
+        request: row.try_get("request")?,
+        passed: unsigned(row.try_get("passed")?),
+        failed: unsigned(row.try_get("failed")?),
+        owner: row.try_get("owner")?,
+    })
+}

@@ -1,0 +1,111 @@
+//! Runs of one test that were asked for together, as JSON.
+
+use qualitytrace_core::series::{self, Attempts, Ended};
+use serde::{Deserialize, Serialize};
+
+/// A series as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Series {
+    /// Further runs of a repetition that does not pass.
+    pub retries: u32,
+    /// Repetitions.
+    pub repeat: u32,
+    /// The runs, in order.
+    pub runs: Vec<Attempt>,
+    /// What it comes to; `None` while it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// Whether every repetition passed in the end, although not every run did.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recovered: bool,
+}
+
+/// One run of a series.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// The number of the run.
+    pub run: u64,
+    /// Its trace, as long as it has no other.
+    pub trace_id: String,
+    /// How it ended; `None` while it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+}
+
+/// What became of a run, a series or a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// It passed all that it must.
+    Passed,
+    /// Some runs passed and some did not.
+    Flaky,
+    /// It was judged, and did not pass.
+    Failed,
+    /// What is missing could change its verdict.
+    Inconclusive,
+    /// It could not be run or judged.
+    Broken,
+    /// Somebody ended it.
+    Stopped,
+}
+
+impl Outcome {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Flaky => "flaky",
+            Self::Failed => "failed",
+            Self::Inconclusive => "inconclusive",
+            Self::Broken => "broken",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+impl From<Ended> for Outcome {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Passed => Self::Passed,
+            Ended::Failed => Self::Failed,
+            Ended::Inconclusive => Self::Inconclusive,
+            Ended::Broken => Self::Broken,
+            Ended::Stopped => Self::Stopped,
+        }
+    }
+}
+
+impl From<series::Outcome> for Outcome {
+    fn from(outcome: series::Outcome) -> Self {
+        match outcome {
+            series::Outcome::Passed => Self::Passed,
+            series::Outcome::Flaky { .. } => Self::Flaky,
+            series::Outcome::Failed => Self::Failed,
+            series::Outcome::Inconclusive => Self::Inconclusive,
+            series::Outcome::Broken => Self::Broken,
+            series::Outcome::Stopped => Self::Stopped,
+        }
+    }
+}
+
+impl Series {
+    /// A series of which no run has begun.
+    pub fn new(attempts: Attempts) -> Self {
+        Self {
+            retries: attempts.retries,
+            repeat: attempts.repeat,
+            runs: Vec::new(),
+            outcome: None,
+            recovered: false,
+        }
+    }
+
+    /// It comes to this.
+    pub fn end(&mut self, outcome: series::Outcome) {
+        self.outcome = Some(outcome.into());
+        self.recovered = outcome == series::Outcome::Flaky { recovered: true };
+    }
+}

@@ -1,0 +1,218 @@
+//! A run of a suite as JSON: its events, and what clients of the original know of it.
+
+use std::collections::BTreeMap;
+
+use qualitytrace_core::suite::{Plan, Planned, Role};
+use qualitytrace_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::run::{Asked, variable_set};
+use super::series::Outcome;
+use super::time::{UNFINISHED, rfc3339};
+use crate::store::{StoredEvent, StoredSuiteRun};
+
+/// Something that happened to a run of a suite.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Counts from 1 within the run.
+    pub seq: u64,
+    /// Nanoseconds since the epoch.
+    pub at: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+impl Event {
+    /// The event as the store has it. One that cannot be read is left out, which is said.
+    pub fn read(stored: &StoredEvent) -> Option<Self> {
+        match serde_json::from_str(&stored.body) {
+            Ok(what) => Some(Self { seq: stored.seq, at: stored.at.as_nanos(), what }),
+            Err(error) => {
+                tracing::error!(%error, "a stored event of a suite cannot be read and is left out");
+                None
+            }
+        }
+    }
+}
+
+/// What can happen to a run of a suite.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum What {
+    /// It was asked for; this is what it will do.
+    Planned {
+        /// In the order of the definition.
+        steps: Vec<Step>,
+    },
+    /// A run of a step's test began.
+    StepStarted {
+        /// The position of the step.
+        step: usize,
+        /// Counts from 1; more than 1 when the test is run again.
+        attempt: usize,
+        /// The number of the test's run.
+        run: u64,
+        /// The trace that it will cause.
+        trace_id: String,
+    },
+    /// A step is over.
+    StepEnded {
+        /// The position of the step.
+        step: usize,
+        /// What became of it.
+        outcome: Outcome,
+        /// Whether every repetition passed in the end, although not every run did.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        recovered: bool,
+        /// Why there is no result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// What it gave out.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        outputs: Vec<(String, String)>,
+    },
+    /// Steps are not run.
+    StepsSkipped {
+        /// Their positions.
+        steps: Vec<usize>,
+    },
+    /// Somebody wants it to end.
+    Stopping,
+    /// It is over.
+    Ended {
+        /// Whether every step passed.
+        passed: bool,
+        /// Why it did not come to its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    /// The server went away while it was under way.
+    Interrupted,
+}
+
+/// A step that a run of a suite may start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// What it is called.
+    pub name: String,
+    /// The id of its test.
+    pub test: String,
+    /// The title of its test.
+    pub title: String,
+    /// `setup`, `step` or `teardown`.
+    pub role: Part,
+    /// The row of the suite's table, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<usize>,
+    /// The values of that row, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<(String, String)>,
+}
+
+/// Which part of a suite a step belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Part {
+    /// It prepares.
+    Setup,
+    /// It tests.
+    Step,
+    /// It cleans up.
+    Teardown,
+}
+
+impl Step {
+    /// The steps of a plan, whose tests have these titles.
+    pub fn of_plan(plan: &Plan, titles: impl IntoIterator<Item = String>) -> Vec<Self> {
+        let step = |(planned, title): (&Planned, String)| Self {
+            name: planned.name.clone(),
+            test: planned.test.clone(),
+            title,
+            role: match planned.role {
+                Role::Setup => Part::Setup,
+                Role::Step => Part::Step,
+                Role::Teardown => Part::Teardown,
+            },
+            row: planned.row.map(|row| row + 1),
+            values: planned.values.clone(),
+        };
+        plan.steps.iter().zip(titles).map(step).collect()
+    }
+}
+
+/// What the events of a run of a suite add up to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// What it is to do.
+    pub steps: Vec<Step>,
+    /// The last run of each step that has begun.
+    pub runs: BTreeMap<usize, u64>,
+    /// What the steps gave out, in the order in which they ended.
+    pub outputs: Vec<(String, String)>,
+    /// When it ended.
+    pub completed: Option<Timestamp>,
+    /// Why it did not come to its end.
+    pub error: Option<String>,
+}
+
+impl Facts {
+    /// Adds up events, in their order.
+    pub fn of(events: &[Event]) -> Self {
+        let mut facts = Self::default();
+        for event in events {
+            let ends = |facts: &mut Self, error: Option<String>| {
+                facts.completed = Some(Timestamp::from_nanos(event.at));
+                facts.error = error;
+            };
+            match &event.what {
+                What::Planned { steps } => facts.steps.clone_from(steps),
+                What::StepStarted { step, run, .. } => drop(facts.runs.insert(*step, *run)),
+                What::StepEnded { outputs, .. } => facts.outputs.extend(outputs.iter().cloned()),
+                What::Ended { message, .. } => ends(&mut facts, message.clone()),
+                What::Interrupted => {
+                    ends(&mut facts, Some("the server went away while the suite was under way".to_owned()));
+                }
+                What::StepsSkipped { .. } | What::Stopping => {}
+            }
+        }
+        facts
+    }
+}
+
+/// The run of a suite as clients know it. `steps` are the runs of its tests, as they know them.
+pub fn suite_run(stored: &StoredSuiteRun, facts: &Facts, steps: Vec<Value>) -> Value {
+    let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| drop(out.insert(key.to_owned(), value));
+    put("id", stored.number.into());
+    put("version", stored.version.into());
+    put("createdAt", rfc3339(stored.created).into());
+    put("completedAt", facts.completed.map_or_else(|| UNFINISHED.to_owned(), rfc3339).into());
+    put("state", stored.state.clone().into());
+    let passes = !steps.is_empty() && steps.iter().all(|step| step["requiredGatesResult"]["passed"] == true);
+    if !steps.is_empty() {
+        put("steps", steps.into());
+    }
+    let made = facts.outputs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    put("variableSet", variable_set(&stored.variables, &asked, made));
+    if !asked.metadata.is_empty() {
+        let mut metadata: Vec<_> = asked.metadata.into_iter().collect();
+        metadata.sort_by(|a, b| a.0.cmp(&b.0));
+        put("metadata", metadata.into_iter().collect::<Map<_, _>>().into());
+    }
+    for (key, count) in [("pass", stored.passed), ("fail", stored.failed)] {
+        if count > 0 {
+            put(key, count.into());
+        }
+    }
+    if passes {
+        put("allStepsRequiredGatesPassed", true.into());
+    }
+    if let Some(error) = &facts.error {
+        put("lastErrorState", error.clone().into());
+    }
+    Value::Object(out)
+}

@@ -1,0 +1,118 @@
+//! Following what a server runs, and making reports of it.
+
+use std::collections::HashMap;
+
+use futures_util::TryStreamExt;
+use qualitytrace_server::wire::series;
+use qualitytrace_server::wire::suite::{Part, Step, What};
+
+use crate::client::{Client, Wanted};
+use crate::report::progress::Progress;
+use crate::report::{self, Ending, Outcome, TestReport};
+
+/// Runs a suite that the server knows, and shows each of its steps as it ends.
+pub(super) async fn suite(
+    client: &Client,
+    name: &str,
+    id: &str,
+    wanted: &Wanted,
+    progress: &Progress,
+) -> anyhow::Result<Vec<TestReport>> {
+    let run = client.start_suite(id, wanted).await?;
+    let mut events = std::pin::pin!(client.suite_events(id, run.number).await?);
+    let mut steps: Vec<Step> = Vec::new();
+    let mut runs: HashMap<usize, Vec<(u64, String)>> = HashMap::new();
+    let mut reports: Vec<TestReport> = Vec::new();
+    let mut why = None;
+    while let Some(event) = events.try_next().await? {
+        match event.what {
+            What::Planned { steps: planned } => steps = planned,
+            What::StepStarted { step, attempt, run, trace_id } => {
+                if attempt == 1 {
+                    progress.began(&steps[step].title);
+                }
+                runs.entry(step).or_default().push((run, trace_id));
+            }
+            What::StepEnded { step, outcome, recovered, message, .. } => {
+                let (step, runs) = (&steps[step], runs.remove(&step).unwrap_or_default());
+                let ended = Some((outcome, recovered));
+                let mut report = self::report(client, &step.title, &step.test, &runs, ended).await?;
+                if let Some(message) = message {
+                    report.ending = Ending::Broken(message);
+                }
+                report.place(name, step);
+                progress.ended(&step.title, &report::pretty::test(&report));
+                reports.push(report);
+            }
+            What::StepsSkipped { steps: skipped } => {
+                for step in skipped.into_iter().map(|step| &steps[step]) {
+                    let mut report = TestReport::skipped(step.title.clone(), step.test.clone());
+                    report.place(name, step);
+                    progress.ended(&step.title, &report::pretty::test(&report));
+                    reports.push(report);
+                }
+            }
+            What::Stopping => {}
+            What::Ended { passed, message } => why = message.filter(|_| !passed),
+            What::Interrupted => why = Some("the server went away while the suite was under way".to_owned()),
+        }
+    }
+    // What ended the suite is part of a report, unless it happened outside of every step.
+    let is_told = reports.iter().any(|report| !report.outcome.is_pass());
+    if let Some(why) = why.filter(|_| !is_told) {
+        let mut report = TestReport::skipped(name.to_owned(), id.to_owned());
+        (report.outcome, report.ending) = (Outcome::Failed, Ending::Broken(why));
+        report::out(&report::pretty::test(&report));
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+/// The report of a test that was run: the last run in full, and what the earlier ones say.
+///
+/// Without `ended` there was only one, and it speaks for itself.
+pub(super) async fn report(
+    client: &Client,
+    name: &str,
+    id: &str,
+    runs: &[(u64, String)],
+    ended: Option<(series::Outcome, bool)>,
+) -> anyhow::Result<TestReport> {
+    let mut reports = Vec::new();
+    for (run, trace_id) in runs {
+        let events: Vec<_> = client.events(id, *run).await?.try_collect().await?;
+        reports.push(TestReport::fold(name.to_owned(), id.to_owned(), *run, trace_id.clone(), &events));
+    }
+    let mut report = match reports.pop() {
+        Some(report) => report,
+        None => TestReport::skipped(name.to_owned(), id.to_owned()),
+    };
+    report.earlier = reports;
+    if let Some((outcome, recovered)) = ended {
+        report.outcome = Outcome::of(outcome, recovered);
+    }
+    if report.outcome != Outcome::Passed {
+        report.trace = client.trace(&report.trace_id).await?;
+    }
+    if !report.earlier.is_empty() {
+        report.flakiness = client.flakiness(id).await?;
+    }
+    Ok(report)
+}
+
+impl TestReport {
+    /// Says where in a suite it belongs.
+    fn place(&mut self, suite: &str, step: &Step) {
+        self.suite = Some(suite.to_owned());
+        self.part = match (step.role, step.row) {
+            (Part::Setup, _) => Some("setup".to_owned()),
+            (Part::Teardown, _) => Some("teardown".to_owned()),
+            (Part::Step, Some(row)) => {
+                let values: Vec<String> =
+                    step.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                Some(format!("row {row}: {}", values.join(", ")))
+            }
+            (Part::Step, None) => None,
+        };
+    }
+}
