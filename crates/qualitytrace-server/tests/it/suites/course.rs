@@ -28,7 +28,7 @@ async fn course(bench: &Bench, path: &str) -> Vec<String> {
     for event in &events {
         match event["what"].as_str().unwrap() {
             "stepEnded" => {
-                course.push(format!("{} {}", name(&event["step"]), event["outcome"].as_str().unwrap()))
+                course.push(format!("{} {}", name(&event["step"]), event["outcome"].as_str().unwrap()));
             }
             "stepsSkipped" => {
                 let skipped = event["steps"].as_array().unwrap().iter();
