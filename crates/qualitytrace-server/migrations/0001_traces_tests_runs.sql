@@ -68,6 +68,7 @@ CREATE TABLE runs (
     FOREIGN KEY (kind, test_id) REFERENCES resources (kind, id) ON DELETE CASCADE
 );
 CREATE INDEX runs_by_trace ON runs (trace_id);
+CREATE INDEX runs_by_creation ON runs (created);
 CREATE INDEX runs_by_state ON runs (state, turn);
 CREATE INDEX runs_queued ON runs (test_id, turn) WHERE state = 'CREATED';
 

@@ -39,6 +39,10 @@ pub struct Limits {
     pub concurrent_runs: usize,
     /// `runs.queue`: runs that may wait for their turn; further ones are refused.
     pub queued_runs: u64,
+    /// `runs.retention`: how long a run is kept with its trace; 0 for as long as its test.
+    pub run_retention: Duration,
+    /// `runs.perTest`: runs kept of one test; the oldest go first.
+    pub runs_per_test: u64,
     /// `runs.lateWindow`: how long after a verdict late spans are looked for.
     pub late_window: Duration,
     /// `runs.commands`: whether tests may run commands on the server's machine. Whoever may write a test may then do
@@ -68,6 +72,8 @@ impl Default for Limits {
             retry_after: Duration::from_secs(1),
             concurrent_runs: 64,
             queued_runs: 10_000,
+            run_retention: Duration::ZERO,
+            runs_per_test: 1_000_000,
             late_window: Duration::from_mins(1),
             commands: false,
             deny: Deny::default(),

@@ -20,7 +20,7 @@ use crate::runner::{self, Runner};
 use crate::source::Source;
 use crate::store::{self, Store};
 use crate::watch::Watch;
-use crate::{listen, otlp};
+use crate::{listen, otlp, retention};
 
 /// A running server.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub struct Server {
     store: Store,
     runner: Arc<Runner>,
     ingest_tasks: ingest::Tasks,
+    retention: JoinHandle<()>,
     listeners: Vec<JoinHandle<()>>,
     stop: signal::Sender<bool>,
 }
@@ -117,7 +118,8 @@ impl Server {
         let main = otlp.clone().merge(api).merge(prefixed);
         let (stop, stopped) = signal::channel(false);
         let listeners = sockets.serve((main, main_terms), &(otlp.fallback(not_found), otlp_terms), &stopped);
-        Ok(Self { addresses, config: live, store, runner, ingest_tasks, listeners, stop })
+        let retention = tokio::spawn(retention::keep(store.clone(), live.clone()));
+        Ok(Self { addresses, config: live, store, runner, ingest_tasks, retention, listeners, stop })
     }
 
     /// Where it listens.
@@ -137,6 +139,7 @@ impl Server {
         for listener in self.listeners {
             let _ = listener.await;
         }
+        self.retention.abort();
         self.runner.shutdown().await;
         drop(self.runner);
         self.ingest_tasks.finish().await;

@@ -11,6 +11,7 @@ mod documents;
 mod lists;
 mod notices;
 mod queue;
+mod retention;
 mod runs;
 mod sealing;
 mod series;

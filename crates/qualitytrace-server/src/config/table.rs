@@ -93,6 +93,8 @@ pub const SETTINGS: &[Setting] = &[
 
     setting("runs.concurrency", "Runs under way at one time", |d| Slot::Slots(&mut d.config.limits.concurrent_runs)),
     setting("runs.queue", "Runs that may wait for their turn; further ones are refused", |d| Slot::Count(&mut d.config.limits.queued_runs)).live(),
+    setting("runs.retention", "How long a run is kept with its trace; 0 for as long as its test", |d| Slot::Time(&mut d.config.limits.run_retention)).live(),
+    setting("runs.perTest", "Runs kept of one test; the oldest go first", |d| Slot::Count(&mut d.config.limits.runs_per_test)).live(),
     setting("runs.lateWindow", "How long after a verdict late spans are looked for", |d| Slot::Time(&mut d.config.limits.late_window)).live(),
     setting("runs.commands", "Let tests run commands on this machine (triggers of type `exec` and `playwrightengine`)", |d| Slot::Switch(&mut d.config.limits.commands)).live(),
 

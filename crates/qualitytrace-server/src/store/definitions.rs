@@ -278,7 +278,9 @@ impl Store {
         let mut transaction = self.write.begin().await.map_err(&failed)?;
         if kind == Kind::Test {
             let gone: Vec<i64> = sqlx::query_scalar(
-                "DELETE FROM chunks WHERE trace_id IN (SELECT trace_id FROM runs WHERE test_id = $1) RETURNING size",
+                "DELETE FROM chunks WHERE trace_id IN (SELECT trace_id FROM runs WHERE test_id = $1)
+                 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = chunks.trace_id AND runs.test_id <> $1)
+                 RETURNING size",
             )
             .bind(id)
             .fetch_all(&mut *transaction)
