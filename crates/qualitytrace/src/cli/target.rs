@@ -25,7 +25,7 @@ pub(crate) struct Target {
     /// Server to talk to
     #[arg(long, short, alias = "server", value_name = "URL")]
     server_url: Option<String>,
-    /// Token to show to the server; better given as QUALITYTRACE_TOKEN
+    /// Token to show to the server; better given as `QUALITYTRACE_TOKEN`
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
     /// How the answer is written
