@@ -19,6 +19,8 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--write-docs]
   startup     time until ready, memory when idle, size of the binary
   judge       time to judge large traces
   telemetry   what recording a span costs, beside the OpenTelemetry SDK's batch processor
+  runs        many runs at once: runs/s, time to verdict, processor and memory, with few and with many stored runs
+  waiting     verdicts on a system whose spans come late: how many are wrong, how long after the last span they come
 
 Results go to the terminal and to target/bench/NAME.json; --write-docs puts them into docs/performance.md.";
 
@@ -45,6 +47,8 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         "startup" => startup::run(options)?,
         "judge" => lines::run("judge", "qualitytrace-core")?,
         "telemetry" => lines::run("telemetry", "qualitytrace-telemetry")?,
+        "runs" => lines::run_with_program("runs")?,
+        "waiting" => lines::run_with_program("waiting")?,
         other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),
     };
     record.publish(options.write_docs)

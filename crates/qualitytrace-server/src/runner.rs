@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::State;
-use qualitytrace_core::wait;
+use qualitytrace_core::wait::{self, Learned};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -142,7 +142,7 @@ impl Runner {
             cluster: Arc::new(Cluster::join(store.clone()).await?),
             relays: Relays::default(),
             config,
-            memory: Memory::new(store.clone()),
+            memory: Memory::open(store.clone()).await?,
             followers: Arc::default(),
             watch,
             control: Control::default(),
@@ -258,11 +258,27 @@ impl Runner {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
         self.relays.end_all();
+        if let Err(error) = self.memory.store_lags(true).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to store how late services deliver"
+            );
+        }
         if let Err(error) = self.cluster.leave().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to sign off");
         }
         self.settle_orphans_or_warn().await;
         self.cluster.deliver_now().await;
+    }
+
+    /// Takes over what runs on other servers have taught. What this server knows itself counts more.
+    pub fn teach(&self, learned: Learned) {
+        self.memory.teach(learned);
+    }
+
+    /// All that runs have taught so far.
+    pub async fn learned(&self) -> Result<Learned, Error> {
+        self.memory.learned().await
     }
 
     /// The log of a run of this owner whose last event so far is `seq`.

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware;
 use axum::response::Response;
+use qualitytrace_core::wait::Learned;
 use qualitytrace_telemetry::Telemetry;
 use tokio::net::TcpListener;
 use tokio::sync::watch as signal;
@@ -130,6 +131,16 @@ impl Server {
     /// Goes on with another configuration, as far as its settings can change while the server runs.
     pub fn reload(&self, config: Config) {
         self.config.set(config);
+    }
+
+    /// Takes over what runs on other servers have taught. What this server knows itself counts more.
+    pub fn teach(&self, learned: Learned) {
+        self.runner.teach(learned);
+    }
+
+    /// All that runs have taught so far.
+    pub async fn learned(&self) -> Result<Learned, Error> {
+        Ok(self.runner.learned().await?)
     }
 
     /// Stops in good order: no new requests, those under way end, everything taken in is stored.

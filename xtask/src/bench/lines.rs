@@ -6,6 +6,20 @@ use serde_json::{Map, Value};
 use super::record::Record;
 use crate::{process, workspace::cargo};
 
+/// The same for an example that starts the real program, which has to be there.
+pub(super) fn run_with_program(name: &'static str) -> Result<Record> {
+    process::run(&mut cargo([
+        "build",
+        "--quiet",
+        "--release",
+        "-p",
+        "qualitytrace",
+        "--bin",
+        "qualitytrace",
+    ]))?;
+    run(name, "qualitytrace")
+}
+
 /// Runs the example `bench_NAME` of a crate; the keys of its first object are the columns.
 pub(super) fn run(name: &'static str, package: &str) -> Result<Record> {
     let example = format!("bench_{name}");

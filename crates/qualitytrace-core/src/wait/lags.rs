@@ -148,6 +148,15 @@ impl Lags {
         Self { services: services.take(MAX_SERVICES).map(service).collect(), ..Self::default() }
     }
 
+    /// Takes over what is known elsewhere of services that are unknown here.
+    pub fn take_over(&mut self, other: Self) {
+        for (name, service) in other.services.into_iter().collect::<BTreeMap<_, _>>() {
+            if self.services.len() < MAX_SERVICES {
+                self.services.entry(name).or_insert(service);
+            }
+        }
+    }
+
     /// How many services and instances were forgotten to stay within the limits.
     pub fn forgotten(&self) -> u64 {
         self.forgotten

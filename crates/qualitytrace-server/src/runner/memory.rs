@@ -2,29 +2,58 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::history::Learned;
 use qualitytrace_core::wait::{Ended, History, Lags, Progress};
+use tokio::time::Instant;
 
 use super::{Error, lock};
 use crate::store::Store;
 
 /// Tests whose history is held in memory; the store has them all.
 const HELD_HISTORIES: usize = 10_000;
+/// Attempts to change a history that other servers change too.
+const ATTEMPTS: usize = 5;
+/// How often it is stored how late services deliver, at the most.
+const LAGS_INTERVAL: Duration = Duration::from_secs(10);
+/// The document that says how late services deliver.
+const LAGS: &str = "lags";
 
 /// Histories and lags, shared by all runs.
 #[derive(Debug)]
 pub(super) struct Memory {
     store: Store,
+    /// Not used where other servers may change them in the store.
     histories: Mutex<HashMap<String, Arc<History>>>,
+    /// What other servers learned, of tests that the store may not know yet.
+    taught: Mutex<BTreeMap<String, History>>,
     lags: Mutex<Lags>,
+    /// When the lags were last stored, and how.
+    stored_lags: Mutex<(Option<Instant>, String)>,
 }
 
 impl Memory {
-    pub(super) fn new(store: Store) -> Self {
-        Self { store, histories: Mutex::default(), lags: Mutex::default() }
+    /// What the store remembers.
+    pub(super) async fn open(store: Store) -> Result<Self, Error> {
+        let stored = store.document(LAGS).await?;
+        let stored = stored.and_then(|body| Learned::from_json(&body).ok()).map(|learned| learned.lags);
+        Ok(Self {
+            store,
+            histories: Mutex::default(),
+            taught: Mutex::default(),
+            lags: Mutex::new(stored.unwrap_or_default()),
+            stored_lags: Mutex::default(),
+        })
+    }
+
+    /// Takes over what other servers learned.
+    pub(super) fn teach(&self, learned: Learned) {
+        lock(&self.taught).extend(learned.tests);
+        lock(&self.histories).clear();
+        lock(&self.lags).take_over(learned.lags);
     }
 
     /// What is known of a test.
@@ -32,13 +61,15 @@ impl Memory {
         if let Some(known) = lock(&self.histories).get(test) {
             return Ok(Arc::clone(known));
         }
-        let stored = self.store.history(test).await?;
-        let history = stored.and_then(|body| read(test, &body)).unwrap_or_default();
+        let history = Arc::new(self.load(test).await?.0);
+        if self.store.is_shared() {
+            return Ok(history);
+        }
         let mut held = lock(&self.histories);
         if held.len() >= HELD_HISTORIES {
             held.clear();
         }
-        Ok(Arc::clone(held.entry(test.to_owned()).or_insert_with(|| Arc::new(history))))
+        Ok(Arc::clone(held.entry(test.to_owned()).or_insert(history)))
     }
 
     /// Learns from a run that ended.
@@ -49,6 +80,7 @@ impl Memory {
         ended: &Ended,
         passed: bool,
     ) -> Result<(), Error> {
+        self.store_lags(false).await?;
         self.change(test, |history| history.learn(run, ended, passed)).await
     }
 
@@ -62,7 +94,10 @@ impl Memory {
     }
 
     /// Changes a history and, if `change` says that it did, stores it.
-    async fn change(&self, test: &str, change: impl FnOnce(&mut History) -> bool) -> Result<(), Error> {
+    async fn change(&self, test: &str, change: impl Fn(&mut History) -> bool) -> Result<(), Error> {
+        if self.store.is_shared() {
+            return self.change_shared(test, change).await;
+        }
         self.history(test).await?;
         let changed = {
             let mut held = lock(&self.histories);
@@ -76,6 +111,30 @@ impl Memory {
         }
     }
 
+    /// The same where other servers may change it too: what they learned is not lost.
+    async fn change_shared(&self, test: &str, change: impl Fn(&mut History) -> bool) -> Result<(), Error> {
+        for _ in 0..ATTEMPTS {
+            let (mut history, before) = self.load(test).await?;
+            if !change(&mut history) {
+                return Ok(());
+            }
+            let after = write(test, &history);
+            if self.store.replace_history(test, before.as_deref(), &after).await? {
+                return Ok(());
+            }
+        }
+        tracing::debug!(test, "many runs taught at once; what one of them taught is left out");
+        Ok(())
+    }
+
+    /// What is known of a test, and the document that says so.
+    async fn load(&self, test: &str) -> Result<(History, Option<String>), Error> {
+        let body = self.store.history(test).await?;
+        let stored = body.as_deref().and_then(|body| read(test, body));
+        let history = stored.or_else(|| lock(&self.taught).get(test).cloned());
+        Ok((history.unwrap_or_default(), body))
+    }
+
     /// Notes how late a span came.
     pub(super) fn arrived(&self, span: &Span, at: Timestamp) {
         lock(&self.lags).arrived(span, at);
@@ -84,6 +143,34 @@ impl Memory {
     /// How late each service delivers.
     pub(super) fn lags(&self) -> MutexGuard<'_, Lags> {
         lock(&self.lags)
+    }
+
+    /// Stores how late services deliver: now, or when it was not for a while.
+    pub(super) async fn store_lags(&self, now: bool) -> Result<(), Error> {
+        let body = {
+            let mut stored = lock(&self.stored_lags);
+            if !now && stored.0.is_some_and(|at| at.elapsed() < LAGS_INTERVAL) {
+                return Ok(());
+            }
+            let lags = lock(&self.lags).clone();
+            let body = Learned { tests: BTreeMap::new(), lags }.to_json();
+            let is_known = stored.1 == body;
+            *stored = (Some(Instant::now()), body.clone());
+            if is_known {
+                return Ok(());
+            }
+            body
+        };
+        Ok(self.store.put_document(LAGS, &body).await?)
+    }
+
+    /// All that is known, for a file.
+    pub(super) async fn learned(&self) -> Result<Learned, Error> {
+        let mut tests = lock(&self.taught).clone();
+        for (test, body) in self.store.histories().await? {
+            tests.extend(read(&test, &body).map(|history| (test, history)));
+        }
+        Ok(Learned { tests, lags: lock(&self.lags).clone() })
     }
 }
 

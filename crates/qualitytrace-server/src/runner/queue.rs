@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 use tokio::sync::OwnedSemaphorePermit;
@@ -28,6 +29,20 @@ const PAUSE: Duration = Duration::from_secs(1);
 const RELAY_LIFETIME: Duration = Duration::from_mins(10);
 /// Traces that are watched for other servers.
 const RELAYS: usize = 100_000;
+
+/// Runs of a dead server that are settled at one time.
+const SETTLED_AT_ONCE: usize = 8;
+
+/// What became of a run of a dead server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    /// It waits for its turn again.
+    Requeued,
+    /// It is marked.
+    Interrupted,
+    /// Another server was faster.
+    Elsewhere,
+}
 
 /// The traces that this server watches for others: by how many of them, and the task that does it.
 #[derive(Debug, Default)]
@@ -314,15 +329,11 @@ impl Runner {
     /// Takes care of runs whose server is gone: those whose trigger was not sent wait for their turn again, the others
     /// are marked, since nobody may send a trigger twice.
     async fn settle_orphans(&self) -> Result<(), Error> {
-        let (mut requeued, mut interrupted) = (0, 0);
-        for orphan in self.store.orphans().await? {
-            let run = RunId { test: orphan.run.test.clone(), number: orphan.run.number };
-            if !orphan.triggered && self.requeue(&run, &orphan).await? {
-                requeued += 1;
-            } else if self.interrupt(&run, &orphan).await? {
-                interrupted += 1;
-            }
-        }
+        let orphans = stream::iter(self.store.orphans().await?);
+        let settled = orphans.map(|orphan| self.settle(orphan)).buffer_unordered(SETTLED_AT_ONCE);
+        let settled: Vec<Settled> = settled.try_collect().await?;
+        let count = |what| settled.iter().filter(|settled| **settled == what).count();
+        let (requeued, interrupted) = (count(Settled::Requeued), count(Settled::Interrupted));
         self.settle_suites().await?;
         if requeued > 0 {
             self.queued.notify_one();
@@ -332,6 +343,15 @@ impl Runner {
             tracing::warn!(requeued, interrupted, "found runs that were under way on a server that is gone");
         }
         Ok(())
+    }
+
+    async fn settle(&self, orphan: Orphan) -> Result<Settled, Error> {
+        let run = RunId { test: orphan.run.test.clone(), number: orphan.run.number };
+        if !orphan.triggered && self.requeue(&run, &orphan).await? {
+            return Ok(Settled::Requeued);
+        }
+        let interrupted = self.interrupt(&run, &orphan).await?;
+        Ok(if interrupted { Settled::Interrupted } else { Settled::Elsewhere })
     }
 
     async fn requeue(&self, run: &RunId, orphan: &Orphan) -> Result<bool, Error> {

@@ -322,6 +322,41 @@ impl Store {
             .map_err(failed("load what earlier runs taught"))
     }
 
+    /// What earlier runs taught about every test, as JSON.
+    pub async fn histories(&self) -> Result<Vec<(String, String)>, Error> {
+        let failed = failed("load what earlier runs taught");
+        let rows = sqlx::query("SELECT test_id, body FROM histories ORDER BY test_id")
+            .fetch_all(&self.read)
+            .await
+            .map_err(&failed)?;
+        let pair = |row: &AnyRow| Ok((row.try_get("test_id")?, row.try_get("body")?));
+        rows.iter().map(pair).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// Keeps what a run taught, unless somebody else has changed it meanwhile.
+    pub async fn replace_history(
+        &self,
+        test: &str,
+        before: Option<&str>,
+        after: &str,
+    ) -> Result<bool, Error> {
+        let query = match before {
+            Some(before) => sqlx::query("UPDATE histories SET body = $2 WHERE test_id = $1 AND body = $3")
+                .bind(test)
+                .bind(after)
+                .bind(before),
+            None => sqlx::query(
+                "INSERT INTO histories (test_id, body)
+                 SELECT $1, $2 WHERE EXISTS (SELECT 1 FROM resources WHERE kind = 'Test' AND id = $1)
+                 ON CONFLICT (test_id) DO NOTHING",
+            )
+            .bind(test)
+            .bind(after),
+        };
+        let done = query.execute(&self.write).await.map_err(failed("store what a run taught"))?;
+        Ok(done.rows_affected() == 1)
+    }
+
     /// Keeps what a run taught about the shape of this test's trace.
     pub async fn put_history(&self, test: &str, body: &str) -> Result<(), Error> {
         sqlx::query(

@@ -6,7 +6,8 @@ use std::process::Command;
 use qualitytrace_server::config::SETTINGS;
 use serde_json::Value;
 
-use crate::program::Served;
+use crate::program;
+use crate::rough::program::Served;
 
 /// What a command said.
 struct Said {
@@ -275,7 +276,7 @@ async fn a_postgres_block_of_tracetest_really_connects() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tracetest.yaml");
     std::fs::write(&file, text).unwrap();
-    let served = Served::start_with(&["--config", file.to_str().unwrap()]).await;
+    let served = Served::start_with(program(), &["--config", file.to_str().unwrap()]).await;
     let stored = reqwest::get(served.url("/api/tests")).await.unwrap();
     assert_eq!(stored.status(), 200);
     let tables =

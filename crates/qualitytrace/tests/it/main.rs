@@ -1,10 +1,19 @@
 //! The program from outside.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cluster;
 mod config;
 mod demo;
 mod kill;
-mod program;
 mod resources;
+#[path = "../rough/mod.rs"]
+#[expect(dead_code, reason = "measurements use the rest")]
+mod rough;
 mod suites;
 mod usage;
+mod waiting;
+
+/// The program under test.
+fn program() -> &'static std::path::Path {
+    std::path::Path::new(env!("CARGO_BIN_EXE_qualitytrace"))
+}

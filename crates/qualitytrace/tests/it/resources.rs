@@ -4,7 +4,8 @@ use std::path::Path;
 
 use tokio::process::Command;
 
-use crate::program::Served;
+use crate::program;
+use crate::rough::program::Served;
 
 const TEST: &str = "\
 # Orders must be stored.
@@ -34,7 +35,7 @@ struct Desk {
 impl Desk {
     async fn new() -> Self {
         let desk =
-            Self { folder: tempfile::tempdir().unwrap(), server: Served::start("sqlite::memory:").await };
+            Self { folder: tempfile::tempdir().unwrap(), server: Served::start(program(), "sqlite::memory:", &[]).await };
         desk.write("config.yml", &format!("scheme: http\nendpoint: {}\n", desk.server.http));
         desk
     }

@@ -1,0 +1,82 @@
+//! Verdicts on a real system whose spans come up to three seconds late, in pieces, out of order and twice: a JSON line
+//! for each kind of load. `cargo xtask bench waiting`; `--smoke` does a little of everything.
+
+#![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
+#![expect(clippy::unwrap_used, reason = "a measurement that fails is worth nothing")]
+
+#[path = "../tests/rough/mod.rs"]
+#[expect(dead_code, reason = "tests and other measurements use the rest")]
+mod rough;
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use rough::client::Client;
+use rough::program::{Served, beside};
+use rough::system::{Leaf, Manner, System};
+use rough::waiting::{Load, Tally, measure};
+use serde_json::json;
+
+const DELAY: Duration = Duration::from_secs(3);
+const LATE: Duration = Duration::from_secs(10);
+
+#[tokio::main]
+async fn main() {
+    let is_smoke = std::env::args().any(|argument| argument == "--smoke");
+    let (tests, runs) = if is_smoke { (2, 30) } else { (20, 1_000) };
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite://{}", folder.path().join("waiting.db").display());
+    let server = Served::start(&beside(), &database, &["--runs.concurrency", "100"]).await;
+    let client = Client::new(server.url(""));
+
+    let system = System::start(vec![server.url("")], Manner { delay: DELAY, leaf: Leaf::Comes }).await;
+    let tally = measure(&client, &system, Load { tests, runs, parallel: 100 }).await;
+    for wrong in &tally.wrong {
+        println!("{wrong}");
+    }
+    line("first run of a test", tests, tally.wrong.len(), 0, &tally.first);
+    line("known test", runs - tests, tally.wrong.len(), tally.gave_up, &tally.known);
+
+    for (name, leaf) in [("a span never comes", Leaf::Withheld), ("a span comes 10 s late", Leaf::Late(LATE))]
+    {
+        let system = System::start(vec![server.url("")], Manner { delay: DELAY, leaf }).await;
+        let test = name.replace(' ', "-");
+        client.put_test(&test, &system.url).await;
+        let each = (0..runs).map(|_| one(&client, &test, leaf));
+        let wrong: Vec<String> =
+            stream::iter(each).buffer_unordered(100).filter_map(async |wrong| wrong).collect().await;
+        for wrong in &wrong {
+            println!("{wrong}");
+        }
+        line(name, runs, wrong.len(), 0, &[]);
+    }
+}
+
+/// What is wrong with a run whose verdict rests on a span that is not there in time.
+async fn one(client: &Client, test: &str, leaf: Leaf) -> Option<String> {
+    let run = client.start(test, false, false).await;
+    let events = client.events(&run).await;
+    let verdict = events.verdict();
+    let (is_right, later) = match leaf {
+        // Once it is known that the span comes so late, it is waited for.
+        Leaf::Late(_) if verdict == "passed" => (true, None),
+        Leaf::Late(_) => {
+            let later = client.corrected(&run, LATE + Duration::from_secs(30)).await;
+            (later.as_deref() == Some("passed"), later)
+        }
+        Leaf::Comes | Leaf::Withheld => (verdict != "passed", None),
+    };
+    (!is_right).then(|| format!("run {} of {test} is {verdict} and later {later:?}", run.number))
+}
+
+fn line(load: &str, runs: usize, wrong: usize, gave_up: usize, sorted: &[Duration]) {
+    let at = |percent| match sorted {
+        [] => json!(null),
+        sorted => json!(Tally::at(sorted, percent).as_millis()),
+    };
+    let found = json!({
+        "load": load, "runs": runs, "wrong verdicts": wrong, "gave up, rightly": gave_up,
+        "p50 ms after the last span": at(50), "p90 ms": at(90), "p99 ms": at(99),
+    });
+    println!("{found}");
+}

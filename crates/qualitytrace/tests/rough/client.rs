@@ -1,0 +1,149 @@
+//! Starting runs on real servers and reading how they ended.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// A server to talk to.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: String,
+}
+
+/// A run that was started.
+#[derive(Debug, Clone)]
+pub(crate) struct Started {
+    pub(crate) test: String,
+    pub(crate) number: u64,
+    pub(crate) trace: String,
+}
+
+/// The events of a run that is over.
+#[derive(Debug, Clone)]
+pub(crate) struct Events(pub(crate) Vec<Value>);
+
+impl Events {
+    /// The events of this kind.
+    pub(crate) fn all<'a>(&'a self, what: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.0.iter().filter(move |event| event["what"] == what)
+    }
+
+    /// `passed`, `failed` or `inconclusive`; empty when there is no verdict.
+    pub(crate) fn verdict(&self) -> &str {
+        self.all("judged").next().and_then(|event| event["verdict"]["outcome"].as_str()).unwrap_or_default()
+    }
+
+    /// When the verdict was given, in nanoseconds since the epoch.
+    pub(crate) fn judged_at(&self) -> u64 {
+        self.all("judged").next().and_then(|event| event["at"].as_u64()).unwrap_or_default()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(base: impl Into<String>) -> Self {
+        // Fails when there is a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Self { http: reqwest::Client::builder().no_proxy().build().unwrap(), base: base.into() }
+    }
+
+    /// Stores a test that asks the system and needs all that it sends.
+    pub(crate) async fn put_test(&self, id: &str, system: &str) {
+        let trigger = json!({ "type": "http", "httpRequest": {
+            "method": "GET", "url": format!("{system}/order?bug=${{var:BUG}}&lose=${{var:LOSE}}"),
+        } });
+        let spec = |name: &str| {
+            json!({
+                "name": name, "selector": format!("span[name=\"{name}\"]"),
+                "assertions": ["attr:tracetest.selected_spans.count = 1", "attr:well = \"yes\""],
+            })
+        };
+        let specs = json!([spec("look up"), spec("render"), spec("check order")]);
+        self.put(
+            "/api/tests",
+            &json!({ "type": "Test", "spec": {
+            "id": id, "name": id, "trigger": trigger, "specs": specs,
+        } }),
+        )
+        .await;
+    }
+
+    /// Stores a test that is judged by the answer alone.
+    pub(crate) async fn put_quick_test(&self, id: &str, system: &str) {
+        let trigger =
+            json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("{system}/quick") } });
+        let spec = json!({ "id": id, "name": id, "trigger": trigger, "skipTraceCollection": true });
+        self.put("/api/tests", &json!({ "type": "Test", "spec": spec })).await;
+    }
+
+    /// Stores a test whose trigger is never answered.
+    pub(crate) async fn put_hanging_test(&self, id: &str, system: &str) {
+        let trigger =
+            json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("{system}/hang") } });
+        let spec = json!({ "id": id, "name": id, "trigger": trigger });
+        self.put("/api/tests", &json!({ "type": "Test", "spec": spec })).await;
+    }
+
+    /// Says how long to wait for what a trace owes.
+    pub(crate) async fn put_settle(&self, settle: &str) {
+        let spec = json!({
+            "id": "current", "name": "default", "default": true, "strategy": "periodic",
+            "periodic": { "timeout": "1m", "retryDelay": "1s", "settle": settle },
+        });
+        self.put("/api/pollingprofiles/current", &json!({ "type": "PollingProfile", "spec": spec })).await;
+    }
+
+    async fn put(&self, path: &str, body: &Value) {
+        let answer = self.http.put(format!("{}{path}", self.base)).json(body).send().await.unwrap();
+        let status = answer.status();
+        assert!(status.is_success(), "{path}: {status} {}", answer.text().await.unwrap());
+    }
+
+    /// Starts a run.
+    pub(crate) async fn start(&self, test: &str, bug: bool, lose: bool) -> Started {
+        let variable = |key: &str, on: bool| json!({ "key": key, "value": u8::from(on).to_string() });
+        let body = json!({ "variables": [variable("BUG", bug), variable("LOSE", lose)] });
+        let url = format!("{}/api/tests/{test}/run", self.base);
+        let answer = self.http.post(url).json(&body).send().await.unwrap();
+        let run: Value = answer.error_for_status().unwrap().json().await.unwrap();
+        Started {
+            test: test.to_owned(),
+            number: run["id"].as_u64().unwrap(),
+            trace: run["traceId"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    /// Waits until a run is over, and answers with all that happened to it.
+    pub(crate) async fn events(&self, run: &Started) -> Events {
+        let url = format!("{}/api/tests/{}/run/{}/events/stream", self.base, run.test, run.number);
+        let text = self.http.get(url).send().await.unwrap().text().await.unwrap();
+        let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
+        Events(data.map(|line| serde_json::from_str(line.trim()).unwrap()).collect())
+    }
+
+    /// Waits until spans after the verdict have changed it; `None` when they did not in time.
+    pub(crate) async fn corrected(&self, run: &Started, patience: Duration) -> Option<String> {
+        let deadline = tokio::time::Instant::now() + patience;
+        while tokio::time::Instant::now() < deadline {
+            let events = self.events(run).await;
+            if let Some(late) = events.all("late").last() {
+                return late["verdict"]["outcome"].as_str().map(ToOwned::to_owned);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        None
+    }
+
+    /// The state of a run.
+    pub(crate) async fn state(&self, run: &Started) -> String {
+        let url = format!("{}/api/tests/{}/run/{}", self.base, run.test, run.number);
+        let shown: Value = self.http.get(url).send().await.unwrap().json().await.unwrap();
+        shown["state"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Asks something of a run: `stop` or `skipPolling`.
+    pub(crate) async fn ask(&self, run: &Started, what: &str) {
+        let url = format!("{}/api/tests/{}/run/{}/{what}", self.base, run.test, run.number);
+        self.http.post(url).send().await.unwrap().error_for_status().unwrap();
+    }
+}

@@ -1,0 +1,85 @@
+//! The real program as a process of its own, with what it uses of the machine.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// Processor ticks a second, as Linux counts them for programs.
+const TICKS: f64 = 100.0;
+
+/// A `qualitytrace serve` on free ports. Killed when dropped.
+pub(crate) struct Served {
+    pub(crate) child: Child,
+    pub(crate) http: SocketAddr,
+}
+
+impl Served {
+    /// Starts the server and waits until it says that it is ready.
+    pub(crate) async fn start(program: &Path, database_url: &str, arguments: &[&str]) -> Self {
+        let quiet = ["--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
+        Self::start_with(program, &[&quiet[..], &["--database-url", database_url], arguments].concat()).await
+    }
+
+    /// The same with these arguments and nothing else.
+    pub(crate) async fn start_with(program: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(program)
+            .arg("serve")
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut address = None;
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if let Some((_, rest)) = line.split_once("http://") {
+                address = Some(rest.parse().unwrap());
+            }
+            if line.trim_start().starts_with("OTLP HTTP") {
+                break;
+            }
+        }
+        // What the server prints from here on must go somewhere, or it would block.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Self { child, http: address.expect("the server says where it listens") }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.http)
+    }
+
+    /// Seconds of processor time used so far.
+    pub(crate) fn processor_seconds(&self) -> f64 {
+        let stat = self.proc_file("stat");
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+        (ticks(11) + ticks(12)) / TICKS
+    }
+
+    /// The most memory that it ever had, in MiB.
+    pub(crate) fn peak_mib(&self) -> u64 {
+        let status = self.proc_file("status");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        peak.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+    }
+
+    fn proc_file(&self, name: &str) -> String {
+        let process = self.child.id().unwrap_or_default();
+        std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default()
+    }
+}
+
+/// The program beside this one: examples are built into a folder below it.
+pub(crate) fn beside() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let program = own.parent().and_then(Path::parent).unwrap().join("qualitytrace");
+    assert!(
+        program.is_file(),
+        "{} is not there; build it with `cargo build -p qualitytrace`",
+        program.display()
+    );
+    program
+}
