@@ -34,8 +34,10 @@ struct Desk {
 
 impl Desk {
     async fn new() -> Self {
-        let desk =
-            Self { folder: tempfile::tempdir().unwrap(), server: Served::start(program(), "sqlite::memory:", &[]).await };
+        let desk = Self {
+            folder: tempfile::tempdir().unwrap(),
+            server: Served::start(program(), "sqlite::memory:", &[]).await,
+        };
         desk.write("config.yml", &format!("scheme: http\nendpoint: {}\n", desk.server.http));
         desk
     }
