@@ -217,13 +217,13 @@ impl Runner {
         let ended = self.carry_out(&mut log, &run, wish, &caller).await;
         drop(turn);
         self.control.end(log.run());
-        let outcome = ended.as_ref().ok().and_then(|judged| Some(judged.as_ref()?.outcome()));
+        let outcome = ended.as_ref().ok().and_then(|judged| Some(judged.as_ref()?.outcome));
         if !matches!(ended, Err(Error::Lost)) {
             self.watch.run_ended(log.ended().unwrap_or(State::Failed).as_str(), outcome);
         }
         match ended {
-            Ok(Some(judged)) => self.watch_late(&mut log, judged).await,
-            Ok(None) => {}
+            Ok(Some(judged)) if judged.has_trace => self.watch_late(&mut log, judged).await,
+            Ok(_) => {}
             Err(error) => self.break_off(&mut log, &error).await,
         }
     }

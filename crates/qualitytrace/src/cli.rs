@@ -5,6 +5,7 @@ mod config;
 mod demo;
 mod files;
 mod follow;
+mod learned;
 mod plan;
 mod references;
 mod resource;

@@ -23,7 +23,7 @@ use crate::clock;
 use crate::store::{StoredRun, StoredTest, Wish};
 use crate::trigger::Context;
 use crate::watch::Caller;
-use crate::wire::{Outcome, Verdict, What, run};
+use crate::wire::{Outcome, What, run};
 
 /// A run that came to a verdict, with what is needed to judge it again.
 #[derive(Debug)]
@@ -31,14 +31,9 @@ pub(super) struct Judged {
     pub(super) judge: Judge,
     pub(super) root: Span,
     pub(super) arrivals: Arrivals,
-    pub(super) verdict: Verdict,
-}
-
-impl Judged {
-    /// What the verdict comes to.
-    pub(super) fn outcome(&self) -> Outcome {
-        self.verdict.outcome
-    }
+    pub(super) outcome: Outcome,
+    /// Whether spans that come now matter.
+    pub(super) has_trace: bool,
 }
 
 impl Runner {
@@ -136,7 +131,8 @@ impl Runner {
         let waited_until = clock::now();
         let span = spans::judge(caller);
         let verdict = span.in_scope(|| judge.verdict(&tree, missing));
-        let passed = verdict.outcome == Outcome::Passed;
+        let outcome = verdict.outcome;
+        let passed = outcome == Outcome::Passed;
         spans::note_verdict(&span, passed);
         drop(span);
         self.watch.phase("trigger", end.since(start));
@@ -145,9 +141,8 @@ impl Runner {
         if let Waited::Ended(ended) = &waited {
             self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await?;
         }
-        log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict: verdict.clone() })
-            .await?;
-        Ok(Some(Judged { judge, root, arrivals, verdict }))
+        log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict }).await?;
+        Ok(Some(Judged { judge, root, arrivals, outcome, has_trace: !test.skip_trace_collection }))
     }
 }
 

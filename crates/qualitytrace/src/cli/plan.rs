@@ -1,6 +1,6 @@
 //! What is to be run, and carrying it out on a server: tests on their own, and suites, several at one time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -91,6 +91,11 @@ impl Plan {
             }
         }
         self.suites.push(FoundSuite { suite: suite.clone(), file, document, tests });
+    }
+
+    /// The ids that the tests have of their own.
+    pub(crate) fn ids(&self) -> BTreeSet<String> {
+        self.tests.iter().filter_map(|test| test.id.clone()).collect()
     }
 
     /// Runs everything, as much at a time as allowed, and shows each test as it ends.

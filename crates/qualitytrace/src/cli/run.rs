@@ -13,6 +13,7 @@ use qualitytrace_server::server::Server;
 
 use super::Exit;
 use super::files;
+use super::learned;
 use super::plan::Plan;
 use super::serve::start_logging;
 use crate::client::{Client, Wanted};
@@ -46,6 +47,9 @@ pub(crate) struct Options {
     /// Take a test for failed that passed only when it was tried again
     #[arg(long)]
     fail_on_flaky: bool,
+    /// Keep what the runs teach about the traces in this file, so that the next run waits no longer than needed
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    learned: Option<PathBuf>,
     /// Write a JUnit report
     #[arg(long, short = 'j', value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -89,6 +93,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
         Some(url) => (Client::new(url)?.with_token(options.token.clone()), None),
         None => {
             let server = own_server(&options.otlp).await?;
+            if let Some(path) = &options.learned {
+                server.teach(learned::read(path)?);
+            }
             (Client::new(&server.addresses().http.to_string())?, Some(server))
         }
     };
@@ -96,7 +103,14 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     let wanted = Wanted { variables, retries: options.retries, repeat: options.repeat };
     let reports = plan.run(&client, &wanted, options.parallel).await;
     if let Some(server) = server {
+        let taught = match &options.learned {
+            Some(path) => Some((path, server.learned().await?)),
+            None => None,
+        };
         server.shutdown().await;
+        if let Some((path, taught)) = taught {
+            learned::write(path, taught, &plan.ids())?;
+        }
     }
     let reports = reports?;
     report::out(&report::pretty::summary(&reports, began.elapsed()));

@@ -5,6 +5,7 @@ mod cluster;
 mod config;
 mod demo;
 mod kill;
+mod learned;
 mod resources;
 #[path = "../rough/mod.rs"]
 #[expect(dead_code, reason = "measurements use the rest")]
