@@ -43,10 +43,12 @@ fn failed(what: &str, path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use qualitytrace_core::wait::History;
+
     use super::*;
 
     fn learned(tests: &[&str]) -> Learned {
-        let tests = tests.iter().map(|id| ((*id).to_owned(), Default::default())).collect();
+        let tests = tests.iter().map(|id| ((*id).to_owned(), History::default())).collect();
         Learned { tests, ..Learned::default() }
     }
 
