@@ -55,7 +55,7 @@ impl Log {
         self.seq += 1;
         let event = StoredEvent { seq: self.seq, at: clock::now(), body: masked(&what, &self.mask) };
         self.store.append_event(&self.run.test, self.run.number, &self.owner, &event).await?;
-        if let What::Judged { verdict } | What::Late { verdict, .. } = &what {
+        if let What::Late { verdict, .. } = &what {
             let (passed, failed) = verdict.counts();
             self.store.count_assertions(&self.run.test, self.run.number, passed, failed).await?;
         }
@@ -84,10 +84,20 @@ impl Log {
         self.store.mark_triggered(&self.run.test, self.run.number, &self.owner).await?.ok_or(Error::Lost)
     }
 
-    /// Writes the last event and then the final state, so that whoever sees the state finds the event.
+    /// Writes the last event and the final state, both or none of them: whoever sees one finds the other, even when this
+    /// server dies meanwhile. An error when the run is not this owner's any more.
     pub(super) async fn end(&mut self, from: State, to: State, what: What) -> Result<(), Error> {
-        self.append(what).await?;
-        self.change_state(from, to).await?;
+        let RunId { test, number } = &self.run;
+        if let What::Judged { verdict } = &what {
+            let (passed, failed) = verdict.counts();
+            self.store.count_assertions(test, *number, passed, failed).await?;
+        }
+        self.seq += 1;
+        let event = StoredEvent { seq: self.seq, at: clock::now(), body: body(&what) };
+        let (from, state) = (from.as_str(), to.as_str());
+        if !self.store.end_run(test, *number, &self.owner, (from, state), &event).await? {
+            return Err(Error::Lost);
+        }
         self.ended = Some(to);
         self.wake();
         Ok(())

@@ -247,6 +247,45 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
+    /// Moves a run of this owner to its last state, together with its last event. `false` when it was not in the state
+    /// before, or not this owner's: nothing is written then.
+    pub async fn end_run(
+        &self,
+        test: &str,
+        number: u64,
+        owner: &str,
+        (from, to): (&str, &str),
+        event: &super::StoredEvent,
+    ) -> Result<bool, Error> {
+        let failed = failed("end a run");
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let done = sqlx::query(
+            "UPDATE runs SET state = $1 WHERE test_id = $2 AND number = $3 AND owner = $4 AND state = $5",
+        )
+        .bind(to)
+        .bind(test)
+        .bind(signed(number))
+        .bind(owner)
+        .bind(from)
+        .execute(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        sqlx::query("INSERT INTO run_events (test_id, number, seq, at, body) VALUES ($1, $2, $3, $4, $5)")
+            .bind(test)
+            .bind(signed(number))
+            .bind(signed(event.seq))
+            .bind(signed(event.at.as_nanos()))
+            .bind(&event.body)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(true)
+    }
+
     /// Puts a run back into the queue whose trigger was not sent. `false` when it was, or when somebody was faster.
     pub async fn requeue(
         &self,
