@@ -10,17 +10,19 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
+pub(crate) mod kafka;
 pub(crate) mod otelcol;
 pub(crate) mod postgres;
 
 /// The names that `cargo xtask peers` takes.
-const NAMES: [&str; 2] = ["otelcol", "postgres"];
+const NAMES: [&str; 3] = ["kafka", "otelcol", "postgres"];
 
 /// Installs the named peers (all of them when none is named) and prints where each one is.
 pub(crate) fn install(names: &[&str]) -> Result<()> {
     let names = if names.is_empty() { &NAMES } else { names };
     for name in names {
         let place = match *name {
+            "kafka" => kafka::install()?,
             "otelcol" => otelcol::install()?,
             "postgres" => postgres::install()?,
             other => bail!("`{other}` is not a peer of this project; there are: {}", NAMES.join(", ")),

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    peers::{otelcol, postgres},
+    peers::{kafka, otelcol, postgres},
     process, rules,
     steps::Steps,
     workspace::cargo,
@@ -27,6 +27,7 @@ pub(crate) enum Peers {
 
 /// The addresses that tests read from their environment.
 struct Environment {
+    kafka: PathBuf,
     otelcol: PathBuf,
     postgres: postgres::Postgres,
 }
@@ -38,7 +39,9 @@ pub(crate) fn run(peers: Peers) -> Result<()> {
     let result = checks(peers, &mut steps, &mut count);
     println!("\n{}", steps.summary());
     if peers == Peers::Skipped {
-        println!("left out by --no-peers: every test against PostgreSQL and the OpenTelemetry Collector");
+        println!(
+            "left out by --no-peers: every test against Kafka, PostgreSQL and the OpenTelemetry Collector"
+        );
     }
     println!("{} passed, {} failed", count.passed, count.failed.max(u64::from(result.is_err())));
     result
@@ -55,6 +58,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
     })?;
     let environment = match peers {
         Peers::Required => Some(Environment {
+            kafka: steps.step("Kafka", kafka::install)?,
             otelcol: steps.step("OpenTelemetry Collector", otelcol::install)?,
             postgres: steps.step("PostgreSQL", postgres::start)?,
         }),
@@ -95,11 +99,12 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
     match environment {
         Some(environment) => {
             command.env("QUALITYTRACE_REQUIRE_PEERS", "1");
+            command.env("QUALITYTRACE_TEST_KAFKA", &environment.kafka);
             command.env("QUALITYTRACE_TEST_OTELCOL", &environment.otelcol);
             command.env("QUALITYTRACE_TEST_POSTGRES", &environment.postgres.url);
         }
         None => {
-            for name in ["REQUIRE_PEERS", "TEST_OTELCOL", "TEST_POSTGRES"] {
+            for name in ["REQUIRE_PEERS", "TEST_KAFKA", "TEST_OTELCOL", "TEST_POSTGRES"] {
                 command.env_remove(format!("QUALITYTRACE_{name}"));
             }
         }

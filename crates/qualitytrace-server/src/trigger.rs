@@ -9,6 +9,7 @@ mod failure;
 mod graphql;
 mod grpc;
 mod http;
+mod kafka;
 mod playwright;
 mod propagation;
 
@@ -53,6 +54,9 @@ impl Triggers {
             Trigger::TraceId(_) | Trigger::Integration(_) => {
                 Ok(Reply::TraceId { id: context.trace.to_string() })
             }
+            Trigger::Graphql(query) if query.introspection => Err(Failure::unsupported(
+                "this server does not check queries against a schema yet; remove the trigger's `introspection`",
+            )),
             Trigger::Graphql(query) => {
                 self.http.send(&graphql::request(query), context, limits.reply_bytes).await
             }
@@ -64,9 +68,7 @@ impl Triggers {
             }
             Trigger::Exec(command) => exec::send(command, context, limits.reply_bytes).await,
             Trigger::PlaywrightEngine(script) => playwright::send(script, context, limits.reply_bytes).await,
-            Trigger::Kafka(_) => {
-                Err(Failure::unsupported("this server cannot send a trigger of type `kafka` yet"))
-            }
+            Trigger::Kafka(message) => kafka::send(message, context, self.http.deny()).await,
         };
         sent.map_err(|failure| if self.in_container { failure.within_container() } else { failure })
     }

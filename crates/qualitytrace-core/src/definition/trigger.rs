@@ -354,7 +354,7 @@ pub struct Graphql {
     pub variables: Vec<(String, Text)>,
     /// Which operation of the query to run; empty means the only one.
     pub operation_name: Text,
-    /// The schema that the query is checked against before it is sent; empty means that it is not.
+    /// The schema, for editors.
     pub schema: Text,
     /// Whether the server is asked for its schema first, to check the query against.
     pub introspection: bool,

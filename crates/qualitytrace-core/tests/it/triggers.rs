@@ -144,7 +144,8 @@ fn files(kind: &str, block: &str, keys: &str, expected: &[&str]) -> Test {
         if let Some(path) = file.path(text) {
             let must = if file.must_exist(path) { "!" } else { "?" };
             seen.push(format!("{path}{must}"));
-            text.value = file.content(b"new".to_vec()).expect("text");
+            let path = path.to_owned();
+            text.value = file.content(&path, b"new".to_vec()).expect("text");
         }
         Ok::<(), Infallible>(())
     });
@@ -160,15 +161,16 @@ fn files_are_told_from_texts() {
     http("body: orders.json", &[]);
     http("body: '{\"a\": \"./b\"}'", &[]);
     http("body: ./${var:NAME}.json", &[]);
-    let read = http("bodyFile: photo.png", &["photo.png!"]);
-    assert!(
-        to_json(&Resource::Test(read))
-            .to_string()
-            .contains(r#""bodyFile":"data:application/octet-stream;base64,bmV3""#)
+    let read = http("bodyFile: my photo.png", &["my photo.png!"]);
+    let read = to_json(&Resource::Test(read))["spec"]["trigger"]["httpRequest"]["bodyFile"].clone();
+    let data = "data:application/octet-stream;name=my%20photo.png;base64,bmV3";
+    assert_eq!(read, data);
+    assert_eq!(
+        (FileUse::bytes(data), FileUse::name(data)),
+        (Some(b"new".to_vec()), "my photo.png".to_owned())
     );
     http("bodyFile: 'data:;base64,bmV3'", &[]);
-    let read = http("multipart: [{name: a, file: ../x/p.png}, {name: b, value: ./c}]", &["../x/p.png!"]);
-    assert!(to_json(&Resource::Test(read)).to_string().contains(r#""filename":"p.png""#));
+    http("multipart: [{name: a, file: ../x/p.png}, {name: b, value: ./c}]", &["../x/p.png!"]);
     http("tls: {ca: ca.pem, certificate: ./c, key: '${var:KEY}'}", &["ca.pem!", "./c!"]);
     http("tls: {ca: '-----BEGIN CERTIFICATE-----'}", &[]);
     files(

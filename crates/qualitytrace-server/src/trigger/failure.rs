@@ -287,3 +287,27 @@ pub(super) fn causes<'a>(
 pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(host: &str, reason: Reason, is_told: bool) {
+        let place = Place { host: host.to_owned(), port: Some(80), setting: "url" };
+        let failure = Failure::at(&place, reason, "x");
+        assert!(!failure.running_on_container);
+        let failure = failure.within_container();
+        assert!(failure.running_on_container);
+        assert_eq!(failure.message.ends_with("or `host.docker.internal`"), is_told, "{failure}");
+    }
+
+    #[test]
+    fn localhost_in_a_container_is_explained_where_nobody_answered() {
+        check("localhost", Reason::Refused, true);
+        check("127.0.0.1", Reason::Timeout, true);
+        check("[::1]", Reason::Unreachable, true);
+        check("localhost", Reason::Tls, false);
+        check("localhost", Reason::Cut, false);
+        check("shop", Reason::Refused, false);
+    }
+}

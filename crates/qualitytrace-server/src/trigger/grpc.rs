@@ -113,7 +113,7 @@ async fn exchange(
         reply.code = status.code().into();
         name(status.code()).clone_into(&mut reply.status);
         status.message().clone_into(&mut reply.message);
-        reply.details = message::details(status.details(), &pool);
+        reply.details = message::details(status.details(), &pool)?;
     }
     Ok(Reply::Grpc(Box::new(reply)))
 }

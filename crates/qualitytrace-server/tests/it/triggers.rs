@@ -1,10 +1,12 @@
 //! Triggers against real servers and real commands.
 
 mod certificates;
+mod cluster;
 mod exec;
 mod graphql;
 mod grpc;
 mod http;
+mod kafka;
 mod peer;
 mod proxy;
 mod web;

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use qualitytrace_core::definition::{self, Format, Reading};
 use qualitytrace_core::lang::{self, Diagnostic, Severity};
 
+use super::references;
 use crate::report;
 
 /// A definition file that was read.
@@ -32,6 +33,7 @@ impl File {
         let mut reading = definition::read(&source, format);
         let checked = reading.documents.iter().flat_map(|document| definition::check(&document.resource));
         reading.diagnostics.extend(checked.collect::<Vec<_>>());
+        reading.diagnostics.extend(references::missing(path, &reading));
         Self { path: path.to_owned(), source, format, reading }
     }
 

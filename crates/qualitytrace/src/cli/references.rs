@@ -1,26 +1,27 @@
 //! Texts of a definition that name a file instead: its content goes to the server in their place.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use qualitytrace_core::definition::trigger::FileUse;
-use qualitytrace_core::definition::{Data, Document, Resource, Step, TestSuite, Text};
+use qualitytrace_core::definition::{Data, Document, Reading, Resource, Step, Test, TestSuite, Text};
+use qualitytrace_core::lang::Diagnostic;
 
 use super::files::File;
 
 /// A document of a file, with the files that it names put into it.
 pub(crate) fn inlined(file: &File, document: &Document) -> anyhow::Result<String> {
     let mut changes = Vec::new();
-    if let Resource::Test(test) = &document.resource
-        && let Some(mut trigger) = test.trigger.clone()
-    {
-        trigger.each_file(|file_use, text| {
-            if let (Some(origin), Some(content)) = (&text.origin, content(&file.path, file_use, text)?) {
-                changes.push((origin.span.clone(), quoted(&content)));
-            }
-            Ok::<_, anyhow::Error>(())
-        })?;
+    for named in named(&file.path, &document.resource) {
+        let content = read(&named).map_err(|cause| anyhow!("{}: {cause}", file.path.display()))?;
+        let change = (named.span, quoted(&content));
+        // Two aliases of one text are one place.
+        if !changes.contains(&change) {
+            changes.push(change);
+        }
     }
     Ok(rewritten(file, document, changes))
 }
@@ -64,11 +65,55 @@ pub(crate) fn step_path(suite: &Path, step: &Step) -> Option<PathBuf> {
     step.is_path().then(|| suite.parent().unwrap_or(Path::new("")).join(&step.test.value))
 }
 
+/// The files that the documents of a file name and that cannot be put into them.
+pub(crate) fn missing(path: &Path, reading: &Reading) -> Vec<Diagnostic> {
+    let named = reading.documents.iter().flat_map(|document| named(path, &document.resource));
+    named
+        .filter_map(|named| {
+            let cause = read(&named).err()?;
+            let help = "a path is relative to the file that names it";
+            Some(Diagnostic::error("no-file", named.span, cause).helped(help))
+        })
+        .collect()
+}
+
+/// A text that names a file.
+struct Named {
+    path: PathBuf,
+    file_use: FileUse,
+    /// Where the text stands.
+    span: Range<usize>,
+}
+
+fn named(definition: &Path, resource: &Resource) -> Vec<Named> {
+    let mut found = Vec::new();
+    let Resource::Test(Test { trigger: Some(trigger), .. }) = resource else { return found };
+    let folder = definition.parent().unwrap_or(Path::new(""));
+    let Ok(()) = trigger.clone().each_file(|file_use, text| {
+        if let (Some(written), Some(origin)) = (file_use.path(text), &text.origin) {
+            let path = folder.join(written);
+            if file_use.must_exist(written) || path.is_file() {
+                found.push(Named { path, file_use, span: origin.span.clone() });
+            }
+        }
+        Ok::<(), Infallible>(())
+    });
+    found
+}
+
+/// What stands for the content of a file; why it cannot be had, otherwise.
+fn read(named: &Named) -> Result<String, String> {
+    let path = named.path.display().to_string();
+    let bytes =
+        std::fs::read(&named.path).map_err(|error| format!("the file `{path}` cannot be read: {error}"))?;
+    named.file_use.content(&path, bytes).ok_or_else(|| format!("the file `{path}` is not text"))
+}
+
 /// The text of a document with some of its places written anew. What stands around the only one belongs to it.
 pub(crate) fn rewritten(
     file: &File,
     document: &Document,
-    mut changes: Vec<(std::ops::Range<usize>, String)>,
+    mut changes: Vec<(Range<usize>, String)>,
 ) -> String {
     changes.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
     let is_alone = file.reading.documents.len() == 1;
@@ -83,18 +128,4 @@ pub(crate) fn rewritten(
 /// A text in double quotes, which JSON and YAML read alike.
 pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-/// What the file that `text` names holds; `None` when it names none.
-fn content(definition: &Path, file_use: FileUse, text: &Text) -> anyhow::Result<Option<String>> {
-    let Some(named) = file_use.path(text) else { return Ok(None) };
-    let path = definition.parent().unwrap_or(Path::new("")).join(named);
-    if !file_use.must_exist(named) && !path.is_file() {
-        return Ok(None);
-    }
-    let bytes = std::fs::read(&path).with_context(|| {
-        format!("{} names the file {}, which cannot be read", definition.display(), path.display())
-    })?;
-    let content = file_use.content(bytes);
-    content.map(Some).with_context(|| format!("{} is not text", path.display()))
 }

@@ -11,6 +11,7 @@ mod resources;
 #[expect(dead_code, reason = "measurements use the rest")]
 mod rough;
 mod suites;
+mod uploads;
 mod usage;
 mod waiting;
 

@@ -6,8 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use super::{Body, Tls, Trigger};
 use crate::definition::Text;
 
-/// What stands before the bytes of a file that was read.
-const DATA: &str = "data:application/octet-stream;base64,";
+/// What stands around the name of a file that was read, before its bytes.
+const DATA: [&str; 2] = ["data:application/octet-stream;name=", ";base64,"];
+/// Longest text that can be the name of a file.
+const LONGEST_PATH: usize = 1024;
 
 /// What a text that may be the path of a file is otherwise, and how the file's content is put in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +38,8 @@ impl FileUse {
             Self::Pem => written.contains("-----BEGIN"),
             Self::Bytes => written.starts_with("data:"),
         };
-        let may_be = !written.is_empty() && !written.contains('\n') && !written.contains("${") && !is_content;
+        let is_short = !written.is_empty() && written.len() <= LONGEST_PATH && !text.value.contains('\n');
+        let may_be = is_short && !written.contains("${") && !is_content;
         let begins_like_one = ["./", "../", "/"].iter().any(|start| written.starts_with(start));
         let is_path = match self {
             Self::Body => begins_like_one,
@@ -53,12 +56,16 @@ impl FileUse {
         }
     }
 
-    /// What stands for a file's content; `None` when it should be text and is not.
-    pub fn content(self, bytes: Vec<u8>) -> Option<String> {
+    /// What stands for the content of the file at `path`; `None` when it should be text and is not.
+    pub fn content(self, path: &str, bytes: Vec<u8>) -> Option<String> {
         match self {
             Self::Body | Self::Source | Self::Pem => String::from_utf8(bytes).ok(),
             Self::Base64 => Some(STANDARD.encode(bytes)),
-            Self::Bytes => Some(format!("{DATA}{}", STANDARD.encode(bytes))),
+            Self::Bytes => {
+                let [before, after] = DATA;
+                let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+                Some(format!("{before}{}{after}{}", escaped(name), STANDARD.encode(bytes)))
+            }
         }
     }
 
@@ -67,6 +74,41 @@ impl FileUse {
         let (_, encoded) = text.trim().strip_prefix("data:")?.split_once(";base64,")?;
         STANDARD.decode(encoded).ok()
     }
+
+    /// What the file was called whose bytes a text stands for; empty when that is not known.
+    pub fn name(text: &str) -> String {
+        let [before, after] = DATA;
+        let named = text.trim().strip_prefix(before).and_then(|rest| rest.split_once(after));
+        named.map(|(name, _)| unescaped(name)).unwrap_or_default()
+    }
+}
+
+/// A file's name as part of a `data:` address.
+fn escaped(name: &str) -> String {
+    let letter = |byte: u8| match byte {
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(letter).collect()
+}
+
+fn unescaped(name: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = name.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl Trigger {
@@ -82,15 +124,7 @@ impl Trigger {
                     Body::File(file) => change(FileUse::Bytes, file)?,
                     Body::Form(_) => {}
                     Body::Multipart(parts) => {
-                        for part in parts {
-                            let path = FileUse::Bytes.path(&part.file).map(ToOwned::to_owned);
-                            change(FileUse::Bytes, &mut part.file)?;
-                            // The content does not say any more what the file was called.
-                            if let Some(path) = path.filter(|_| part.filename.is_empty()) {
-                                let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
-                                name.clone_into(&mut part.filename.value);
-                            }
-                        }
+                        parts.iter_mut().try_for_each(|part| change(FileUse::Bytes, &mut part.file))?;
                     }
                 }
                 http.tls.as_mut()

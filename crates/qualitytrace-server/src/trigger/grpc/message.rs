@@ -58,21 +58,23 @@ struct RichStatus {
 }
 
 /// The details of a status, a JSON text each; what the protocol does not describe stays in base64.
-pub(super) fn details(bytes: &[u8], pool: &DescriptorPool) -> Vec<String> {
+pub(super) fn details(bytes: &[u8], pool: &DescriptorPool) -> Result<Vec<String>, Failure> {
     if bytes.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let Ok(status) = RichStatus::decode(bytes) else {
-        return vec![undescribed("", bytes)];
+        return Ok(vec![undescribed("", bytes)]);
     };
-    let pool = protocol::with_error_details(pool);
-    status.details.iter().map(|detail| described(detail, &pool)).collect()
+    let pools = [pool, protocol::error_details()?];
+    Ok(status.details.iter().map(|detail| described(detail, pools)).collect())
 }
 
-fn described(detail: &prost_types::Any, pool: &DescriptorPool) -> String {
+/// A detail as JSON; the first protocol that knows its kind describes it.
+fn described(detail: &prost_types::Any, pools: [&DescriptorPool; 2]) -> String {
     let name = detail.type_url.rsplit('/').next().unwrap_or_default();
-    let fields = pool
-        .get_message_by_name(name)
+    let fields = pools
+        .into_iter()
+        .find_map(|pool| pool.get_message_by_name(name))
         .and_then(|kind| DynamicMessage::decode(kind, detail.value.as_slice()).ok())
         .and_then(|message| serde_json::to_value(&message).ok());
     match fields {

@@ -1,5 +1,7 @@
 //! The protocol of a call: what its methods are called and what their messages look like.
 
+use std::sync::LazyLock;
+
 use prost_reflect::{DescriptorPool, MethodDescriptor, ServiceDescriptor};
 use protox::Compiler;
 use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
@@ -47,21 +49,20 @@ impl FileResolver for Sources {
     }
 }
 
-/// Adds the standard details of rich statuses, as far as the protocol does not have them itself.
-pub(super) fn with_error_details(pool: &DescriptorPool) -> DescriptorPool {
-    let mut pool = pool.clone();
-    let mut resolver = ChainFileResolver::new();
-    resolver.add(ErrorDetails);
-    resolver.add(GoogleFileResolver::new());
-    let mut compiler = Compiler::with_file_resolver(resolver);
-    compiler.include_imports(true);
-    if compiler.open_file(ERROR_DETAILS_FILE).is_ok() {
-        for file in compiler.file_descriptor_set().file {
-            // A file that is there already, under this or another name, is as good.
-            let _ = pool.add_file_descriptor_proto(file);
-        }
-    }
-    pool
+/// The standard details of rich statuses. They stand beside the protocol of a call, which may have its own.
+pub(super) fn error_details() -> Result<&'static DescriptorPool, Failure> {
+    static POOL: LazyLock<Result<DescriptorPool, String>> = LazyLock::new(|| {
+        let mut resolver = ChainFileResolver::new();
+        resolver.add(ErrorDetails);
+        resolver.add(GoogleFileResolver::new());
+        let mut compiler = Compiler::with_file_resolver(resolver);
+        compiler.include_imports(true);
+        compiler.open_file(ERROR_DETAILS_FILE).map_err(|error| format!("{error:?}"))?;
+        Ok(compiler.descriptor_pool())
+    });
+    POOL.as_ref().map_err(|error| {
+        Failure::unsupported(format!("this server cannot read the details of statuses: {error}"))
+    })
 }
 
 struct ErrorDetails;

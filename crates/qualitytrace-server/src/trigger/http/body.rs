@@ -51,8 +51,12 @@ fn encode(part: &Part) -> Result<multipart::Part, Failure> {
     } else {
         multipart::Part::bytes(bytes(&part.file.value, "multipart")?)
     };
-    if !part.filename.is_empty() {
-        encoded = encoded.file_name(part.filename.value.clone());
+    let file_name = match part.filename.value.as_str() {
+        "" => FileUse::name(&part.file.value),
+        given => given.to_owned(),
+    };
+    if !file_name.is_empty() {
+        encoded = encoded.file_name(file_name);
     }
     if !part.content_type.is_empty() {
         let kind = &part.content_type.value;

@@ -7,6 +7,7 @@ use qualitytrace_core::run::{GrpcReply, Reply};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::trigger::{Failure, Reason};
 
+use super::certificates::{Authority, quoted};
 use super::peer::{self, Reflection};
 use super::{SPAN, TRACE, closed_port, send, send_within, trigger};
 
@@ -148,6 +149,36 @@ async fn tls_is_used_where_the_address_or_the_test_says_so() {
 }
 
 #[tokio::test]
+async fn certificates_are_checked_on_both_sides() {
+    let (servers, clients) = (Authority::new(), Authority::new());
+    let port = peer::serve_mutual(&servers, &clients).await.port();
+    let call = reflected(&format!("localhost:{port}"), "peer.Echo/Say", r#"{"text": "you"}"#);
+    let tls = |authority: &Authority, of: &Authority| {
+        let me = of.sign("me");
+        let (ca, certificate, key) = (quoted(&authority.pem), quoted(&me.certificate), quoted(&me.key));
+        format!("{call}\n  tls:\n    ca: {ca}\n    certificate: {certificate}\n    key: {key}")
+    };
+    assert!(answer(&tls(&servers, &clients)).await.body.contains("hello you"));
+    let stranger = failure(&tls(&clients, &clients)).await;
+    assert_eq!(stranger.reason, Reason::Tls, "{stranger}");
+    let unwanted = failure(&tls(&servers, &servers)).await;
+    assert_ne!(unwanted.reason, Reason::Timeout, "{unwanted}");
+    let nobody = failure(&format!("{call}\n  tls: true")).await;
+    assert_ne!(nobody.reason, Reason::Timeout, "{nobody}");
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_is_hung_up() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let call = trigger(&reflected(&listener.local_addr().unwrap().to_string(), "peer.Echo/Say", ""), &[]);
+    let waiting = tokio::spawn(async move { send(&call).await });
+    let (mut stream, _) = listener.accept().await.unwrap();
+    tokio::io::AsyncReadExt::read_exact(&mut stream, &mut [0; 1]).await.unwrap();
+    waiting.abort();
+    let _ = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut Vec::new()).await;
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_test_is_said_before_anybody_is_called() {
     let nowhere = SocketAddr::from(([127, 0, 0, 1], closed_port().await));
     let check = async |yaml: String, expected: &str| {
@@ -203,6 +234,9 @@ async fn whoever_cannot_be_called_is_named() {
         "nothing listens on localhost:{port}; start the system under test or correct the trigger's address"
     );
     assert!(refused.message.starts_with(&start), "{refused}");
+
+    let unknown = failure(&reflected("no-such-host.invalid:1", "peer.Echo/Say", "")).await;
+    assert_eq!(unknown.reason, Reason::Dns, "{unknown}");
 
     let silent = peer::serve(Reflection::None).await.to_string();
     let silent = failure(&reflected(&silent, "peer.Echo/Say", "")).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::limits::Limits;
-use qualitytrace_server::trigger::{Failure, Reason, Triggers};
+use qualitytrace_server::trigger::{Context, Failure, Reason, Triggers};
 use serde_json::Value;
 
 use super::certificates::{Authority, quoted};
@@ -146,7 +146,7 @@ fn oauth2(web: &Web, secret: &str, place: &str) -> String {
 #[tokio::test]
 async fn a_token_is_fetched_once_and_again_when_it_is_not_taken() {
     let web = Web::plain().await;
-    let triggers = Triggers::new(&Limits::default());
+    let triggers = Triggers::new(Limits::default());
     let send = async |path: &str, place: &str| {
         let url = format!("http://{}{path}", web.address);
         let request = trigger(&yaml(&url, &oauth2(&web, "s3cret", place)), &[]);
@@ -192,6 +192,32 @@ async fn a_token_that_is_not_given_is_explained() {
     let odd = failure(&url, &no_token).await;
     assert_eq!(odd.reason, Reason::Protocol);
     assert!(odd.message.contains("it is no token: missing field `access_token`"), "{odd}");
+}
+
+#[tokio::test]
+async fn the_trace_is_named_in_every_dialect() {
+    let url = format!("http://{}/echo", Web::plain().await.address);
+    let context = Context { baggage: "user=7".to_owned(), ..context() };
+    let mine = "  headers: [{key: traceparent, value: mine}, {key: B3, value: mine}]";
+    let reply = Triggers::new(Limits::default()).send(&trigger(&yaml(&url, mine), &[]), &context).await;
+    let Ok(Reply::Http { body, .. }) = reply else { panic!("{reply:?}") };
+    let asked = serde_json::from_str(&body).unwrap();
+    for (name, value) in [
+        ("traceparent", format!("00-{TRACE}-{SPAN}-01")),
+        ("tracestate", "tracetest=true".to_owned()),
+        ("baggage", "user=7".to_owned()),
+        ("b3", format!("{TRACE}-{SPAN}-1")),
+        ("x-b3-traceid", TRACE.to_owned()),
+        ("x-b3-spanid", SPAN.to_owned()),
+        ("x-b3-sampled", "1".to_owned()),
+        ("uber-trace-id", format!("{TRACE}:{SPAN}:0:1")),
+        ("x-amzn-trace-id", format!("Root=1-{}-{};Parent={SPAN};Sampled=1", &TRACE[..8], &TRACE[8..])),
+        ("ot-tracer-traceid", TRACE[16..].to_owned()),
+        ("ot-tracer-spanid", SPAN.to_owned()),
+        ("ot-tracer-sampled", "true".to_owned()),
+    ] {
+        assert_eq!(header(&asked, name), [value], "{name}");
+    }
 }
 
 #[tokio::test]

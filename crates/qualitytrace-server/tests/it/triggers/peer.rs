@@ -12,9 +12,11 @@ use prost::Message as _;
 use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::Routes;
-use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
+
+use super::certificates::Authority;
 
 pub(super) const PROTO: &str = include_str!("peer.proto");
 pub(super) const MONEY: &str = include_str!("money.proto");
@@ -69,6 +71,15 @@ pub(super) async fn serve_tls() -> SocketAddr {
     let identity = Identity::from_pem(signed.cert.pem(), signed.signing_key.serialize_pem());
     let server = Server::builder().tls_config(ServerTlsConfig::new().identity(identity)).unwrap();
     start(Reflection::Both, server).await
+}
+
+/// The same with a certificate of this authority, asking for certificates of the other one.
+pub(super) async fn serve_mutual(ours: &Authority, clients: &Authority) -> SocketAddr {
+    let me = ours.sign("localhost");
+    let tls = ServerTlsConfig::new()
+        .identity(Identity::from_pem(me.certificate, me.key))
+        .client_ca_root(Certificate::from_pem(&clients.pem));
+    start(Reflection::Both, Server::builder().tls_config(tls).unwrap()).await
 }
 
 async fn start(reflection: Reflection, mut server: Server) -> SocketAddr {

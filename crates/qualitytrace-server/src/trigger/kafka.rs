@@ -1,0 +1,300 @@
+//! Messages to a Kafka topic.
+//!
+//! One message needs four kinds of requests: log in, ask who leads the topic's partitions, hand the message over. The
+//! connection comes from where all connections come from, also the one to a leader whose address a broker names.
+
+mod broker;
+mod login;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use kafka_protocol::ResponseError;
+use kafka_protocol::indexmap::IndexMap;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::metadata_response::MetadataResponseTopic;
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::{
+    ApiKey, MetadataRequest, MetadataResponse, ProduceRequest, ProduceResponse, TopicName,
+};
+use kafka_protocol::protocol::StrBytes;
+use kafka_protocol::records::{
+    Compression, NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Record,
+    RecordBatchEncoder, RecordEncodeOptions, TimestampType,
+};
+use qualitytrace_core::definition::trigger::Kafka;
+use qualitytrace_core::run::Reply;
+
+use super::connect::{Certificates, Security};
+use super::deny::Deny;
+use super::failure::{Failure, Place, Reason};
+use super::propagation::Context;
+use crate::clock;
+use broker::Broker;
+
+/// How long all of it may take, unless the test says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a topic that is being made, or that changes its leader, is asked for again.
+const ATTEMPTS: usize = 6;
+/// How long to wait in between.
+const PAUSE: Duration = Duration::from_millis(250);
+/// The version of each request: the oldest that all brokers since Kafka 1.0 understand and that says enough.
+const METADATA: i16 = 4;
+const PRODUCE: i16 = 3;
+/// Where brokers listen, unless the test says otherwise.
+const PORT: u16 = 9092;
+
+/// Sends the message that a trigger describes and waits until the broker has it.
+pub(super) async fn send(message: &Kafka, context: &Context, deny: &Deny) -> Result<Reply, Failure> {
+    let brokers: Vec<Place> =
+        message.broker_urls.iter().map(|url| place(&url.value)).collect::<Result<_, _>>()?;
+    let Some(first) = brokers.first() else {
+        return Err(Failure::invalid("the trigger names no broker; write host:port under its `brokerUrls`"));
+    };
+    if message.topic.is_empty() {
+        return Err(Failure::invalid("the trigger names no topic; write its name as the trigger's `topic`"));
+    }
+    let timeout = message.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
+    let answer = tokio::time::timeout(timeout, deliver(message, context, &brokers, deny)).await;
+    answer.unwrap_or_else(|_| Err(Failure::at(first, Reason::Timeout, "")))
+}
+
+async fn deliver(
+    message: &Kafka,
+    context: &Context,
+    brokers: &[Place],
+    deny: &Deny,
+) -> Result<Reply, Failure> {
+    let security = if message.tls.is_some() || message.ssl_verification {
+        Security::Tls(Certificates::of(message.tls.as_ref(), message.ssl_verification))
+    } else {
+        Security::Plain
+    };
+    let mut broker = any_of(brokers, message, &security, deny).await?;
+    let records = records(message, context)?;
+    let mut last = None;
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        let cluster = metadata(&mut broker, &message.topic.value).await?;
+        let (partition, leader) = match target(&cluster, message, &broker.place) {
+            Ok(target) => target,
+            Err(Refusal::Passing(failure)) => {
+                last = Some(failure);
+                continue;
+            }
+            Err(Refusal::Final(failure)) => return Err(failure),
+        };
+        if leader != broker.place {
+            let named_by = broker.place;
+            broker = Broker::connect(&leader, &security, message.authentication.as_ref(), deny)
+                .await
+                .map_err(|failure| advertised(&failure, &named_by))?;
+        }
+        match produce(&mut broker, message, partition, records.clone()).await? {
+            Ok(offset) => return Ok(Reply::Kafka { partition, offset }),
+            Err(Refusal::Passing(failure)) => last = Some(failure),
+            Err(Refusal::Final(failure)) => return Err(failure),
+        }
+    }
+    Err(last.unwrap_or_else(|| Failure::at(&broker.place, Reason::Timeout, "")))
+}
+
+/// A connection to the first broker that can be reached; the failure is that of the last.
+async fn any_of(
+    brokers: &[Place],
+    message: &Kafka,
+    security: &Security,
+    deny: &Deny,
+) -> Result<Broker, Failure> {
+    let mut last = Failure::invalid("the trigger names no broker");
+    for place in brokers {
+        match Broker::connect(place, security, message.authentication.as_ref(), deny).await {
+            Ok(broker) => return Ok(broker),
+            Err(failure) => last = failure,
+        }
+    }
+    Err(last)
+}
+
+/// A failure at an address that the user has not written.
+fn advertised(failure: &Failure, named_by: &Place) -> Failure {
+    let message = format!(
+        "{}; the broker at {named_by} names this address: check its `advertised.listeners`",
+        failure.message
+    );
+    Failure { message, ..failure.clone() }
+}
+
+/// Why a broker does not take a message.
+enum Refusal {
+    /// It may take it soon.
+    Passing(Failure),
+    /// It never will.
+    Final(Failure),
+}
+
+async fn metadata(broker: &mut Broker, topic: &str) -> Result<MetadataResponse, Failure> {
+    let topic = MetadataRequestTopic::default().with_name(Some(name(topic)));
+    let request =
+        MetadataRequest::default().with_topics(Some(vec![topic])).with_allow_auto_topic_creation(true);
+    broker.ask(ApiKey::Metadata, METADATA, &request).await
+}
+
+/// The partition that the message goes to, and who leads it.
+fn target(cluster: &MetadataResponse, message: &Kafka, asked: &Place) -> Result<(i32, Place), Refusal> {
+    let topic = cluster.topics.first().cloned().unwrap_or_else(MetadataResponseTopic::default);
+    refused(topic.error_code, message, asked)?;
+    let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+    if count == 0 {
+        return refused(ResponseError::UnknownTopicOrPartition.code(), message, asked)
+            .map(|()| (0, asked.clone()));
+    }
+    let index = partition(message.message_key.value.as_bytes(), count);
+    let chosen = topic.partitions.iter().find(|known| known.partition_index == index);
+    let leader =
+        chosen.and_then(|chosen| cluster.brokers.iter().find(|known| known.node_id == chosen.leader_id));
+    let Some(leader) = leader else {
+        refused(ResponseError::LeaderNotAvailable.code(), message, asked)?;
+        return Ok((index, asked.clone()));
+    };
+    let port = u16::try_from(leader.port).ok();
+    Ok((index, Place { host: leader.host.to_string(), port, setting: "`brokerUrls`" }))
+}
+
+async fn produce(
+    broker: &mut Broker,
+    message: &Kafka,
+    partition: i32,
+    records: Bytes,
+) -> Result<Result<i64, Refusal>, Failure> {
+    let data = PartitionProduceData::default().with_index(partition).with_records(Some(records));
+    let topic =
+        TopicProduceData::default().with_name(name(&message.topic.value)).with_partition_data(vec![data]);
+    let request = ProduceRequest::default()
+        // All replicas that are in step have it.
+        .with_acks(-1)
+        .with_timeout_ms(10_000)
+        .with_topic_data(vec![topic]);
+    let response: ProduceResponse = broker.ask(ApiKey::Produce, PRODUCE, &request).await?;
+    let answer = response.responses.first().and_then(|topic| topic.partition_responses.first());
+    let Some(answer) = answer else {
+        return Err(broker.odd("it does not say what became of the message"));
+    };
+    Ok(refused(answer.error_code, message, &broker.place).map(|()| answer.base_offset))
+}
+
+/// What an error code of a broker means for a message.
+fn refused(code: i16, message: &Kafka, place: &Place) -> Result<(), Refusal> {
+    let Some(error) = ResponseError::try_from_code(code) else { return Ok(()) };
+    let topic = &message.topic.value;
+    let at = |reason: Reason, cause: String| Failure::at(place, reason, &cause);
+    Err(match error {
+        ResponseError::UnknownTopicOrPartition => Refusal::Passing(at(
+            Reason::Missing,
+            format!(
+                "there is no topic `{topic}`, and it makes none by itself; create it or correct the `topic`"
+            ),
+        )),
+        ResponseError::LeaderNotAvailable | ResponseError::NotLeaderOrFollower => {
+            Refusal::Passing(at(Reason::Missing, format!("the topic `{topic}` has no leader at the moment")))
+        }
+        ResponseError::TopicAuthorizationFailed | ResponseError::ClusterAuthorizationFailed => {
+            Refusal::Final(at(Reason::Credentials, format!("the user may not write to the topic `{topic}`")))
+        }
+        ResponseError::InvalidTopicException
+        | ResponseError::MessageTooLarge
+        | ResponseError::RecordListTooLarge
+        | ResponseError::InvalidRecord => {
+            Refusal::Final(at(Reason::Invalid, format!("the broker refuses it for `{topic}`: {error}")))
+        }
+        other if other.is_retriable() => {
+            Refusal::Passing(at(Reason::Unreachable, format!("the broker answers: {other}")))
+        }
+        other => Refusal::Final(at(Reason::Protocol, format!("the broker answers: {other}"))),
+    })
+}
+
+/// The partition for a key, as the original chooses it: FNV-1a, so that a key goes where it always went.
+fn partition(key: &[u8], count: i32) -> i32 {
+    let hash =
+        key.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    (hash.cast_signed() % count).abs()
+}
+
+/// The message in the form that is stored: one batch with one record.
+fn records(message: &Kafka, context: &Context) -> Result<Bytes, Failure> {
+    let mut headers: IndexMap<StrBytes, Option<Bytes>> = IndexMap::new();
+    for header in message.headers.iter().filter(|header| !header.key.is_empty()) {
+        let value = Bytes::from(header.value.value.clone());
+        headers.insert(StrBytes::from_string(header.key.value.clone()), Some(value));
+    }
+    for (name, value) in context.headers() {
+        headers.insert(StrBytes::from_static_str(name), Some(value.into()));
+    }
+    let record = Record {
+        transactional: false,
+        control: false,
+        delete_horizon: false,
+        partition_leader_epoch: NO_PARTITION_LEADER_EPOCH,
+        producer_id: NO_PRODUCER_ID,
+        producer_epoch: NO_PRODUCER_EPOCH,
+        timestamp_type: TimestampType::Creation,
+        offset: 0,
+        sequence: NO_SEQUENCE,
+        timestamp: i64::try_from(clock::now().as_nanos() / 1_000_000).unwrap_or(i64::MAX),
+        key: Some(message.message_key.value.clone().into()),
+        value: Some(message.message_value.value.clone().into()),
+        headers,
+    };
+    let mut bytes = bytes::BytesMut::new();
+    let options = RecordEncodeOptions { version: 2, compression: Compression::None };
+    RecordBatchEncoder::encode(&mut bytes, [&record], &options)
+        .map_err(|error| Failure::invalid(format!("the message cannot be put into a record: {error}")))?;
+    Ok(bytes.freeze())
+}
+
+fn name(topic: &str) -> TopicName {
+    TopicName(StrBytes::from_string(topic.to_owned()))
+}
+
+/// Host and port of a broker; a scheme before them says nothing.
+fn place(text: &str) -> Result<Place, Failure> {
+    let wrong =
+        || Failure::invalid(format!("`{text}` is no broker; write the trigger's `brokerUrls` as host:port"));
+    let address = text.trim();
+    let address = address.split_once("://").map_or(address, |(_, address)| address);
+    let authority: http::uri::Authority = address.trim_end_matches('/').parse().map_err(|_| wrong())?;
+    if authority.host().is_empty() {
+        return Err(wrong());
+    }
+    let port = authority.port_u16().or(Some(PORT));
+    Ok(Place { host: authority.host().to_owned(), port, setting: "`brokerUrls`" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_goes_where_the_original_sends_it() {
+        // As `sarama.NewHashPartitioner` chooses.
+        assert_eq!(partition(b"", 4), 1);
+        assert_eq!(partition(b"a", 4), 0);
+        assert_eq!(partition(b"key", 1), 0);
+    }
+
+    #[test]
+    fn a_broker_is_host_and_port() {
+        let check = |text: &str, host: &str, port: u16| {
+            let place = place(text).unwrap();
+            assert_eq!((place.host.as_str(), place.port), (host, Some(port)));
+        };
+        check("kafka", "kafka", 9092);
+        check(" kafka:29092 ", "kafka", 29092);
+        check("PLAINTEXT://kafka:29092/", "kafka", 29092);
+        check("[::1]:9093", "[::1]", 9093);
+        assert_eq!(place("a b").unwrap_err().reason, Reason::Invalid);
+    }
+}

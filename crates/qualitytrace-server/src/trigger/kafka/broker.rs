@@ -1,0 +1,103 @@
+//! A connection to a broker: one request, one answer.
+
+use std::io::{self, ErrorKind};
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use kafka_protocol::messages::{ApiKey, RequestHeader, ResponseHeader};
+use kafka_protocol::protocol::{
+    Decodable, Encodable, HeaderVersion, StrBytes, encode_request_header_into_buffer,
+};
+use qualitytrace_core::definition::trigger::Sasl;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::super::connect::{Connection, Security, connect};
+use super::super::deny::Deny;
+use super::super::failure::{Failure, Place, Reason, tls_cause};
+use super::login;
+
+/// How large an answer may be. It says who leads the partitions of one topic; nobody has that many.
+const MAX_ANSWER: usize = 16 << 20;
+
+pub(super) struct Broker {
+    pub(super) place: Place,
+    connection: Box<dyn Connection>,
+    /// Counts requests; each answer names the one that it belongs to.
+    count: i32,
+}
+
+impl Broker {
+    /// Connects and logs in.
+    pub(super) async fn connect(
+        place: &Place,
+        security: &Security,
+        sasl: Option<&Sasl>,
+        deny: &Deny,
+    ) -> Result<Self, Failure> {
+        let connection = connect(place, security, &[], deny).await?;
+        let mut broker = Self { place: place.clone(), connection, count: 0 };
+        if let Some(sasl) = sasl {
+            login::login(&mut broker, sasl).await?;
+        }
+        Ok(broker)
+    }
+
+    pub(super) async fn ask<Q, A>(&mut self, key: ApiKey, version: i16, request: &Q) -> Result<A, Failure>
+    where
+        Q: Encodable,
+        A: Decodable + HeaderVersion,
+    {
+        self.count += 1;
+        let header = RequestHeader::default()
+            .with_request_api_key(key as i16)
+            .with_request_api_version(version)
+            .with_correlation_id(self.count)
+            .with_client_id(Some(StrBytes::from_static_str("qualitytrace")));
+        let mut body = BytesMut::new();
+        encode_request_header_into_buffer(&mut body, &header)
+            .and_then(|()| request.encode(&mut body, version))
+            .map_err(|error| Failure::invalid(format!("the trigger makes no request: {error}")))?;
+        let mut bytes = self.exchange(body).await?;
+        let header = ResponseHeader::decode(&mut bytes, A::header_version(version));
+        let header = header.map_err(|error| self.odd(&error.to_string()))?;
+        if header.correlation_id != self.count {
+            return Err(self.odd("it answers another request"));
+        }
+        A::decode(&mut bytes, version).map_err(|error| self.odd(&error.to_string()))
+    }
+
+    async fn exchange(&mut self, body: BytesMut) -> Result<Bytes, Failure> {
+        let length = i32::try_from(body.len()).map_err(|_| Failure::invalid("the message is too large"))?;
+        let mut frame = BytesMut::with_capacity(body.len() + 4);
+        frame.put_i32(length);
+        frame.extend_from_slice(&body);
+        let sent = self.connection.write_all(&frame).await;
+        sent.map_err(|error| self.cut(&error))?;
+        self.connection.flush().await.map_err(|error| self.cut(&error))?;
+        let mut length = [0; 4];
+        let read = self.connection.read_exact(&mut length).await;
+        read.map_err(|error| self.cut(&error))?;
+        let length = usize::try_from((&length[..]).get_i32()).unwrap_or(usize::MAX);
+        if length > MAX_ANSWER {
+            return Err(self.odd("its answer has no sensible length"));
+        }
+        let mut answer = vec![0; length];
+        let read = self.connection.read_exact(&mut answer).await;
+        read.map_err(|error| self.cut(&error))?;
+        Ok(answer.into())
+    }
+
+    /// Brokers hang up without a word on whoever speaks to the wrong listener.
+    fn cut(&self, error: &io::Error) -> Failure {
+        let cause = tls_cause(error);
+        if error.kind() == ErrorKind::InvalidData {
+            return Failure::at(&self.place, Reason::Tls, &cause);
+        }
+        let help = "if it wants TLS or credentials, give the trigger `tls` or `authentication`";
+        Failure::at(&self.place, Reason::Cut, &format!("{cause}; {help}"))
+    }
+
+    /// An answer that cannot be from a broker.
+    pub(super) fn odd(&self, cause: &str) -> Failure {
+        Failure::at(&self.place, Reason::Protocol, &format!("it does not seem to be a Kafka broker: {cause}"))
+    }
+}
