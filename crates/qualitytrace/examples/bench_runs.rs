@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is worth nothing")]
 
-#[path = "../tests/rough/mod.rs"]
+#[path = "../tests/rough/load.rs"]
 #[expect(dead_code, reason = "tests and other measurements use the rest")]
 mod rough;
 

@@ -7,7 +7,7 @@ mod demo;
 mod kill;
 mod learned;
 mod resources;
-#[path = "../rough/mod.rs"]
+#[path = "../rough/load.rs"]
 #[expect(dead_code, reason = "measurements use the rest")]
 mod rough;
 mod suites;
