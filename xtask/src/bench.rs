@@ -4,6 +4,8 @@
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::peers::postgres;
+
 mod ingest;
 mod lines;
 mod overload;
@@ -21,6 +23,7 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--write-docs]
   telemetry   what recording a span costs, beside the OpenTelemetry SDK's batch processor
   runs        many runs at once: runs/s, time to verdict, processor and memory, with few and with many stored runs
   waiting     verdicts on a system whose spans come late: how many are wrong, how long after the last span they come
+  api         how long lists take with 10,000 tests and 100,000 runs stored, in SQLite and PostgreSQL
 
 Results go to the terminal and to target/bench/NAME.json; --write-docs puts them into docs/performance.md.";
 
@@ -45,8 +48,12 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         "ingest" => ingest::run(options)?,
         "overload" => overload::run(options)?,
         "startup" => startup::run(options)?,
-        "judge" => lines::run("judge", "qualitytrace-core")?,
-        "telemetry" => lines::run("telemetry", "qualitytrace-telemetry")?,
+        "judge" => lines::run("judge", "qualitytrace-core", &[])?,
+        "api" => {
+            let postgres = postgres::start()?;
+            lines::run("api", "qualitytrace-server", &[("QUALITYTRACE_TEST_POSTGRES", &postgres.url)])?
+        }
+        "telemetry" => lines::run("telemetry", "qualitytrace-telemetry", &[])?,
         "runs" => lines::run_with_program("runs")?,
         "waiting" => lines::run_with_program("waiting")?,
         other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),

@@ -23,9 +23,10 @@ cargo xtask COMMAND
   test [--no-peers]      everything: house rules, formatting, lints, tests with real PostgreSQL and real peers
   rules                  the house rules alone: arrows between modules, names, sizes, stray paths
   peers [NAME...]        install real peers (otelcol, postgres) and print where they are
-  bench NAME             measure ours beside a real Collector: ingest, overload, startup, judge
+  bench NAME             measure ours beside a real Collector: ingest, overload, startup, judge, api
   conformance [DIR]      run the case files of a folder against the language
   golden [DIR]           replay recorded requests of the original against a fresh server
+  stress [CLIENTS] [S]   many clients at once on SQLite and PostgreSQL: nothing is lost (default: 200 for 60 s)
   help                   this text";
 
 fn main() -> ExitCode {
@@ -49,10 +50,25 @@ fn dispatch(args: &[String]) -> Result<()> {
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", rest @ ..] => workspace::example("qualitytrace-server", "conformance", rest),
         ["golden", rest @ ..] => workspace::example("qualitytrace-server", "golden", rest),
+        ["stress", rest @ ..] => stress(rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())
         }
         other => bail!("`{}` is not a task of this project\n\n{USAGE}", other.join(" ")),
     }
+}
+
+/// Runs the stress program on a new SQLite file and on a new PostgreSQL server.
+fn stress(args: &[&str]) -> Result<()> {
+    let file = std::env::temp_dir().join(format!("qualitytrace-stress-{}.db", std::process::id()));
+    let sqlite = format!("sqlite://{}", file.display());
+    let outcome = workspace::example("qualitytrace-server", "stress", &[&[sqlite.as_str()], args].concat());
+    for ending in ["", "-wal", "-shm"] {
+        // What was never made need not be removed.
+        let _ = std::fs::remove_file(format!("{}{ending}", file.display()));
+    }
+    outcome?;
+    let postgres = peers::postgres::start()?;
+    workspace::example("qualitytrace-server", "stress", &[&[postgres.url.as_str()], args].concat())
 }

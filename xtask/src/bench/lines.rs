@@ -21,10 +21,13 @@ pub(super) fn run_with_program(name: &'static str) -> Result<Record> {
 }
 
 /// Runs the example `bench_NAME` of a crate; the keys of its first object are the columns.
-pub(super) fn run(name: &'static str, package: &str) -> Result<Record> {
+///
+/// `environment` are variables that it is told.
+pub(super) fn run(name: &'static str, package: &str, environment: &[(&str, &str)]) -> Result<Record> {
     let example = format!("bench_{name}");
-    let text =
-        process::output(&mut cargo(["run", "--quiet", "--release", "-p", package, "--example", &example]))?;
+    let mut command = cargo(["run", "--quiet", "--release", "-p", package, "--example", &example]);
+    command.envs(environment.iter().copied());
+    let text = process::output(&mut command)?;
     let mut raw = Vec::new();
     for line in text.lines().filter(|line| line.starts_with('{')) {
         raw.push(serde_json::from_str::<Value>(line).with_context(|| format!("`{line}` is not JSON"))?);

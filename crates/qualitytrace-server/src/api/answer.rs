@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::negotiation::Media;
 use crate::{runner, store};
 
+/// Bytes of what the framework says.
+const LONGEST_WORDS: usize = 64 * 1024;
+
 /// A request that could not be served: `{code, error}`.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -60,4 +63,25 @@ impl IntoResponse for Problem {
 pub(super) fn plain_json(status: StatusCode, body: &Value) -> Response {
     let headers = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
     (status, headers, format!("{body}\n")).into_response()
+}
+
+/// What the framework says in plain words about a request that it cannot read, in the form that clients expect.
+pub(super) async fn said_in_json(response: Response) -> Response {
+    let is_plain = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|content_type| content_type.as_bytes().starts_with(b"text/plain"));
+    let status = response.status();
+    if !is_plain || !status.is_client_error() {
+        return response;
+    }
+    let Ok(text) = axum::body::to_bytes(response.into_body(), LONGEST_WORDS).await else {
+        return Problem { status, message: "the request cannot be read".to_owned() }.into_response();
+    };
+    let message = String::from_utf8_lossy(&text).into_owned();
+    // Clients know this one as it is.
+    if message.starts_with("invalid tenant id") {
+        return (status, message).into_response();
+    }
+    Problem { status, message }.into_response()
 }

@@ -1,116 +1,19 @@
-//! The API described to programs, in the form of `OpenAPI` 3.1, from one table.
+//! The API described to programs, in the form of `OpenAPI` 3.1: from one table of routes, the kinds of resources, and
+//! the schemas of what is sent.
+
+mod routes;
 
 use axum::Json;
 use axum::response::Html;
 use qualitytrace_core::definition::Kind;
 use serde_json::{Map, Value, json};
 
+use super::negotiation::NAMES;
 use super::resources::collection;
+use routes::{Content, ROUTES, Route};
 
-/// One route: method, path, what it does, the status of success, further status.
-type Route = (&'static str, &'static str, &'static str, u16, &'static [u16]);
-
-/// Every route that is not one of the resources'.
-const ROUTES: &[Route] = &[
-    ("get", "/healthz", "Whether the server is alive", 200, &[]),
-    ("get", "/api/healthz", "Whether the server is alive", 200, &[]),
-    ("get", "/readyz", "Whether the store answers", 200, &[]),
-    ("get", "/api/version.json", "The version of the server", 200, &[]),
-    ("get", "/api/ingest/status", "What became of everything that was delivered", 200, &[]),
-    ("post", "/api/tests/import", "Take in an exported run with its test", 200, &[400, 422]),
-    ("get", "/api/tests/{id}/definition", "The specs of a test", 200, &[404]),
-    ("get", "/api/tests/{id}/version/{version}", "A version of a test", 200, &[400, 404]),
-    ("get", "/api/tests/{id}/run", "Runs of a test, newest first", 200, &[400, 404]),
-    ("post", "/api/tests/{id}/run", "Start a run", 200, &[400, 404, 422]),
-    ("get", "/api/tests/{id}/run/{number}", "A run", 200, &[400, 404]),
-    ("patch", "/api/tests/{id}/run/{number}", "Report about a run", 200, &[400, 404, 422]),
-    ("delete", "/api/tests/{id}/run/{number}", "Remove a run with all that belongs to it", 204, &[400, 404]),
-    ("post", "/api/tests/{id}/run/{number}/rerun", "Judge the trace of a run again", 200, &[400, 404]),
-    ("post", "/api/tests/{id}/run/{number}/stop", "End a run", 200, &[400]),
-    (
-        "post",
-        "/api/tests/{id}/run/{number}/skipPolling",
-        "Judge a run with the spans that are here",
-        200,
-        &[400],
-    ),
-    ("put", "/api/tests/{id}/run/{number}/dry-run", "Try specs out on a run", 200, &[400, 404, 422]),
-    ("get", "/api/tests/{id}/run/{number}/select", "The spans that a selector picks", 200, &[400, 404, 422]),
-    (
-        "post",
-        "/api/tests/{id}/run/{number}/search-spans",
-        "The spans that have a word",
-        200,
-        &[400, 404, 422],
-    ),
-    ("get", "/api/tests/{id}/run/{number}/junit.xml", "A run as JUnit XML", 200, &[400, 404]),
-    ("get", "/api/tests/{id}/run/{number}/export", "A run with its test", 200, &[400, 404]),
-    ("get", "/api/tests/{id}/run/{number}/series", "The series that a run is one of", 200, &[400, 404]),
-    ("get", "/api/tests/{id}/run/{number}/events", "What happened to a run", 200, &[400]),
-    (
-        "get",
-        "/api/tests/{id}/run/{number}/events/stream",
-        "What happens to a run, as it happens",
-        200,
-        &[400, 404],
-    ),
-    ("get", "/api/testsuites/{id}/version/{version}", "A version of a suite", 200, &[400, 404]),
-    ("get", "/api/testsuites/{id}/run", "Runs of a suite, newest first", 200, &[400, 404]),
-    ("post", "/api/testsuites/{id}/run", "Start a run of a suite", 200, &[400, 404, 422]),
-    ("get", "/api/testsuites/{id}/run/{number}", "A run of a suite", 200, &[400, 404]),
-    (
-        "delete",
-        "/api/testsuites/{id}/run/{number}",
-        "Remove a run of a suite with all that belongs to it",
-        204,
-        &[400, 404],
-    ),
-    ("post", "/api/testsuites/{id}/run/{number}/stop", "End a run of a suite", 200, &[400]),
-    ("get", "/api/testsuites/{id}/run/{number}/events", "What happened to a run of a suite", 200, &[400]),
-    (
-        "get",
-        "/api/testsuites/{id}/run/{number}/events/stream",
-        "What happens to a run of a suite, as it happens",
-        200,
-        &[400, 404],
-    ),
-    ("get", "/api/resources", "Tests and suites, newest first", 200, &[400]),
-    ("post", "/api/expressions/resolve", "The value of an expression", 200, &[400, 404]),
-    ("post", "/api/config/connection", "Try a data store out", 200, &[400, 422]),
-    ("get", "/api/config/connection/otlp", "What has arrived over OTLP", 200, &[]),
-    ("post", "/api/config/connection/otlp/reset", "Count arrivals from here on", 200, &[]),
-    ("get", "/api/wizard", "How far the set-up has come", 200, &[]),
-    ("put", "/api/wizard", "Note how far the set-up has come", 200, &[400]),
-    ("get", "/api/traces", "Traces, newest first, by filters", 200, &[400]),
-    ("get", "/api/traces/{id}", "A trace: own JSON, OTLP JSON or Jaeger JSON", 200, &[400, 404]),
-    ("get", "/api/services", "Who sends traces, when last, how late", 200, &[]),
-];
-
-/// Parameters in queries, by route.
-const QUERIES: &[(&str, &[&str])] = &[
-    ("/api/tests/{id}/run", &["take", "skip"]),
-    ("/api/tests/{id}/run/{number}/select", &["query"]),
-    ("/api/tests/{id}/run/{number}/series", &["after"]),
-    ("/api/tests/{id}/run/{number}/events/stream", &["after"]),
-    ("/api/testsuites/{id}/run", &["take", "skip"]),
-    ("/api/testsuites/{id}/run/{number}/events/stream", &["after"]),
-    ("/api/resources", &["take", "skip", "query", "sortBy", "sortDirection"]),
-    (
-        "/api/traces",
-        &[
-            "service",
-            "name",
-            "status",
-            "minDuration",
-            "maxDuration",
-            "attribute",
-            "from",
-            "to",
-            "take",
-            "next",
-        ],
-    ),
-];
+/// The schemas of bodies and answers.
+const SCHEMAS: &str = include_str!("description/schemas.json");
 
 /// The description.
 pub(super) async fn document() -> Json<Value> {
@@ -156,18 +59,15 @@ pub(crate) fn openapi() -> Value {
     for kind in Kind::ALL {
         resource(kind, &mut add);
     }
-    for (method, path, summary, status, further) in ROUTES {
-        let queries = QUERIES.iter().find(|(of, _)| of == path).map_or(&[][..], |(_, queries)| queries);
-        add(method, path, operation(method, path, summary, &[*status], further, queries));
+    for route in ROUTES {
+        add(route.method, route.path, operation(route));
     }
+    let schemas: Value = serde_json::from_str(SCHEMAS).unwrap_or_default();
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Qualitytrace", "version": env!("CARGO_PKG_VERSION") },
         "paths": paths,
-        "components": { "schemas": {
-            "Error": { "type": "object", "required": ["code", "error"], "properties": {
-                "code": { "type": "integer" }, "error": { "type": "string" } } },
-        } },
+        "components": { "schemas": schemas },
     })
 }
 
@@ -176,42 +76,96 @@ fn resource(kind: Kind, add: &mut impl FnMut(&str, &str, Value)) {
     let name = kind.as_str();
     let all = format!("/api/{}", collection(kind));
     let one = format!("{all}/{{id}}");
+    let (wrong, missing) = ((400, negotiated("Error")), (404, Value::Null));
+    let (shown, listed) = (|status: u16| (status, negotiated(name)), negotiated(&format!("{name}List")));
     let page = ["take", "skip", "query", "sortBy", "sortDirection"];
-    let mut put = |method: &str, path: &str, what: &str, good: &[u16], bad: &[u16], queries: &[&str]| {
-        add(method, path, operation(method, path, &format!("{what} {name}"), good, bad, queries));
+    let mut put = |method: &str, path: &str, what: &str, answers: &[(u16, Value)], queries: &[&str]| {
+        let mut operation = described(path, &format!("{what} {name}"), answers, queries);
+        if matches!(method, "post" | "put") {
+            let schema = json!({ "schema": reference(name) });
+            operation["requestBody"] =
+                json!({ "required": true, "content": { "application/json": schema, "text/yaml": schema } });
+        }
+        add(method, path, operation);
     };
-    put("get", &all, "List: ", &[200], &[400], &page);
-    put("post", &all, "Create a", &[201], &[400], &["strict"]);
-    put("put", &all, "Create or change a", &[200, 201], &[400], &["strict"]);
-    put("get", &one, "Read a", &[200], &[404], &[]);
-    put("put", &one, "Change a", &[200], &[400, 404], &["strict"]);
-    let (gone, not) = if kind.is_singleton() { (405, 404) } else { (204, 404) };
-    put("delete", &one, "Remove a", &[gone], &[not], &[]);
-    put("get", &format!("{one}/source"), "As its user wrote it: a", &[200], &[400, 404], &["version"]);
+    put("get", &all, "List: ", &[(200, listed), wrong.clone()], &page);
+    put("post", &all, "Create a", &[shown(201), wrong.clone()], &["strict"]);
+    put("put", &all, "Create or change a", &[shown(200), shown(201), wrong.clone()], &["strict"]);
+    put("get", &one, "Read a", &[shown(200), wrong.clone(), missing.clone()], &[]);
+    put("put", &one, "Change a", &[shown(200), wrong.clone(), missing.clone()], &["strict"]);
+    let gone = if kind.is_singleton() { (405, negotiated("Error")) } else { (204, Value::Null) };
+    put("delete", &one, "Remove a", &[gone, wrong, missing], &[]);
+    let text = json!({ "schema": { "type": ["string", "object"] } });
+    let source = json!({ "text/yaml": text, "application/json": text });
+    let answers = [(200, source), (400, json_content("Text")), (404, json_content("Text"))];
+    put("get", &format!("{one}/source"), "As its user wrote it: a", &answers, &["version"]);
 }
 
-fn operation(method: &str, path: &str, summary: &str, good: &[u16], bad: &[u16], queries: &[&str]) -> Value {
+/// A route that stands in the table.
+fn operation(route: &Route) -> Value {
+    let content = |content: &Content| match content {
+        Content::Nothing => Value::Null,
+        Content::Json(schema) => json_content(schema),
+        Content::Other(media) => json!({ (*media): { "schema": { "type": "string" } } }),
+        Content::Negotiated(schema) => negotiated(schema),
+    };
+    let answers: Vec<(u16, Value)> =
+        route.answers.iter().map(|(status, answer)| (*status, content(answer))).collect();
+    let mut out = described(route.path, route.summary, &answers, route.queries);
+    if let Some(body) = route.body {
+        out["requestBody"] = json!({ "required": true, "content": json_content(body) });
+    }
+    out
+}
+
+fn described(path: &str, summary: &str, answers: &[(u16, Value)], queries: &[&str]) -> Value {
     let mut responses = Map::new();
-    for status in good.iter().chain(bad) {
-        responses.insert(status.to_string(), json!({ "description": reason(*status) }));
+    for (status, content) in answers {
+        let mut response = json!({ "description": reason(*status) });
+        if !content.is_null() {
+            response["content"] = content.clone();
+        }
+        responses.insert(status.to_string(), response);
     }
     let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let text = json!({ "type": "string" });
     let parameters: Vec<Value> = in_path
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": text }))
-        .chain(queries.iter().map(|name| json!({ "name": name, "in": "query", "schema": text })))
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": parameter(name, true) }))
+        .chain(
+            queries
+                .iter()
+                .map(|name| json!({ "name": name, "in": "query", "schema": parameter(name, false) })),
+        )
         .collect();
     let mut out = json!({ "summary": summary.trim(), "responses": responses });
     if !parameters.is_empty() {
         out["parameters"] = parameters.into();
     }
-    let has_body = matches!(method, "put" | "patch")
-        || method == "post"
-            && !["/stop", "/skipPolling", "/rerun", "/reset"].iter().any(|end| path.ends_with(end));
-    if has_body {
-        out["requestBody"] = json!({ "content": { "application/json": { "schema": { "type": "object" } } } });
-    }
     out
+}
+
+/// What a parameter can be.
+fn parameter(name: &str, is_in_path: bool) -> Value {
+    match name {
+        "take" | "skip" | "after" => json!({ "type": "integer", "minimum": 0 }),
+        "number" | "version" => json!({ "type": "integer", "minimum": u8::from(is_in_path) }),
+        "strict" => json!({ "type": "boolean" }),
+        "sortDirection" => json!({ "type": "string", "enum": ["asc", "desc"] }),
+        _ if is_in_path => json!({ "type": "string", "minLength": 1 }),
+        _ => json!({ "type": "string" }),
+    }
+}
+
+fn reference(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
+}
+
+fn json_content(schema: &str) -> Value {
+    json!({ "application/json": { "schema": reference(schema) } })
+}
+
+/// JSON and YAML under all their names.
+fn negotiated(schema: &str) -> Value {
+    NAMES.iter().map(|name| ((*name).to_owned(), json!({ "schema": reference(schema) }))).collect()
 }
 
 fn reason(status: u16) -> &'static str {
@@ -221,6 +175,30 @@ fn reason(status: u16) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every schema that is referred to below `value`.
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(entries) => {
+                found.extend(entries.get("$ref").and_then(Value::as_str).map(ToOwned::to_owned));
+                entries.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_schema_that_is_referred_to_is_there_and_every_schema_is_referred_to() {
+        let document = openapi();
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        let known: Vec<String> = schemas.keys().map(|name| format!("#/components/schemas/{name}")).collect();
+        let unknown: Vec<_> = found.iter().filter(|name| !known.contains(name)).collect();
+        let unused: Vec<_> = known.iter().filter(|name| !found.contains(name)).collect();
+        assert!(unknown.is_empty() && unused.is_empty(), "unknown {unknown:?}, unused {unused:?}");
+    }
 
     #[test]
     fn the_committed_description_is_the_one_that_is_served() {

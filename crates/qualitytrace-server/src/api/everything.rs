@@ -4,14 +4,15 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use http::{HeaderValue, StatusCode};
 use qualitytrace_core::definition::Kind;
+use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::App;
 use super::answer::plain_json;
 use super::refusal::Refusal;
-use super::resources::{Parameters, augmented_spec};
+use super::resources::{Parameters, augmented_specs};
 use super::tenant::Tenant;
-use crate::store::Listing;
+use crate::store::{Listing, StoredResource};
 
 /// A page of tests and suites, newest first.
 pub(super) async fn list(
@@ -30,11 +31,18 @@ pub(super) async fn list(
     }
     found.sort_by_key(|(_, item)| std::cmp::Reverse(item.created));
     let (skip, take) = (usize::try_from(asked.skip), usize::try_from(asked.take));
-    let mut items: Vec<Value> = Vec::new();
-    for (kind, item) in found.into_iter().skip(skip.unwrap_or(usize::MAX)).take(take.unwrap_or(usize::MAX)) {
-        let word = if kind == Kind::Test { "test" } else { "testsuite" };
-        items.push(json!({ "type": word, "item": augmented_spec(&app, kind, item).await? }));
+    let page = found.into_iter().skip(skip.unwrap_or(usize::MAX)).take(take.unwrap_or(usize::MAX));
+    let mut items: Vec<(Timestamp, Value)> = Vec::new();
+    let (tests, suites): (Vec<_>, Vec<_>) = page.partition(|(kind, _)| *kind == Kind::Test);
+    for (kind, word, stored) in [(Kind::Test, "test", tests), (Kind::TestSuite, "testsuite", suites)] {
+        let stored: Vec<StoredResource> = stored.into_iter().map(|(_, stored)| stored).collect();
+        let created: Vec<Timestamp> = stored.iter().map(|stored| stored.created).collect();
+        let specs = augmented_specs(&app, kind, stored).await?;
+        let shown = specs.into_iter().map(|spec| json!({ "type": word, "item": spec }));
+        items.extend(created.into_iter().zip(shown));
     }
+    items.sort_by_key(|(created, _)| std::cmp::Reverse(*created));
+    let items: Vec<Value> = items.into_iter().map(|(_, item)| item).collect();
     let mut response = plain_json(StatusCode::OK, &items.into());
     response.headers_mut().insert("x-total-count", HeaderValue::from(count));
     Ok(response)

@@ -33,6 +33,17 @@ const MEDIA: [Media; 6] = [
     Media { form: Form::YamlStream, name: "text/yaml-stream" },
 ];
 
+/// The names of all forms.
+pub(super) const NAMES: [&str; MEDIA.len()] = {
+    let mut names = [""; MEDIA.len()];
+    let mut at = 0;
+    while at < MEDIA.len() {
+        names[at] = MEDIA[at].name;
+        at += 1;
+    }
+    names
+};
+
 impl Media {
     /// Plain JSON.
     pub(super) const JSON: Self = MEDIA[0];

@@ -276,10 +276,14 @@ pub(super) async fn create_from_json(
     Ok(stored.map(|(_, shown)| shown).unwrap_or_default())
 }
 
-/// What stands under `spec`, with what only the server knows.
-pub(super) async fn augmented_spec(app: &App, kind: Kind, stored: StoredResource) -> Result<Value, Problem> {
-    let shown = augmented::shown(app, kind, vec![stored], true).await?;
-    Ok(shown.into_iter().next().map(|mut shown| shown["spec"].take()).unwrap_or_default())
+/// What stands under `spec` of each, with what only the server knows.
+pub(super) async fn augmented_specs(
+    app: &App,
+    kind: Kind,
+    stored: Vec<StoredResource>,
+) -> Result<Vec<Value>, Problem> {
+    let shown = augmented::shown(app, kind, stored, true).await?;
+    Ok(shown.into_iter().map(|mut shown| shown["spec"].take()).collect())
 }
 
 fn exists(kind: Kind) -> Problem {
