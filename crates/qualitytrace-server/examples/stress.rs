@@ -128,7 +128,7 @@ impl Crowd {
         self.change_shared(&format!("{client} in {round}")).await;
         self.send("run shared", Method::POST, &format!("/api/tests/{SHARED}/run"), json!({})).await;
         self.send("list", Method::GET, "/api/tests?take=5", Value::Null).await;
-        if let Some(number) = started["id"].as_u64().filter(|_| round % 2 == 0) {
+        if let Some(number) = started["id"].as_u64().filter(|_| round.is_multiple_of(2)) {
             self.send("get run", Method::GET, &format!("{own}/run/{number}"), Value::Null).await;
             self.send("delete run", Method::DELETE, &format!("{own}/run/{number}"), Value::Null).await;
         }
