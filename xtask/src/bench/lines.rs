@@ -17,7 +17,7 @@ pub(super) fn run_with_program(name: &'static str) -> Result<Record> {
         "--bin",
         "qualitytrace",
     ]))?;
-    run(name, "qualitytrace")
+    run(name, "qualitytrace", &[])
 }
 
 /// Runs the example `bench_NAME` of a crate; the keys of its first object are the columns.
