@@ -23,6 +23,7 @@ pub use table::{SETTINGS, Setting};
 use crate::access::Access;
 use crate::limits::Limits;
 use crate::listen::Certificate;
+use crate::provision::Provisioning;
 use crate::vault::KeyPlace;
 
 /// The port of the API, the page, and everything else.
@@ -69,6 +70,8 @@ pub struct Config {
     pub redact_headers: Vec<String>,
     /// What protects it.
     pub safety: Safety,
+    /// What is stored before anybody asks.
+    pub provisioning: Provisioning,
 }
 
 /// What protects a server and what it keeps.
@@ -100,6 +103,7 @@ impl Default for Config {
             limits: Limits::default(),
             redact_headers: SECRET_HEADERS.map(str::to_owned).to_vec(),
             safety: Safety::default(),
+            provisioning: Provisioning::default(),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::runner::{self, Runner};
 use crate::source::Source;
 use crate::store::{self, Store};
 use crate::watch::Watch;
-use crate::{listen, otlp, retention};
+use crate::{listen, otlp, provision, retention};
 
 /// A running server.
 #[derive(Debug)]
@@ -59,6 +59,9 @@ pub enum Error {
     /// The database is not usable.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// What was to be stored at the start could not be.
+    #[error(transparent)]
+    Provision(#[from] provision::Error),
     /// The system refuses what recording needs.
     #[error("failed to start telemetry")]
     Telemetry(#[source] std::io::Error),
@@ -85,6 +88,7 @@ impl Server {
         let sockets = Sockets::bind(&config).await?;
         let addresses = sockets.addresses();
         let store = Store::open_sealed(&config.database_url, config.safety.key.clone()).await?;
+        provision::provision(&store, &config.provisioning).await?;
         let live = Live::new(config.clone());
         let (ingest, ingest_tasks) = Ingest::start(store.clone(), live.clone()).await?;
         let source = Source::new(store.clone(), Arc::clone(&ingest));

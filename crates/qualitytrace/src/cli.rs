@@ -8,6 +8,7 @@ mod follow;
 mod learned;
 mod plan;
 mod references;
+mod reload;
 mod resource;
 mod run;
 mod serve;

@@ -98,6 +98,9 @@ pub const SETTINGS: &[Setting] = &[
     setting("runs.lateWindow", "How long after a verdict late spans are looked for", |d| Slot::Time(&mut d.config.limits.late_window)).live(),
     setting("runs.commands", "Let tests run commands on this machine (triggers of type `exec` and `playwrightengine`)", |d| Slot::Switch(&mut d.config.limits.commands)).live(),
 
+    setting("provisioning-file", "Definitions to store when the database is new: a YAML stream", |d| Slot::File(&mut d.config.provisioning.file)),
+    setting("provisioning", "The same stream itself, in base64", |d| Slot::Secret(&mut d.config.provisioning.text)),
+    setting("provision-always", "Store them at every start", |d| Slot::Switch(&mut d.config.provisioning.always)),
     setting("secrets.key", "Key that seals secrets, 32 bytes in base64; better given by its variable than on the command line", |d| Slot::Secret(&mut d.secrets_key)),
     setting("secrets.keyFile", "File with the key that seals secrets; made when it is needed", |d| Slot::File(&mut d.secrets_key_file)),
     setting("auth.tokens", "Tokens that clients must show: `full:`, `read:` or `ingest:` and `sha256:HEX`, or the token itself", |d| Slot::Tokens(&mut d.config.safety.access.tokens)),

@@ -7,12 +7,14 @@ use qualitytrace_core::trace::{Span, Trace};
 use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Standing, Wait, wait};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::Error;
 use super::control::wished;
 use super::log::Log;
 use super::memory::Memory;
 use super::queue::Announced;
+use super::spans::{self, Poll};
 use crate::clock;
 use crate::source::{Cursor, Source};
 use crate::store::Wish;
@@ -66,7 +68,7 @@ impl Arrivals {
         memory: &Memory,
         log: &mut Log,
         standing: impl Fn(&Trace) -> Standing,
-        root: &Span,
+        poll: Poll<'_>,
         mut skip: watch::Receiver<Option<Wish>>,
     ) -> Result<Waited, Error> {
         loop {
@@ -75,11 +77,20 @@ impl Arrivals {
             let cluster = self.announced.cluster();
             let now = cluster.horizon(self.source.horizon(clock::now()));
             let longest = cluster.safety_poll();
-            let new = self.read(memory).await?;
+            let new = self.look(memory, poll).await?;
             if new > 0 {
                 log.append(What::Arrived { new, spans: self.progress.spans() }).await?;
             }
-            let next = wait(policy, &self.progress, &memory.lags(), || standing(&self.trace(root)), now);
+            let span = poll.evaluate();
+            spans::note_spans(&span, self.progress.spans());
+            let next = span.in_scope(|| {
+                wait(policy, &self.progress, &memory.lags(), || standing(&self.trace(poll.root)), now)
+            });
+            match &next {
+                Wait::Ready(ended) | Wait::GaveUp(ended) => spans::note_wait(&span, Some(ended)),
+                Wait::Until(..) => spans::note_wait(&span, None),
+            }
+            drop(span);
             match next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => {
                     log.append(What::wait_ended(&ended, &self.progress)).await?;
@@ -97,6 +108,17 @@ impl Arrivals {
                 },
             }
         }
+    }
+
+    /// Takes in what arrived since the last look, in a span of its own.
+    async fn look(&mut self, memory: &Memory, poll: Poll<'_>) -> Result<usize, Error> {
+        let span = poll.fetch();
+        let new = self.read(memory).instrument(span.clone()).await;
+        match &new {
+            Ok(_) => spans::note_spans(&span, self.progress.spans()),
+            Err(error) => spans::note_failure(&span, error),
+        }
+        new
     }
 
     /// Waits for the trace to change. `false` when nothing has changed by the deadline.

@@ -18,12 +18,14 @@ use super::arrivals::{Arrivals, Waited};
 use super::judging::Judge;
 use super::log::Log;
 use super::queue::Announced;
+use super::spans::Poll;
 use super::{Error, Runner, Variables, random_span_id, resolving, settings, spans};
 use crate::clock;
+use crate::mask::Mask;
 use crate::store::{StoredRun, StoredTest, Wish};
 use crate::trigger::Context;
 use crate::watch::Caller;
-use crate::wire::{Outcome, What, run};
+use crate::wire::{Outcome, Verdict, What, run};
 
 /// A run that came to a verdict, with what is needed to judge it again.
 #[derive(Debug)]
@@ -93,8 +95,11 @@ impl Runner {
             }
         };
         let end = clock::now();
-        log.append(What::Triggered { reply: (&reply).into() }).await?;
-        log.change_state(State::Executing, State::AwaitingTrace).await?;
+        let taken_in = async {
+            log.append(What::Triggered { reply: (&reply).into() }).await?;
+            log.change_state(State::Executing, State::AwaitingTrace).await
+        };
+        taken_in.instrument(spans::response(caller)).await?;
 
         let judge = Judge::compile(&test, variables, generator);
         let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
@@ -106,9 +111,10 @@ impl Runner {
             log.append(What::waiting(&policy)).await?;
             arrivals.progress.answered(end);
             let specs = |trace: &_| judge.standing(trace);
-            let span = spans::wait(caller, &stored.id, context.trace);
-            let wait = arrivals.wait(&policy, &self.memory, log, specs, &root, skip);
-            wait.instrument(span).await?
+            let (trace, span) = (context.trace, context.span);
+            let poll = Poll { caller, test: &stored.id, trace, span, root: &root };
+            let wait = arrivals.wait(&policy, &self.memory, log, specs, poll, skip);
+            wait.instrument(poll.start()).await?
         };
         let missing = match &waited {
             Waited::Skipped => Vec::new(),
@@ -129,12 +135,9 @@ impl Runner {
         log.change_state(State::AnalyzingTrace, State::AwaitingTestResults).await?;
         log.append(What::Judging).await?;
         let waited_until = clock::now();
-        let span = spans::judge(caller);
-        let verdict = span.in_scope(|| judge.verdict(&tree, missing));
+        let verdict = recorded(caller, log.mask(), || judge.verdict(&tree, missing));
         let outcome = verdict.outcome;
         let passed = outcome == Outcome::Passed;
-        spans::note_verdict(&span, passed);
-        drop(span);
         self.watch.phase("trigger", end.since(start));
         self.watch.phase("wait", waited_until.since(end));
         self.watch.phase("judge", clock::now().since(waited_until));
@@ -144,6 +147,15 @@ impl Runner {
         log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict }).await?;
         Ok(Some(Judged { judge, root, arrivals, outcome, has_trace: !test.skip_trace_collection }))
     }
+}
+
+/// Judges. Outputs and assertions are found in one go; each has its span all the same, as tests of the server expect.
+fn recorded(caller: &Caller, mask: &Mask, judge: impl FnOnce() -> Verdict) -> Verdict {
+    let (outputs, assertions) = (spans::outputs(caller), spans::judge(caller));
+    let verdict = assertions.in_scope(judge);
+    spans::note_outputs(&outputs, &verdict.outputs, mask);
+    spans::note_verdict(&assertions, verdict.outcome == Outcome::Passed);
+    verdict
 }
 
 /// The trace that a trigger names instead of causing one.

@@ -13,6 +13,7 @@ use qualitytrace_core::run::State;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
 use tokio::time::MissedTickBehavior;
+use tracing::Instrument;
 
 use super::log::{self, Log};
 use super::{Error, RunId, Runner, SuiteRunId, lock};
@@ -108,7 +109,7 @@ impl Runner {
 
     /// Ends a run, whatever it is doing.
     pub async fn stop(&self, run: &RunId) -> Result<(), Error> {
-        self.wish(run, Wish::Stop).await
+        self.wish(run, Wish::Stop).instrument(super::spans::stop()).await
     }
 
     /// Judges a run with the spans that are here.

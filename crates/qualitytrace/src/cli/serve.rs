@@ -13,6 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use super::Exit;
+use super::reload::{Changes, Running};
 use super::settings::{self, ConfigOptions, SettingFlags};
 use crate::report;
 
@@ -39,13 +40,18 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("failed to create the data folder {}", folder.display()))?;
     }
+    let running = Running::new(inputs, &resolved);
     let telemetry = Telemetry::start(resolved.telemetry).context("failed to start telemetry")?;
     start_logging("info", Some(&telemetry));
+    let changes = Changes::follow(resolved.file.as_deref()).context("failed to listen to SIGHUP")?;
     let config = resolved.config;
     telemetry.observe_runtime(&tokio::runtime::Handle::current());
     let server = Server::start_watched(config, telemetry.clone()).await?;
     report::out(&banner(&server.addresses(), began));
-    stop_signal().await;
+    tokio::select! {
+        () = stop_signal() => {}
+        () = running.follow(changes, &server, &telemetry) => {}
+    }
     report::out("stopping: requests under way may end\n");
     server.shutdown().await;
     let flushed = tokio::task::spawn_blocking(move || telemetry.shutdown(FLUSH_TIMEOUT)).await?;

@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod kill;
 mod learned;
+mod reload;
 mod resources;
 #[path = "../rough/load.rs"]
 #[expect(dead_code, reason = "measurements use the rest")]

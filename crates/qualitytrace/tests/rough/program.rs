@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
 
 /// Processor ticks a second, as Linux counts them for programs.
 const TICKS: f64 = 100.0;
@@ -14,6 +15,7 @@ const TICKS: f64 = 100.0;
 pub(crate) struct Served {
     pub(crate) child: Child,
     pub(crate) http: SocketAddr,
+    log: mpsc::UnboundedReceiver<String>,
 }
 
 impl Served {
@@ -29,6 +31,7 @@ impl Served {
             .arg("serve")
             .args(arguments)
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .unwrap();
@@ -44,7 +47,25 @@ impl Served {
         }
         // What the server prints from here on must go somewhere, or it would block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self { child, http: address.expect("the server says where it listens") }
+        // The log too.
+        let (sender, log) = mpsc::unbounded_channel();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, log, http: address.expect("the server says where it listens") }
+    }
+
+    /// Waits for a line of the log that has this in it.
+    pub(crate) async fn logged(&mut self, part: &str) -> String {
+        loop {
+            let line = self.log.recv().await.unwrap_or_else(|| panic!("the log ends without `{part}`"));
+            if line.contains(part) {
+                return line;
+            }
+        }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

@@ -1,0 +1,209 @@
+//! A configuration that changes while the server runs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use reqwest::StatusCode;
+use serde_json::json;
+
+use crate::program;
+use crate::rough::program::Served;
+
+/// A server with a file.
+struct Bench {
+    folder: tempfile::TempDir,
+    served: Served,
+    client: reqwest::Client,
+}
+
+const BASE: &str =
+    "server: {httpPort: 0}\notlp-grpc-addr: off\notlp-http-addr: off\ndatabase-url: 'sqlite::memory:'\n";
+
+impl Bench {
+    async fn start(more: &str) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("qualitytrace.yaml");
+        write(&file, more);
+        let data = folder.path().join("data");
+        let arguments = ["--config", file.to_str().unwrap(), "--data-dir", data.to_str().unwrap()];
+        let served = Served::start_with(program(), &arguments).await;
+        Self { folder, served, client: reqwest::Client::new() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("qualitytrace.yaml")
+    }
+
+    /// Whether a body of this size is taken; what is wrong with it otherwise does not matter.
+    async fn takes(&self, bytes: usize) -> bool {
+        let body = vec![b' '; bytes];
+        let sent = self.client.post(self.served.url("/api/tests")).body(body).send().await.unwrap();
+        sent.status() != StatusCode::PAYLOAD_TOO_LARGE
+    }
+
+    /// Stops the server, which sends what is left.
+    async fn stop(&mut self) {
+        let pid = self.served.child.id().unwrap().to_string();
+        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.served.child.wait().await.unwrap();
+    }
+
+    async fn get(&self, trace: &str) {
+        let header = format!("00-{trace}-00000000000000aa-01");
+        let sent = self.client.get(self.served.url("/api/tests")).header("traceparent", header).send().await;
+        assert_eq!(sent.unwrap().status(), StatusCode::OK);
+    }
+}
+
+/// Puts a new file in the place of the old one, as editors do.
+fn write(file: &Path, more: &str) {
+    let beside = file.with_extension("new");
+    std::fs::write(&beside, format!("{BASE}{more}")).unwrap();
+    std::fs::rename(beside, file).unwrap();
+}
+
+#[tokio::test]
+async fn a_changed_file_counts_at_once_and_a_broken_one_does_not() {
+    let mut bench = Bench::start("limits: {bodyBytes: 1MiB}\n").await;
+    assert!(bench.takes(5_000).await);
+    write(&bench.file(), "limits: {bodyBytes: 4KiB}\nruns: {concurrency: 7}\n");
+    let line = bench.served.logged("reloaded the configuration").await;
+    assert!(line.contains("limits.bodyBytes=4KiB"), "{line}");
+    let line = bench.served.logged("restart the server").await;
+    assert!(line.contains("runs.concurrency=7") && !line.contains("bodyBytes"), "{line}");
+    assert!(!bench.takes(5_000).await);
+
+    write(&bench.file(), "limits: {bodyBytes: lots}\n");
+    let line = bench.served.logged("cannot be `lots`").await;
+    assert!(line.contains("qualitytrace.yaml:5:21"), "{line}");
+    bench.served.logged("stays as it was").await;
+    assert!(!bench.takes(5_000).await);
+}
+
+#[tokio::test]
+async fn sighup_reads_the_file_again() {
+    let mut bench = Bench::start("").await;
+    let pid = bench.served.child.id().unwrap().to_string();
+    let sent = std::process::Command::new("kill").args(["-HUP", &pid]).status().unwrap();
+    assert!(sent.success());
+    bench.served.logged("reloaded the configuration").await;
+    assert!(bench.takes(5_000).await);
+}
+
+/// Spans are sent to one receiver, then to another: each is found at one of the two, whatever was under way.
+#[tokio::test]
+async fn no_span_is_lost_when_the_sink_changes() {
+    let (first, second) = (
+        Served::start(program(), "sqlite::memory:", &[]).await,
+        Served::start(program(), "sqlite::memory:", &[]).await,
+    );
+    let sink = |to: &Served| {
+        format!(
+            "tracer: {{a: {{type: open-telemetry, transport: http, endpoint: 'http://{}', throttle: 1ms}}}}\n",
+            to.http
+        )
+    };
+    let mut bench = Bench::start(&sink(&first)).await;
+    let traces: Vec<String> = (1..=60_u32).map(|n| format!("{n:032x}")).collect();
+    for (n, trace) in traces.iter().enumerate() {
+        if n == 20 {
+            write(&bench.file(), &sink(&second));
+        }
+        if n == 40 {
+            bench.served.logged("reloaded the configuration").await;
+        }
+        bench.get(trace).await;
+    }
+    bench.stop().await;
+    let mut found = BTreeSet::new();
+    for server in [&first, &second] {
+        let before = found.len();
+        for trace in &traces {
+            let got = bench.client.get(server.url(&format!("/api/traces/{trace}"))).send().await.unwrap();
+            if got.status() == StatusCode::OK {
+                found.insert(trace.clone());
+            }
+        }
+        assert!(found.len() > before, "both receivers get spans");
+    }
+    assert_eq!(found.len(), traces.len());
+}
+
+/// The server calls itself and watches itself: the trigger's trace goes into its own store, all of its spans elsewhere.
+#[tokio::test]
+async fn a_run_is_one_trace_under_its_caller() {
+    let receiver = Served::start(program(), "sqlite::memory:", &[]).await;
+    let mut bench = Bench::start("").await;
+    let sink = |id: &str, to: &Served| {
+        format!(
+            "  {id}: {{type: open-telemetry, transport: http, endpoint: 'http://{}', throttle: 1ms}}\n",
+            to.http
+        )
+    };
+    write(&bench.file(), &format!("tracer:\n{}{}", sink("own", &bench.served), sink("other", &receiver)));
+    bench.served.logged("reloaded the configuration").await;
+    let test = json!({ "type": "Test", "spec": {
+        "id": "t", "name": "T",
+        "trigger": { "type": "http", "httpRequest": { "method": "GET", "url": bench.served.url("/api/tests") } },
+        "specs": [{ "selector": "span[name = \"GET /api/tests\"]", "assertions": ["attr:http.method = \"GET\""] }],
+        "outputs": [{ "name": "METHOD", "selector": "span[name = \"GET /api/tests\"]", "value": "attr:http.method" }],
+    } });
+    let created = bench.client.post(bench.served.url("/api/tests")).json(&test).send().await.unwrap();
+    assert!(created.status().is_success(), "{}", created.text().await.unwrap());
+    let caller = "0123456789abcdef0123456789abcdef";
+    let run = bench.client.post(bench.served.url("/api/tests/t/run")).json(&json!({}));
+    let run = run.header("traceparent", format!("00-{caller}-00000000000000aa-01"));
+    let run = run.header("authorization", "Bearer geheim").send().await.unwrap();
+    assert_eq!(run.status(), StatusCode::OK);
+    // The stream of events ends with the run.
+    let events = bench.client.get(bench.served.url("/api/tests/t/run/1/events/stream")).send().await.unwrap();
+    let events = events.text().await.unwrap();
+    bench.stop().await;
+    let got = bench.client.get(receiver.url(&format!("/api/traces/{caller}"))).send().await.unwrap();
+    let trace = got.text().await.unwrap();
+    for name in [
+        "POST /api/tests/{id}/run",
+        "Resolve trigger",
+        "Trigger test",
+        "Start processing trigger response",
+        "Start polling trace",
+        "Fetching trace",
+        "Evaluating trace",
+        "Process outputs",
+        "Execute assertions",
+    ] {
+        assert!(trace.contains(&format!("\"{name}\"")), "{name} is missing: {trace}\n{events}");
+    }
+    for attribute in [
+        "tracetest.run.trace_poller.succesful",
+        "tracetest.run.trace_poller.finish_reason",
+        "tracetest.run.trace_poller.amount_retrieved_spans",
+        "tracetest.run.output_processor.outputs",
+        "tracetest.run.assertion_runner.all_assertions_passed",
+    ] {
+        assert!(trace.contains(attribute), "{attribute} is missing: {trace}");
+    }
+    assert!(!trace.contains("geheim"), "{trace}");
+}
+
+/// A collector that takes connections and never says a word: the server is ready and answers all the same.
+#[tokio::test]
+async fn a_silent_collector_holds_up_nothing() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let mut bench = Bench::start(&format!(
+        "tracer:\n  http: {{type: open-telemetry, transport: http, endpoint: 'http://{address}', throttle: 1ms}}\n  \
+         grpc: {{type: open-telemetry, transport: grpc, endpoint: 'http://{address}', throttle: 1ms}}\n"
+    ))
+    .await;
+    bench.get("0123456789abcdef0123456789abcdef").await;
+    // It did try: both sinks are connected by now and wait for an answer.
+    let _first = silent.accept().await.unwrap();
+    let _second = silent.accept().await.unwrap();
+    let ready = bench.client.get(bench.served.url("/readyz")).send().await.unwrap();
+    assert_eq!(ready.status(), StatusCode::OK);
+    bench.get("0123456789abcdef0123456789abcde0").await;
+    assert!(bench.takes(5_000).await);
+    bench.stop().await;
+}
