@@ -93,7 +93,7 @@ impl Log {
             self.store.count_assertions(test, *number, passed, failed).await?;
         }
         self.seq += 1;
-        let event = StoredEvent { seq: self.seq, at: clock::now(), body: body(&what) };
+        let event = StoredEvent { seq: self.seq, at: clock::now(), body: masked(&what, &self.mask) };
         let (from, state) = (from.as_str(), to.as_str());
         if !self.store.end_run(test, *number, &self.owner, (from, state), &event).await? {
             return Err(Error::Lost);
