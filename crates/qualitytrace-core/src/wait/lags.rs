@@ -119,11 +119,6 @@ impl Lags {
         self.known(service).map(|service| service.lag.get())
     }
 
-    /// How late the service has delivered a span, however few of its flushes were seen.
-    pub fn latest(&self, service: &str) -> Option<Duration> {
-        self.services.get(service).map(|service| service.lag.get())
-    }
-
     /// How long after a span of the same process that ended later a span of this service arrives at most; zero when
     /// they arrive in the order of their ends. `None` until enough of its flushes were seen.
     ///
