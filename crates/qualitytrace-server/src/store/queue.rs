@@ -8,8 +8,8 @@ use qualitytrace_core::run::State;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::runs::stored;
-use super::{Error, NewRun, Store, StoredRun, failed};
+use super::runs::{RUNS, add_event, move_state, stored};
+use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 
 /// How far behind the one before it a run of the same test waits. Whoever asks for a thousand runs at once is overtaken
 /// by another test that comes this much later.
@@ -255,33 +255,15 @@ impl Store {
         number: u64,
         owner: &str,
         (from, to): (&str, &str),
-        event: &super::StoredEvent,
+        event: &StoredEvent,
     ) -> Result<bool, Error> {
         let failed = failed("end a run");
         let mut transaction = self.write.begin().await.map_err(&failed)?;
-        let done = sqlx::query(
-            "UPDATE runs SET state = $1 WHERE test_id = $2 AND number = $3 AND owner = $4 AND state = $5",
-        )
-        .bind(to)
-        .bind(test)
-        .bind(signed(number))
-        .bind(owner)
-        .bind(from)
-        .execute(&mut *transaction)
-        .await
-        .map_err(&failed)?;
-        if done.rows_affected() == 0 {
+        let moved = move_state(&mut *transaction, RUNS, (test, number), owner, (from, to)).await;
+        if !moved.map_err(&failed)? {
             return Ok(false);
         }
-        sqlx::query("INSERT INTO run_events (test_id, number, seq, at, body) VALUES ($1, $2, $3, $4, $5)")
-            .bind(test)
-            .bind(signed(number))
-            .bind(signed(event.seq))
-            .bind(signed(event.at.as_nanos()))
-            .bind(&event.body)
-            .execute(&mut *transaction)
-            .await
-            .map_err(&failed)?;
+        add_event(&mut transaction, (test, number), event).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
         Ok(true)
     }
@@ -292,7 +274,7 @@ impl Store {
         test: &str,
         number: u64,
         owner: &str,
-        event: &super::StoredEvent,
+        event: &StoredEvent,
     ) -> Result<bool, Error> {
         let failed = failed("put a run back into the queue");
         let mut transaction = self.write.begin().await.map_err(&failed)?;
@@ -309,15 +291,7 @@ impl Store {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
-        sqlx::query("INSERT INTO run_events (test_id, number, seq, at, body) VALUES ($1, $2, $3, $4, $5)")
-            .bind(test)
-            .bind(signed(number))
-            .bind(signed(event.seq))
-            .bind(signed(event.at.as_nanos()))
-            .bind(&event.body)
-            .execute(&mut *transaction)
-            .await
-            .map_err(&failed)?;
+        add_event(&mut transaction, (test, number), event).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
         Ok(true)
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
 use super::{Error, Store, failed};
@@ -78,6 +78,48 @@ pub struct StoredEvent {
     pub body: String,
 }
 
+/// Where runs are kept: the table, and its column that says of what they are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) id: &'static str,
+}
+
+pub(super) const RUNS: Table = Table { name: "runs", id: "test_id" };
+
+/// Moves a run that this owner has from one state to another. `false` when it was not in the first, or is not this
+/// owner's.
+pub(super) async fn move_state<'e>(
+    executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
+    Table { name, id }: Table,
+    (of, number): (&str, u64),
+    owner: &str,
+    (from, to): (&str, &str),
+) -> Result<bool, sqlx::Error> {
+    let text =
+        format!("UPDATE {name} SET state = $1 WHERE {id} = $2 AND number = $3 AND owner = $4 AND state = $5");
+    let query =
+        sqlx::query(AssertSqlSafe(text)).bind(to).bind(of).bind(signed(number)).bind(owner).bind(from);
+    Ok(query.execute(executor).await?.rows_affected() == 1)
+}
+
+/// Adds an event to a run as part of what else is written about it.
+pub(super) async fn add_event(
+    connection: &mut sqlx::AnyConnection,
+    (test, number): (&str, u64),
+    event: &StoredEvent,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("INSERT INTO run_events (test_id, number, seq, at, body) VALUES ($1, $2, $3, $4, $5)")
+        .bind(test)
+        .bind(signed(number))
+        .bind(signed(event.seq))
+        .bind(signed(event.at.as_nanos()))
+        .bind(&event.body)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
 impl Store {
     /// Notes how many assertions held and how many did not.
     pub async fn count_assertions(
@@ -122,34 +164,39 @@ impl Store {
 
     /// How the runs of some tests went, in the order of the tests.
     pub async fn run_summaries(&self, tests: &[&str]) -> Result<Vec<RunSummary>, Error> {
-        let failed = failed("sum up runs");
-        let marks: Vec<String> = (1..=tests.len()).map(|at| format!("${at}")).collect();
-        let mut summaries = vec![RunSummary::default(); tests.len()];
-        if tests.is_empty() {
+        self.summaries(RUNS, tests).await.map_err(failed("sum up runs"))
+    }
+
+    /// How the runs of tests or suites went, in the order of their ids.
+    pub(super) async fn summaries(&self, table: Table, ids: &[&str]) -> Result<Vec<RunSummary>, sqlx::Error> {
+        let mut summaries = vec![RunSummary::default(); ids.len()];
+        if ids.is_empty() {
             return Ok(summaries);
         }
-        // Nothing but numbered marks becomes part of this text.
+        let Table { name, id } = table;
+        let marks: Vec<String> = (1..=ids.len()).map(|at| format!("${at}")).collect();
+        // Nothing but names of ours and numbered marks becomes part of this text.
         let text = format!(
-            "SELECT t.test_id, t.runs, r.created, r.passed, r.failed
-             FROM (SELECT test_id, COUNT(*) AS runs, MAX(number) AS number FROM runs
-                   WHERE test_id IN ({}) GROUP BY test_id) t
-             JOIN runs r ON r.test_id = t.test_id AND r.number = t.number",
+            "SELECT t.{id} AS id, t.runs, r.created, r.passed, r.failed
+             FROM (SELECT {id}, COUNT(*) AS runs, MAX(number) AS number FROM {name}
+                   WHERE {id} IN ({}) GROUP BY {id}) t
+             JOIN {name} r ON r.{id} = t.{id} AND r.number = t.number",
             marks.join(", ")
         );
-        let mut query = sqlx::query(sqlx::AssertSqlSafe(text));
-        for test in tests {
-            query = query.bind(*test);
+        let mut query = sqlx::query(AssertSqlSafe(text));
+        for id in ids {
+            query = query.bind(*id);
         }
-        for row in query.fetch_all(&self.read).await.map_err(&failed)? {
-            let test: String = row.try_get("test_id").map_err(&failed)?;
-            let number = |column: &str| row.try_get::<i64, _>(column).map(unsigned).map_err(&failed);
+        for row in query.fetch_all(&self.read).await? {
+            let found: String = row.try_get("id")?;
+            let number = |column: &str| row.try_get::<i64, _>(column).map(unsigned);
             let summary = RunSummary {
                 runs: number("runs")?,
                 last: Some(Timestamp::from_nanos(number("created")?)),
                 passed: number("passed")?,
                 failed: number("failed")?,
             };
-            if let Some(at) = tests.iter().position(|wanted| **wanted == test) {
+            if let Some(at) = ids.iter().position(|wanted| **wanted == found) {
                 summaries[at] = summary;
             }
         }
@@ -193,18 +240,9 @@ impl Store {
         from: &str,
         to: &str,
     ) -> Result<bool, Error> {
-        let done = sqlx::query(
-            "UPDATE runs SET state = $1 WHERE test_id = $2 AND number = $3 AND owner = $4 AND state = $5",
-        )
-        .bind(to)
-        .bind(test)
-        .bind(signed(number))
-        .bind(owner)
-        .bind(from)
-        .execute(&self.write)
-        .await
-        .map_err(failed("change the state of a run"))?;
-        Ok(done.rows_affected() == 1)
+        move_state(&self.write, RUNS, (test, number), owner, (from, to))
+            .await
+            .map_err(failed("change the state of a run"))
     }
 
     /// Makes a run be about another trace.

@@ -7,7 +7,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::chunks::{signed, unsigned};
-use super::runs::{RunSummary, StoredEvent, StoredRun, event, release, stored};
+use super::runs::{RunSummary, StoredEvent, StoredRun, Table, event, move_state, release, stored};
 use super::{Error, Store, failed};
 
 /// A run of a suite that is about to begin.
@@ -56,6 +56,8 @@ pub struct StoredSuiteRun {
 
 /// The runs of tests that runs of a suite started: each with its events, by the number of the suite's run.
 pub type StepRuns = BTreeMap<u64, Vec<(StoredRun, Vec<StoredEvent>)>>;
+
+const SUITE_RUNS: Table = Table { name: "suite_runs", id: "suite_id" };
 
 /// The states of a run of a suite that a server is at work on.
 const UNDER_WAY: &str = "('CREATED', 'EXECUTING')";
@@ -169,18 +171,9 @@ impl Store {
         from: &str,
         to: &str,
     ) -> Result<bool, Error> {
-        let done = sqlx::query(
-            "UPDATE suite_runs SET state = $1 WHERE suite_id = $2 AND number = $3 AND owner = $4 AND state = $5",
-        )
-        .bind(to)
-        .bind(suite)
-        .bind(signed(number))
-        .bind(owner)
-        .bind(from)
-        .execute(&self.write)
-        .await
-        .map_err(failed("change the state of a suite's run"))?;
-        Ok(done.rows_affected() == 1)
+        move_state(&self.write, SUITE_RUNS, (suite, number), owner, (from, to))
+            .await
+            .map_err(failed("change the state of a suite's run"))
     }
 
     /// Notes that a user wants a run of a suite to end. `false` when it is over.
@@ -362,38 +355,7 @@ impl Store {
 
     /// How the runs of some suites went, in the order of the suites.
     pub async fn suite_summaries(&self, suites: &[&str]) -> Result<Vec<RunSummary>, Error> {
-        let failed = failed("sum up runs of suites");
-        let mut summaries = vec![RunSummary::default(); suites.len()];
-        if suites.is_empty() {
-            return Ok(summaries);
-        }
-        let marks: Vec<String> = (1..=suites.len()).map(|at| format!("${at}")).collect();
-        // Nothing but numbered marks becomes part of this text.
-        let text = format!(
-            "SELECT t.suite_id, t.runs, r.created, r.passed, r.failed
-             FROM (SELECT suite_id, COUNT(*) AS runs, MAX(number) AS number FROM suite_runs
-                   WHERE suite_id IN ({}) GROUP BY suite_id) t
-             JOIN suite_runs r ON r.suite_id = t.suite_id AND r.number = t.number",
-            marks.join(", ")
-        );
-        let mut query = sqlx::query(sqlx::AssertSqlSafe(text));
-        for suite in suites {
-            query = query.bind(*suite);
-        }
-        for row in query.fetch_all(&self.read).await.map_err(&failed)? {
-            let suite: String = row.try_get("suite_id").map_err(&failed)?;
-            let number = |column: &str| row.try_get::<i64, _>(column).map(unsigned).map_err(&failed);
-            let summary = RunSummary {
-                runs: number("runs")?,
-                last: Some(Timestamp::from_nanos(number("created")?)),
-                passed: number("passed")?,
-                failed: number("failed")?,
-            };
-            if let Some(at) = suites.iter().position(|wanted| **wanted == suite) {
-                summaries[at] = summary;
-            }
-        }
-        Ok(summaries)
+        self.summaries(SUITE_RUNS, suites).await.map_err(failed("sum up runs of suites"))
     }
 
     /// Removes a run of a suite with the runs that it started, their events and their traces. `false` when it was not
