@@ -191,7 +191,8 @@ fn pool(connections: u32) -> AnyPoolOptions {
 }
 
 fn sqlite_pool(connections: u32) -> AnyPoolOptions {
-    pool(connections).after_connect(|connection, _| {
+    // Nobody can cut the connection to a file: asking whether it is still there would double the trips to its thread.
+    pool(connections).test_before_acquire(false).after_connect(|connection, _| {
         Box::pin(async move {
             // A commit survives the death of the process; only a power cut can undo the last ones. Of most chunks
             // only one would fit into a page of the usual 4 KiB.

@@ -58,10 +58,12 @@ async fn follow(
     seen: u64,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refusal> {
     followed.is_over(&app).await?.ok_or_else(Refusal::missing)?;
-    let changes = match &followed {
+    let mut changes = match &followed {
         Followed::Run(run) => app.runner.follow(run.clone()),
         Followed::Suite(run) => app.runner.follow_suite(run.clone()),
     };
+    // What happened before is news to this follower.
+    changes.mark_changed();
     let cursor = Cursor { app, followed, changes, seen, is_over: false };
     let batches = futures_util::stream::unfold(cursor, Cursor::next);
     let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
@@ -113,17 +115,14 @@ impl Cursor {
             if self.is_over {
                 return None;
             }
-            self.changes.mark_unchanged();
+            // The runner outlives every request.
+            let _ = self.changes.changed().await;
             // The state is read first: when it is final, the events read after it are all there are.
             self.is_over = self.followed.is_over(&self.app).await.ok()??;
             let events = self.followed.events(&self.app, self.seen).await.ok()?;
             if let Some(last) = events.last() {
                 self.seen = last.seq;
                 return Some((events.iter().map(|event| Ok(sse_event(event))).collect(), self));
-            }
-            if !self.is_over {
-                // The runner outlives every request.
-                let _ = self.changes.changed().await;
             }
         }
     }
