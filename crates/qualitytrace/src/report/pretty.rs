@@ -122,10 +122,7 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
 fn spec(text: &mut String, spec: &Spec) {
     let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
     let title = if title.is_empty() { "all spans" } else { title };
-    let spans = match spec.selected {
-        1 => "1 span".to_owned(),
-        count => format!("{count} spans"),
-    };
+    let spans = counted(spec.selected, "span");
     let longest =
         spec.longest.map(|nanos| format!(" ≤ {}", duration(Duration::from_nanos(nanos)))).unwrap_or_default();
     line(
@@ -192,8 +189,7 @@ fn span_result(result: &SpanResult, others: usize) -> String {
     };
     let place = match others {
         0 => place,
-        1 => format!("{place} and 1 more span"),
-        _ => format!("{place} and {others} more spans"),
+        _ => format!("{place} and {}", counted(others, "more span")),
     };
     let alias = result.alias.as_ref().map(|name| format!(" (read from {name})")).unwrap_or_default();
     match result.error.as_deref() {
@@ -247,13 +243,19 @@ pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
         .map(|time| format!("; verdicts at most {} after the last span", duration(time)))
         .unwrap_or_default();
     format!(
-        "\n{} tests with {} specs: {} in {}{}\n",
-        reports.len(),
-        specs.sum::<usize>(),
+        "\n{} with {}: {} in {}{}\n",
+        counted(reports.len(), "test"),
+        counted(specs.sum(), "spec"),
         parts.join(", "),
         duration(took),
         style::faint(slowest),
     )
+}
+
+/// So many of a thing.
+fn counted(number: usize, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
 }
 
 fn mark(outcome: Outcome) -> String {

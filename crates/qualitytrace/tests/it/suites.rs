@@ -146,7 +146,7 @@ async fn a_broken_step_skips_the_rest_but_not_the_teardown() {
         run(&[("s.yaml", suite), ("broken.yaml", &broken), ("good.yaml", &good)], &["."]).await;
     assert_eq!(code, Some(2), "{text}");
     holds(&text, &["✘ S › Test broken", "- S › Test good  not run", "✔ S › Test good [teardown]"]);
-    holds(&text, &["3 tests with 1 specs: 1 passed, 1 failed, 1 not run"]);
+    holds(&text, &["3 tests with 1 spec: 1 passed, 1 failed, 1 not run"]);
     holds(&junit, &["tests=\"3\" failures=\"0\" errors=\"1\" skipped=\"1\"", "<skipped type=\"skipped\""]);
 }
 
