@@ -5,6 +5,7 @@ mod config;
 mod demo;
 mod files;
 mod follow;
+mod interrupt;
 mod learned;
 mod plan;
 mod references;
@@ -25,7 +26,7 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "qualitytrace", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 all passed (tests that passed when tried again included), 1 could not do it, 2 a test did not pass."
+    after_help = "Exit codes: 0 all passed (tests that passed when tried again included), 1 could not do it, 2 a test did not pass, 130 interrupted."
 )]
 pub(crate) struct Arguments {
     /// Flags of the commands that talk to a server may stand before the command too.
@@ -64,15 +65,24 @@ pub(crate) enum Exit {
     Error,
     /// A test did not pass.
     NotPassed,
+    /// The user did not want to wait.
+    Interrupted,
+}
+
+impl Exit {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Passed => 0,
+            Self::Error => 1,
+            Self::NotPassed => 2,
+            Self::Interrupted => 130,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Passed => Self::SUCCESS,
-            Exit::Error => Self::from(1),
-            Exit::NotPassed => Self::from(2),
-        }
+        Self::from(exit.code())
     }
 }
 

@@ -159,14 +159,39 @@ impl Client {
 
     /// The series that begins with this run, when it is over.
     pub(crate) async fn series(&self, test: &str, run: u64) -> anyhow::Result<Series> {
-        let path = format!("/api/tests/{}/run/{run}/series?after={}", escaped(test), u32::MAX);
         loop {
-            let response = self.ask(self.http.get(self.url(&path))).await?;
-            let series: Series = response.json().await.context("the server's answer is not a series")?;
+            let series = self.series_after(test, run, u32::MAX).await?;
             if series.outcome.is_some() {
                 return Ok(series);
             }
         }
+    }
+
+    /// The series that begins with this run, when it has more runs than these, or is over, or the server is asked for
+    /// too long.
+    async fn series_after(&self, test: &str, run: u64, runs: u32) -> anyhow::Result<Series> {
+        let path = format!("/api/tests/{}/run/{run}/series?after={runs}", escaped(test));
+        let response = self.ask(self.http.get(self.url(&path))).await?;
+        response.json().await.context("the server's answer is not a series")
+    }
+
+    /// Stops a run of a test, and the series that it began.
+    pub(crate) async fn stop(&self, test: &str, run: &StartedRun) -> anyhow::Result<()> {
+        let last = match &run.series {
+            Some(_) => self.series_after(test, run.number, 0).await?.runs.last().map(|run| run.run),
+            None => None,
+        };
+        let number = last.unwrap_or(run.number);
+        let path = format!("/api/tests/{}/run/{number}/stop", escaped(test));
+        self.ask(self.http.post(self.url(&path))).await?;
+        Ok(())
+    }
+
+    /// Stops a run of a suite.
+    pub(crate) async fn stop_suite(&self, suite: &str, run: &StartedRun) -> anyhow::Result<()> {
+        let path = format!("/api/testsuites/{}/run/{}/stop", escaped(suite), run.number);
+        self.ask(self.http.post(self.url(&path))).await?;
+        Ok(())
     }
 
     /// How often the series of a test disagreed with themselves; `None` when nobody knows.

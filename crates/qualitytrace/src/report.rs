@@ -101,8 +101,8 @@ impl From<wire::Outcome> for Outcome {
 /// How a run of a test ended.
 #[derive(Debug, Clone)]
 pub(crate) enum Ending {
-    /// It was not run.
-    Skipped,
+    /// It was not run; the sentence says why.
+    Skipped(&'static str),
     /// It was judged.
     Judged(wire::Verdict),
     /// It never came to a verdict; the sentence says why.
@@ -137,7 +137,7 @@ impl TestReport {
             flakiness: None,
             run: 0,
             trace_id: String::new(),
-            ending: Ending::Skipped,
+            ending: Ending::Skipped("an earlier step could not be run or judged"),
             phases: Phases::default(),
             debts: Vec::new(),
             trace: None,
@@ -191,7 +191,7 @@ impl TestReport {
         let outcome = match &ending {
             Ending::Judged(verdict) => verdict.outcome.into(),
             Ending::Broken(_) => Outcome::Failed,
-            Ending::Skipped => Outcome::Skipped,
+            Ending::Skipped(_) => Outcome::Skipped,
         };
         Self { outcome, run, trace_id, ending, phases: marks.phases(), debts, ..Self::skipped(name, id) }
     }

@@ -13,6 +13,7 @@ use qualitytrace_server::server::Server;
 
 use super::Exit;
 use super::files::File;
+use super::interrupt::Interrupt;
 use super::plan::Plan;
 use super::run;
 use super::serve::{start_logging, stop_signal};
@@ -56,7 +57,7 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     let shop = Shop::start(&format!("http://{address}"), bug).await?;
     report::out(&welcome(&shop, bug));
     let exit = rounds(address, &shop, options.repeat).await;
-    if options.keep && exit.is_ok() {
+    if options.keep && exit.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
         report::out(&next_steps(address, &shop, bug));
         stop_signal().await;
     }
@@ -89,14 +90,18 @@ async fn rounds(server: SocketAddr, shop: &Shop, repeat: u32) -> anyhow::Result<
     let client = Client::new(&server.to_string())?;
     let variables = vec![("GATEWAY".to_owned(), shop.gateway_url().to_owned())];
     let wanted = Wanted { variables, ..Wanted::default() };
+    let interrupt = Interrupt::listen();
     let mut exit = Exit::Passed;
     for round in 1..=repeat {
         if repeat > 1 {
             report::out(&format!("\n{}\n", report::style::strong(format!("Round {round} of {repeat}"))));
         }
         let began = Instant::now();
-        let reports = plan.run(&client, &wanted, PARALLEL).await?;
+        let reports = plan.run(&client, &wanted, PARALLEL, &interrupt).await?;
         report::out(&report::pretty::summary(&reports, began.elapsed()));
+        if interrupt.is_raised() {
+            return Ok(Exit::Interrupted);
+        }
         if run::exit(&reports, false) != Exit::Passed {
             exit = Exit::NotPassed;
         }

@@ -6,19 +6,24 @@ use futures_util::TryStreamExt;
 use qualitytrace_server::wire::series;
 use qualitytrace_server::wire::suite::{Part, Step, What};
 
-use crate::client::{Client, Wanted};
-use crate::report::progress::Progress;
+use super::plan::Course;
+use crate::client::{Client, StartedRun};
 use crate::report::{self, Ending, Outcome, TestReport};
 
 /// Runs a suite that the server knows, and shows each of its steps as it ends.
-pub(super) async fn suite(
-    client: &Client,
+pub(super) async fn suite(course: Course<'_>, name: &str, id: &str) -> anyhow::Result<Vec<TestReport>> {
+    let run = course.client.start_suite(id, course.wanted).await?;
+    let stop = async || course.client.stop_suite(id, &run).await;
+    course.interrupt.follow(steps(course, name, id, &run), stop).await
+}
+
+/// The reports of the steps of a suite that is under way.
+async fn steps(
+    Course { client, progress, .. }: Course<'_>,
     name: &str,
     id: &str,
-    wanted: &Wanted,
-    progress: &Progress,
+    run: &StartedRun,
 ) -> anyhow::Result<Vec<TestReport>> {
-    let run = client.start_suite(id, wanted).await?;
     let mut events = std::pin::pin!(client.suite_events(id, run.number).await?);
     let mut steps: Vec<Step> = Vec::new();
     let mut runs: HashMap<usize, Vec<(u64, String)>> = HashMap::new();

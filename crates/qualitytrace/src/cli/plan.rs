@@ -11,10 +11,11 @@ use qualitytrace_server::wire::series;
 
 use super::files::File;
 use super::follow;
+use super::interrupt::Interrupt;
 use super::references::{self, step_path};
 use crate::client::{Client, Wanted};
 use crate::report::progress::Progress;
-use crate::report::{self, TestReport};
+use crate::report::{self, Ending, TestReport};
 
 /// What is to be run.
 #[derive(Debug)]
@@ -104,26 +105,25 @@ impl Plan {
         client: &Client,
         wanted: &Wanted,
         parallel: usize,
+        interrupt: &Interrupt,
     ) -> anyhow::Result<Vec<TestReport>> {
         let alone = || self.tests.iter().filter(|test| !test.is_step);
         let steps = self.suites.iter().map(|suite| suite::Plan::of(&suite.suite).steps.len());
-        let progress = Progress::start(steps.sum::<usize>() + alone().count());
-        let suites = self.suites.iter().map(|suite| self.run_suite(suite, client, wanted, &progress).boxed());
-        let tests = alone().map(|test| test.run(client, wanted, &progress).boxed());
+        let progress = &Progress::start(steps.sum::<usize>() + alone().count());
+        let course = Course { client, wanted, progress, interrupt };
+        let suites = self.suites.iter().map(|suite| self.run_suite(suite, course).boxed());
+        let tests = alone().map(|test| test.run(course).boxed());
         let reports: Vec<Vec<TestReport>> =
             futures_util::stream::iter(suites.chain(tests)).buffered(parallel.max(1)).try_collect().await?;
         Ok(reports.into_iter().flatten().collect())
     }
 
     /// Stores a suite and its tests, and has the server run it.
-    async fn run_suite(
-        &self,
-        found: &FoundSuite,
-        client: &Client,
-        wanted: &Wanted,
-        progress: &Progress,
-    ) -> anyhow::Result<Vec<TestReport>> {
-        let (file, suite) = (&self.files[found.file], &found.suite);
+    async fn run_suite(&self, found: &FoundSuite, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
+        let (file, suite, client) = (&self.files[found.file], &found.suite, course.client);
+        if course.interrupt.is_raised() {
+            return Ok(vec![course.left_alone(&suite.name, suite.id.as_deref())]);
+        }
         let mut stored: HashMap<usize, String> = HashMap::new();
         let mut ids = HashMap::new();
         for (path, at) in &found.tests {
@@ -138,31 +138,53 @@ impl Plan {
         }
         let text = references::suite(file, &file.reading.documents[found.document], suite, &ids)?;
         let id = client.put_suite(&text, file.format).await?;
-        follow::suite(client, &suite.name, &id, wanted, progress).await
+        follow::suite(course, &suite.name, &id).await
     }
 }
 
 impl FoundTest {
     /// Stores a test and has the server run it.
-    async fn run(
-        &self,
-        client: &Client,
-        wanted: &Wanted,
-        progress: &Progress,
-    ) -> anyhow::Result<Vec<TestReport>> {
+    async fn run(&self, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
+        if course.interrupt.is_raised() {
+            return Ok(vec![course.left_alone(&self.name, self.id.as_deref())]);
+        }
+        let Course { client, progress, .. } = course;
         progress.began(&self.name);
         let id = client.put_test(&self.source, self.format).await?;
-        let run = client.start(&id, wanted).await?;
-        let (attempts, ended) = if run.series.is_some() {
-            let series = client.series(&id, run.number).await?;
-            let ended = (series.outcome.unwrap_or(series::Outcome::Broken), series.recovered);
-            (series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect(), Some(ended))
-        } else {
-            (vec![(run.number, run.trace_id)], None)
+        let run = client.start(&id, course.wanted).await?;
+        let end = async {
+            let (attempts, ended) = if run.series.is_some() {
+                let series = client.series(&id, run.number).await?;
+                let ended = (series.outcome.unwrap_or(series::Outcome::Broken), series.recovered);
+                (series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect(), Some(ended))
+            } else {
+                (vec![(run.number, run.trace_id.clone())], None)
+            };
+            follow::report(client, &self.name, &id, &attempts, ended).await
         };
-        let report = follow::report(client, &self.name, &id, &attempts, ended).await?;
+        let report = course.interrupt.follow(end, async || client.stop(&id, &run).await).await?;
         progress.ended(&self.name, &report::pretty::test(&report));
         Ok(vec![report])
+    }
+}
+
+/// What everything that is run has in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Course<'a> {
+    pub(super) client: &'a Client,
+    pub(super) wanted: &'a Wanted,
+    pub(super) progress: &'a Progress,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+impl Course<'_> {
+    /// The report of something that did not begin any more.
+    fn left_alone(&self, name: &str, id: Option<&str>) -> TestReport {
+        let id = id.unwrap_or_default().to_owned();
+        let ending = Ending::Skipped("interrupted before it began");
+        let report = TestReport { ending, ..TestReport::skipped(name.to_owned(), id) };
+        self.progress.ended(name, &report::pretty::test(&report));
+        report
     }
 }
 

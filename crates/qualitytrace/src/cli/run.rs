@@ -13,6 +13,7 @@ use qualitytrace_server::server::Server;
 
 use super::Exit;
 use super::files;
+use super::interrupt::Interrupt;
 use super::learned;
 use super::plan::Plan;
 use super::serve::start_logging;
@@ -101,7 +102,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     };
     let variables = options.variables.into_iter().map(|Variable(name, value)| (name, value)).collect();
     let wanted = Wanted { variables, retries: options.retries, repeat: options.repeat };
-    let reports = plan.run(&client, &wanted, options.parallel).await;
+    let interrupt = Interrupt::listen();
+    let reports = plan.run(&client, &wanted, options.parallel, &interrupt).await;
     if let Some(server) = server {
         let taught = match &options.learned {
             Some(path) => Some((path, server.learned().await?)),
@@ -119,7 +121,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
         std::fs::write(path, xml)
             .with_context(|| format!("failed to write the JUnit report {}", path.display()))?;
     }
-    Ok(exit(&reports, options.fail_on_flaky))
+    Ok(if interrupt.is_raised() { Exit::Interrupted } else { exit(&reports, options.fail_on_flaky) })
 }
 
 /// What the reports amount to.

@@ -145,10 +145,7 @@ fn cases(report: &TestReport) -> Vec<Case> {
     match &report.ending {
         Ending::Judged(verdict) => judged(verdict),
         Ending::Broken(why) => vec![Case::new(&report.id, "run", Some((Kind::Error, why.clone())))],
-        Ending::Skipped => {
-            let why = "an earlier step could not be run or judged".to_owned();
-            vec![Case::new(&report.id, "run", Some((Kind::Skipped, why)))]
-        }
+        Ending::Skipped(why) => vec![Case::new(&report.id, "run", Some((Kind::Skipped, (*why).to_owned())))],
     }
 }
 

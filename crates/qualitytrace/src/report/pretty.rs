@@ -41,7 +41,7 @@ pub(crate) fn test(report: &TestReport) -> String {
     match &report.ending {
         Ending::Broken(why) => line(&mut text, 1, &style::bad(why)),
         Ending::Judged(verdict) => judged(&mut text, report, verdict),
-        Ending::Skipped => {}
+        Ending::Skipped(_) => {}
     }
     attempts(&mut text, report);
     text
@@ -55,7 +55,7 @@ fn attempts(text: &mut String, report: &TestReport) {
     let runs = report.earlier.len() + 1;
     let last = match &report.ending {
         Ending::Judged(verdict) => verdict.outcome == wire::Outcome::Passed,
-        Ending::Broken(_) | Ending::Skipped => false,
+        Ending::Broken(_) | Ending::Skipped(_) => false,
     };
     let passed =
         report.earlier.iter().filter(|run| run.outcome == Outcome::Passed).count() + usize::from(last);
@@ -79,7 +79,7 @@ fn attempts(text: &mut String, report: &TestReport) {
                     spec(text, failed);
                 }
             }
-            Ending::Skipped => {}
+            Ending::Skipped(_) => {}
         }
     }
 }
@@ -223,7 +223,7 @@ pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
     let skipped = count(|outcome| outcome == Outcome::Skipped);
     let specs = reports.iter().map(|report| match &report.ending {
         Ending::Judged(verdict) => verdict.specs.len(),
-        Ending::Broken(_) | Ending::Skipped => 0,
+        Ending::Broken(_) | Ending::Skipped(_) => 0,
     });
     let mut parts = vec![style::good(format!("{passed} passed"))];
     if failed > 0 {

@@ -4,6 +4,7 @@
 mod cluster;
 mod config;
 mod demo;
+mod interrupt;
 mod kill;
 mod learned;
 mod reload;

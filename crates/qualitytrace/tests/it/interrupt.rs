@@ -1,0 +1,107 @@
+//! Ctrl-C during `qualitytrace run`: the runs under way are stopped, a suite still cleans up, and the report is written.
+
+use std::process::Stdio;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+
+const HANGING: &str = "type: Test
+spec:
+  id: hangs
+  name: Hangs
+  trigger:
+    type: http
+    httpRequest: { method: GET, url: '${var:URL}/hang' }
+";
+
+const WAITING: &str = "type: Test
+spec:
+  id: waits
+  name: Waits for its turn
+  trigger:
+    type: http
+    httpRequest: { method: GET, url: '${var:URL}/later' }
+";
+
+const SUITE: &str = "type: TestSuite
+spec:
+  name: Suite
+  steps: [hangs]
+  teardown: [cleans]
+---
+type: Test
+spec:
+  id: cleans
+  name: Cleans up
+  skipTraceCollection: true
+  trigger:
+    type: http
+    httpRequest: { method: GET, url: '${var:URL}/clean' }
+";
+
+/// The path of the next request, and the connection to answer on.
+async fn asked(listener: &TcpListener) -> (String, TcpStream) {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut buffer = vec![0; 4096];
+    let read = stream.read(&mut buffer).await.unwrap();
+    let head = String::from_utf8_lossy(&buffer[..read]).into_owned();
+    (head.split(' ').nth(1).unwrap().to_owned(), stream)
+}
+
+/// Starts the program on these files in a folder of their own.
+fn run(files: &[(&str, &str)], url: &str) -> (tempfile::TempDir, tokio::process::Child) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let child = Command::new(super::program())
+        .current_dir(folder.path())
+        .args(["run", ".", "--parallel", "1", "--junit", "report.xml", "--var", &format!("URL={url}")])
+        .args(["--otlp-grpc-addr", "off", "--otlp-http-addr", "off"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    (folder, child)
+}
+
+fn interrupt(child: &tokio::process::Child) {
+    let id = child.id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn an_interrupted_run_reports_what_it_knows() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (folder, child) = run(&[("a.yaml", HANGING), ("b.yaml", WAITING)], &url);
+    let (path, _connection) = asked(&listener).await;
+    assert_eq!(path, "/hang");
+    interrupt(&child);
+    let output = child.wait_with_output().await.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("the run was stopped"), "{text}");
+    assert!(text.contains("2 tests with 0 specs: 0 passed, 1 failed, 1 not run"), "{text}");
+    let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
+    assert!(junit.contains("interrupted before it began"), "{junit}");
+}
+
+#[tokio::test]
+async fn an_interrupted_suite_still_cleans_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (_folder, child) = run(&[("a.yaml", HANGING), ("suite.yaml", SUITE)], &url);
+    let (path, _connection) = asked(&listener).await;
+    assert_eq!(path, "/hang");
+    interrupt(&child);
+    let (path, mut connection) = asked(&listener).await;
+    assert_eq!(path, "/clean");
+    connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("it was ended with the suite"), "{text}");
+}
