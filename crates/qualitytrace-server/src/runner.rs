@@ -156,6 +156,11 @@ impl Runner {
         Ok(runner)
     }
 
+    /// How many runs were asked for here and wait for their turn, and how many are under way.
+    pub(crate) fn unfinished(&self) -> (usize, usize) {
+        (lock(&self.callers).len(), self.control.count())
+    }
+
     /// Wakes whenever something has happened to a run.
     pub fn follow(&self, run: RunId) -> watch::Receiver<u64> {
         self.followers.follow(run)

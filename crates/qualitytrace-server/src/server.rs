@@ -93,9 +93,11 @@ impl Server {
         let (ingest, ingest_tasks) = Ingest::start(store.clone(), live.clone()).await?;
         let source = Source::new(store.clone(), Arc::clone(&ingest));
         let watch = Watch::new(telemetry, live.clone());
+        watch.observe_store(&store);
         watch.observe_ingest(&ingest);
         let runner =
             Runner::begin(store.clone(), source.clone(), config.wait, live.clone(), watch.clone()).await?;
+        watch.observe_runner(&runner);
         let otlp = if config.otlp {
             otlp::http_routes(Arc::clone(&ingest)).merge(otlp::grpc_services(Arc::clone(&ingest)))
         } else {

@@ -24,6 +24,8 @@ use tracing::Span;
 use self::instruments::Instruments;
 use crate::config::Live;
 use crate::ingest::Ingest;
+use crate::runner::Runner;
+use crate::store::Store;
 use crate::trigger;
 use crate::wire::Outcome;
 
@@ -38,13 +40,23 @@ pub struct Watch {
 impl Watch {
     /// Records into this telemetry.
     pub fn new(telemetry: Telemetry, config: impl Into<Live>) -> Self {
-        let instruments = Instruments::new(&telemetry.meter("qualitytrace"));
+        let instruments = Instruments::new(&telemetry);
         Self { telemetry, instruments, config: config.into() }
     }
 
     /// Shows what the ingest takes in.
     pub(crate) fn observe_ingest(&self, ingest: &std::sync::Arc<Ingest>) {
         instruments::observe_ingest(&self.telemetry.meter("qualitytrace"), ingest);
+    }
+
+    /// Records the statements of the store.
+    pub(crate) fn observe_store(&self, store: &Store) {
+        self.telemetry.observe_database(if store.is_shared() { "postgresql" } else { "sqlite" });
+    }
+
+    /// Shows how much the runner has to do.
+    pub(crate) fn observe_runner(&self, runner: &std::sync::Arc<Runner>) {
+        instruments::observe_runner(&self.telemetry.meter("qualitytrace"), runner);
     }
 
     /// The routes that show what was recorded.
@@ -89,7 +101,13 @@ impl TriggerRecord {
     pub(crate) fn end(mut self, outcome: &Result<Reply, trigger::Failure>) {
         match outcome {
             Ok(Reply::Http { status, .. }) => self.0.text(names::RESPONSE_STATUS, status.to_string()),
-            Ok(_) => {}
+            Ok(Reply::Grpc(reply)) => self.0.text(names::RESPONSE_STATUS, reply.code.to_string()),
+            Ok(Reply::Exec { code, .. }) => self.0.text(names::RESPONSE_STATUS, code.to_string()),
+            Ok(Reply::Kafka { partition, offset }) => {
+                self.0.text("tracetest.run.trigger.kafka.partition", partition.to_string());
+                self.0.text("tracetest.run.trigger.kafka.offset", offset.to_string());
+            }
+            Ok(Reply::TraceId { .. }) => {}
             Err(failure) => self.0.failed(failure.message.clone()),
         }
         self.0.end();

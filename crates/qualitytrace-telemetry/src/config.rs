@@ -8,6 +8,7 @@ mod declarative;
 mod diagnostic;
 mod endpoint;
 mod environment;
+mod propagators;
 mod settings;
 mod sources;
 mod table;
@@ -15,6 +16,8 @@ mod text;
 mod value;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+
+use crate::propagation::Propagators;
 
 pub use check::Line;
 pub use diagnostic::{Diagnostic, Origin, Report, Severity, nearest};
@@ -36,6 +39,8 @@ pub struct Config {
     /// The folder of the spools, one folder per sink inside. Without it lossless sinks keep their
     /// items in memory only.
     pub spool_path: Option<PathBuf>,
+    /// How traces come in and go out.
+    pub propagators: Propagators,
     /// How the recording side is bounded.
     pub recorder: Recorder,
     /// Where to send.
@@ -57,7 +62,7 @@ pub struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self { items: 65_536, linger: Duration::from_millis(6), block: Duration::from_millis(1) }
+        Self { items: 65_536, linger: Duration::from_millis(10), block: Duration::from_millis(1) }
     }
 }
 
@@ -70,6 +75,7 @@ impl Config {
             service_version: None,
             resource: Vec::new(),
             spool_path: None,
+            propagators: Propagators::default(),
             recorder: Recorder::default(),
             sinks: Vec::new(),
             origins: BTreeMap::new(),
@@ -133,6 +139,17 @@ pub enum Compression {
     Gzip,
     /// zstd, smaller and cheaper where the server understands it.
     Zstd,
+}
+
+/// Whether points of counters and histograms say what there was since the start or since the last point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Temporality {
+    /// Since the start.
+    Cumulative,
+    /// Since the last point.
+    Delta,
+    /// Since the last point, but for counters whose values are asked for.
+    LowMemory,
 }
 
 /// The least severe level that a sink takes.
@@ -285,6 +302,8 @@ pub struct Sink {
     pub lossy: bool,
     /// How often metrics are collected for it.
     pub interval: Duration,
+    /// What its data points say.
+    pub temporality: Temporality,
     /// How requests are compressed.
     pub compression: Compression,
     /// How the peer is trusted.
@@ -313,6 +332,7 @@ impl Sink {
             level: Level::Info,
             lossy: false,
             interval: Duration::from_mins(1),
+            temporality: Temporality::Cumulative,
             compression: Compression::None,
             tls: Tls::default(),
             limits: Limits {

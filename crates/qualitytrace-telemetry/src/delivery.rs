@@ -109,6 +109,8 @@ impl Delivery {
         let mut logged: Option<Instant> = None;
         let mut housekeeping = Instant::now();
         let mut tried_at_end = false;
+        // Nobody is left who could change the mode. Requests on their way still get their answers.
+        let mut orphaned = false;
         loop {
             let mode = *self.mode.borrow_and_update();
             let now = Instant::now();
@@ -147,7 +149,7 @@ impl Delivery {
                 requests.push(send(transport.clone(), &self.resource, part));
             }
             let ended = match mode {
-                Mode::Run => false,
+                Mode::Run => orphaned,
                 Mode::Stop => requests.is_empty(),
                 Mode::Flush(deadline) => {
                     let down = circuit.failures() > 0 && self.queue.survives();
@@ -174,7 +176,7 @@ impl Delivery {
                 }
                 () = self.queue.wake.notified() => {}
                 () = tokio::time::sleep_until(wake.into()) => {}
-                changed = self.mode.changed() => if changed.is_err() { break },
+                changed = self.mode.changed(), if !orphaned => orphaned = changed.is_err(),
             }
         }
         // Requests that never got an answer: the items are still ours.

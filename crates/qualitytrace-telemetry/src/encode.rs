@@ -1,18 +1,18 @@
-//! From our records to OTLP bytes, once per view: the level and the redaction that sinks share.
+//! From records to the bytes that a group of sinks sends: what they may see, under the parent that they know.
 
-use bytes::Bytes;
-use opentelemetry::trace::{SpanId, SpanKind};
-use opentelemetry_proto::tonic::{
-    common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value},
-    logs::v1::LogRecord,
-    trace::v1::{self as otlp, span},
+use bytes::{BufMut as _, Bytes, BytesMut};
+use opentelemetry::trace::SpanId;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
+use prost::{
+    Message as _,
+    encoding::{WireType, decode_varint, encode_key},
 };
-use prost::Message as _;
 
 use crate::{
-    config::{Level, Signal},
-    item::Item,
-    span::{Attribute, Log, Span, Status, Value},
+    attributes::{Value, any_value_len, entries, put_any_value},
+    config::Level,
+    item::{Item, field_len, put_head},
+    record::{Head, Kind},
 };
 
 /// What a group of sinks sees of a record.
@@ -22,27 +22,75 @@ pub(crate) struct View {
     pub(crate) redact: Vec<String>,
 }
 
-const REDACTED: &str = "[redacted]";
+const REDACTED: Value<'static> = Value::Text(std::borrow::Cow::Borrowed("[redacted]"));
 
 impl View {
-    fn attributes(&self, attributes: &[Attribute]) -> Vec<KeyValue> {
-        attributes
-            .iter()
-            .map(|(key, value)| {
-                let value = if self.hides(key) { &Value::Text(REDACTED.to_owned()) } else { value };
-                key_value(key, value)
-            })
-            .collect()
+    /// The item that sinks of this view send, written behind `out`.
+    pub(crate) fn item(&self, head: &Head, bytes: &[u8], scope: &Bytes, out: &mut BytesMut) -> Item {
+        let (plain, rest) = bytes.split_at(head.plain);
+        let (attributes, events) = rest.split_at(head.attributes);
+        out.put_slice(plain);
+        match &head.kind {
+            Kind::Span { parents, .. } => {
+                let parent = parents[(self.level as usize).min(4)];
+                if parent != SpanId::INVALID {
+                    put_head(4, 8, out);
+                    out.put_slice(&parent.to_bytes());
+                }
+                self.attributes(9, attributes, out);
+                self.events(events, out);
+            }
+            Kind::Log => self.attributes(6, attributes, out),
+        }
+        let body = out.split().freeze();
+        Item { signal: head.signal(), count: 1, time: head.time, scope: scope.clone(), body }
     }
 
-    fn hides(&self, key: &str) -> bool {
-        self.redact.iter().any(|pattern| matches(pattern, key))
+    fn attributes(&self, tag: u32, bytes: &[u8], out: &mut BytesMut) {
+        for entry in entries(bytes) {
+            if self.hides(entry.key) {
+                let (key, value) = (field_len(1, entry.key.len()), any_value_len(&REDACTED));
+                put_head(tag, key + field_len(2, value), out);
+                put_head(1, entry.key.len(), out);
+                out.put_slice(entry.key);
+                put_head(2, value, out);
+                put_any_value(&REDACTED, out);
+            } else {
+                encode_key(tag, WireType::LengthDelimited, out);
+                out.put_slice(entry.bytes);
+            }
+        }
+    }
+
+    fn events(&self, mut bytes: &[u8], out: &mut BytesMut) {
+        while let Some((level, mut rest)) = bytes.split_first() {
+            let (Some(plain), Some(attributes)) = (part(&mut rest), part(&mut rest)) else { return };
+            bytes = rest;
+            if *level >= self.level as u8 {
+                let mut event = BytesMut::with_capacity(plain.len() + attributes.len() + 64);
+                event.put_slice(plain);
+                self.attributes(3, attributes, &mut event);
+                put_head(11, event.len(), out);
+                out.put_slice(&event);
+            }
+        }
+    }
+
+    fn hides(&self, key: &[u8]) -> bool {
+        self.redact.iter().any(|pattern| matches(pattern.as_bytes(), key))
     }
 }
 
+/// Bytes behind their length.
+fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = usize::try_from(decode_varint(bytes).ok()?).ok()?;
+    let (part, rest) = bytes.split_at_checked(len)?;
+    *bytes = rest;
+    Some(part)
+}
+
 /// Whether `key` is what `pattern` says, without regard to case; `*` stands for any text.
-pub(crate) fn matches(pattern: &str, key: &str) -> bool {
-    let (pattern, key) = (pattern.as_bytes(), key.as_bytes());
+fn matches(pattern: &[u8], key: &[u8]) -> bool {
     let (mut p, mut k) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while k < key.len() {
@@ -63,12 +111,12 @@ pub(crate) fn matches(pattern: &str, key: &str) -> bool {
     pattern[p..].iter().all(|c| *c == b'*')
 }
 
-pub(crate) fn key_value(key: &str, value: &Value) -> KeyValue {
+pub(crate) fn key_value(key: &str, value: &Value<'_>) -> KeyValue {
     let value = match value {
         Value::Bool(value) => any_value::Value::BoolValue(*value),
         Value::Int(value) => any_value::Value::IntValue(*value),
         Value::Float(value) => any_value::Value::DoubleValue(*value),
-        Value::Text(value) => any_value::Value::StringValue(value.clone()),
+        Value::Text(value) => any_value::Value::StringValue(value.clone().into_owned()),
     };
     KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
 }
@@ -83,112 +131,116 @@ pub(crate) fn scope(name: &str, version: Option<&str>) -> Bytes {
     scope.encode_to_vec().into()
 }
 
-pub(crate) fn span(span: &Span, view: &View, scope: &Bytes) -> Item {
-    let parent = span.parents[(view.level as usize).min(4)];
-    let status = match span.status {
-        Status::Unset => None,
-        Status::Ok => Some(otlp::status::StatusCode::Ok),
-        Status::Error => Some(otlp::status::StatusCode::Error),
-    };
-    let kind = match span.kind {
-        SpanKind::Internal => span::SpanKind::Internal,
-        SpanKind::Server => span::SpanKind::Server,
-        SpanKind::Client => span::SpanKind::Client,
-        SpanKind::Producer => span::SpanKind::Producer,
-        SpanKind::Consumer => span::SpanKind::Consumer,
-    };
-    // Sampled, because it is sent; bits 8 and 9 say whether the parent is in another process.
-    let encoded = otlp::Span {
-        trace_id: span.trace_id.to_bytes().to_vec(),
-        span_id: span.id.to_bytes().to_vec(),
-        trace_state: span.trace_state.as_deref().unwrap_or_default().to_owned(),
-        parent_span_id: if parent == SpanId::INVALID { Vec::new() } else { parent.to_bytes().to_vec() },
-        flags: 1 | 0x100 | if span.remote_parent { 0x200 } else { 0 },
-        name: span.name.clone().into_owned(),
-        kind: kind.into(),
-        start_time_unix_nano: span.start,
-        end_time_unix_nano: span.end,
-        attributes: view.attributes(&span.attributes),
-        dropped_attributes_count: span.dropped_attributes,
-        events: span
-            .events
-            .iter()
-            .filter(|event| event.level >= view.level)
-            .map(|event| span::Event {
-                time_unix_nano: event.time,
-                name: event.name.clone().into_owned(),
-                attributes: view.attributes(&event.attributes),
-                dropped_attributes_count: 0,
-            })
-            .collect(),
-        dropped_events_count: span.dropped_events,
-        links: span
-            .links
-            .iter()
-            .map(|(trace, id)| span::Link {
-                trace_id: trace.to_bytes().to_vec(),
-                span_id: id.to_bytes().to_vec(),
-                ..span::Link::default()
-            })
-            .collect(),
-        dropped_links_count: 0,
-        status: status.map(|code| otlp::Status { code: code.into(), message: span.status_message.clone() }),
-    };
-    Item {
-        signal: Signal::Traces,
-        count: 1,
-        time: span.end,
-        scope: scope.clone(),
-        body: encoded.encode_to_vec().into(),
-    }
-}
-
-pub(crate) fn log(log: &Log, view: &View, scope: &Bytes) -> Item {
-    // Severity numbers of the specification: the first of each range.
-    let (number, text) = match log.level {
-        Level::Trace => (1, "TRACE"),
-        Level::Debug => (5, "DEBUG"),
-        Level::Info => (9, "INFO"),
-        Level::Warn => (13, "WARN"),
-        Level::Error | Level::Disable => (17, "ERROR"),
-    };
-    let mut attributes = view.attributes(&log.attributes);
-    attributes.push(key_value("code.namespace", &Value::Text(log.target.clone().into_owned())));
-    let encoded = LogRecord {
-        time_unix_nano: log.time,
-        observed_time_unix_nano: log.time,
-        severity_number: number,
-        severity_text: text.to_owned(),
-        body: log
-            .body
-            .as_ref()
-            .map(|body| AnyValue { value: Some(any_value::Value::StringValue(body.clone())) }),
-        attributes,
-        dropped_attributes_count: 0,
-        flags: log.context.map_or(0, |(_, _, sampled)| u32::from(sampled)),
-        trace_id: log.context.map_or_else(Vec::new, |(id, _, _)| id.to_bytes().to_vec()),
-        span_id: log.context.map_or_else(Vec::new, |(_, id, _)| id.to_bytes().to_vec()),
-        event_name: if log.name.starts_with("event ") {
-            String::new()
-        } else {
-            log.name.clone().into_owned()
-        },
-    };
-    Item {
-        signal: Signal::Logs,
-        count: 1,
-        time: log.time,
-        scope: scope.clone(),
-        body: encoded.encode_to_vec().into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use bytes::{Bytes, BytesMut};
+    use opentelemetry::trace::{SpanId, SpanKind, TraceId};
+    use opentelemetry_proto::tonic::{
+        common::v1::AnyValue,
+        logs::v1::LogRecord,
+        trace::v1::{self as otlp, span},
+    };
+    use prost::Message as _;
+
+    use super::{View, any_value, key_value, matches};
+    use crate::{
+        attributes::{Attributes, Value},
+        config::{Level, Role},
+        record::Record,
+        span::{Log, Span, Status},
+    };
+
+    fn seen(record: &Record, level: Level) -> Bytes {
+        let view = View { level, redact: vec!["*password*".to_owned()] };
+        view.item(&record.head, &record.bytes, &Bytes::new(), &mut BytesMut::new()).body
+    }
+
+    fn attributes() -> Attributes {
+        let mut attributes = Attributes::default();
+        attributes.put("n", &Value::Int(7));
+        attributes.put("password", &Value::text("p"));
+        attributes
+    }
+
+    fn redacted() -> Vec<super::KeyValue> {
+        vec![key_value("n", &Value::Int(7)), key_value("password", &Value::text("[redacted]"))]
+    }
+
+    #[test]
+    fn a_view_of_a_span_is_what_prost_reads() {
+        let ids = (TraceId::from(0xabc), SpanId::from(1));
+        let mut record = Span::new(Role::Server, Level::Info, ids, "work".into(), 5);
+        record.parents = [2, 3, 4, 5, 6].map(SpanId::from);
+        record.remote_parent = true;
+        record.trace_state = Some("a=b".into());
+        record.kind = SpanKind::Client;
+        record.end = 9;
+        record.attributes = attributes();
+        record.status = Status::Error;
+        record.status_message = "bad".to_owned();
+        record.happened(Level::Debug, 6, "hidden", &Attributes::default());
+        record.happened(Level::Warn, 7, "shown", &attributes());
+        record.follows(TraceId::from(8), SpanId::from(9));
+        let expected = otlp::Span {
+            trace_id: ids.0.to_bytes().to_vec(),
+            span_id: ids.1.to_bytes().to_vec(),
+            trace_state: "a=b".to_owned(),
+            parent_span_id: SpanId::from(4).to_bytes().to_vec(),
+            flags: 0x301,
+            name: "work".to_owned(),
+            kind: span::SpanKind::Client.into(),
+            start_time_unix_nano: 5,
+            end_time_unix_nano: 9,
+            attributes: redacted(),
+            events: vec![span::Event {
+                time_unix_nano: 7,
+                name: "shown".to_owned(),
+                attributes: redacted(),
+                ..span::Event::default()
+            }],
+            links: vec![span::Link {
+                trace_id: TraceId::from(8).to_bytes().to_vec(),
+                span_id: SpanId::from(9).to_bytes().to_vec(),
+                ..span::Link::default()
+            }],
+            status: Some(otlp::Status { code: 2, message: "bad".to_owned() }),
+            ..otlp::Span::default()
+        };
+        assert_eq!(otlp::Span::decode(seen(&record.record(), Level::Info)).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_view_of_a_log_record_is_what_prost_reads() {
+        let log = Log {
+            level: Level::Warn,
+            time: 5,
+            name: "refused",
+            target: "mail",
+            body: Some("no".to_owned()),
+            attributes: attributes(),
+            context: Some((TraceId::from(1), SpanId::from(2), true)),
+        };
+        let mut all = redacted();
+        all.push(key_value("code.namespace", &Value::text("mail")));
+        let expected = LogRecord {
+            time_unix_nano: 5,
+            observed_time_unix_nano: 5,
+            severity_number: 13,
+            severity_text: "WARN".to_owned(),
+            body: Some(AnyValue { value: Some(any_value::Value::StringValue("no".to_owned())) }),
+            attributes: all,
+            flags: 1,
+            trace_id: TraceId::from(1).to_bytes().to_vec(),
+            span_id: SpanId::from(2).to_bytes().to_vec(),
+            event_name: "refused".to_owned(),
+            ..LogRecord::default()
+        };
+        assert_eq!(LogRecord::decode(seen(&log.record(), Level::Info)).unwrap(), expected);
+    }
 
     #[test]
     fn a_star_stands_for_any_text() {
+        let matches = |pattern: &str, key: &str| matches(pattern.as_bytes(), key.as_bytes());
         assert!(matches("*password*", "user.Password.hash"));
         assert!(matches("http.request.header.*", "http.request.header.cookie"));
         assert!(matches("a*b*c", "aXXbYYbc"));

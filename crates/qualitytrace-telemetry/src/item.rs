@@ -29,11 +29,13 @@ impl Item {
     }
 }
 
-fn field_len(tag: u32, len: usize) -> usize {
+/// The length of a field of so many bytes.
+pub(crate) fn field_len(tag: u32, len: usize) -> usize {
     key_len(tag) + encoded_len_varint(len as u64) + len
 }
 
-fn put_head(tag: u32, len: usize, out: &mut BytesMut) {
+/// Writes what stands before the bytes of a field.
+pub(crate) fn put_head(tag: u32, len: usize, out: &mut impl BufMut) {
     encode_key(tag, WireType::LengthDelimited, out);
     encode_varint(len as u64, out);
 }

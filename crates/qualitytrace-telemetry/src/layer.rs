@@ -4,34 +4,37 @@
 //! `otel.status_message`; every other field becomes an attribute.
 
 mod fields;
+mod open;
+mod statement;
 
 use std::{
-    collections::HashSet,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed},
     },
     time::Instant,
 };
 
-use opentelemetry::trace::{SpanId, SpanKind, TraceId};
+use opentelemetry::trace::{SpanId, TraceId};
 use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
 use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher::WeakDispatch, span};
 use tracing_subscriber::{
     Layer, Registry,
     layer::{Context, Filter},
-    registry::LookupSpan,
+    registry::{LookupSpan, SpanRef},
 };
 
 use crate::{
+    attributes::Value,
     clock,
     config::{Level, Role, Signal},
     context,
     recorder::Intake,
     sinks::{Current, Set},
-    span::{self as record, Log, MAX_EVENTS, MAX_LINKS, Parents, Record, Span, Status, Value},
+    span::{Log, Parents, Span, Status},
 };
 use fields::Fields;
+use open::Open;
 
 /// What the layer, the tracers and the face of the crate share.
 pub(crate) struct Shared {
@@ -40,11 +43,16 @@ pub(crate) struct Shared {
     span_level: AtomicU8,
     log_level: AtomicU8,
     closed: AtomicBool,
-    open: [Mutex<HashSet<u64>>; 16],
+    open: Open,
     dispatch: OnceLock<WeakDispatch>,
     pub(crate) started: AtomicU64,
     pub(crate) live: AtomicU64,
+    /// What kind of database the server asks; one that nobody names is not recorded.
+    pub(crate) database: OnceLock<&'static str>,
 }
+
+/// A trace and a span.
+type Ids = (TraceId, SpanId);
 
 impl Shared {
     pub(crate) fn new(intake: Intake, sinks: Arc<Current>) -> Self {
@@ -54,10 +62,11 @@ impl Shared {
             span_level: AtomicU8::new(Level::Disable as u8),
             log_level: AtomicU8::new(Level::Disable as u8),
             closed: AtomicBool::new(false),
-            open: Default::default(),
+            open: Open::default(),
             dispatch: OnceLock::new(),
             started: AtomicU64::new(0),
             live: AtomicU64::new(0),
+            database: OnceLock::new(),
         }
     }
 
@@ -86,12 +95,6 @@ impl Shared {
         level >= least && !context::suppressed() && !self.closed.load(Relaxed)
     }
 
-    fn shard(&self, id: u64) -> std::sync::MutexGuard<'_, HashSet<u64>> {
-        // Neighbouring ids differ in their low bits.
-        let index = usize::try_from(id % 16).unwrap_or(0);
-        self.open[index].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends the spans that are still open, marked as such.
     pub(crate) fn end_open_spans(&self) {
         let Some(dispatch) = self.dispatch.get().and_then(WeakDispatch::upgrade) else {
@@ -100,18 +103,14 @@ impl Shared {
         let Some(registry) = dispatch.downcast_ref::<Registry>() else {
             return;
         };
-        for shard in &self.open {
-            let mut ids: Vec<u64> = shard.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
-            ids.sort_unstable();
-            for id in ids {
-                let Some(span) = registry.span(&span::Id::from_u64(id)) else {
-                    continue;
-                };
-                let taken = span.extensions_mut().get_mut::<State>().and_then(State::take);
-                if let Some(mut span) = taken {
-                    span.attributes.push(("span.open_at_shutdown".into(), Value::Bool(true)));
-                    self.intake.push(Record::Span(span));
-                }
+        for id in self.open.take() {
+            let Some(span) = registry.span(&span::Id::from_u64(id)) else {
+                continue;
+            };
+            let taken = span.extensions_mut().get_mut::<State>().and_then(State::take);
+            if let Some(mut span) = taken {
+                span.attributes.put("span.open_at_shutdown", &Value::Bool(true));
+                self.intake.push(&span.record());
             }
         }
     }
@@ -161,7 +160,7 @@ impl State {
         self.trace_id = caller.trace_id;
         self.parents = [caller.span_id; 5];
         self.adopted = true;
-        self.remote = Some(caller.sampled);
+        self.remote = (!caller.deferred).then_some(caller.sampled);
         self.vendor.clone_from(&caller.trace_state);
         self.baggage.clone_from(&caller.baggage);
         if let Some(shared) = &self.shared {
@@ -264,33 +263,14 @@ where
         });
         // A root may still learn of its caller, who may want it sampled.
         if state.sampled || parent.is_none() {
-            let mut record = Box::new(Span {
-                role: Role::Server,
-                level,
-                trace_id: state.trace_id,
-                id: span_id,
-                parents: state.parents,
-                remote: None,
-                remote_parent: false,
-                trace_state: None,
-                name: metadata.name().into(),
-                kind: SpanKind::Internal,
-                start,
-                end: 0,
-                attributes: Vec::with_capacity(metadata.fields().len() + 2),
-                dropped_attributes: 0,
-                events: Vec::new(),
-                dropped_events: 0,
-                links: Vec::new(),
-                status: Status::Unset,
-                status_message: String::new(),
-            });
-            attributes.record(&mut fields::OfSpan(&mut record));
+            let ids = (state.trace_id, span_id);
+            let mut record = Box::new(Span::new(Role::Server, level, ids, metadata.name().into(), start));
+            attributes.record(&mut fields::OfSpan { span: &mut record, is_new: true });
             state.span = Some(record);
         }
         self.0.started.fetch_add(1, Relaxed);
         self.0.live.fetch_add(1, Relaxed);
-        self.0.shard(id.into_u64()).insert(id.into_u64());
+        self.0.open.insert(id.into_u64());
         span.extensions_mut().replace(state);
     }
 
@@ -298,7 +278,7 @@ where
         let Some(span) = ctx.span(id) else { return };
         let mut extensions = span.extensions_mut();
         if let Some(record) = extensions.get_mut::<State>().and_then(|state| state.span.as_mut()) {
-            values.record(&mut fields::OfSpan(record));
+            values.record(&mut fields::OfSpan { span: record, is_new: false });
         }
     }
 
@@ -310,24 +290,33 @@ where
         let target = other.extensions().get::<State>().map(|state| (state.trace_id, state.span_id));
         let mut extensions = span.extensions_mut();
         let record = extensions.get_mut::<State>().and_then(|state| state.span.as_mut());
-        if let (Some(record), Some(target)) = (record, target)
-            && record.links.len() < MAX_LINKS
-        {
-            record.links.push(target);
+        if let (Some(record), Some((trace, id))) = (record, target) {
+            record.follows(trace, id);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         let metadata = event.metadata();
         let level = level(*metadata.level());
-        let mut fields = Fields::default();
-        event.record(&mut fields);
         let time = clock::now();
         let span = match event.parent() {
             Some(parent) => ctx.span(parent),
             None if event.is_contextual() => ctx.lookup_current(),
             None => None,
         };
+        if let Some(system) = self.0.database.get().filter(|_| metadata.target() == statement::TARGET) {
+            let extensions = span.as_ref().map(SpanRef::extensions);
+            let parent = extensions.as_ref().and_then(|extensions| extensions.get::<State>());
+            if let Some(parent) = parent.filter(|parent| parent.sampled) {
+                let ids = (parent.trace_id, RandomIdGenerator::default().new_span_id());
+                let record = statement::span(event, time, level, parent, ids, system).record();
+                self.0.started.fetch_add(1, Relaxed);
+                self.0.intake.push(&record);
+            }
+            return;
+        }
+        let mut fields = Fields::default();
+        event.record(&mut fields);
         let log = level as u8 >= self.0.log_level.load(Relaxed);
         let mut place = None;
         if let Some(span) = span {
@@ -340,27 +329,28 @@ where
             }
         }
         if log {
-            self.0.intake.push(Record::Log(Box::new(Log {
+            let log = Log {
                 level,
                 time,
-                name: metadata.name().into(),
-                target: metadata.target().into(),
+                name: metadata.name(),
+                target: metadata.target(),
                 body: fields.message,
                 attributes: fields.attributes,
                 context: place,
-            })));
+            };
+            self.0.intake.push(&log.record());
         }
     }
 
     fn on_close(&self, id: span::Id, ctx: Context<'_, S>) {
         let Some(span) = ctx.span(&id) else { return };
         let state = span.extensions_mut().remove::<State>();
-        self.0.shard(id.into_u64()).remove(&id.into_u64());
+        self.0.open.remove(id.into_u64());
         let Some(mut state) = state else { return };
         self.0.live.fetch_sub(1, Relaxed);
         let ended_early = state.span.is_none() && state.sampled;
         match state.take() {
-            Some(span) if state.sampled => self.0.intake.push(Record::Span(span)),
+            Some(span) if state.sampled => self.0.intake.push(&span.record()),
             // It was sent when the server shut down.
             _ if ended_early => {}
             Some(_) | None => self.0.intake.unsampled(),
@@ -370,22 +360,16 @@ where
 
 /// Adds an event to its span; an error also sets the span's status.
 fn attach(span: &mut Span, fields: &Fields, level: Level, time: u64, name: &'static str) {
-    let exception = fields.attributes.iter().any(|(key, _)| key.starts_with("exception."));
     if level == Level::Error && span.status == Status::Unset {
         span.status = Status::Error;
         span.status_message = fields.message.clone().unwrap_or_default();
     }
-    if span.events.len() >= MAX_EVENTS {
-        span.dropped_events += 1;
-        return;
-    }
-    let name = match (&fields.message, exception) {
-        (_, true) => "exception".into(),
-        (Some(message), false) => message.clone().into(),
-        (None, false) => name.into(),
+    let name = match &fields.message {
+        _ if fields.is_exception() => "exception",
+        Some(message) => message,
+        None => name,
     };
-    let attributes = fields.attributes.clone();
-    span.events.push(record::Event { level, time, name, attributes });
+    span.happened(level, time, name, &fields.attributes);
 }
 
 /// Makes panics visible: each becomes an error event of its span, and a log record. The hook that

@@ -21,6 +21,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod attributes;
 mod clock;
 pub mod codec;
 pub mod config;
@@ -34,6 +35,7 @@ mod meter;
 mod probe;
 mod propagation;
 mod queue;
+mod record;
 mod recorder;
 mod resource;
 mod sampling;
@@ -57,7 +59,7 @@ pub use opentelemetry::{
     metrics::Meter,
     trace::{SpanId, SpanKind, TraceId},
 };
-pub use propagation::{Context, SpanExt};
+pub use propagation::{Context, Propagator, Propagators, SpanExt};
 pub use spool::{Damage, SpoolStatus};
 pub use status::{Probe, SinkStatus, Status};
 pub use telemetry::Telemetry;

@@ -1,11 +1,13 @@
 //! Metrics: aggregated by the OpenTelemetry SDK, collected when we say so.
 
+pub(crate) mod delta;
 pub(crate) mod exemplar;
 mod own;
 pub(crate) mod prometheus;
 
 use std::{
-    sync::{Arc, Weak},
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -22,14 +24,21 @@ use opentelemetry_sdk::{
     Resource,
     error::OTelSdkResult,
     metrics::{
-        InstrumentKind, ManualReader, Pipeline, SdkMeterProvider, Temporality, data::ResourceMetrics,
+        Instrument, InstrumentKind, ManualReader, Pipeline, SdkMeterProvider, data::ResourceMetrics,
         reader::MetricReader,
     },
 };
 use prost::Message as _;
 
-use crate::{clock, config::Signal, context, item::Item, span::Value};
+use crate::{
+    attributes::Value,
+    clock,
+    config::{Signal, Temporality},
+    context,
+    item::Item,
+};
 
+use delta::Deltas;
 use exemplar::{Exemplars, Histogram};
 pub(crate) use own::{observe, runtime};
 
@@ -37,23 +46,31 @@ pub(crate) use own::{observe, runtime};
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
     reader: Reader,
+    observed: Arc<Observed>,
     exemplars: Arc<Exemplars>,
 }
 
 impl Metrics {
-    pub(crate) fn new(resource: &[(String, Value)]) -> Self {
+    pub(crate) fn new(resource: &[(String, Value<'_>)]) -> Self {
         let attributes = resource.iter().map(|(key, value)| match value {
             Value::Bool(value) => KeyValue::new(key.clone(), *value),
             Value::Int(value) => KeyValue::new(key.clone(), *value),
             Value::Float(value) => KeyValue::new(key.clone(), *value),
-            Value::Text(value) => KeyValue::new(key.clone(), value.clone()),
+            Value::Text(value) => KeyValue::new(key.clone(), value.clone().into_owned()),
         });
         let reader = Reader(Arc::new(ManualReader::builder().build()));
+        let observed = Arc::<Observed>::default();
+        let seen = observed.clone();
         let provider = SdkMeterProvider::builder()
             .with_resource(Resource::builder_empty().with_attributes(attributes).build())
             .with_reader(reader.clone())
+            // It changes no stream; it is the place where the SDK tells what kind an instrument is.
+            .with_view(move |instrument: &Instrument| {
+                seen.note(instrument);
+                None
+            })
             .build();
-        Self { provider, reader, exemplars: Arc::default() }
+        Self { provider, reader, observed, exemplars: Arc::default() }
     }
 
     pub(crate) fn meter(&self, name: &'static str) -> Meter {
@@ -65,10 +82,11 @@ impl Metrics {
         meter: &'static str,
         name: &'static str,
         unit: &'static str,
+        description: &'static str,
         bounds: &[f64],
     ) -> Histogram {
         let meter = self.meter(meter);
-        let mut builder = meter.f64_histogram(name).with_unit(unit);
+        let mut builder = meter.f64_histogram(name).with_unit(unit).with_description(description);
         if !bounds.is_empty() {
             builder = builder.with_boundaries(bounds.to_vec());
         }
@@ -90,14 +108,24 @@ impl Metrics {
         })
     }
 
-    /// The state of all instruments as items.
-    pub(crate) fn items(&self) -> Vec<Item> {
+    /// The state of all instruments as items, as a sink wants to be told.
+    pub(crate) fn items(&self, temporality: Temporality, deltas: &Mutex<Deltas>) -> Vec<Item> {
         let time = clock::now();
+        let mut deltas = deltas.lock().unwrap_or_else(PoisonError::into_inner);
         let mut items = Vec::new();
         for resource in self.collect().resource_metrics {
             for scope in resource.scope_metrics {
-                let name: Bytes = scope.scope.unwrap_or_default().encode_to_vec().into();
-                for metric in scope.metrics {
+                let scope_of = scope.scope.unwrap_or_default();
+                let name: Bytes = scope_of.encode_to_vec().into();
+                for mut metric in scope.metrics {
+                    let subtract = match temporality {
+                        Temporality::Cumulative => false,
+                        Temporality::Delta => true,
+                        Temporality::LowMemory => !self.observed.has(&metric.name),
+                    };
+                    if subtract {
+                        deltas.subtract(&scope_of.name, &mut metric);
+                    }
                     let count = u32::try_from(points(&metric)).unwrap_or(u32::MAX);
                     if count > 0 {
                         let body = metric.encode_to_vec().into();
@@ -107,6 +135,26 @@ impl Metrics {
             }
         }
         items
+    }
+}
+
+/// The names of counters whose values are asked for instead of added up.
+#[derive(Default)]
+struct Observed(Mutex<HashSet<String>>);
+
+impl Observed {
+    fn names(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, instrument: &Instrument) {
+        if instrument.kind() == InstrumentKind::ObservableCounter {
+            self.names().insert(instrument.name().to_owned());
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.names().contains(name)
     }
 }
 
@@ -143,7 +191,7 @@ impl MetricReader for Reader {
         self.0.shutdown_with_timeout(timeout)
     }
 
-    fn temporality(&self, kind: InstrumentKind) -> Temporality {
+    fn temporality(&self, kind: InstrumentKind) -> opentelemetry_sdk::metrics::Temporality {
         self.0.temporality(kind)
     }
 }

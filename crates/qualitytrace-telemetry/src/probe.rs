@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use opentelemetry::trace::SpanKind;
+use bytes::BytesMut;
 use opentelemetry_proto::tonic::metrics::v1::{
     Gauge, Metric, NumberDataPoint, metric::Data, number_data_point::Value as Number,
 };
@@ -10,12 +10,14 @@ use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
 use prost::Message as _;
 
 use crate::{
+    attributes::{Attributes, Value},
     clock,
     config::{Level, Signal},
     encode::{self, View},
     item::{self, Item},
+    record::Record,
     sinks::Handle,
-    span::{Log, Span, Status, Value},
+    span::{Log, Span, Status},
     status::Probe,
     transport::{Answer, Transport},
 };
@@ -59,43 +61,29 @@ fn probe(signal: Signal, handle: &Handle) -> Item {
     let view = View { level: Level::Trace, redact: Vec::new() };
     let ids = RandomIdGenerator::default();
     let time = clock::now();
-    let attributes = vec![("telemetry.test".into(), Value::Bool(true))];
+    let mut attributes = Attributes::default();
+    attributes.put("telemetry.test", &Value::Bool(true));
+    let item = |record: &Record| view.item(&record.head, &record.bytes, &scope, &mut BytesMut::new());
     match signal {
         Signal::Traces => {
-            let span = Span {
-                role: handle.sink.role,
-                level: Level::Error,
-                trace_id: ids.new_trace_id(),
-                id: ids.new_span_id(),
-                parents: [opentelemetry::trace::SpanId::INVALID; 5],
-                remote: None,
-                remote_parent: false,
-                trace_state: None,
-                name: NAME.into(),
-                kind: SpanKind::Internal,
-                start: time,
-                end: clock::now(),
-                attributes,
-                dropped_attributes: 0,
-                events: Vec::new(),
-                dropped_events: 0,
-                links: Vec::new(),
-                status: Status::Ok,
-                status_message: String::new(),
-            };
-            encode::span(&span, &view, &scope)
+            let ids = (ids.new_trace_id(), ids.new_span_id());
+            let mut span = Span::new(handle.sink.role, Level::Error, ids, NAME.into(), time);
+            span.end = clock::now();
+            span.attributes = attributes;
+            span.status = Status::Ok;
+            item(&span.record())
         }
         Signal::Logs => {
             let log = Log {
                 level: Level::Info,
                 time,
-                name: NAME.into(),
-                target: env!("CARGO_PKG_NAME").into(),
+                name: NAME,
+                target: env!("CARGO_PKG_NAME"),
                 body: Some(NAME.to_owned()),
                 attributes,
                 context: None,
             };
-            encode::log(&log, &view, &scope)
+            item(&log.record())
         }
         Signal::Metrics => {
             let point = NumberDataPoint {

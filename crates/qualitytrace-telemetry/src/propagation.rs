@@ -1,15 +1,15 @@
-//! W3C trace context in and out.
+//! How a trace goes on in another process: contexts, and the headers that carry them.
 
-use std::{collections::HashMap, sync::Arc};
+mod dialect;
 
-use opentelemetry::{
-    propagation::TextMapPropagator as _,
-    trace::{SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState},
-};
-use opentelemetry_sdk::propagation::TraceContextPropagator;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue};
+use opentelemetry::trace::{SpanId, TraceId, TraceState};
 use tracing_subscriber::{Registry, registry::LookupSpan as _};
 
 use crate::layer::State;
+pub use dialect::Propagator;
 
 /// Where a span stands in its trace; what travels between processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Context {
     pub span_id: SpanId,
     /// Whether somebody records it.
     pub sampled: bool,
+    /// Whether the caller left that choice to us.
+    pub deferred: bool,
     /// The `tracestate` header, if there was one.
     pub trace_state: Option<Arc<str>>,
     /// The `baggage` header, handed on as it came.
@@ -27,41 +29,15 @@ pub struct Context {
 }
 
 impl Context {
-    /// Reads `traceparent`, `tracestate` and `baggage`. `None` without a valid `traceparent`.
-    pub fn from_headers(headers: &http::HeaderMap) -> Option<Self> {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let carrier: HashMap<String, String> = ["traceparent", "tracestate"]
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), text(name)?)))
-            .collect();
-        let context =
-            TraceContextPropagator::new().extract_with_context(&opentelemetry::Context::new(), &carrier);
-        let span = context.span();
-        let found = span.span_context();
-        found.is_valid().then(|| Self {
-            trace_id: found.trace_id(),
-            span_id: found.span_id(),
-            sampled: found.is_sampled(),
-            trace_state: Some(found.trace_state().header()).filter(|text| !text.is_empty()).map(Into::into),
-            baggage: text("baggage").map(Into::into),
-        })
-    }
-
-    /// Writes `traceparent`, `tracestate` and `baggage`.
-    pub fn to_headers(&self, headers: &mut http::HeaderMap) {
-        let flags = if self.sampled { TraceFlags::SAMPLED } else { TraceFlags::default() };
-        let parent = format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, flags.to_u8());
-        let mut put = |name: &'static str, text: &str| {
-            if let Ok(value) = http::HeaderValue::from_str(text) {
-                headers.insert(name, value);
-            }
-        };
-        put("traceparent", &parent);
-        if let Some(state) = &self.trace_state {
-            put("tracestate", state);
-        }
-        if let Some(baggage) = &self.baggage {
-            put("baggage", baggage);
+    /// A context without `tracestate` and baggage; `None` leaves the choice to whoever continues it.
+    pub fn new(trace_id: TraceId, span_id: SpanId, sampled: Option<bool>) -> Self {
+        Self {
+            trace_id,
+            span_id,
+            sampled: sampled.unwrap_or(false),
+            deferred: sampled.is_none(),
+            trace_state: None,
+            baggage: None,
         }
     }
 
@@ -78,6 +54,44 @@ impl Context {
             self.trace_state = Some(state.header().into());
         }
         self
+    }
+}
+
+/// The dialects that a process speaks, as `OTEL_PROPAGATORS` or the declarative file lists them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Propagators(pub Vec<Propagator>);
+
+impl Default for Propagators {
+    fn default() -> Self {
+        Self(vec![Propagator::TraceContext, Propagator::Baggage])
+    }
+}
+
+impl std::fmt::Display for Propagators {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.0.iter().map(|propagator| propagator.name()).collect();
+        if names.is_empty() { f.write_str("none") } else { f.write_str(&names.join(", ")) }
+    }
+}
+
+impl Propagators {
+    /// What a caller handed on; the last dialect of the list that finds something wins.
+    pub fn extract(&self, headers: &HeaderMap) -> Option<Context> {
+        let mut found = self.0.iter().rev().find_map(|propagator| propagator.read(headers))?;
+        if self.0.contains(&Propagator::Baggage) {
+            let baggage = headers.get("baggage").and_then(|value| value.to_str().ok());
+            found.baggage = baggage.map(Into::into);
+        }
+        Some(found)
+    }
+
+    /// Hands a context on, in every dialect of the list.
+    pub fn inject(&self, context: &Context, headers: &mut HeaderMap) {
+        for (name, text) in self.0.iter().flat_map(|propagator| propagator.headers(context)) {
+            if let Ok(value) = HeaderValue::try_from(text) {
+                headers.insert(name, value);
+            }
+        }
     }
 }
 
@@ -100,11 +114,9 @@ impl SpanExt for tracing::Span {
                 let extensions = span.extensions();
                 let state = extensions.get::<State>()?;
                 Some(Context {
-                    trace_id: state.trace_id,
-                    span_id: state.span_id,
-                    sampled: state.sampled,
                     trace_state: state.vendor.clone(),
                     baggage: state.baggage.clone(),
+                    ..Context::new(state.trace_id, state.span_id, Some(state.sampled))
                 })
             })
         })

@@ -1,7 +1,8 @@
 //! Between the call sites and the sinks: a bounded intake and one thread that encodes and spools.
 //!
-//! The emitting thread pays for one push under a short lock. The recorder thread takes everything
-//! at once, encodes each record once per view, and writes to each sink's spool with one call.
+//! The emitting thread turns its record into bytes and appends them under a short lock; it frees what it
+//! allocated itself, and wakes nobody unless the recorder sleeps without an end. The recorder thread takes
+//! everything at once, finishes each record once per view, and writes to each sink's spool with one call.
 
 use std::{
     mem,
@@ -13,20 +14,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::{
     config::{Recorder as Bounds, Role, Signal},
     context,
-    encode::{self, View},
+    encode::View,
     item::Item,
     ledger::Loss,
+    record::{Head, Page, Record},
     sinks::{Current, Set, Verdict},
-    span::Record,
 };
 
 pub(crate) struct Intake {
-    queue: Mutex<Vec<Record>>,
+    queue: Mutex<Page>,
     room: Condvar,
     bounds: Bounds,
     /// The recorder sleeps until somebody wakes it.
@@ -36,7 +37,7 @@ pub(crate) struct Intake {
     /// Nobody will take what is pushed now; set under the queue's lock.
     closed: AtomicBool,
     /// What is being encoded; whoever holds it is the recorder.
-    work: Mutex<Vec<Record>>,
+    work: Mutex<Page>,
     /// When the first record in the queue was made.
     oldest: AtomicU64,
     /// Nanoseconds after which an emitting thread helps.
@@ -49,6 +50,8 @@ pub(crate) struct Intake {
     scope: Bytes,
 }
 
+/// Bytes that may wait to be encoded.
+const MAX_BYTES: usize = 64 << 20;
 /// Records that an emitting thread encodes at most when the recorder is late.
 const MAX_SHARE: usize = 256;
 /// Rounds without work after which the recorder sleeps until it is woken.
@@ -57,15 +60,15 @@ const IDLE_ROUNDS: u32 = 25;
 impl Intake {
     pub(crate) fn new(bounds: Bounds, sinks: Arc<Current>, scope: Bytes) -> Self {
         Self {
-            queue: Mutex::new(Vec::with_capacity(bounds.items.min(1 << 16))),
+            queue: Mutex::new(Page::new()),
             room: Condvar::new(),
             parked: AtomicBool::new(false),
             thread: OnceLock::new(),
             stop: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            work: Mutex::new(Vec::with_capacity(8_192)),
+            work: Mutex::new(Page::new()),
             oldest: AtomicU64::new(u64::MAX),
-            late: u64::try_from(bounds.linger.as_nanos()).unwrap_or(u64::MAX).saturating_mul(2),
+            late: u64::try_from((bounds.linger * 3 / 2).as_nanos()).unwrap_or(u64::MAX),
             rounds: AtomicU64::new(0),
             unsampled: AtomicU64::new(0),
             sinks,
@@ -76,30 +79,30 @@ impl Intake {
 
     /// Takes a record. Waits only when the intake is full and a sink must not lose anything, and
     /// then at most as long as the bounds say.
-    pub(crate) fn push(&self, record: Record) {
+    pub(crate) fn push(&self, record: &Record) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.load(Relaxed) {
             drop(queue);
-            self.sinks.with(|set| set.lose(&record, Loss::Shutdown));
+            self.sinks.with(|set| set.lose(&record.head, Loss::Shutdown));
             return;
         }
-        if queue.len() >= self.bounds.items {
+        if self.is_full(&queue) {
             if self.sinks.with(Set::lossless) {
                 self.wake();
-                let full = |queue: &mut Vec<Record>| queue.len() >= self.bounds.items;
+                let full = |queue: &mut Page| self.is_full(queue);
                 queue = self
                     .room
                     .wait_timeout_while(queue, self.bounds.block, full)
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
             }
-            if queue.len() >= self.bounds.items {
+            if self.is_full(&queue) {
                 drop(queue);
-                self.sinks.with(|set| set.lose(&record, Loss::QueueFull));
+                self.sinks.with(|set| set.lose(&record.head, Loss::QueueFull));
                 return;
             }
         }
-        let time = record.time();
+        let time = record.head.time;
         queue.push(record);
         let len = queue.len();
         if len == 1 {
@@ -113,6 +116,10 @@ impl Intake {
         }
     }
 
+    fn is_full(&self, queue: &Page) -> bool {
+        queue.len() >= self.bounds.items || queue.size() >= MAX_BYTES
+    }
+
     /// The recorder is late, most likely because it gets no processor. Whoever emits has one, so it
     /// takes a share of the work: what waits here would not survive a `kill -9`.
     fn help(&self) {
@@ -121,10 +128,9 @@ impl Intake {
         };
         {
             let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            let share = queue.len().min(MAX_SHARE);
-            work.extend(queue.drain(..share));
-            if let Some(first) = queue.first() {
-                self.oldest.store(first.time(), Relaxed);
+            queue.give(MAX_SHARE, &mut work);
+            if let Some(oldest) = queue.oldest() {
+                self.oldest.store(oldest, Relaxed);
             }
         }
         context::without_telemetry(|| self.record(&mut work, 0));
@@ -224,9 +230,8 @@ impl Intake {
         }
     }
 
-    fn record(&self, records: &mut Vec<Record>, unsampled: u64) {
+    fn record(&self, records: &mut Page, unsampled: u64) {
         let set = self.sinks.get();
-        let mut batches: Vec<Vec<Item>> = set.sinks.iter().map(|_| Vec::new()).collect();
         for handle in set.sinks.iter().filter(|handle| unsampled > 0 && handle.sink.role == Role::Server) {
             if handle.carries(Signal::Traces) {
                 let counters = handle.queue.ledger.of(Signal::Traces);
@@ -234,36 +239,40 @@ impl Intake {
                 counters.sampled_out(unsampled);
             }
         }
-        for record in records.drain(..) {
-            let mut encoded: Vec<(&View, Item)> = Vec::new();
-            for (handle, batch) in set.sinks.iter().zip(&mut batches) {
-                match handle.verdict(&record) {
-                    Verdict::Foreign => {}
-                    Verdict::SampledOut => {
-                        let signal =
-                            if matches!(record, Record::Span(_)) { Signal::Traces } else { Signal::Logs };
-                        handle.queue.ledger.of(signal).created(1);
-                        handle.queue.ledger.of(signal).sampled_out(1);
-                    }
-                    Verdict::Take => {
-                        let known = encoded.iter().find(|(view, _)| **view == handle.view);
-                        let item = if let Some((_, item)) = known {
-                            item.clone()
-                        } else {
-                            let item = match &record {
-                                Record::Span(span) => encode::span(span, &handle.view, &self.scope),
-                                Record::Log(log) => encode::log(log, &handle.view, &self.scope),
-                            };
-                            encoded.push((&handle.view, item.clone()));
-                            item
-                        };
-                        batch.push(item);
-                    }
-                }
-            }
+        let mut batches: Vec<Vec<Item>> = set.sinks.iter().map(|_| Vec::new()).collect();
+        let mut room = BytesMut::with_capacity(records.size() + records.len() * 16);
+        for (head, bytes) in records.records() {
+            self.share(&set, head, bytes, &mut batches, &mut room);
         }
+        records.clear();
         for (handle, batch) in set.sinks.iter().zip(batches).filter(|(_, batch)| !batch.is_empty()) {
             handle.offer(batch);
+        }
+    }
+
+    /// Gives a record to every sink that takes it, finished once for all sinks of the same view.
+    fn share(&self, set: &Set, head: &Head, bytes: &[u8], batches: &mut [Vec<Item>], room: &mut BytesMut) {
+        let mut known: Vec<(&View, Item)> = Vec::new();
+        for (handle, batch) in set.sinks.iter().zip(batches) {
+            match handle.verdict(head) {
+                Verdict::Foreign => {}
+                Verdict::SampledOut => {
+                    let counters = handle.queue.ledger.of(head.signal());
+                    counters.created(1);
+                    counters.sampled_out(1);
+                }
+                Verdict::Take => {
+                    let same = known.iter().find(|(view, _)| **view == handle.view);
+                    let item = match same {
+                        Some((_, item)) => item.clone(),
+                        None => handle.view.item(head, bytes, &self.scope, room),
+                    };
+                    if set.sinks.len() > 1 && same.is_none() {
+                        known.push((&handle.view, item.clone()));
+                    }
+                    batch.push(item);
+                }
+            }
         }
     }
 }

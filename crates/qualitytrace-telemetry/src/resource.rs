@@ -7,22 +7,22 @@ use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
 use prost::Message as _;
 
 use crate::{
+    attributes::Value,
     config::{Config, Sink},
     encode::key_value,
-    span::Value,
 };
 
 /// What does not change while the process lives.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
-    attributes: Vec<(&'static str, Value)>,
+    attributes: Vec<(&'static str, Value<'static>)>,
 }
 
 impl Identity {
     pub(crate) fn detect() -> Self {
-        let text = |text: &str| Value::Text(text.to_owned());
+        let text = |text: &str| Value::Text(text.to_owned().into());
         let mut attributes = vec![
-            ("service.instance.id", Value::Text(instance())),
+            ("service.instance.id", Value::Text(instance().into())),
             ("process.pid", Value::Int(i64::from(std::process::id()))),
             ("process.runtime.name", text("rust")),
             ("host.arch", text(arch())),
@@ -38,7 +38,7 @@ impl Identity {
             .or_else(|| std::env::var("HOSTNAME").ok())
             .map(|name| name.trim().to_owned())
             .filter(|name| !name.is_empty());
-        attributes.extend(host.map(|host| ("host.name", Value::Text(host))));
+        attributes.extend(host.map(|host| ("host.name", Value::Text(host.into()))));
         let program = std::env::current_exe().ok();
         if let Some(name) = program.as_ref().and_then(|path| path.file_name()).and_then(|name| name.to_str())
         {
@@ -48,23 +48,23 @@ impl Identity {
     }
 
     /// The attributes of a sink: the detected ones, then the configured, which win.
-    pub(crate) fn of(&self, config: &Config, sink: Option<&Sink>) -> Vec<(String, Value)> {
-        let mut all: Vec<(String, Value)> = Vec::new();
-        let mut put = |key: &str, value: Value| {
+    pub(crate) fn of(&self, config: &Config, sink: Option<&Sink>) -> Vec<(String, Value<'static>)> {
+        let mut all: Vec<(String, Value<'static>)> = Vec::new();
+        let mut put = |key: &str, value: Value<'static>| {
             all.retain(|(other, _)| other != key);
             all.push((key.to_owned(), value));
         };
         let name =
             sink.and_then(|sink| sink.service_name.clone()).unwrap_or_else(|| config.service_name.clone());
-        put("service.name", Value::Text(name));
+        put("service.name", Value::Text(name.into()));
         if let Some(version) = &config.service_version {
-            put("service.version", Value::Text(version.clone()));
+            put("service.version", Value::Text(version.clone().into()));
         }
         for (key, value) in &self.attributes {
             put(key, value.clone());
         }
         for (key, value) in &config.resource {
-            put(key, Value::Text(value.clone()));
+            put(key, Value::Text(value.clone().into()));
         }
         all
     }

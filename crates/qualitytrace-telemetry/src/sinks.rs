@@ -1,6 +1,6 @@
 //! The sinks of the moment, and what each of them takes.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 use opentelemetry::trace::TraceId;
@@ -11,9 +11,11 @@ use crate::{
     delivery::{HealthCell, Mode},
     encode::View,
     ledger::Loss,
+    meter::{Metrics, delta::Deltas},
+    propagation::Propagators,
     queue::Queue,
+    record::{Head, Kind},
     sampling,
-    span::{Record, Span},
 };
 
 /// One sink at work.
@@ -24,6 +26,8 @@ pub(crate) struct Handle {
     pub(crate) resource: Bytes,
     pub(crate) health: Arc<HealthCell>,
     pub(crate) mode: watch::Sender<Mode>,
+    /// What its receiver knows of our metrics.
+    pub(crate) deltas: Arc<Mutex<Deltas>>,
 }
 
 impl Handle {
@@ -34,12 +38,18 @@ impl Handle {
     pub(crate) fn offer(&self, items: Vec<crate::item::Item>) {
         self.queue.offer(&self.resource, items, self.sink.delivery.batch_bytes);
     }
+
+    /// Offers all metrics as they are now.
+    pub(crate) fn offer_metrics(&self, metrics: &Metrics) {
+        self.offer(metrics.items(self.sink.temporality, &self.deltas));
+    }
 }
 
-/// All sinks; replaced as a whole.
+/// All sinks, and how traces come in and go out; replaced as a whole.
 #[derive(Default)]
 pub(crate) struct Set {
     pub(crate) sinks: Vec<Arc<Handle>>,
+    pub(crate) propagators: Propagators,
 }
 
 /// What a sink does with a record.
@@ -75,13 +85,9 @@ impl Set {
     }
 
     /// Counts a record that found no room before the recorder.
-    pub(crate) fn lose(&self, record: &Record, loss: Loss) {
+    pub(crate) fn lose(&self, record: &Head, loss: Loss) {
         for handle in &self.sinks {
-            let signal = match record {
-                Record::Span(_) => Signal::Traces,
-                Record::Log(_) => Signal::Logs,
-            };
-            let counters = handle.queue.ledger.of(signal);
+            let counters = handle.queue.ledger.of(record.signal());
             match handle.verdict(record) {
                 Verdict::Foreign => {}
                 Verdict::SampledOut => {
@@ -98,27 +104,18 @@ impl Set {
 }
 
 impl Handle {
-    pub(crate) fn verdict(&self, record: &Record) -> Verdict {
-        match record {
-            Record::Span(span) => self.span_verdict(span),
-            Record::Log(_) if self.sink.role != Role::Server || !self.carries(Signal::Logs) => {
-                Verdict::Foreign
+    pub(crate) fn verdict(&self, record: &Head) -> Verdict {
+        let takes = match record.kind {
+            Kind::Span { role, .. } if self.sink.role != role => return Verdict::Foreign,
+            Kind::Log if self.sink.role != Role::Server => return Verdict::Foreign,
+            Kind::Span { .. } | Kind::Log if !self.carries(record.signal()) => return Verdict::Foreign,
+            Kind::Span { role, remote, .. } => {
+                let level = role == Role::Application || record.level >= self.sink.level;
+                level && sampling::takes(&self.sink.sampler, record.trace_id, remote)
             }
-            Record::Log(log) if log.level < self.sink.level => Verdict::SampledOut,
-            Record::Log(_) => Verdict::Take,
-        }
-    }
-
-    fn span_verdict(&self, span: &Span) -> Verdict {
-        if self.sink.role != span.role || !self.carries(Signal::Traces) {
-            return Verdict::Foreign;
-        }
-        let level = span.role == Role::Application || span.level >= self.sink.level;
-        if level && sampling::takes(&self.sink.sampler, span.trace_id, span.remote) {
-            Verdict::Take
-        } else {
-            Verdict::SampledOut
-        }
+            Kind::Log => record.level >= self.sink.level,
+        };
+        if takes { Verdict::Take } else { Verdict::SampledOut }
     }
 }
 

@@ -18,8 +18,9 @@ use crate::{
     delivery::{Delivery, HealthCell, Mode},
     encode::{self, View},
     layer::{Gate, Shared, TelemetryLayer},
-    meter::{self, Metrics, exemplar::Histogram, prometheus},
+    meter::{self, Metrics, delta::Deltas, exemplar::Histogram, prometheus},
     probe,
+    propagation::Propagators,
     queue::Queue,
     recorder::Intake,
     resource::Identity,
@@ -136,14 +137,26 @@ impl Telemetry {
         meter: &'static str,
         name: &'static str,
         unit: &'static str,
+        description: &'static str,
         bounds: &[f64],
     ) -> Histogram {
-        self.0.metrics.histogram(meter, name, unit, bounds)
+        self.0.metrics.histogram(meter, name, unit, description, bounds)
     }
 
     /// Makes spans for the sinks of `applicationExporter`.
     pub fn application_tracer(&self) -> ApplicationTracer {
         ApplicationTracer(self.0.shared.clone())
+    }
+
+    /// The dialects in which traces come in and go out.
+    pub fn propagators(&self) -> Propagators {
+        self.0.shared.sinks.with(|set| set.propagators.clone())
+    }
+
+    /// Records the statements that the embedding server sends with `sqlx`, as spans of the span that they are sent in.
+    /// `system` is a name of the database conventions: `postgresql`, `sqlite`. The first name counts.
+    pub fn observe_database(&self, system: &'static str) {
+        let _ = self.0.shared.database.set(system);
     }
 
     /// Reports the embedding server's tokio runtime among the metrics.
@@ -177,7 +190,7 @@ impl Telemetry {
         // What was recorded under the old sinks belongs to them.
         self.0.shared.intake.settle(Duration::from_secs(1));
         let mut old = std::mem::take(&mut control.tasks);
-        let mut set = Set::default();
+        let mut set = Set { sinks: Vec::new(), propagators: config.propagators.clone() };
         let sinks: &[Sink] = if config.enabled { &config.sinks } else { &[] };
         for sink in sinks {
             let resource = self.0.identity.encode(&config, sink);
@@ -195,7 +208,7 @@ impl Telemetry {
                 None => {
                     let root = config.spool_path.as_deref();
                     let queue = Arc::new(Queue::open(&sink.id, root, &sink.limits, sink.lossy));
-                    self.spawn(sink, resource, queue, &config)
+                    self.spawn(sink, resource, queue, Arc::default(), &config)
                 }
             };
             set.sinks.push(task.handle.clone());
@@ -226,6 +239,7 @@ impl Telemetry {
         if let Some(collector) = &task.collector {
             collector.abort();
         }
+        let deltas = task.handle.deltas.clone();
         let queue = if keeps {
             let _ = task.handle.mode.send(Mode::Stop);
             task.handle.queue.set_limits(&sink.limits, sink.lossy);
@@ -243,10 +257,17 @@ impl Telemetry {
             });
             Arc::new(queue)
         };
-        self.spawn(sink, resource, queue, config)
+        self.spawn(sink, resource, queue, deltas, config)
     }
 
-    fn spawn(&self, sink: &Sink, resource: bytes::Bytes, queue: Arc<Queue>, config: &Config) -> Task {
+    fn spawn(
+        &self,
+        sink: &Sink,
+        resource: bytes::Bytes,
+        queue: Arc<Queue>,
+        deltas: Arc<Mutex<Deltas>>,
+        config: &Config,
+    ) -> Task {
         let health = Arc::new(HealthCell::new());
         let (mode, receiver) = watch::channel(Mode::Run);
         let delivery = Delivery {
@@ -257,7 +278,7 @@ impl Telemetry {
             mode: receiver,
         };
         let view = View { level: sink.level, redact: sink.redact.clone() };
-        let handle = Arc::new(Handle { sink: sink.clone(), view, queue, resource, health, mode });
+        let handle = Arc::new(Handle { sink: sink.clone(), view, queue, resource, health, mode, deltas });
         let delivery = self.0.runtime.spawn(delivery.run());
         let collector = handle.carries(Signal::Metrics).then(|| {
             let (handle, metrics) = (handle.clone(), self.0.metrics.clone());
@@ -267,7 +288,7 @@ impl Telemetry {
                 ticks.tick().await;
                 loop {
                     ticks.tick().await;
-                    handle.offer(metrics.items());
+                    handle.offer_metrics(&metrics);
                 }
             })
         });
@@ -338,7 +359,7 @@ impl Telemetry {
         for task in tasks {
             if let Some(collector) = &task.collector {
                 collector.abort();
-                task.handle.offer(self.0.metrics.items());
+                task.handle.offer_metrics(&self.0.metrics);
             }
             let _ = task.handle.mode.send(Mode::Flush(end));
             let sender = sender.clone();

@@ -7,11 +7,12 @@ use opentelemetry::trace::{SpanId, SpanKind, TraceId};
 use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
 
 use crate::{
+    attributes::{Value, shorten},
     clock,
     config::{Level, Role},
     layer::Shared,
     propagation::Context,
-    span::{MAX_ATTRIBUTES, Record, Span, Status, Value, shorten},
+    span::{Span, Status},
 };
 
 /// Makes spans for the sinks of `applicationExporter`, and for no others.
@@ -35,27 +36,9 @@ impl ApplicationTracer {
     ) -> ApplicationSpan {
         let ids = RandomIdGenerator::default();
         let trace_id = trace_id.unwrap_or_else(|| ids.new_trace_id());
-        let span = Span {
-            role: Role::Application,
-            level: Level::Error,
-            trace_id,
-            id: span_id.unwrap_or_else(|| ids.new_span_id()),
-            parents: [SpanId::INVALID; 5],
-            remote: None,
-            remote_parent: false,
-            trace_state: None,
-            name: name.into(),
-            kind,
-            start: clock::now(),
-            end: 0,
-            attributes: Vec::new(),
-            dropped_attributes: 0,
-            events: Vec::new(),
-            dropped_events: 0,
-            links: Vec::new(),
-            status: Status::Unset,
-            status_message: String::new(),
-        };
+        let ids = (trace_id, span_id.unwrap_or_else(|| ids.new_span_id()));
+        let mut span = Span::new(Role::Application, Level::Error, ids, name.into(), clock::now());
+        span.kind = kind;
         let sampled = self.0.sinks.with(|set| set.samples(Role::Application, trace_id, None));
         ApplicationSpan { span: Some(Box::new(span)), shared: self.0.clone(), clock: Instant::now(), sampled }
     }
@@ -80,34 +63,30 @@ impl ApplicationSpan {
     pub fn context(&self) -> Context {
         let ids = self.span.as_ref().map(|span| (span.trace_id, span.id));
         let (trace_id, span_id) = ids.unwrap_or((TraceId::INVALID, SpanId::INVALID));
-        Context { trace_id, span_id, sampled: self.sampled, trace_state: None, baggage: None }
+        Context::new(trace_id, span_id, Some(self.sampled))
     }
 
-    fn put(&mut self, key: impl Into<Cow<'static, str>>, value: Value) {
+    fn put(&mut self, key: &str, value: &Value<'_>) {
         if let Some(span) = self.span.as_mut() {
-            if span.attributes.len() < MAX_ATTRIBUTES {
-                span.attributes.push((key.into(), value));
-            } else {
-                span.dropped_attributes += 1;
-            }
+            span.attributes.put(key, value);
         }
     }
 
     /// Sets an attribute that is a text.
-    pub fn text(&mut self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) {
-        self.put(key, Value::Text(shorten(value.into())));
+    pub fn text(&mut self, key: &str, value: impl AsRef<str>) {
+        self.put(key, &Value::text(value.as_ref()));
     }
 
     /// Sets an attribute that is a number.
-    pub fn number(&mut self, key: impl Into<Cow<'static, str>>, value: i64) {
-        self.put(key, Value::Int(value));
+    pub fn number(&mut self, key: &str, value: i64) {
+        self.put(key, &Value::Int(value));
     }
 
     /// Says that what the span stands for failed.
-    pub fn failed(&mut self, message: impl Into<String>) {
+    pub fn failed(&mut self, message: impl AsRef<str>) {
         if let Some(span) = self.span.as_mut() {
             span.status = Status::Error;
-            span.status_message = shorten(message.into());
+            shorten(message.as_ref()).clone_into(&mut span.status_message);
         }
     }
 
@@ -122,7 +101,7 @@ impl Drop for ApplicationSpan {
         if let Some(mut span) = self.span.take() {
             span.end = span.start + u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(0);
             // Sampled or not: the sinks count what they decline.
-            self.shared.intake.push(Record::Span(span));
+            self.shared.intake.push(&span.record());
         }
     }
 }

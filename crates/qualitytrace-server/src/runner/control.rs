@@ -25,6 +25,11 @@ impl Control {
         lock(&self.0).remove(run);
     }
 
+    /// How many are under way.
+    pub(super) fn count(&self) -> usize {
+        lock(&self.0).len()
+    }
+
     /// Tells a run, if it is under way here. Whoever was told to end is not told to go on.
     pub(super) fn wish(&self, run: &RunId, wish: Wish) {
         if let Some(sender) = lock(&self.0).get(run) {

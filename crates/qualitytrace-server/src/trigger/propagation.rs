@@ -1,14 +1,15 @@
 //! How the system under test learns which trace it is part of, in every dialect that instrumentation reads.
 
-use qualitytrace_core::id::{SpanId, TraceId};
+use qualitytrace_core::id;
+use qualitytrace_telemetry::{Propagator, SpanId, TraceId};
 
 /// The place in the trace that a trigger's answerer continues from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
     /// The trace.
-    pub trace: TraceId,
+    pub trace: id::TraceId,
     /// The trigger's own span, the parent of the first span of the system under test.
-    pub span: SpanId,
+    pub span: id::SpanId,
     /// W3C baggage, already encoded; empty for none.
     pub baggage: String,
 }
@@ -16,24 +17,14 @@ pub struct Context {
 impl Context {
     /// Header names and values. They come after the user's own and override them.
     pub fn headers(&self) -> Vec<(&'static str, String)> {
-        let (trace, span) = (self.trace.to_string(), self.span.to_string());
-        let mut headers = vec![
-            ("traceparent", format!("00-{trace}-{span}-01")),
-            ("tracestate", "tracetest=true".to_owned()),
-            ("b3", format!("{trace}-{span}-1")),
-            ("x-b3-traceid", trace.clone()),
-            ("x-b3-spanid", span.clone()),
-            ("x-b3-sampled", "1".to_owned()),
-            ("uber-trace-id", format!("{trace}:{span}:0:1")),
-            ("ot-tracer-traceid", trace[16..].to_owned()),
-            ("ot-tracer-spanid", span.clone()),
-            ("ot-tracer-sampled", "true".to_owned()),
-            ("x-amzn-trace-id", format!("Root=1-{}-{};Parent={span};Sampled=1", &trace[..8], &trace[8..])),
-        ];
-        if !self.baggage.is_empty() {
-            headers.push(("baggage", self.baggage.clone()));
-        }
-        headers
+        let trace = TraceId::from_bytes(self.trace.to_bytes());
+        let span = SpanId::from_bytes(self.span.to_bytes());
+        let context = qualitytrace_telemetry::Context {
+            trace_state: Some("tracetest=true".into()),
+            baggage: Some(self.baggage.as_str()).filter(|baggage| !baggage.is_empty()).map(Into::into),
+            ..qualitytrace_telemetry::Context::new(trace, span, Some(true))
+        };
+        Propagator::ALL.into_iter().flat_map(|propagator| propagator.headers(&context)).collect()
     }
 }
 

@@ -4,37 +4,46 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use qualitytrace_telemetry::{KeyValue, Meter};
+use qualitytrace_telemetry::{Histogram, KeyValue, Meter, Telemetry};
 
 use crate::ingest::{Counters, Ingest};
+use crate::runner::Runner;
 use crate::wire::Outcome;
+
+/// What the conventions advise for the duration of requests, in seconds.
+const REQUEST_BOUNDS: &[f64] =
+    &[0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+/// Runs wait for seconds, some for minutes.
+const PHASE_BOUNDS: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// Counters and histograms.
 #[derive(Debug, Clone)]
 pub(super) struct Instruments {
-    request_duration: opentelemetry::metrics::Histogram<f64>,
+    request_duration: Histogram,
     runs: opentelemetry::metrics::Counter<u64>,
-    phase_duration: opentelemetry::metrics::Histogram<f64>,
+    phase_duration: Histogram,
 }
 
 impl Instruments {
-    pub(super) fn new(meter: &Meter) -> Self {
+    pub(super) fn new(telemetry: &Telemetry) -> Self {
+        let histogram = |name, what, bounds| telemetry.histogram("qualitytrace", name, "s", what, bounds);
         Self {
-            request_duration: meter
-                .f64_histogram("http.server.request.duration")
-                .with_unit("s")
-                .with_description("Duration of requests to the API.")
-                .build(),
-            runs: meter
+            request_duration: histogram(
+                "http.server.request.duration",
+                "Duration of requests to the API.",
+                REQUEST_BOUNDS,
+            ),
+            runs: telemetry
+                .meter("qualitytrace")
                 .u64_counter("qualitytrace.runs")
                 .with_unit("{run}")
                 .with_description("Runs that ended, by state and outcome.")
                 .build(),
-            phase_duration: meter
-                .f64_histogram("qualitytrace.run.phase.duration")
-                .with_unit("s")
-                .with_description("Duration of the phases of runs.")
-                .build(),
+            phase_duration: histogram(
+                "qualitytrace.run.phase.duration",
+                "Duration of the phases of runs.",
+                PHASE_BOUNDS,
+            ),
         }
     }
 
@@ -110,6 +119,23 @@ pub(super) fn observe_ingest(meter: &Meter, ingest: &Arc<Ingest>) {
         .with_callback(move |observer| {
             if let Some(ingest) = observed.upgrade() {
                 observer.observe(ingest.retained_bytes(), &[]);
+            }
+        })
+        .build();
+}
+
+/// Shows how much the runner has to do.
+pub(super) fn observe_runner(meter: &Meter, runner: &Arc<Runner>) {
+    let observed = Arc::downgrade(runner);
+    let _ = meter
+        .u64_observable_gauge("qualitytrace.runs.unfinished")
+        .with_unit("{run}")
+        .with_description("Runs of this server that wait for their turn or are under way.")
+        .with_callback(move |observer| {
+            if let Some(runner) = observed.upgrade() {
+                let (waiting, under_way) = runner.unfinished();
+                observer.observe(waiting as u64, &[KeyValue::new("state", "waiting")]);
+                observer.observe(under_way as u64, &[KeyValue::new("state", "under_way")]);
             }
         })
         .build();

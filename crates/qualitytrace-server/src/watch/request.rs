@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::HeaderMap;
-use qualitytrace_telemetry::{Context, SpanExt};
+use qualitytrace_telemetry::SpanExt;
 use tracing::Instrument;
 use tracing::field::Empty;
 
@@ -14,8 +15,14 @@ use super::Watch;
 use crate::api::door::REQUEST_ID;
 
 /// Records one request.
-pub(super) async fn record(State(watch): State<Watch>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
+pub(super) async fn record(
+    State(watch): State<Watch>,
+    parameters: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str);
+    let route = template(route);
     let method = request.method().as_str().to_owned();
     let span = tracing::info_span!(
         "request",
@@ -28,10 +35,12 @@ pub(super) async fn record(State(watch): State<Watch>, request: Request, next: N
         url.path = request.uri().path(),
         request.id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()),
         http.request.headers = shown(request.headers(), &watch.config.get().redact_headers),
+        http.request.params = parameters.ok().map(|found| object(found.iter())),
+        http.request.query = request.uri().query().map(|query| object(url::form_urlencoded::parse(query.as_bytes()))),
         http.response.status_code = Empty,
         otel.status_code = Empty,
     );
-    if let Some(caller) = Context::from_headers(request.headers()) {
+    if let Some(caller) = watch.telemetry.propagators().extract(request.headers()) {
         span.continue_from(&caller);
     }
     let began = Instant::now();
@@ -41,18 +50,33 @@ pub(super) async fn record(State(watch): State<Watch>, request: Request, next: N
     if status.is_server_error() {
         span.record("otel.status_code", "ERROR");
     }
-    watch.instruments.request(&method, &route, status.as_u16(), began.elapsed());
+    span.in_scope(|| watch.instruments.request(&method, &route, status.as_u16(), began.elapsed()));
     response
+}
+
+/// The route as tests of the server know it: what belongs to a run is named as the original's description names it.
+fn template(route: &str) -> String {
+    for (kind, id) in [("/api/tests/", "{testId}"), ("/api/testsuites/", "{testSuiteId}")] {
+        if let Some((prefix, rest)) = route.split_once(&format!("{kind}{{id}}/run")) {
+            return format!("{prefix}{kind}{id}/run{}", rest.replace("{number}", "{runId}"));
+        }
+    }
+    route.to_owned()
+}
+
+/// Names and values as JSON.
+fn object(pairs: impl Iterator<Item = (impl Into<String>, impl Into<String>)>) -> String {
+    let pairs = pairs.map(|(name, value)| (name.into(), value.into().into()));
+    serde_json::Value::Object(pairs.collect()).to_string()
 }
 
 /// The headers as JSON, without what is secret.
 fn shown(headers: &HeaderMap, secret: &[String]) -> String {
     let is_secret = |name: &str| secret.iter().any(|pattern| matches(&pattern.to_ascii_lowercase(), name));
-    let pairs = headers.iter().map(|(name, value)| {
+    object(headers.iter().map(|(name, value)| {
         let value = if is_secret(name.as_str()) { "***" } else { value.to_str().unwrap_or("") };
-        (name.to_string(), value.into())
-    });
-    serde_json::Value::Object(pairs.collect()).to_string()
+        (name.as_str(), value)
+    }))
 }
 
 /// Whether a name fits a pattern in which `*` stands for any text.
@@ -66,6 +90,18 @@ fn matches(pattern: &str, name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::config::Config;
+
+    #[test]
+    fn routes_of_runs_have_the_names_of_the_original() {
+        for (route, shown) in [
+            ("/api/tests/{id}", "/api/tests/{id}"),
+            ("/api/tests/{id}/run", "/api/tests/{testId}/run"),
+            ("/x/api/tests/{id}/run/{number}/stop", "/x/api/tests/{testId}/run/{runId}/stop"),
+            ("/api/testsuites/{id}/run/{number}", "/api/testsuites/{testSuiteId}/run/{runId}"),
+        ] {
+            assert_eq!(template(route), shown);
+        }
+    }
 
     #[test]
     fn secret_headers_are_masked() {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    Compression, Config, Origin, Role, Sink, Transport,
-    table::{describe, level_name},
+    Compression, Config, Origin, Role, Signal, Sink, Transport,
+    table::{describe, level_name, temporality_name},
 };
 
 /// One setting as it is shown.
@@ -30,6 +30,7 @@ impl Config {
         let mut lines = vec![
             line("telemetry.service-name", self.service_name.clone()),
             line("telemetry.spool.path", spool.unwrap_or_default()),
+            line("telemetry.propagators", self.propagators.to_string()),
             line("telemetry.recorder.items", self.recorder.items.to_string()),
             line("telemetry.recorder.linger", time(self.recorder.linger)),
             line("telemetry.recorder.block", time(self.recorder.block)),
@@ -48,6 +49,7 @@ impl Config {
         if !self.enabled {
             out.push_str("disabled by OTEL_SDK_DISABLED: nothing is recorded or sent\n");
         }
+        let _ = writeln!(out, "propagators {}", self.propagators);
         match &self.spool_path {
             Some(path) => {
                 let _ = writeln!(out, "spool {}", path.display());
@@ -106,6 +108,9 @@ impl Sink {
         line("lossy", "lossy", self.lossy.to_string());
         line("throttle", "throttle", format!("{:?}", self.delivery.throttle));
         line("interval", "interval", format!("{:?}", self.interval));
+        if self.endpoints.contains_key(&Signal::Metrics) {
+            line("temporality", "temporality", temporality_name(self.temporality).to_owned());
+        }
         line("timeout", "timeout", format!("{:?}", self.delivery.timeout));
         let compression = match self.compression {
             Compression::None => "none",

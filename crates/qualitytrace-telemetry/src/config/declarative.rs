@@ -11,6 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     Config, Signal,
     diagnostic::{Origin, Report, Severity},
+    propagators,
     text::{self, Kind, Node},
     value,
 };
@@ -76,7 +77,7 @@ pub(crate) fn read(
     if let Some(resource) = root.get("resource") {
         reader.resource(resource, config);
     }
-    reader.propagators(&root);
+    reader.propagators(&root, config);
     reader.provider(&root, "tracer_provider", Signal::Traces, config);
     reader.provider(&root, "logger_provider", Signal::Logs, config);
     reader.meter_provider(&root, config);
@@ -187,7 +188,7 @@ impl Declarative<'_> {
         }
     }
 
-    fn propagators(&mut self, root: &Node) {
+    fn propagators(&mut self, root: &Node, config: &mut Config) {
         let Some(node) = root.get("propagator") else {
             return;
         };
@@ -203,13 +204,8 @@ impl Declarative<'_> {
         if let Some((list, origin)) = self.scalar(node, "composite_list") {
             names.extend(list.split(',').map(|name| (name.trim().to_owned(), origin.clone())));
         }
-        for (name, origin) in names {
-            if !["tracecontext", "baggage", "none", ""].contains(&name.as_str()) {
-                let message = format!(
-                    "the propagator `{name}` is not supported; W3C trace context and baggage are always used"
-                );
-                self.report.push(Severity::Warning, &origin, "propagator", message, None);
-            }
+        if !names.is_empty() {
+            propagators::read(names, "propagator", config, self.report);
         }
     }
 

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use super::{
     Config, Sampler, Signal, Sink, Transport,
     diagnostic::{Origin, Report, Severity},
-    endpoint, table, value,
+    endpoint, propagators, table, value,
 };
 
 struct Variables<'a> {
@@ -63,16 +63,8 @@ pub(crate) fn read(map: &BTreeMap<String, String>, config: &mut Config, report: 
         config.enabled = false;
     }
     if let Some((text, origin)) = variables.get("OTEL_PROPAGATORS") {
-        for name in text.split(',').map(str::trim) {
-            if !["tracecontext", "baggage"].contains(&name) {
-                variables.warn(&origin, name, "tracecontext, baggage (both are always used)");
-            }
-        }
-    }
-    if let Some((text, origin)) = variables.get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")
-        && !text.eq_ignore_ascii_case("cumulative")
-    {
-        variables.warn(&origin, &text, "cumulative");
+        let names = text.split(',').map(|name| (name.trim().to_owned(), origin.clone())).collect();
+        propagators::read(names, "OTEL_PROPAGATORS", config, variables.report);
     }
     resource(&mut variables, config);
     let sampler = sampler(&mut variables);
@@ -254,6 +246,13 @@ fn options(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
     if let Some((delay, origin)) = variables.parsed(found, MILLISECONDS, milliseconds) {
         sink.delivery.throttle = delay;
         sink.origins.insert("throttle".to_owned(), origin);
+    }
+    let found = variables
+        .get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")
+        .filter(|_| signal == Signal::Metrics);
+    if let Some((temporality, origin)) = variables.parsed(found, table::TEMPORALITY, table::temporality) {
+        sink.temporality = temporality;
+        sink.origins.insert("temporality".to_owned(), origin);
     }
     let found = variables.get("OTEL_METRIC_EXPORT_INTERVAL").filter(|_| signal == Signal::Metrics);
     if let Some((interval, origin)) = variables.parsed(found, MILLISECONDS, milliseconds) {

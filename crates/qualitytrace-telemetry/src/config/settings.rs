@@ -6,7 +6,7 @@ use super::{
     Header, Role, Signal, Sink, Sync, Tls, Transport,
     diagnostic::{Origin, Report, Severity},
     endpoint,
-    table::{canonical, compression, expected},
+    table::{canonical, compression, expected, temporality},
     text::{Kind, Node},
     value,
 };
@@ -197,6 +197,7 @@ impl Reader<'_> {
         self.set(&mut sink.sampler, "sampling", value::percent);
         self.set(&mut sink.lossy, "lossy", value::boolean);
         self.set(&mut sink.interval, "interval", value::duration);
+        self.set(&mut sink.temporality, "temporality", temporality);
         self.set(&mut sink.compression, "compression", compression);
         self.limits(&mut sink);
         sink.tls = self.tls();

@@ -1,6 +1,6 @@
 //! All settings of a sink in one table: for reading, for suggestions and for the documentation.
 
-use super::{Compression, Level, Sampler};
+use super::{Compression, Level, Sampler, Temporality};
 
 /// Attribute keys that never leave unless a sink's `redact` says otherwise.
 pub(crate) const DEFAULT_REDACT: &[&str] = &[
@@ -34,6 +34,7 @@ const DURATION: &str = "a duration such as `1s` or `1m30s`";
 const SIZE: &str = "a size such as `64MiB`";
 const COUNT: &str = "a whole number above 0";
 const BOOL: &str = "true|false";
+pub(crate) const TEMPORALITY: &str = "cumulative|delta|lowmemory";
 
 /// All settings of a sink, in the order of the documentation.
 pub const SETTINGS: &[Setting] = &[
@@ -58,6 +59,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("throttle", DURATION, "1s (exporters: 100ms)"),
     setting("lossy", BOOL, "false"),
     setting("interval", DURATION, "1m (exporters: 10s)"),
+    setting("temporality", TEMPORALITY, "cumulative"),
     setting("compression", "none|gzip|zstd", "none"),
     setting("timeout", DURATION, "10s"),
     setting("tls.ca", "a PEM file", "the system's authorities"),
@@ -106,6 +108,24 @@ pub(crate) fn compression(text: &str) -> Option<Compression> {
         "zstd" => Compression::Zstd,
         _ => return None,
     })
+}
+
+/// `low_memory` is how the declarative file spells it.
+pub(crate) fn temporality(text: &str) -> Option<Temporality> {
+    Some(match text.to_ascii_lowercase().as_str() {
+        "cumulative" => Temporality::Cumulative,
+        "delta" => Temporality::Delta,
+        "lowmemory" | "low_memory" => Temporality::LowMemory,
+        _ => return None,
+    })
+}
+
+pub(crate) fn temporality_name(temporality: Temporality) -> &'static str {
+    match temporality {
+        Temporality::Cumulative => "cumulative",
+        Temporality::Delta => "delta",
+        Temporality::LowMemory => "lowmemory",
+    }
 }
 
 pub(crate) fn expected(name: &str) -> &'static str {

@@ -5,67 +5,74 @@ use std::{error::Error, fmt};
 use opentelemetry::trace::SpanKind;
 use tracing::field::{Field, Visit};
 
-use crate::span::{Attribute, MAX_ATTRIBUTES, Span, Status, Value, shorten};
+use crate::{
+    attributes::{Attributes, Value},
+    span::{Span, Status},
+};
 
 /// The fields of an event.
 #[derive(Default)]
 pub(crate) struct Fields {
     pub(crate) message: Option<String>,
-    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) attributes: Attributes,
 }
 
 impl Fields {
-    fn put(&mut self, field: &Field, value: Value) {
+    fn put(&mut self, field: &Field, value: &Value<'_>) {
         match (field.name(), value) {
-            ("message", Value::Text(text)) => self.message = Some(text),
+            ("message", Value::Text(text)) => self.message = Some(text.clone().into_owned()),
             // `type` is a keyword, so the macros cannot spell the name of the convention.
-            ("exception.kind", value) => self.attributes.push(("exception.type".into(), value)),
-            (name, value) => self.attributes.push((name.into(), value)),
+            ("exception.kind", value) => self.attributes.put("exception.type", value),
+            (name, value) => self.attributes.put(name, value),
         }
+    }
+
+    /// Whether an exception is among them.
+    pub(crate) fn is_exception(&self) -> bool {
+        self.attributes.keys().any(|key| key.starts_with(b"exception."))
     }
 }
 
 /// Writes fields into a span.
-pub(crate) struct OfSpan<'a>(pub(crate) &'a mut Span);
+pub(crate) struct OfSpan<'a> {
+    pub(crate) span: &'a mut Span,
+    /// No field was written before, so none needs to be looked for.
+    pub(crate) is_new: bool,
+}
 
 impl OfSpan<'_> {
-    fn put(&mut self, field: &Field, value: Value) {
-        let span = &mut *self.0;
-        match (field.name(), &value) {
-            ("otel.name", Value::Text(text)) => span.name = text.clone().into(),
+    fn put(&mut self, field: &Field, value: &Value<'_>) {
+        let span = &mut *self.span;
+        match (field.name(), value) {
+            ("otel.name", Value::Text(text)) => span.name = text.clone().into_owned().into(),
             ("otel.kind", Value::Text(text)) => span.kind = kind(text),
-            ("otel.status_code", Value::Text(text)) => {
-                span.status = match text.to_ascii_lowercase().as_str() {
-                    "ok" => Status::Ok,
-                    "error" => Status::Error,
-                    _ => Status::Unset,
-                }
-            }
+            ("otel.status_code", Value::Text(text)) => span.status = status(text),
             ("otel.status_message" | "otel.status_description", Value::Text(text)) => {
-                span.status_message.clone_from(text);
+                span.status_message = text.clone().into_owned();
             }
-            (name, _) => {
-                // A field that is recorded again takes the new value.
-                if let Some((_, old)) = span.attributes.iter_mut().find(|(key, _)| key == name) {
-                    *old = value;
-                } else if span.attributes.len() < MAX_ATTRIBUTES {
-                    span.attributes.push((name.into(), value));
-                } else {
-                    span.dropped_attributes += 1;
-                }
-            }
+            (name, value) if self.is_new => span.attributes.add(name, value),
+            (name, value) => span.attributes.put(name, value),
         }
     }
 }
 
+fn status(text: &str) -> Status {
+    [("ok", Status::Ok), ("error", Status::Error)]
+        .into_iter()
+        .find(|(name, _)| text.eq_ignore_ascii_case(name))
+        .map_or(Status::Unset, |(_, status)| status)
+}
+
 fn kind(text: &str) -> SpanKind {
-    match text.to_ascii_lowercase().as_str() {
-        "server" => SpanKind::Server,
-        "client" => SpanKind::Client,
-        "producer" => SpanKind::Producer,
-        "consumer" => SpanKind::Consumer,
-        _ => SpanKind::Internal,
-    }
+    [
+        ("server", SpanKind::Server),
+        ("client", SpanKind::Client),
+        ("producer", SpanKind::Producer),
+        ("consumer", SpanKind::Consumer),
+    ]
+    .into_iter()
+    .find(|(name, _)| text.eq_ignore_ascii_case(name))
+    .map_or(SpanKind::Internal, |(_, kind)| kind)
 }
 
 /// An error and its causes.
@@ -84,33 +91,35 @@ macro_rules! visit {
     ($type:ty) => {
         impl Visit for $type {
             fn record_bool(&mut self, field: &Field, value: bool) {
-                self.put(field, Value::Bool(value));
+                self.put(field, &Value::Bool(value));
             }
 
             fn record_i64(&mut self, field: &Field, value: i64) {
-                self.put(field, Value::Int(value));
+                self.put(field, &Value::Int(value));
             }
 
             fn record_u64(&mut self, field: &Field, value: u64) {
                 // OTLP has no unsigned numbers; what does not fit is kept as text.
-                let value = i64::try_from(value).map_or_else(|_| Value::Text(value.to_string()), Value::Int);
-                self.put(field, value);
+                match i64::try_from(value) {
+                    Ok(value) => self.put(field, &Value::Int(value)),
+                    Err(_) => self.put(field, &Value::text(&value.to_string())),
+                }
             }
 
             fn record_f64(&mut self, field: &Field, value: f64) {
-                self.put(field, Value::Float(value));
+                self.put(field, &Value::Float(value));
             }
 
             fn record_str(&mut self, field: &Field, value: &str) {
-                self.put(field, Value::Text(shorten(value.to_owned())));
+                self.put(field, &Value::text(value));
             }
 
             fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-                self.put(field, Value::Text(shorten(format!("{value:?}"))));
+                self.put(field, &Value::text(&format!("{value:?}")));
             }
 
             fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-                self.error(field, describe(value));
+                self.error(field, &describe(value));
             }
         }
     };
@@ -118,14 +127,14 @@ macro_rules! visit {
 
 impl Fields {
     /// An error in an event is an exception.
-    fn error(&mut self, _: &Field, text: String) {
-        self.attributes.push(("exception.message".into(), Value::Text(shorten(text))));
+    fn error(&mut self, _: &Field, text: &str) {
+        self.attributes.put("exception.message", &Value::text(text));
     }
 }
 
 impl OfSpan<'_> {
-    fn error(&mut self, field: &Field, text: String) {
-        self.put(field, Value::Text(shorten(text)));
+    fn error(&mut self, field: &Field, text: &str) {
+        self.put(field, &Value::text(text));
     }
 }
 

@@ -35,7 +35,7 @@ impl Histogram {
         self.inner.record(value, attributes);
         if let Some(context) = Context::current().filter(|context| context.sampled) {
             let pairs = attributes.iter().map(|pair| (pair.key.as_str(), pair.value.to_string()));
-            self.exemplars.put(series(&self.name, pairs), value, &context);
+            self.exemplars.put(key(&self.name, pairs), value, &context);
         }
     }
 }
@@ -65,8 +65,7 @@ impl Exemplars {
         for metric in scopes.flat_map(|scope| &mut scope.metrics) {
             let Some(Data::Histogram(data)) = &mut metric.data else { continue };
             for point in &mut data.data_points {
-                let pairs = point.attributes.iter().map(|pair| (pair.key.as_str(), text(pair)));
-                let found = map.get(&series(&metric.name, pairs));
+                let found = map.get(&series(&metric.name, &point.attributes));
                 point.exemplars.extend(found.cloned());
             }
         }
@@ -83,8 +82,13 @@ fn text(pair: &common::KeyValue) -> String {
     }
 }
 
+/// A name for one series.
+pub(super) fn series(name: &str, attributes: &[common::KeyValue]) -> String {
+    key(name, attributes.iter().map(|pair| (pair.key.as_str(), text(pair))))
+}
+
 /// A name for one set of attributes, whatever their order.
-fn series<'a>(name: &str, pairs: impl Iterator<Item = (&'a str, String)>) -> String {
+fn key<'a>(name: &str, pairs: impl Iterator<Item = (&'a str, String)>) -> String {
     let mut pairs: Vec<(&str, String)> = pairs.collect();
     pairs.sort();
     let mut key = name.to_owned();

@@ -109,11 +109,11 @@ fn a_caller_is_continued_and_handed_on() {
     incoming.insert("baggage", "user=a".parse().unwrap());
     let outgoing = under(&telemetry, || {
         let span = tracing::info_span!("handler");
-        span.continue_from(&Context::from_headers(&incoming).unwrap());
+        span.continue_from(&telemetry.propagators().extract(&incoming).unwrap());
         span.in_scope(|| {
             tracing::info_span!("call").in_scope(|| {
                 let mut headers = http::HeaderMap::new();
-                Context::current().unwrap().to_headers(&mut headers);
+                telemetry.propagators().inject(&Context::current().unwrap(), &mut headers);
                 headers
             })
         })
@@ -135,7 +135,7 @@ fn a_caller_is_continued_and_handed_on() {
     assert_eq!(outgoing["baggage"], "user=a");
     assert_eq!(handler.flags & 0x300, 0x300);
     assert_eq!(call.flags & 0x300, 0x100);
-    assert!(Context::from_headers(&http::HeaderMap::new()).is_none());
+    assert!(telemetry.propagators().extract(&http::HeaderMap::new()).is_none());
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_histogram_names_the_trace_of_a_value() {
     let receiver = Receiver::start();
     let telemetry =
         Telemetry::start(config(None, vec![sink("one", &receiver.url(), Transport::Grpc)])).unwrap();
-    let histogram = telemetry.histogram("m", "http.duration", "s", &[0.1, 1.0]);
+    let histogram = telemetry.histogram("m", "http.duration", "s", "How long", &[0.1, 1.0]);
     let id = under(&telemetry, || {
         let span = tracing::info_span!("s").entered();
         histogram.record(0.5, &[KeyValue::new("b", 1), KeyValue::new("a", "x")]);

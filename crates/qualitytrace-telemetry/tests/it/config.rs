@@ -14,7 +14,7 @@ const GRPC: &str = include_str!("../../../../examples/telemetry/tracer-grpc.toml
 const HTTP: &str = include_str!("../../../../examples/telemetry/tracer-http.toml");
 const ALL: &str = include_str!("../../../../examples/telemetry/all.toml");
 
-fn read(
+pub(crate) fn read(
     files: &[(&str, &str)],
     environment: &[(&str, &str)],
     flags: &[(&str, &str)],
@@ -32,7 +32,7 @@ fn read(
 }
 
 /// Reads one file that must be without errors.
-fn good(path: &str, text: &str) -> Config {
+pub(crate) fn good(path: &str, text: &str) -> Config {
     let (config, diagnostics) = read(&[(path, text)], &[], &[]);
     assert!(diagnostics.iter().all(|d| d.severity < Severity::Error), "{diagnostics:#?}");
     config
@@ -232,40 +232,6 @@ fn what_is_wrong_is_named_with_its_place() {
 #[test]
 fn keys_of_the_rest_of_the_server_are_left_alone() {
     assert_eq!(said("c.yaml", "postgres:\n  host: h\nserver:\n  httpPort: 1\npoolingConfig: {a: 1}\n"), "");
-}
-
-#[test]
-fn standard_variables_follow_the_specification() {
-    let of = |pairs: &[(&str, &str)]| read(&[], pairs, &[]);
-    assert!(of(&[]).0.sinks.is_empty(), "nothing is sent unless asked for");
-    assert!(of(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).0.sinks.is_empty());
-    assert!(!of(&[("OTEL_SDK_DISABLED", "TRUE")]).0.enabled);
-    let (config, _) = of(&[
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/base/"),
-        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t:1/own"),
-        ("OTEL_LOGS_EXPORTER", "none"),
-        ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
-        ("OTEL_TRACES_SAMPLER_ARG", "0.5"),
-        ("OTEL_SERVICE_NAME", "mine"),
-        ("OTEL_RESOURCE_ATTRIBUTES", "a=b%2Cc,service.name=other"),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
-        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "ca.pem"),
-    ]);
-    assert_eq!(config.service_name, "mine");
-    assert_eq!(config.resource, [("a".to_owned(), "b,c".to_owned())]);
-    assert_eq!(config.sinks.len(), 2);
-    assert_eq!(config.sinks[0].endpoints[&Signal::Traces], "http://t:1/own");
-    assert_eq!(config.sinks[0].sampler, Sampler::parent_based(Sampler::Ratio(0.5)));
-    assert_eq!(config.sinks[0].delivery.timeout, Duration::from_millis(2500));
-    assert_eq!(config.sinks[0].tls.ca.as_deref().unwrap().to_str(), Some("ca.pem"));
-    assert_eq!(config.sinks[1].endpoints[&Signal::Metrics], "http://c:4318/base/v1/metrics");
-    let (config, diagnostics) =
-        of(&[("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grcp")]);
-    assert_eq!(config.sinks[0].endpoints[&Signal::Traces], "http://localhost:4318/v1/traces");
-    assert_eq!(
-        diagnostics[0].to_string(),
-        "$OTEL_EXPORTER_OTLP_PROTOCOL: warning: `OTEL_EXPORTER_OTLP_PROTOCOL` cannot be `grcp`: expected grpc|http/protobuf; did you mean `grpc`?"
-    );
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub(crate) enum Fault {
     Delay,
     /// 429 or 503 with a hint, stored nowhere.
     Busy,
+    /// The same with an hour as its hint.
+    BusyForAnHour,
     Partial,
     /// Bytes that are no answer; `true`: after storing.
     Garbage(bool),
@@ -66,6 +68,9 @@ pub(crate) struct Got {
     /// Items that were stored while the sender could not know.
     pub(crate) unsure: BTreeMap<i64, usize>,
 }
+
+/// `google.rpc.Status` with a `RetryInfo` of an hour.
+const RETRY_INFO: &str = "CA4aMQoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIFCgMIkBw";
 
 type Choose = dyn FnMut() -> Fault + Send;
 
@@ -140,6 +145,15 @@ impl Receiver {
     }
 }
 
+/// Waits for something that must happen.
+pub(crate) fn wait_until(happened: impl Fn() -> bool) {
+    let patience = std::time::Instant::now() + Duration::from_secs(30);
+    while !happened() {
+        assert!(std::time::Instant::now() < patience, "it did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// The attribute `n` that tests number their items with.
 pub(crate) fn number(attributes: &[KeyValue]) -> Option<i64> {
     attributes.iter().find(|attribute| attribute.key == "n").and_then(|attribute| {
@@ -191,7 +205,7 @@ async fn serve(
         let store = match fault {
             Fault::None | Fault::Delay | Fault::Partial => true,
             Fault::Garbage(store) | Fault::Cut(store) => store,
-            Fault::Busy | Fault::Refuse => false,
+            Fault::Busy | Fault::BusyForAnHour | Fault::Refuse => false,
             Fault::Larger(max) => count <= max,
         };
         if store {
@@ -214,6 +228,13 @@ async fn serve(
         Fault::Busy => {
             let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, b"busy");
             response.headers_mut().insert("retry-after", "0".parse().unwrap());
+            response
+        }
+        // google.rpc.Status { code: 14, details: [RetryInfo { retry_delay { seconds: 3600 } }] }
+        Fault::BusyForAnHour if grpc => trailers(14, "busy", None, Some(RETRY_INFO)),
+        Fault::BusyForAnHour => {
+            let mut response = plain(StatusCode::TOO_MANY_REQUESTS, b"busy");
+            response.headers_mut().insert("retry-after", "3600".parse().unwrap());
             response
         }
         Fault::Refuse if grpc => trailers(3, "never", None, None),

@@ -16,6 +16,7 @@ mod suites;
 mod uploads;
 mod usage;
 mod waiting;
+mod watch;
 
 /// The program under test.
 fn program() -> &'static std::path::Path {

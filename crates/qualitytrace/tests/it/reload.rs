@@ -163,7 +163,7 @@ async fn a_run_is_one_trace_under_its_caller() {
     let got = bench.client.get(receiver.url(&format!("/api/traces/{caller}"))).send().await.unwrap();
     let trace = got.text().await.unwrap();
     for name in [
-        "POST /api/tests/{id}/run",
+        "POST /api/tests/{testId}/run",
         "Resolve trigger",
         "Trigger test",
         "Start processing trigger response",

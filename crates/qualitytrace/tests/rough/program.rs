@@ -27,9 +27,15 @@ impl Served {
 
     /// The same with these arguments and nothing else.
     pub(crate) async fn start_with(program: &Path, arguments: &[&str]) -> Self {
+        Self::start_in(program, &[], arguments).await
+    }
+
+    /// The same with these variables.
+    pub(crate) async fn start_in(program: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Self {
         let mut child = Command::new(program)
             .arg("serve")
             .args(arguments)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true)

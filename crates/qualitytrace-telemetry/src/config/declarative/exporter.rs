@@ -63,13 +63,11 @@ impl Declarative<'_> {
             sink.compression = compression;
             sink.origins.insert("compression".to_owned(), origin);
         }
-        if let Some((preference, origin)) = self.scalar(body, "temporality_preference")
-            && preference != "cumulative"
-        {
-            let message = format!(
-                "`temporality_preference: {preference}` is not supported; cumulative points are sent"
-            );
-            self.report.push(Severity::Warning, &origin, "temporality_preference", message, None);
+        let allowed = "cumulative|delta|low_memory";
+        let found = self.parsed(body, "temporality_preference", allowed, table::temporality);
+        if let Some((temporality, origin)) = found {
+            sink.temporality = temporality;
+            sink.origins.insert("temporality".to_owned(), origin);
         }
         self.milliseconds(body, "timeout", "timeout", &mut sink.origins, &mut sink.delivery.timeout);
         self.headers(body, &mut sink);

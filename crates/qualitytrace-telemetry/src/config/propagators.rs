@@ -1,0 +1,27 @@
+//! Names of propagators, in variables and in the declarative file.
+
+use super::{
+    Config,
+    diagnostic::{Origin, Report, Severity},
+};
+use crate::propagation::{Propagator, Propagators};
+
+/// Reads a list of names. One that nobody knows is an error: a server that does not hear its callers
+/// looks as if it had none.
+pub(crate) fn read(names: Vec<(String, Origin)>, key: &str, config: &mut Config, report: &mut Report) {
+    let mut chosen: Vec<Propagator> = Vec::new();
+    for (name, origin) in names {
+        let found = Propagator::ALL.into_iter().find(|propagator| propagator.name() == name);
+        match found {
+            Some(propagator) if !chosen.contains(&propagator) => chosen.push(propagator),
+            Some(_) => {}
+            None if name == "none" || name.is_empty() => {}
+            None => {
+                let allowed = Propagator::ALL.map(Propagator::name).join("|") + "|none";
+                report.bad_value(Severity::Error, &origin, key, &name, &allowed);
+            }
+        }
+        config.origins.insert("telemetry.propagators".to_owned(), origin);
+    }
+    config.propagators = Propagators(chosen);
+}

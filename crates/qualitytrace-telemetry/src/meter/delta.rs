@@ -1,0 +1,83 @@
+//! Cumulative points as differences, for sinks that want those. The SDK aggregates once for all
+//! readers; each sink keeps what it was told last.
+
+use std::collections::HashMap;
+
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, HistogramDataPoint, Metric, NumberDataPoint, metric::Data,
+    number_data_point::Value,
+};
+
+use super::exemplar::series;
+
+/// The points that one sink was told last, per series.
+#[derive(Debug, Default)]
+pub(crate) struct Deltas {
+    numbers: HashMap<String, NumberDataPoint>,
+    histograms: HashMap<String, HistogramDataPoint>,
+}
+
+impl Deltas {
+    /// Turns the points of a counter or histogram into what was added since the last call. A series
+    /// to which nothing was added has no point.
+    pub(crate) fn subtract(&mut self, scope: &str, metric: &mut Metric) {
+        let delta = AggregationTemporality::Delta.into();
+        let name = format!("{scope}\0{}", metric.name);
+        match &mut metric.data {
+            Some(Data::Sum(sum)) if sum.is_monotonic => {
+                sum.aggregation_temporality = delta;
+                sum.data_points.retain_mut(|point| {
+                    let before = self.numbers.insert(series(&name, &point.attributes), point.clone());
+                    added(point, before)
+                });
+            }
+            Some(Data::Histogram(histogram)) => {
+                histogram.aggregation_temporality = delta;
+                histogram.data_points.retain_mut(|point| {
+                    let before = self.histograms.insert(series(&name, &point.attributes), point.clone());
+                    recorded(point, before)
+                });
+            }
+            Some(Data::Sum(_) | Data::Gauge(_) | Data::ExponentialHistogram(_) | Data::Summary(_)) | None => {
+            }
+        }
+    }
+}
+
+/// Leaves in a point what was added since an earlier one, and says whether that is anything.
+fn added(point: &mut NumberDataPoint, before: Option<NumberDataPoint>) -> bool {
+    let Some(before) = before.filter(|before| before.start_time_unix_nano == point.start_time_unix_nano)
+    else {
+        return true;
+    };
+    point.start_time_unix_nano = before.time_unix_nano;
+    match (&mut point.value, before.value) {
+        (Some(Value::AsInt(now)), Some(Value::AsInt(before))) => {
+            *now -= before;
+            *now != 0
+        }
+        (Some(Value::AsDouble(now)), Some(Value::AsDouble(before))) => {
+            *now -= before;
+            *now != 0.0
+        }
+        _ => true,
+    }
+}
+
+/// The same for a histogram. Nobody knows the extremes of the time in between.
+fn recorded(point: &mut HistogramDataPoint, before: Option<HistogramDataPoint>) -> bool {
+    let Some(before) = before.filter(|before| before.start_time_unix_nano == point.start_time_unix_nano)
+    else {
+        return true;
+    };
+    point.start_time_unix_nano = before.time_unix_nano;
+    point.count -= before.count;
+    point.sum = point.sum.zip(before.sum).map(|(now, before)| now - before);
+    for (now, before) in point.bucket_counts.iter_mut().zip(before.bucket_counts) {
+        *now -= before;
+    }
+    point.min = None;
+    point.max = None;
+    point.exemplars.retain(|exemplar| exemplar.time_unix_nano > before.time_unix_nano);
+    point.count != 0
+}
