@@ -7,8 +7,9 @@
 
 use std::{process::ExitCode, time::Duration};
 
+use http::HeaderMap;
 use qualitytrace_telemetry::{
-    KeyValue, Telemetry,
+    Context, KeyValue, SpanExt as _, Telemetry,
     config::{Defaults, File, Severity, Sources},
     record_panics,
 };
@@ -27,7 +28,12 @@ enable.log-exporter = true
 "#;
 
 fn main() -> ExitCode {
-    let file = match std::env::args().nth(1) {
+    serve(std::env::args().nth(1))
+}
+
+/// Serves some mail with the telemetry that a file says.
+pub(crate) fn serve(file: Option<String>) -> ExitCode {
+    let file = match file {
         Some(path) => match std::fs::read_to_string(&path) {
             Ok(text) => File { path, text },
             Err(error) => {
@@ -70,18 +76,31 @@ fn main() -> ExitCode {
 
     let accepted = telemetry.meter("mail").u64_counter("mail.accepted").build();
     for message in 0..100_u32 {
-        let session =
-            tracing::info_span!("smtp.session", otel.kind = "server", client.address = "192.0.2.7").entered();
-        tracing::info!(message, "mail accepted");
-        let delivery = tracing::info_span!("delivery.attempt", otel.kind = "client", message).entered();
-        if message % 10 == 9 {
-            tracing::error!(reason = "mailbox full", "delivery failed");
+        let session = tracing::info_span!("smtp.session", otel.kind = "server", client.address = "192.0.2.7");
+        // A client that traces itself says so in its headers; here it says nothing.
+        if let Some(caller) = telemetry.propagators().extract(&HeaderMap::new()) {
+            session.continue_from(&caller);
         }
-        drop(delivery);
-        accepted.add(1, &[KeyValue::new("mail.domain", "example.org")]);
-        drop(session);
+        session.in_scope(|| {
+            tracing::info!(message, "mail accepted");
+            deliver(&telemetry, message);
+            accepted.add(1, &[KeyValue::new("mail.domain", "example.org")]);
+        });
     }
     let status = telemetry.shutdown(Duration::from_secs(5));
     println!("{}", status.render());
     ExitCode::SUCCESS
+}
+
+/// Hands a message to the next server, which continues the trace.
+fn deliver(telemetry: &Telemetry, message: u32) {
+    let attempt = tracing::info_span!("delivery.attempt", otel.kind = "client", message).entered();
+    let mut headers = HeaderMap::new();
+    if let Some(context) = Context::current() {
+        telemetry.propagators().inject(&context, &mut headers);
+    }
+    if message % 10 == 9 {
+        tracing::error!(reason = "mailbox full", "delivery failed");
+    }
+    drop(attempt);
 }

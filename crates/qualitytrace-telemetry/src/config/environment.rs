@@ -146,9 +146,12 @@ fn sampler(variables: &mut Variables) -> Option<(Sampler, Origin)> {
 
 fn sink(variables: &mut Variables, signal: Signal, address: Option<(String, Origin)>) -> Option<Sink> {
     let found = variables.signal(signal, "PROTOCOL");
+    if let Some((_, origin)) = found.as_ref().filter(|(text, _)| text == "http/json") {
+        let message = "`http/json` is sent as `http/protobuf`, which every receiver takes".to_owned();
+        variables.report.note(origin, &origin.to_string(), message);
+    }
     let protocol = variables.parsed(found, "grpc|http/protobuf", |text| match text {
         "grpc" => Some(Transport::Grpc),
-        // JSON carries the same data; we always write protobuf.
         "http/protobuf" | "http/json" => Some(Transport::Http),
         _ => None,
     });

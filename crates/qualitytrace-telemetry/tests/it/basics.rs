@@ -28,6 +28,7 @@ pub(crate) fn sink(id: &str, url: &str, transport: Transport) -> Sink {
 
 pub(crate) fn config(spool: Option<&Path>, sinks: Vec<Sink>) -> Config {
     let mut config = Config::new("test-service");
+    config.service_version = Some("1.2.3".to_owned());
     config.spool_path = spool.map(Path::to_path_buf);
     config.sinks = sinks;
     config
@@ -90,7 +91,8 @@ fn spans_logs_and_metrics_arrive_over_both_transports() {
             assert!(outer.end_time_unix_nano > outer.start_time_unix_nano);
             assert!(got.headers.iter().all(|headers| headers["authorization"] == "Bearer x"));
             let names: Vec<&str> = got.resources[0].attributes.iter().map(|a| a.key.as_str()).collect();
-            for name in ["service.name", "service.instance.id", "host.name", "process.pid"] {
+            for name in ["service.name", "service.version", "service.instance.id", "host.name", "process.pid"]
+            {
                 assert!(names.contains(&name), "{names:?}");
             }
         }

@@ -7,6 +7,7 @@ mod basics;
 mod collector;
 mod config;
 mod conservation;
+mod example;
 mod kill;
 mod limits;
 mod propagation;

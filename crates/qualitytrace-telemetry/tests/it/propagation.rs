@@ -144,6 +144,16 @@ fn several_dialects_go_together_and_the_last_that_finds_something_wins() {
 }
 
 #[test]
+fn a_reload_changes_the_dialect() {
+    let telemetry = Telemetry::start(read("tracecontext").0).unwrap();
+    telemetry.reload(read("jaeger").0);
+    let incoming = headers(&[("uber-trace-id", "1:2:0:1")]);
+    let found = telemetry.propagators().extract(&incoming).unwrap();
+    assert_eq!((found.span_id, found.sampled), (SpanId::from(2), true));
+    telemetry.shutdown(Duration::ZERO);
+}
+
+#[test]
 fn a_caller_may_decide_refuse_or_leave_the_choice() {
     let extract = |text: &str| read("b3").0.propagators.extract(&headers(&[("b3", text)]));
     let of = |text: &str| extract(text).map(|context| (context.sampled, context.deferred));

@@ -41,6 +41,14 @@ fn standard_variables_follow_the_specification() {
 }
 
 #[test]
+fn json_is_understood_and_sent_as_protobuf() {
+    let (config, diagnostics) =
+        read(&[], &[("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")], &[]);
+    assert_eq!(config.sinks[0].transport, Transport::Http);
+    assert_eq!(diagnostics[0].severity, Severity::Note);
+}
+
+#[test]
 fn every_standard_variable_has_its_effect() {
     let (config, diagnostics) = read(
         &[],
