@@ -35,7 +35,9 @@ pub use test::{Output, Spec, Test};
 pub use text::{Origin, Text};
 pub use trigger::Trigger;
 pub use variables::{Variable, VariableSet};
-pub use write::{Stored, spec as to_spec_json, to_json, to_json_stored, to_yaml};
+pub use write::{
+    Flakiness, LastRun, Stored, Summary, schemas, spec as to_spec_json, to_json, to_json_stored, to_yaml,
+};
 
 use crate::lang::diagnostic::nearest;
 use crate::lang::{Diagnostic, Severity};

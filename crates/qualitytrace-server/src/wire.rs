@@ -2,6 +2,7 @@
 //!
 //! The core promises no wire shape; these types do. Renaming a field here changes a protocol.
 
+pub mod connection;
 pub mod event;
 pub mod jaeger;
 pub mod otlp;

@@ -1,13 +1,22 @@
 //! Writing resources in the form that the API speaks: the keys, their order, and what is left out when it is empty.
+//!
+//! Each form is a type, and [`schemas`] describes these types: whoever changes a key changes the description with it.
 
 mod settings;
 mod source;
 mod test;
 mod trigger;
 
-use serde_json::{Map, Value, json};
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use super::{Kind, Resource, Text};
+
+pub use test::{Flakiness, LastRun, Summary};
 
 /// What a server knows about a resource beside its definition. Empty for one that is not stored.
 #[derive(Debug, Clone, Default)]
@@ -21,7 +30,7 @@ pub struct Stored {
     /// The tests of a suite, in full.
     pub full_steps: Option<Vec<Value>>,
     /// How its runs went.
-    pub summary: Option<Value>,
+    pub summary: Option<Summary>,
 }
 
 /// The resource as `{type, spec}`.
@@ -31,12 +40,11 @@ pub fn to_json(resource: &Resource) -> Value {
 
 /// The stored resource as `{type, spec}`.
 pub fn to_json_stored(resource: &Resource, stored: &Stored) -> Value {
-    json!({ "type": resource.kind().as_str(), "spec": spec(resource, stored) })
+    serde_json::json!({ "type": resource.kind().as_str(), "spec": spec(resource, stored) })
 }
 
 /// What stands under `spec`.
 pub fn spec(resource: &Resource, stored: &Stored) -> Value {
-    let mut out = Object::default();
     let id = match resource.kind() {
         Kind::Config | Kind::DataStore | Kind::PollingProfile | Kind::Analyzer | Kind::TestRunner => {
             Some("current")
@@ -45,19 +53,42 @@ pub fn spec(resource: &Resource, stored: &Stored) -> Value {
             resource.id().or(stored.id.as_deref())
         }
     };
-    out.filled("id", id.unwrap_or_default());
+    let id = id.unwrap_or_default();
     match resource {
-        Resource::Test(test) => test::test(&mut out, test, stored),
-        Resource::TestSuite(suite) => test::suite(&mut out, suite, stored),
-        Resource::VariableSet(set) => settings::variables(&mut out, set, stored),
-        Resource::DataStore(store) => source::data_store(&mut out, store, stored),
-        Resource::PollingProfile(profile) => settings::polling_profile(&mut out, profile),
-        Resource::Analyzer(analyzer) => settings::analyzer(&mut out, analyzer),
-        Resource::TestRunner(runner) => settings::test_runner(&mut out, runner),
-        Resource::Config(config) => settings::config(&mut out, config),
-        Resource::Demo(demo) => settings::demo(&mut out, demo),
+        Resource::Test(test) => json(&test::TestSpec::of(id, test, stored)),
+        Resource::TestSuite(suite) => json(&test::TestSuiteSpec::of(id, suite, stored)),
+        Resource::VariableSet(set) => json(&settings::VariableSetSpec::of(id, set, stored)),
+        Resource::DataStore(store) => json(&source::DataStoreSpec::of(id, store, stored)),
+        Resource::PollingProfile(profile) => json(&settings::PollingProfileSpec::of(id, profile)),
+        Resource::Analyzer(analyzer) => json(&settings::AnalyzerSpec::of(id, analyzer)),
+        Resource::TestRunner(runner) => json(&settings::TestRunnerSpec::of(id, runner)),
+        Resource::Config(config) => json(&settings::ConfigSpec::of(id, config)),
+        Resource::Demo(demo) => json(&settings::DemoSpec::of(id, demo)),
     }
-    out.into()
+}
+
+/// The JSON Schemas of all specs, each under its kind with `Spec` after it, and of what they are made of. References
+/// between them begin with `#` and `path`. Whoever sends a spec may leave out every key, so none is required.
+pub fn schemas(path: &'static str) -> Map<String, Value> {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.definitions_path = path.into();
+        settings.transforms.push(Box::new(RecursiveTransform(requiring_nothing)));
+    });
+    let mut generator = settings.into_generator();
+    generator.subschema_for::<test::TestSpec>();
+    generator.subschema_for::<test::TestSuiteSpec>();
+    generator.subschema_for::<settings::VariableSetSpec>();
+    generator.subschema_for::<source::DataStoreSpec>();
+    generator.subschema_for::<settings::PollingProfileSpec>();
+    generator.subschema_for::<settings::AnalyzerSpec>();
+    generator.subschema_for::<settings::TestRunnerSpec>();
+    generator.subschema_for::<settings::ConfigSpec>();
+    generator.subschema_for::<settings::DemoSpec>();
+    generator.take_definitions(true)
+}
+
+fn requiring_nothing(schema: &mut Schema) {
+    schema.remove("required");
 }
 
 /// A JSON value as YAML, in the style of definition files.
@@ -71,51 +102,42 @@ pub fn to_yaml(value: &Value) -> String {
     serde_saphyr::to_string_with_options(value, options).unwrap_or_default()
 }
 
-/// An object that is being written.
-#[derive(Default)]
-struct Object(Map<String, Value>);
+/// What is written as an object of texts can always be written.
+fn json(spec: &impl Serialize) -> Value {
+    serde_json::to_value(spec).unwrap_or_default()
+}
 
-impl Object {
-    /// A key that is always there.
-    fn put(&mut self, key: &str, value: impl Into<Value>) {
-        self.0.insert(key.to_owned(), value.into());
+/// Whether something is left out because it says nothing.
+fn is_blank<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// An object with keys of the user's own, in their order.
+#[derive(Debug, Default, PartialEq, JsonSchema)]
+#[schemars(with = "std::collections::BTreeMap<String, String>", inline)]
+struct Pairs<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Pairs<'a> {
+    fn of(pairs: &'a [(String, Text)]) -> Self {
+        Self(pairs.iter().map(|(name, value)| (name.as_str(), value.value.as_str())).collect())
     }
 
-    /// A text that is left out when it is empty.
-    fn filled(&mut self, key: &str, text: &str) {
-        if !text.is_empty() {
-            self.put(key, text);
-        }
-    }
-
-    /// A truth value that is left out when it is false.
-    fn flag(&mut self, key: &str, flag: bool) {
-        if flag {
-            self.put(key, flag);
-        }
-    }
-
-    /// A value that is left out when there is none.
-    fn maybe<T: Into<Value>>(&mut self, key: &str, value: Option<T>) {
-        if let Some(value) = value {
-            self.put(key, value);
-        }
-    }
-
-    /// A list that is left out when it is empty.
-    fn list(&mut self, key: &str, items: Vec<Value>) {
-        if !items.is_empty() {
-            self.put(key, items);
-        }
+    fn sorted(mut self) -> Self {
+        self.0.sort_by_key(|(name, _)| *name);
+        self
     }
 }
 
-impl From<Object> for Value {
-    fn from(object: Object) -> Self {
-        Self::Object(object.0)
+impl Serialize for Pairs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
     }
 }
 
-fn texts(texts: &[Text]) -> Vec<Value> {
-    texts.iter().map(|text| text.value.clone().into()).collect()
+fn texts(texts: &[Text]) -> Vec<&str> {
+    texts.iter().map(|text| text.value.as_str()).collect()
 }

@@ -19,6 +19,14 @@ const MAX_NODES: usize = 250_000;
 
 /// The documents of a YAML stream; empty ones are left out.
 pub(super) fn parse(reader: &Reader<'_>) -> Vec<Node> {
+    if let Some((at, letter)) = reader.source.char_indices().find(|(_, letter)| !is_printable(*letter)) {
+        let message =
+            format!("this is not valid YAML: it holds the control character U+{:04X}", u32::from(letter));
+        let diagnostic = Diagnostic::error("yaml-syntax", reader.letter_at(at), message);
+        reader
+            .report(diagnostic.helped(format!("write it as \\u{:04X} in double quotes", u32::from(letter))));
+        return Vec::new();
+    }
     let mut options = Options::default();
     options.emit_comments = false;
     let mut parser = Parser::new_from_str_with_options(reader.source, options);
@@ -57,6 +65,11 @@ pub(super) fn parse(reader: &Reader<'_>) -> Vec<Node> {
         }
     }
     documents
+}
+
+/// What YAML allows to stand for itself: other readers refuse the rest, and a text must mean the same to all of them.
+fn is_printable(letter: char) -> bool {
+    matches!(letter, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
 }
 
 /// What usually leads to an error at this place.

@@ -135,6 +135,30 @@ fn old_layouts_mean_what_they_meant() {
 }
 
 #[test]
+fn what_other_readers_of_yaml_refuse_is_refused_here_too() {
+    assert_eq!(
+        yaml("type: Demo\nspec: {name: \"a\u{7f}\"}\n"),
+        [
+            r#"yaml-syntax: this is not valid YAML: it holds the control character U+007F (write it as \u007F in double quotes) @ "\u{7f}""#
+        ]
+    );
+    assert_eq!(yaml("type: Demo\nspec: {name: \"\\u007F \u{85}\u{2028}ü😀\", type: pokeshop}\n"), [""; 0]);
+}
+
+#[test]
+fn quotes_of_a_word_processor_are_read_as_what_was_meant() {
+    let test = "type: Test\nspec:\n  name: a\n  trigger: {type: traceid, traceid: {id: x}}\n  specs:\n  - selector: span[name = “Tracetest trigger”]\n";
+    let reading = read(test, Format::Yaml);
+    let told: Vec<String> = reading
+        .documents
+        .iter()
+        .flat_map(|document| check(&document.resource))
+        .map(|found| format!("{}: {}", found.code, &test[found.span]))
+        .collect();
+    assert_eq!(told, ["curly-quotes: “Tracetest trigger”"]);
+}
+
+#[test]
 fn old_names_of_types_are_known() {
     let kinds = |source: &str| -> Vec<Kind> {
         read(source, Format::Yaml).documents.iter().map(|document| document.resource.kind()).collect()

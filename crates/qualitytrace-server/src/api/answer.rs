@@ -4,7 +4,8 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::negotiation::Media;
 use crate::{runner, store};
@@ -35,9 +36,22 @@ impl Problem {
 
     /// The answer in the form that the client asked for.
     pub(super) fn in_form(&self, media: Media) -> Response {
-        let body = json!({ "code": self.status.as_u16(), "error": self.message });
-        media.answer(self.status, &body)
+        media.answer(self.status, &serde_json::to_value(self.said()).unwrap_or_default())
     }
+
+    fn said(&self) -> Error<'_> {
+        Error { code: self.status.as_u16(), error: &self.message }
+    }
+}
+
+/// What a client reads about a request that could not be served.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Error<'a> {
+    /// The status.
+    pub(super) code: u16,
+    /// A sentence.
+    pub(super) error: &'a str,
 }
 
 impl From<store::Error> for Problem {
@@ -54,15 +68,30 @@ impl From<runner::Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({ "code": self.status.as_u16(), "error": self.message });
-        (self.status, Json(body)).into_response()
+        (self.status, Json(self.said())).into_response()
+    }
+}
+
+/// Something was done.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Success {
+    /// `success`.
+    result: &'static str,
+}
+
+impl Default for Success {
+    fn default() -> Self {
+        Self { result: "success" }
     }
 }
 
 /// JSON as the older half of the API writes it: with a new line at the end.
-pub(super) fn plain_json(status: StatusCode, body: &Value) -> Response {
+pub(super) fn plain_json(status: StatusCode, body: &impl Serialize) -> Response {
     let headers = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
-    (status, headers, format!("{body}\n")).into_response()
+    // What has texts for keys can be written as JSON.
+    let text = serde_json::to_string(body).unwrap_or_default();
+    (status, headers, text + "\n").into_response()
 }
 
 /// What the framework says in plain words about a request that it cannot read, in the form that clients expect.

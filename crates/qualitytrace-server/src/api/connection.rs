@@ -9,6 +9,8 @@ use http::StatusCode;
 use qualitytrace_core::definition::secrets::{secrets, unmasked};
 use qualitytrace_core::definition::source::{Source, Tempo};
 use qualitytrace_core::definition::{self, Format, Kind, Resource};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -17,6 +19,7 @@ use super::App;
 use super::answer::plain_json;
 use super::refusal::{Refusal, body};
 use super::tenant::Tenant;
+use crate::wire::connection::{Connection, Step};
 use crate::wire::time::{NEVER, rfc3339};
 
 /// How long a connection may take.
@@ -52,37 +55,40 @@ pub(super) async fn test(State(app): State<App>, tenant: Tenant, sent: Bytes) ->
     Ok(plain_json(StatusCode::OK, &outcome(&source).await))
 }
 
-async fn outcome(source: &Source) -> Value {
-    let mut out = json!({ "portCheck": {}, "connectivity": {}, "authentication": {}, "fetchTraces": {} });
+async fn outcome(source: &Source) -> Connection {
+    let mut out = Connection::default();
     let Some((name, addresses, ports)) = endpoints(source) else {
         return out;
     };
     let places: Vec<(String, u16)> = addresses.iter().map(|address| place(address)).collect();
     let unusual = places.iter().find(|(_, port)| !ports.contains(port));
-    out["portCheck"] = match unusual {
+    out.port_check = match unusual {
         Some((_, port)) => {
             let usual: Vec<String> = ports.iter().map(ToString::to_string).collect();
             let message = format!(
                 "{name} usually answers on port {}, not on \"{port}\"; check the address",
                 usual.join(" or ")
             );
-            json!({ "passed": true, "status": "warning", "message": message })
+            Step { passed: true, status: "warning", message, ..Step::default() }
         }
-        None => json!({ "passed": true, "status": "passed", "message": "the port is the usual one" }),
+        None => passed("the port is the usual one".to_owned()),
     };
     for (address, (host, port)) in addresses.iter().zip(&places) {
-        let failure = match timeout(CONNECT_TIMEOUT, TcpStream::connect((host.as_str(), *port))).await {
+        let error = match timeout(CONNECT_TIMEOUT, TcpStream::connect((host.as_str(), *port))).await {
             Ok(Ok(_)) => continue,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),
         };
         let message = format!("\"{address}\" cannot be reached; start {name} or correct the address");
-        out["connectivity"] = json!({ "status": "failed", "message": message, "error": failure });
+        out.connectivity = Step { passed: false, status: "failed", message, error };
         return out;
     }
-    let message = format!("{name} can be reached");
-    out["connectivity"] = json!({ "passed": true, "status": "passed", "message": message });
+    out.connectivity = passed(format!("{name} can be reached"));
     out
+}
+
+fn passed(message: String) -> Step {
+    Step { passed: true, status: "passed", message, ..Step::default() }
 }
 
 /// The name of a data store, its addresses, and the ports that it usually has; `None` when spans are sent to us.
@@ -122,22 +128,30 @@ fn place(address: &str) -> (String, u16) {
     }
 }
 
+/// What has arrived over OTLP.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Arrivals {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_count: Option<u64>,
+    last_span_timestamp: String,
+}
+
 /// What has arrived over OTLP since the last reset.
 pub(super) async fn otlp(State(app): State<App>) -> Result<Response, Refusal> {
     let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
     let count = total.saturating_sub(app.otlp_mark.load(std::sync::atomic::Ordering::Relaxed));
-    let mut out = json!({});
-    if count > 0 {
-        out["spanCount"] = count.into();
-    }
     let last = if count > 0 { app.store.last_arrival().await? } else { None };
-    out["lastSpanTimestamp"] = last.map_or_else(|| NEVER.to_owned(), rfc3339).into();
-    Ok(plain_json(StatusCode::OK, &out))
+    let arrivals = Arrivals {
+        span_count: (count > 0).then_some(count),
+        last_span_timestamp: last.map_or_else(|| NEVER.to_owned(), rfc3339),
+    };
+    Ok(plain_json(StatusCode::OK, &arrivals))
 }
 
 /// Counts from here on.
 pub(super) async fn reset(State(app): State<App>) -> Response {
     let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
     app.otlp_mark.store(total, std::sync::atomic::Ordering::Relaxed);
-    plain_json(StatusCode::OK, &Value::Null)
+    plain_json(StatusCode::OK, &())
 }

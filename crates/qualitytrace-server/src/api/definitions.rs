@@ -1,22 +1,24 @@
 //! Definitions in versions: as clients of the older half of the API read them, and as users wrote them.
 
+use std::ops::Not;
+
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
-use qualitytrace_core::definition::{self, Format, Kind, Resource, Spec, Stored, Test, TestSuite};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use qualitytrace_core::definition::{self, Format, Kind, Output, Resource, Spec, Stored, Test, TestSuite};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::answer::plain_json;
-use super::negotiation::Media;
+use super::negotiation::{Media, content_type};
 use super::refusal::{Refusal, number};
-use super::resources::{FullSteps, augmented_steps, summary_json};
+use super::resources::{FullSteps, augmented_steps, summary};
 use super::tenant::{Tenant, unscoped};
 use crate::store::{RunSummary, StoredDefinition};
 use crate::wire::run;
-use crate::wire::time::{NEVER, rfc3339};
+use crate::wire::time::rfc3339;
 
 /// The specs of the latest version of a test.
 pub(super) async fn specs(
@@ -25,8 +27,8 @@ pub(super) async fn specs(
     Path(id): Path<String>,
 ) -> Result<Response, Refusal> {
     let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
-    let specs: Vec<Value> = test(&stored)?.specs.iter().map(spec_json).collect();
-    Ok(plain_json(StatusCode::OK, &specs.into()))
+    let specs: Vec<VersionSpec> = test(&stored)?.specs.iter().map(VersionSpec::of).collect();
+    Ok(plain_json(StatusCode::OK, &specs))
 }
 
 /// A version of a test.
@@ -41,7 +43,7 @@ pub(super) async fn version(
     let stored = if version == 0 { None } else { app.store.test(&id, Some(version)).await? };
     let stored = stored.ok_or_else(Refusal::missing)?;
     let summaries = app.store.run_summaries(&[&id]).await?;
-    let shown = test_json(&stored, &test(&stored)?, summaries.first().copied().unwrap_or_default());
+    let shown = TestVersion::of(&stored, &test(&stored)?, summaries.first().copied().unwrap_or_default());
     Ok(plain_json(StatusCode::OK, &shown))
 }
 
@@ -66,7 +68,7 @@ pub(super) async fn suite_version(
         created_at: Some(rfc3339(stored.created)),
         version: u32::try_from(stored.version).ok(),
         full_steps: Some(full.of(&steps)),
-        summary: summaries.first().copied().map(summary_json),
+        summary: summaries.first().copied().map(summary),
     };
     let resource = Resource::TestSuite(suite);
     Ok(Media::of_answer(&headers).answer(StatusCode::OK, &definition::to_spec_json(&resource, &known)))
@@ -90,12 +92,12 @@ pub(super) async fn source(
     let id = if kind.is_singleton() { "current" } else { &id };
     let stored = app.store.definition(kind, &tenant.scoped(id), (version > 0).then_some(version)).await?;
     let stored = stored.ok_or_else(Refusal::missing)?;
-    let (format, content_type) = match stored.format.as_str() {
+    let (format, name) = match stored.format.as_str() {
         "json" => (Format::Json, "application/json"),
         _ => (Format::Yaml, "text/yaml"),
     };
     let shown = definition::secrets::masked_throughout(&stored.definition, format, kind).into_owned();
-    Ok(([(CONTENT_TYPE, content_type)], shown).into_response())
+    Ok(([(CONTENT_TYPE, content_type(name, &shown))], shown).into_response())
 }
 
 /// The test in a stored definition.
@@ -121,66 +123,113 @@ fn read(kind: Kind, stored: &StoredDefinition) -> Result<Resource, Refusal> {
 }
 
 /// A test without an envelope.
-pub(super) fn test_json(stored: &StoredDefinition, test: &Test, summary: RunSummary) -> Value {
-    let spec = definition::to_spec_json(&Resource::Test(test.clone()), &Stored::default());
-    let mut out = Map::new();
-    out.insert("id".to_owned(), unscoped(&stored.id).into());
-    for key in ["name", "description"] {
-        if let Some(text) = spec.get(key) {
-            out.insert(key.to_owned(), text.clone());
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct TestVersion {
+    id: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    description: String,
+    version: u64,
+    created_at: String,
+    trigger: run::Trigger,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    specs: Vec<VersionSpec>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<VersionOutput>,
+    summary: VersionSummary,
+    #[serde(skip_serializing_if = "Not::not")]
+    skip_trace_collection: bool,
+}
+
+/// A spec with its selector taken apart.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct VersionSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    selector: String,
+    selector_parsed: run::Selector,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    assertions: Vec<String>,
+}
+
+/// An output with its selector taken apart.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct VersionOutput {
+    name: String,
+    selector: String,
+    selector_parsed: run::Selector,
+    value: String,
+}
+
+/// How the runs of a test went; what is zero is left out.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct VersionSummary {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<u64>,
+    last_run: VersionLastRun,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct VersionLastRun {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fails: Option<u64>,
+}
+
+impl TestVersion {
+    pub(super) fn of(stored: &StoredDefinition, test: &Test, summary: RunSummary) -> Self {
+        let spec = definition::to_spec_json(&Resource::Test(test.clone()), &Stored::default());
+        let filled = |number: u64| (number > 0).then_some(number);
+        Self {
+            id: unscoped(&stored.id).to_owned(),
+            name: test.name.clone(),
+            description: test.description.clone(),
+            version: stored.version,
+            created_at: rfc3339(stored.created),
+            trigger: run::trigger(spec.get("trigger")),
+            specs: test.specs.iter().map(VersionSpec::of).collect(),
+            outputs: test.outputs.iter().map(VersionOutput::of).collect(),
+            summary: VersionSummary {
+                runs: filled(summary.runs),
+                last_run: VersionLastRun {
+                    time: summary.last.map(rfc3339),
+                    passes: filled(summary.passed),
+                    fails: filled(summary.failed),
+                },
+            },
+            skip_trace_collection: test.skip_trace_collection,
         }
     }
-    out.insert("version".to_owned(), stored.version.into());
-    out.insert("createdAt".to_owned(), rfc3339(stored.created).into());
-    out.insert("trigger".to_owned(), run::trigger(spec.get("trigger")));
-    let specs: Vec<Value> = test.specs.iter().map(spec_json).collect();
-    if !specs.is_empty() {
-        out.insert("specs".to_owned(), specs.into());
-    }
-    let outputs: Vec<Value> = test
-        .outputs
-        .iter()
-        .map(|output| {
-            json!({
-                "name": output.name.value,
-                "selector": output.selector.value,
-                "selectorParsed": run::selector(&output.selector.value),
-                "value": output.value.value,
-            })
-        })
-        .collect();
-    if !outputs.is_empty() {
-        out.insert("outputs".to_owned(), outputs.into());
-    }
-    let mut shown = summary_json(summary);
-    drop_zeros(&mut shown);
-    out.insert("summary".to_owned(), shown);
-    if test.skip_trace_collection {
-        out.insert("skipTraceCollection".to_owned(), true.into());
-    }
-    out.into()
 }
 
-fn spec_json(spec: &Spec) -> Value {
-    let mut out = Map::new();
-    if let Some(name) = &spec.name {
-        out.insert("name".to_owned(), name.clone().into());
+impl VersionSpec {
+    fn of(spec: &Spec) -> Self {
+        Self {
+            name: spec.name.clone(),
+            selector: spec.selector.value.clone(),
+            selector_parsed: run::selector(&spec.selector.value),
+            assertions: spec.assertions.iter().map(|assertion| assertion.value.clone()).collect(),
+        }
     }
-    if !spec.selector.value.is_empty() {
-        out.insert("selector".to_owned(), spec.selector.value.clone().into());
-    }
-    out.insert("selectorParsed".to_owned(), run::selector(&spec.selector.value));
-    let assertions: Vec<&str> = spec.assertions.iter().map(|assertion| assertion.value.as_str()).collect();
-    if !assertions.is_empty() {
-        out.insert("assertions".to_owned(), assertions.into());
-    }
-    out.into()
 }
 
-/// Leaves out numbers that are zero and times that have not come.
-fn drop_zeros(value: &mut Value) {
-    if let Value::Object(map) = value {
-        map.retain(|_, value| *value != 0 && *value != NEVER);
-        map.values_mut().for_each(drop_zeros);
+impl VersionOutput {
+    fn of(output: &Output) -> Self {
+        Self {
+            name: output.name.value.clone(),
+            selector: output.selector.value.clone(),
+            selector_parsed: run::selector(&output.selector.value),
+            value: output.value.value.clone(),
+        }
     }
 }

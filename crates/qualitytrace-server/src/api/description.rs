@@ -1,23 +1,25 @@
 //! The API described to programs, in the form of `OpenAPI` 3.1: from one table of routes, the kinds of resources, and
-//! the schemas of what is sent.
+//! the types that are read and written.
 
 mod routes;
+mod schemas;
 
-use axum::Json;
 use axum::response::Html;
 use qualitytrace_core::definition::Kind;
 use serde_json::{Map, Value, json};
 
-use super::negotiation::NAMES;
+use super::answer::Error;
+use super::door::HEALTH;
+use super::hosted;
+use super::refusal::Said;
 use super::resources::collection;
-use routes::{Content, ROUTES, Route};
-
-/// The schemas of bodies and answers.
-const SCHEMAS: &str = include_str!("description/schemas.json");
+use Content::{Json, Negotiated, Nothing};
+use routes::{Body, Content, ROUTES, Route};
+use schemas::{Schemas, of};
 
 /// The description.
-pub(super) async fn document() -> Json<Value> {
-    Json(openapi())
+pub(super) async fn document() -> axum::Json<Value> {
+    axum::Json(openapi())
 }
 
 /// What a browser finds at the root, and what health checks of containers ask for.
@@ -51,96 +53,148 @@ pub(super) async fn page() -> Html<String> {
 
 /// The description as a document.
 pub(crate) fn openapi() -> Value {
-    let mut paths: Map<String, Value> = Map::new();
-    let mut add = |method: &str, path: &str, operation: Value| {
-        let entry = paths.entry(path.to_owned()).or_insert_with(|| json!({}));
-        entry[method] = operation;
-    };
+    let mut paths = Paths { schemas: Schemas::new(), found: Map::new() };
     for kind in Kind::ALL {
-        resource(kind, &mut add);
+        paths.resource(kind);
     }
     for route in ROUTES {
-        add(route.method, route.path, operation(route));
+        paths.add(route.method, route.path, route.summary, route);
     }
-    let schemas: Value = serde_json::from_str(SCHEMAS).unwrap_or_default();
+    for path in hosted::ROUTES.into_iter().filter(|path| !path.contains('*')) {
+        let stub = routes::get(path, "Only the original's hosted service has it", &[(402, Json(of::<()>))]);
+        paths.add(stub.method, path, stub.summary, &stub.for_all());
+    }
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Qualitytrace", "version": env!("CARGO_PKG_VERSION") },
-        "paths": paths,
-        "components": { "schemas": schemas },
+        // A server without tokens lets everybody in.
+        "security": [{}, { "token": [] }],
+        "paths": paths.found,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": paths.schemas.all(),
+        },
     })
 }
 
-/// The routes of one kind of resource.
-fn resource(kind: Kind, add: &mut impl FnMut(&str, &str, Value)) {
-    let name = kind.as_str();
-    let all = format!("/api/{}", collection(kind));
-    let one = format!("{all}/{{id}}");
-    let (wrong, missing) = ((400, negotiated("Error")), (404, Value::Null));
-    let (shown, listed) = (|status: u16| (status, negotiated(name)), negotiated(&format!("{name}List")));
-    let page = ["take", "skip", "query", "sortBy", "sortDirection"];
-    let mut put = |method: &str, path: &str, what: &str, answers: &[(u16, Value)], queries: &[&str]| {
-        let mut operation = described(path, &format!("{what} {name}"), answers, queries);
-        if matches!(method, "post" | "put") {
-            let schema = json!({ "schema": reference(name) });
-            operation["requestBody"] =
-                json!({ "required": true, "content": { "application/json": schema, "text/yaml": schema } });
-        }
-        add(method, path, operation);
-    };
-    put("get", &all, "List: ", &[(200, listed), wrong.clone()], &page);
-    put("post", &all, "Create a", &[shown(201), wrong.clone()], &["strict"]);
-    put("put", &all, "Create or change a", &[shown(200), shown(201), wrong.clone()], &["strict"]);
-    put("get", &one, "Read a", &[shown(200), wrong.clone(), missing.clone()], &[]);
-    put("put", &one, "Change a", &[shown(200), wrong.clone(), missing.clone()], &["strict"]);
-    let gone = if kind.is_singleton() { (405, negotiated("Error")) } else { (204, Value::Null) };
-    put("delete", &one, "Remove a", &[gone, wrong, missing], &[]);
-    let text = json!({ "schema": { "type": ["string", "object"] } });
-    let source = json!({ "text/yaml": text, "application/json": text });
-    let answers = [(200, source), (400, json_content("Text")), (404, json_content("Text"))];
-    put("get", &format!("{one}/source"), "As its user wrote it: a", &answers, &["version"]);
+/// A route whose path and summary depend on the kind of resource.
+fn get<'a>(answers: &'a [(u16, Content)]) -> Route<'a> {
+    routes::get("", "", answers)
 }
 
-/// A route that stands in the table.
-fn operation(route: &Route) -> Value {
-    let content = |content: &Content| match content {
-        Content::Nothing => Value::Null,
-        Content::Json(schema) => json_content(schema),
-        Content::Other(media) => json!({ (*media): { "schema": { "type": "string" } } }),
-        Content::Negotiated(schema) => negotiated(schema),
-    };
-    let answers: Vec<(u16, Value)> =
-        route.answers.iter().map(|(status, answer)| (*status, content(answer))).collect();
-    let mut out = described(route.path, route.summary, &answers, route.queries);
-    if let Some(body) = route.body {
-        out["requestBody"] = json!({ "required": true, "content": json_content(body) });
-    }
-    out
+/// The operations that were described so far.
+struct Paths {
+    schemas: Schemas,
+    found: Map<String, Value>,
 }
 
-fn described(path: &str, summary: &str, answers: &[(u16, Value)], queries: &[&str]) -> Value {
-    let mut responses = Map::new();
-    for (status, content) in answers {
-        let mut response = json!({ "description": reason(*status) });
-        if !content.is_null() {
-            response["content"] = content.clone();
-        }
-        responses.insert(status.to_string(), response);
+impl Paths {
+    fn add(&mut self, method: &str, path: &str, summary: &str, route: &Route) {
+        let operation = self.operation(path, summary, route);
+        let entry = self.found.entry(path.to_owned()).or_insert_with(|| json!({}));
+        entry[method] = operation;
     }
+
+    /// The routes of one kind of resource.
+    fn resource(&mut self, kind: Kind) {
+        let name = kind.as_str();
+        let (all, one) = (format!("/api/{}", collection(kind)), format!("/api/{}/{{id}}", collection(kind)));
+        let shows = Content::Resource(kind);
+        let (wrong, missing) = ((400, Negotiated(of::<Error>)), (404, Nothing));
+        let gone = if kind.is_singleton() { (405, Negotiated(of::<Error>)) } else { (204, Nothing) };
+        let changed = Body::Resource(kind);
+        let mut add = |path: &str, what: &str, route: &Route| {
+            let augmented = route.method == "get" && matches!(kind, Kind::Test | Kind::TestSuite);
+            self.add(route.method, path, &format!("{what} {name}"), &Route { augmented, ..*route });
+        };
+        let (page, strict) = (&["take", "skip", "query", "sortBy", "sortDirection"], &["strict"]);
+        add(&all, "List:", &get(&[(200, Content::Resources(kind)), wrong]).asking(page));
+        add(&all, "Create a", &get(&[(201, shows), wrong]).by("post").taking(changed).asking(strict));
+        let stored = [(200, shows), (201, shows), wrong];
+        add(&all, "Create or change a", &get(&stored).by("put").taking(changed).asking(strict));
+        add(&one, "Read a", &get(&[(200, shows), wrong, missing]));
+        let stored = [(200, shows), wrong, missing];
+        add(&one, "Change a", &get(&stored).by("put").taking(changed).asking(strict));
+        add(&one, "Remove a", &get(&[gone, wrong, missing]).by("delete"));
+        let said = Json(of::<Said>);
+        let source = [(200, Content::Source), (400, said), (404, said)];
+        add(&format!("{one}/source"), "As its user wrote it: a", &get(&source).asking(&["version"]));
+    }
+
+    fn operation(&mut self, path: &str, summary: &str, route: &Route) -> Value {
+        let mut responses: Map<String, Value> = Map::new();
+        for (status, content) in route.answers {
+            let mut response = json!({ "description": reason(*status) });
+            let content_types = self.schemas.content(content);
+            if !content_types.is_empty() {
+                response["content"] = content_types.into();
+            }
+            if matches!(content, Content::Counted(_)) {
+                let header = json!({ "description": "How many there are on all pages", "schema": { "type": "integer" } });
+                response["headers"] = json!({ "X-Total-Count": header });
+            }
+            responses.insert(status.to_string(), response);
+        }
+        let refused = self.schemas.content(&Json(of::<Error>));
+        let mut may_answer = |status: u16| {
+            let refused = json!({ "description": reason(status), "content": refused });
+            responses.entry(status.to_string()).or_insert(refused);
+        };
+        if !HEALTH.contains(&path) {
+            may_answer(401);
+            may_answer(403);
+        }
+        if path.contains('{') || !route.queries.is_empty() {
+            may_answer(400);
+        }
+        if route.body.is_some() {
+            may_answer(413);
+        }
+        if route.is_of_tenant {
+            may_answer(400);
+            responses["400"]["content"]["text/plain; charset=utf-8"] =
+                json!({ "schema": { "type": "string" } });
+        }
+        let mut out = json!({
+            "operationId": operation_id(route.method, path),
+            "summary": summary,
+            "parameters": parameters(path, route),
+            "responses": responses,
+        });
+        if HEALTH.contains(&path) {
+            out["security"] = json!([]);
+        }
+        if let Some(body) = &route.body {
+            out["requestBody"] = json!({ "required": true, "content": self.schemas.body(body) });
+        }
+        out
+    }
+}
+
+/// `get /api/tests/{id}/run` as `getTestsIdRun`.
+fn operation_id(method: &str, path: &str) -> String {
+    let words = path.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| *word != "api");
+    let capital = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str())
+    };
+    words.filter_map(capital).fold(method.to_owned(), |id, word| id + &word)
+}
+
+fn parameters(path: &str, route: &Route) -> Vec<Value> {
     let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let parameters: Vec<Value> = in_path
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": parameter(name, true) }))
-        .chain(
-            queries
-                .iter()
-                .map(|name| json!({ "name": name, "in": "query", "schema": parameter(name, false) })),
-        )
-        .collect();
-    let mut out = json!({ "summary": summary.trim(), "responses": responses });
-    if !parameters.is_empty() {
-        out["parameters"] = parameters.into();
-    }
-    out
+    let in_path = in_path
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": parameter(name, true) }));
+    let queries = route.queries.iter();
+    let queries =
+        queries.map(|name| json!({ "name": name, "in": "query", "schema": parameter(name, false) }));
+    let tenant = route.is_of_tenant.then(|| {
+        json!({ "name": "X-Tracetest-TenantID", "in": "header", "schema": { "type": "string", "format": "uuid" } })
+    });
+    let augmented = route.augmented.then(|| {
+        json!({ "name": "X-Tracetest-Augmented", "in": "header", "schema": { "enum": ["true", "false"] } })
+    });
+    in_path.chain(queries).chain(tenant).chain(augmented).collect()
 }
 
 /// What a parameter can be.
@@ -153,19 +207,6 @@ fn parameter(name: &str, is_in_path: bool) -> Value {
         _ if is_in_path => json!({ "type": "string", "minLength": 1 }),
         _ => json!({ "type": "string" }),
     }
-}
-
-fn reference(schema: &str) -> Value {
-    json!({ "$ref": format!("#/components/schemas/{schema}") })
-}
-
-fn json_content(schema: &str) -> Value {
-    json!({ "application/json": { "schema": reference(schema) } })
-}
-
-/// JSON and YAML under all their names.
-fn negotiated(schema: &str) -> Value {
-    NAMES.iter().map(|name| ((*name).to_owned(), json!({ "schema": reference(schema) }))).collect()
 }
 
 fn reason(status: u16) -> &'static str {
@@ -198,19 +239,5 @@ mod tests {
         let unknown: Vec<_> = found.iter().filter(|name| !known.contains(name)).collect();
         let unused: Vec<_> = known.iter().filter(|name| !found.contains(name)).collect();
         assert!(unknown.is_empty() && unused.is_empty(), "unknown {unknown:?}, unused {unused:?}");
-    }
-
-    #[test]
-    fn the_committed_description_is_the_one_that_is_served() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
-        let served = format!("{}\n", serde_json::to_string_pretty(&openapi()).unwrap());
-        if std::env::var_os("QUALITYTRACE_UPDATE").is_some() {
-            std::fs::write(path, &served).unwrap();
-        }
-        let committed = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            committed == served,
-            "docs/openapi.json is out of date; set QUALITYTRACE_UPDATE=1 and run this test again"
-        );
     }
 }

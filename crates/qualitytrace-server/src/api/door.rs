@@ -16,7 +16,7 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// A longer name is not taken over.
 const LONGEST_ID: usize = 128;
 /// Paths that are open to everybody.
-const HEALTH: [&str; 3] = ["/healthz", "/api/healthz", "/readyz"];
+pub(super) const HEALTH: [&str; 3] = ["/healthz", "/api/healthz", "/readyz"];
 /// What OTLP is delivered to.
 const OTLP: [&str; 4] = ["/v1/traces", "/v1/metrics", "/v1/logs", "/opentelemetry.proto.collector."];
 /// Ends of paths that change nothing although their method says so.

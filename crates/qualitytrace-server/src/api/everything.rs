@@ -5,7 +5,9 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode};
 use qualitytrace_core::definition::Kind;
 use qualitytrace_core::time::Timestamp;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::App;
 use super::answer::plain_json;
@@ -13,6 +15,17 @@ use super::refusal::Refusal;
 use super::resources::{Parameters, augmented_specs};
 use super::tenant::Tenant;
 use crate::store::{Listing, StoredResource};
+
+/// A test or a suite.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listed {
+    /// `test` or `testsuite`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// What stands under `spec` elsewhere, augmented.
+    item: Value,
+}
 
 /// A page of tests and suites, newest first.
 pub(super) async fn list(
@@ -32,18 +45,18 @@ pub(super) async fn list(
     found.sort_by_key(|(_, item)| std::cmp::Reverse(item.created));
     let (skip, take) = (usize::try_from(asked.skip), usize::try_from(asked.take));
     let page = found.into_iter().skip(skip.unwrap_or(usize::MAX)).take(take.unwrap_or(usize::MAX));
-    let mut items: Vec<(Timestamp, Value)> = Vec::new();
+    let mut items: Vec<(Timestamp, Listed)> = Vec::new();
     let (tests, suites): (Vec<_>, Vec<_>) = page.partition(|(kind, _)| *kind == Kind::Test);
-    for (kind, word, stored) in [(Kind::Test, "test", tests), (Kind::TestSuite, "testsuite", suites)] {
+    for (of, kind, stored) in [(Kind::Test, "test", tests), (Kind::TestSuite, "testsuite", suites)] {
         let stored: Vec<StoredResource> = stored.into_iter().map(|(_, stored)| stored).collect();
         let created: Vec<Timestamp> = stored.iter().map(|stored| stored.created).collect();
-        let specs = augmented_specs(&app, kind, stored).await?;
-        let shown = specs.into_iter().map(|spec| json!({ "type": word, "item": spec }));
+        let specs = augmented_specs(&app, of, stored).await?;
+        let shown = specs.into_iter().map(|item| Listed { kind, item });
         items.extend(created.into_iter().zip(shown));
     }
     items.sort_by_key(|(created, _)| std::cmp::Reverse(*created));
-    let items: Vec<Value> = items.into_iter().map(|(_, item)| item).collect();
-    let mut response = plain_json(StatusCode::OK, &items.into());
+    let items: Vec<Listed> = items.into_iter().map(|(_, item)| item).collect();
+    let mut response = plain_json(StatusCode::OK, &items);
     response.headers_mut().insert("x-total-count", HeaderValue::from(count));
     Ok(response)
 }

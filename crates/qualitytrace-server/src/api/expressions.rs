@@ -6,8 +6,8 @@ use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::id::SpanId;
 use qualitytrace_core::lang::{Generator, Surroundings, Variables, parse_selector, resolve, select};
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::answer::plain_json;
@@ -17,16 +17,24 @@ use super::tenant::Tenant;
 use crate::clock;
 
 /// An expression and what it can refer to.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Expression {
+pub(super) struct Expression {
     #[serde(default)]
     expression: String,
     #[serde(default)]
     context: Option<Context>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// Its values, one for each span that it is read from.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Resolved {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    resolved_values: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Context {
     test_id: String,
@@ -94,6 +102,5 @@ pub(super) async fn resolve_expression(
     } else {
         vec![value(None)?]
     };
-    let out = if values.is_empty() { json!({}) } else { json!({ "resolvedValues": values }) };
-    Ok(plain_json(StatusCode::OK, &out))
+    Ok(plain_json(StatusCode::OK, &Resolved { resolved_values: values }))
 }

@@ -6,19 +6,38 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::{Method, StatusCode};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::App;
 use super::answer::{Problem, plain_json};
 
-pub(super) async fn alive() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
+/// How the server is.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Health {
+    status: &'static str,
+}
+
+pub(super) async fn alive() -> Json<Health> {
+    Json(Health { status: "ok" })
 }
 
 /// Ready means that the store answers.
-pub(super) async fn ready(State(app): State<App>) -> Result<Json<Value>, Problem> {
-    app.store.retained_bytes().await?;
-    Ok(Json(json!({ "status": "ready" })))
+pub(super) async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
+    let answer = app.store.retained_bytes().await;
+    let unready = |error| Problem { status: StatusCode::SERVICE_UNAVAILABLE, ..Problem::from(error) };
+    answer.map(|_| Json(Health { status: "ready" })).map_err(unready)
+}
+
+/// Which server it is.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Version {
+    version: &'static str,
+    /// `oss`.
+    #[serde(rename = "type")]
+    kind: &'static str,
 }
 
 /// `version.json`; the ending means nothing.
@@ -29,25 +48,64 @@ pub(super) async fn version(Path(file): Path<String>, request: Request) -> Respo
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return super::method_not_allowed(request).await;
     }
-    let body = json!({ "version": env!("CARGO_PKG_VERSION"), "type": "oss" });
-    plain_json(StatusCode::OK, &body)
+    plain_json(StatusCode::OK, &Version { version: env!("CARGO_PKG_VERSION"), kind: "oss" })
 }
 
 /// What became of everything that was ever delivered.
-pub(super) async fn ingest(State(app): State<App>) -> Json<Value> {
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Delivered {
+    spans: DeliveredSpans,
+    logs: DeliveredLogs,
+    metric_points: u64,
+    refused_requests: RefusedRequests,
+    retained_bytes: u64,
+    retained_bytes_limit: u64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeliveredSpans {
+    stored: u64,
+    rejected: u64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct DeliveredLogs {
+    stored: u64,
+    without_trace: u64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RefusedRequests {
+    busy: u64,
+    full: u64,
+    failed: u64,
+    invalid: u64,
+}
+
+pub(super) async fn ingest(State(app): State<App>) -> Json<Delivered> {
     let counters = app.ingest.counters();
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    Json(json!({
-        "spans": { "stored": read(&counters.spans_stored), "rejected": read(&counters.spans_rejected) },
-        "logs": { "stored": read(&counters.logs_stored), "withoutTrace": read(&counters.logs_unbound) },
-        "metricPoints": read(&counters.metric_points),
-        "refusedRequests": {
-            "busy": read(&counters.refused_busy),
-            "full": read(&counters.refused_full),
-            "failed": read(&counters.refused_failed),
-            "invalid": read(&counters.refused_invalid),
+    Json(Delivered {
+        spans: DeliveredSpans {
+            stored: read(&counters.spans_stored),
+            rejected: read(&counters.spans_rejected),
         },
-        "retainedBytes": app.ingest.retained_bytes(),
-        "retainedBytesLimit": app.ingest.limits().retained_bytes,
-    }))
+        logs: DeliveredLogs {
+            stored: read(&counters.logs_stored),
+            without_trace: read(&counters.logs_unbound),
+        },
+        metric_points: read(&counters.metric_points),
+        refused_requests: RefusedRequests {
+            busy: read(&counters.refused_busy),
+            full: read(&counters.refused_full),
+            failed: read(&counters.refused_failed),
+            invalid: read(&counters.refused_invalid),
+        },
+        retained_bytes: app.ingest.retained_bytes(),
+        retained_bytes_limit: app.ingest.limits().retained_bytes,
+    })
 }

@@ -4,12 +4,11 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::any;
 use http::StatusCode;
-use serde_json::Value;
 
 use super::App;
 use super::answer::plain_json;
 
-const ROUTES: [&str; 16] = [
+pub(super) const ROUTES: [&str; 16] = [
     "/api/rungroups",
     "/api/rungroups/{*rest}",
     "/api/environments",
@@ -33,5 +32,5 @@ pub(super) fn routes() -> Router<App> {
 }
 
 async fn payment_required() -> Response {
-    plain_json(StatusCode::PAYMENT_REQUIRED, &Value::Null)
+    plain_json(StatusCode::PAYMENT_REQUIRED, &())
 }

@@ -21,10 +21,11 @@ pub(super) enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Media {
     pub(super) form: Form,
-    name: &'static str,
+    pub(super) name: &'static str,
 }
 
-const MEDIA: [Media; 6] = [
+/// Every form under every name.
+pub(super) const MEDIA: [Media; 6] = [
     Media { form: Form::Json, name: "application/json" },
     Media { form: Form::Yaml, name: "text/yaml" },
     Media { form: Form::Yaml, name: "application/yaml" },
@@ -32,17 +33,6 @@ const MEDIA: [Media; 6] = [
     Media { form: Form::Yaml, name: "text/x-yaml" },
     Media { form: Form::YamlStream, name: "text/yaml-stream" },
 ];
-
-/// The names of all forms.
-pub(super) const NAMES: [&str; MEDIA.len()] = {
-    let mut names = [""; MEDIA.len()];
-    let mut at = 0;
-    while at < MEDIA.len() {
-        names[at] = MEDIA[at].name;
-        at += 1;
-    }
-    names
-};
 
 impl Media {
     /// Plain JSON.
@@ -94,11 +84,22 @@ impl Media {
     }
 
     fn response(self, status: StatusCode, body: String) -> Response {
+        let content_type = content_type(self.name, &body);
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.name));
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
         response
     }
+}
+
+/// The type of a text. Clients take `text/...` for Latin-1 unless they are told; plain ASCII is the same in both, and
+/// existing clients know the type alone.
+pub(super) fn content_type(name: &'static str, body: &str) -> HeaderValue {
+    if name.starts_with("text/") && !body.is_ascii() {
+        let told = HeaderValue::try_from(format!("{name}; charset=utf-8"));
+        return told.unwrap_or_else(|_| HeaderValue::from_static(name));
+    }
+    HeaderValue::from_static(name)
 }
 
 /// What clients find in YAML: no trigger and no time where JSON has blank ones, and no list instead of none.

@@ -2,8 +2,9 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use super::answer::{Problem, plain_json};
 use crate::{runner, store};
@@ -14,13 +15,57 @@ const MISSING: &str = "sql: no rows in result set";
 /// Seconds after which a client that was refused for want of room may try again.
 const RETRY_AFTER: u64 = 1;
 
-/// A request that could not be served: a JSON text, or another JSON document.
+/// A request that could not be served.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
-    body: Value,
+    body: Said,
     /// Seconds after which it may be tried again.
     retry_after: Option<u64>,
+}
+
+/// What the older half of the API says about it: a text, unless it has more to say.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Refusal")]
+pub(super) enum Said {
+    /// A sentence.
+    Text(String),
+    /// The status and a sentence, as the newer half says it.
+    Error { code: u16, error: String },
+    /// Variables that nobody gives.
+    #[serde(rename_all = "camelCase")]
+    Missing { missing_variables: Vec<MissingVariables> },
+}
+
+/// The variables that a test lacks.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct MissingVariables {
+    pub(super) test_id: String,
+    pub(super) variables: Vec<MissingVariable>,
+}
+
+/// A variable that nobody gives.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct MissingVariable {
+    pub(super) key: String,
+    /// Its value in the latest run, if it had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) default_value: Option<String>,
+}
+
+impl From<String> for Said {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Said {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
 }
 
 impl Refusal {
@@ -28,22 +73,26 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, message.into())
     }
 
-    pub(super) fn unprocessable(body: impl Into<Value>) -> Self {
+    pub(super) fn unprocessable(body: impl Into<Said>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, body)
+    }
+
+    pub(super) fn lacking(missing_variables: Vec<MissingVariables>) -> Self {
+        Self::unprocessable(Said::Missing { missing_variables })
     }
 
     pub(super) fn missing() -> Self {
         Self::new(StatusCode::NOT_FOUND, MISSING)
     }
 
-    pub(super) fn new(status: StatusCode, body: impl Into<Value>) -> Self {
+    pub(super) fn new(status: StatusCode, body: impl Into<Said>) -> Self {
         Self { status, body: body.into(), retry_after: None }
     }
 
     /// Too much is asked for now.
     fn busy(message: &str) -> Self {
         let status = StatusCode::TOO_MANY_REQUESTS;
-        let body = json!({ "code": status.as_u16(), "error": message });
+        let body = Said::Error { code: status.as_u16(), error: message.to_owned() };
         Self { status, body, retry_after: Some(RETRY_AFTER) }
     }
 }
@@ -82,8 +131,18 @@ impl IntoResponse for Refusal {
 
 /// A body, with every key known.
 pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    if body.is_empty() {
-        return Err(Refusal::bad_request("EOF"));
+    // A list would do for a type whose fields are in order.
+    let (body, other) = match body.trim_ascii() {
+        [] => return Err(Refusal::bad_request("EOF")),
+        b"null" => (&b"{}"[..], None),
+        [b'[', ..] => (body, Some("array")),
+        [b'"', ..] => (body, Some("string")),
+        [b't' | b'f', ..] => (body, Some("bool")),
+        [b'-' | b'0'..=b'9', ..] => (body, Some("number")),
+        _ => (body, None),
+    };
+    if let Some(other) = other {
+        return Err(Refusal::bad_request(format!("json: cannot unmarshal {other}, an object is expected")));
     }
     serde_json::from_slice(body).map_err(|error| {
         let text = error.to_string();

@@ -26,7 +26,7 @@ use crate::store::{Mode, NewDefinition, Put, StoredResource};
 use crate::wire::time::rfc3339;
 use reading::{Body, Strictness};
 
-pub(super) use augmented::{FullSteps, steps as augmented_steps, summary_json};
+pub(super) use augmented::{FullSteps, steps as augmented_steps, summary};
 pub(super) use listing::Parameters;
 pub(super) use reading::stored_resource;
 
@@ -223,6 +223,12 @@ async fn put(
         definition::to_spec_json(&body.resource, &Stored { id: Some(id.to_owned()), ..Stored::default() });
     let text = |key: &str| spec[key].as_str().unwrap_or_default().to_owned();
     let sort_kind = if kind == Kind::Demo { text("type") } else { String::new() };
+    if let Some(key) = ["name", "description", "type"].into_iter().find(|key| text(key).contains('\0')) {
+        let message = format!(
+            "an error occurred while validating the resource: {id}. error: `{key}` holds the character U+0000; remove it"
+        );
+        return Err(Problem::bad_request(message));
+    }
     let scoped = tenant.scoped(id);
     let new = NewDefinition {
         kind,

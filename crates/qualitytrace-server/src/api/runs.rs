@@ -14,20 +14,20 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use qualitytrace_core::definition::{Kind, Test};
 use qualitytrace_core::trace::Trace;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::App;
-use super::answer::plain_json;
+use super::answer::{Success, plain_json};
 use super::refusal::{Refusal, body, number};
 use super::tenant::Tenant;
 use crate::clock;
 use crate::runner::{RunId, Variables};
 use crate::store::{StoredEvent, StoredRun};
 use crate::wire::event::Event;
-use crate::wire::run::{self, Facts};
+use crate::wire::run::{self, Facts, Run};
 
-pub(super) use start::{RunInformation, missing_json, missing_variables, start, variable_set};
-pub(super) use stream::{event_json, stream, stream_of_suite};
+pub(super) use start::{RunInformation, lacked, missing_variables, start, variable_set};
+pub(super) use stream::{stream, stream_of_suite};
 
 /// Runs on a page when nothing is said.
 const TAKE: u64 = 20;
@@ -64,14 +64,14 @@ pub(super) async fn list(
     let numbers: Vec<u64> = runs.iter().map(|run| run.number).collect();
     let mut events = app.store.events_of_runs(&id, &numbers).await?;
     let now = clock::now();
-    let shown: Vec<Value> = runs
+    let shown: Vec<Run> = runs
         .iter()
         .map(|stored| {
             let events = events.remove(&stored.number).unwrap_or_default();
             run::run(stored, &Facts::of(&read_events(&events)), None, now)
         })
         .collect();
-    let mut response = plain_json(StatusCode::OK, &shown.into());
+    let mut response = plain_json(StatusCode::OK, &shown);
     response.headers_mut().insert("x-total-count", HeaderValue::from(count));
     Ok(response)
 }
@@ -131,7 +131,7 @@ pub(super) async fn stop(
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
     app.runner.stop(&RunId { test: tenant.scoped(&test), number: number(&run)? }).await?;
-    Ok(plain_json(StatusCode::OK, &json!({ "result": "success" })))
+    Ok(plain_json(StatusCode::OK, &Success::default()))
 }
 
 /// Judges a run with the spans that are here.
@@ -141,7 +141,7 @@ pub(super) async fn skip_polling(
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
     app.runner.skip_waiting(&RunId { test: tenant.scoped(&test), number: number(&run)? }).await?;
-    Ok(plain_json(StatusCode::OK, &json!({ "result": "success" })))
+    Ok(plain_json(StatusCode::OK, &Success::default()))
 }
 
 /// Judges the trace of a run by the latest version of its test, as a run of its own.
@@ -157,10 +157,9 @@ pub(super) async fn rerun(
     let again = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..again };
     let facts = Facts { verdict: None, completed: None, error: None, ..found.facts.clone() };
-    let mut shown = run::run(&as_created, &facts, found.trace.as_ref(), clock::now());
+    let shown = run::run(&as_created, &facts, found.trace.as_ref(), clock::now());
     // It starts from what the earlier run ended with.
-    shown["variableSet"] = found.shown()["variableSet"].take();
-    Ok(plain_json(StatusCode::OK, &shown))
+    Ok(plain_json(StatusCode::OK, &Run { variable_set: found.shown().variable_set, ..shown }))
 }
 
 /// What happened to a run, under the names that clients know.
@@ -215,6 +214,10 @@ impl Found {
     pub(super) async fn of(app: &App, stored: StoredRun, events: &[StoredEvent]) -> Result<Self, Refusal> {
         let events = read_events(events);
         let facts = Facts::of(&events);
+        if let Some(imported) = &facts.imported {
+            let trace = run::imported_trace(&imported.trace);
+            return Ok(Self { stored, events, facts, trace });
+        }
         let trace = match (facts.obtained, facts.root(stored.trace)) {
             // A test that does not want the trace was judged without it, whatever arrived.
             (Some(_), Some(root)) if !facts.waited => {
@@ -237,7 +240,7 @@ impl Found {
         self.trace.as_ref()
     }
 
-    pub(super) fn shown(&self) -> Value {
+    pub(super) fn shown(&self) -> Run {
         run::run(&self.stored, &self.facts, self.trace.as_ref(), clock::now())
     }
 

@@ -154,7 +154,8 @@ impl Session {
         let Some(topic) = self.topics.get_mut(id) else {
             return Vec::new();
         };
-        let update = |event: &Value| json!({ "type": "update", "resource": topic.resource, "event": event });
+        let resource = topic.resource.clone();
+        let update = |event: Value| json!({ "type": "update", "resource": resource, "event": event });
         match topic.about {
             About::Events(sent) => {
                 let test = self.tenant.scoped(&topic.id);
@@ -162,18 +163,16 @@ impl Session {
                     return Vec::new();
                 };
                 let shown = catalogue(&topic.id, topic.number, &read_events(&stored));
-                let shown = shown.as_array().map_or(&[][..], Vec::as_slice);
-                let new = shown.get(sent..).unwrap_or_default().iter().map(update).collect();
                 topic.about = About::Events(shown.len());
-                new
+                shown.get(sent..).unwrap_or_default().iter().map(|event| update(json!(event))).collect()
             }
             About::Run => {
                 let found = Found::load(&self.app, &self.tenant, &topic.id, &topic.number.to_string()).await;
-                found.map(|found| vec![update(&found.shown())]).unwrap_or_default()
+                found.map(|found| vec![update(json!(found.shown()))]).unwrap_or_default()
             }
             About::Suite => {
                 let shown = suites::shown(&self.app, &self.tenant, &topic.id, topic.number).await;
-                shown.map(|shown| vec![update(&shown)]).unwrap_or_default()
+                shown.map(|shown| vec![update(json!(shown))]).unwrap_or_default()
             }
         }
     }

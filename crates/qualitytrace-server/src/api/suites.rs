@@ -11,21 +11,18 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use qualitytrace_core::definition::{Kind, Test, TestSuite};
 use qualitytrace_core::suite::{Plan, Values};
-use serde_json::{Value, json};
 
 use super::App;
-use super::answer::plain_json;
+use super::answer::{Success, plain_json};
 use super::definitions;
-use super::refusal::{Refusal, body, number};
-use super::runs::{
-    Found, PageOf, RunInformation, missing_json, missing_variables, read_events, stream_of_suite,
-};
+use super::refusal::{MissingVariables, Refusal, body, number};
+use super::runs::{Found, PageOf, RunInformation, lacked, missing_variables, read_events, stream_of_suite};
 use super::tenant::Tenant;
 use crate::clock;
 use crate::runner::{StepTest, SuiteOrder, SuiteRunId, SuiteState, Variables};
 use crate::store::{StoredEvent, StoredRun, StoredSuiteRun};
 use crate::wire::run;
-use crate::wire::suite::{self, Event, Facts};
+use crate::wire::suite::{self, Event, Facts, SuiteRun};
 
 /// How long the removal of a run that is under way waits for its end.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -73,7 +70,7 @@ async fn start(
     let (variables, asked) = information.asked(&app, &tenant).await?;
     let missing = missing(&app, &plan, &read, &variables).await?;
     if !missing.is_empty() {
-        return Err(Refusal::unprocessable(json!({ "missingVariables": missing })));
+        return Err(Refusal::lacking(missing));
     }
     let (shown_id, version) = (id, stored.version);
     let order = SuiteOrder { id: stored.id, shown_id, version, plan, tests, variables, asked };
@@ -112,7 +109,7 @@ async fn missing(
     plan: &Plan,
     tests: &Tests,
     variables: &Variables,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<MissingVariables>, Refusal> {
     let outputs: Vec<Values> = plan
         .steps
         .iter()
@@ -128,7 +125,7 @@ async fn missing(
         let Some((stored, test)) = tests.get(&step.test) else { continue };
         let missing = missing_variables(test, &plan.variables(at, &given, &outputs).into());
         if !missing.is_empty() {
-            found.push(missing_json(app, &stored.id, &missing).await?);
+            found.push(lacked(app, &stored.id, &missing).await?);
         }
     }
     Ok(found)
@@ -157,7 +154,7 @@ async fn list(
             .map(|(stored, events)| run::run(stored, &run::Facts::of(&read_events(events)), None, now));
         suite::suite_run(stored, &facts, steps.collect())
     });
-    let mut response = plain_json(StatusCode::OK, &shown.collect());
+    let mut response = plain_json(StatusCode::OK, &shown.collect::<Vec<_>>());
     response.headers_mut().insert("x-total-count", HeaderValue::from(count));
     Ok(response)
 }
@@ -171,7 +168,7 @@ async fn get_one(
 }
 
 /// A run of a suite as it stands, with the runs of its steps in full.
-pub(super) async fn shown(app: &App, tenant: &Tenant, id: &str, number: u64) -> Result<Value, Refusal> {
+pub(super) async fn shown(app: &App, tenant: &Tenant, id: &str, number: u64) -> Result<SuiteRun, Refusal> {
     let id = tenant.scoped(id);
     let stored = app.store.suite_run(&id, number).await?.ok_or_else(Refusal::missing)?;
     let facts = facts(&app.store.suite_events(&id, number, 0).await?);
@@ -238,7 +235,7 @@ async fn stop(
     Path((id, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
     app.runner.stop_suite(&SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? }).await?;
-    Ok(plain_json(StatusCode::OK, &json!({ "result": "success" })))
+    Ok(plain_json(StatusCode::OK, &Success::default()))
 }
 
 /// What happened to a run of a suite.
@@ -248,6 +245,5 @@ async fn events(
     Path((id, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
     let events = app.store.suite_events(&tenant.scoped(&id), number(&run)?, 0).await?;
-    let events: Vec<Value> = events.iter().map(super::runs::event_json).collect();
-    Ok(plain_json(StatusCode::OK, &events.into()))
+    Ok(plain_json(StatusCode::OK, &events.iter().filter_map(Event::read).collect::<Vec<_>>()))
 }

@@ -22,8 +22,15 @@ impl Tenant {
 
     /// An id as the store knows it.
     pub(super) fn scoped(&self, id: &str) -> String {
-        if self.0.is_empty() { id.to_owned() } else { format!("{}{SEPARATOR}{id}", self.0) }
+        let id = sayable(id);
+        if self.0.is_empty() { id } else { format!("{}{SEPARATOR}{id}", self.0) }
     }
+}
+
+/// A text that can be asked for in every database. Not every one knows NUL, and nothing that is stored has one: what
+/// stands for it is not found either.
+pub(super) fn sayable(text: &str) -> String {
+    text.replace('\0', "\u{1}")
 }
 
 /// An id as the user knows it.

@@ -12,15 +12,17 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::App;
 use super::answer::Problem;
 use crate::runner::Variables;
 use crate::wire;
-use filter::Filter;
+use filter::{Filter, TraceSummary};
 
-pub(super) use senders::services;
+pub(super) use senders::{Services, services};
 
 /// Requests that are looked at for one page at most.
 const LOOKED_AT: u64 = 5_000;
@@ -62,11 +64,20 @@ fn typed(content_type: &'static str, body: &Value) -> Response {
     ([(CONTENT_TYPE, content_type)], body.to_string()).into_response()
 }
 
+/// A page of traces.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Traces {
+    items: Vec<TraceSummary>,
+    /// Goes on where the page ends; nothing after the last one.
+    next: Option<String>,
+}
+
 /// Traces, newest first, that pass the filters. `next` goes on where the page ends.
 pub(super) async fn list(
     State(app): State<App>,
     Query(parameters): Query<filter::Parameters>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Traces>, Problem> {
     let filter = Filter::read(&parameters)?;
     let mut before = filter.before;
     let mut seen = HashSet::new();
@@ -87,7 +98,7 @@ pub(super) async fn list(
             let trace = app.source.load(id).await?;
             // A trace whose last part came later stood on an earlier page.
             if filter.passes(&trace) && !app.source.arrived_after(id, filter.before).await? {
-                items.push(filter::summary(&trace, arrived));
+                items.push(TraceSummary::of(&trace, arrived));
             }
             if items.len() == filter.take {
                 break;
@@ -95,5 +106,5 @@ pub(super) async fn list(
         }
     }
     let next = (before > Timestamp::default()).then(|| before.as_nanos().to_string());
-    Ok(Json(json!({ "items": items, "next": next })))
+    Ok(Json(Traces { items, next }))
 }

@@ -4,6 +4,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::App;
@@ -13,15 +14,16 @@ use super::tenant::Tenant;
 use crate::wire::time::NEVER;
 
 /// The steps, in order.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wizard {
+pub(super) struct Wizard {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     steps: Vec<Step>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "WizardStep")]
 struct Step {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     id: String,
@@ -56,5 +58,5 @@ pub(super) async fn put(State(app): State<App>, tenant: Tenant, sent: Bytes) -> 
 }
 
 fn answer(wizard: &Wizard) -> Response {
-    plain_json(StatusCode::OK, &serde_json::to_value(wizard).unwrap_or_default())
+    plain_json(StatusCode::OK, wizard)
 }

@@ -12,6 +12,7 @@ use super::judging::Judge;
 use super::{Error, RunId, Runner, Variables, log, random_trace_id};
 use crate::clock;
 use crate::store::{NewRun, StoredRun, StoredTest};
+use crate::wire::run::Run;
 use crate::wire::{Event, Verdict, What};
 
 impl Runner {
@@ -60,8 +61,8 @@ impl Runner {
 
 impl Runner {
     /// Keeps a run that another server carried out, as it was there.
-    pub async fn import(&self, test: &StoredTest, run: serde_json::Value) -> Result<RunId, Error> {
-        let named = run["traceId"].as_str().and_then(|id| id.parse().ok());
+    pub async fn import(&self, test: &StoredTest, run: Run) -> Result<RunId, Error> {
+        let named = run.trace_id.parse().ok();
         let new = NewRun {
             test: test.id.clone(),
             test_version: test.version,
@@ -71,7 +72,7 @@ impl Runner {
             variables: "{}".to_owned(),
             request: "{}".to_owned(),
             owner: self.cluster.id().to_string(),
-            event: log::body(&What::Imported { run }),
+            event: log::body(&What::Imported { run: Box::new(run) }),
         };
         self.insert(&new).await
     }

@@ -54,7 +54,7 @@ pub enum What {
     /// It came from another server, as it was there.
     Imported {
         /// The run as that server showed it.
-        run: serde_json::Value,
+        run: Box<super::run::Run>,
     },
     /// The server that had begun it went away before the trigger was sent: it waits for its turn again.
     Requeued,
@@ -136,7 +136,7 @@ pub enum What {
     /// The analyzer looked at the trace.
     Analyzed {
         /// What it says, as clients read it.
-        analysis: serde_json::Value,
+        analysis: super::run::Linter,
     },
     /// The specs are being judged.
     Judging,

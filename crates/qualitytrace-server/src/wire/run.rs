@@ -11,21 +11,22 @@ mod trigger;
 use qualitytrace_core::definition::settings::Gate;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::time::{NEVER, UNFINISHED, rfc3339};
 use super::verdict::{Outcome, Spec, Verdict};
 use crate::runner::Variables;
 use crate::store::StoredRun;
 
-pub use analysis::analysis;
-pub use events::catalogue;
+pub use analysis::{Linter, analysis};
+pub use events::{RunEvent, catalogue};
 pub use facts::Facts;
 pub use junit::junit;
-pub use selector::selector;
-pub use spans::tree_and_flat;
-pub use trigger::{definition_trigger, trigger};
+pub use selector::{Selector, selector};
+pub use spans::{RunTrace, imported_trace, tree_and_flat};
+pub use trigger::{Trigger, TriggerOutcome, definition_trigger, trigger};
 
 /// What was asked for when a run was started, beside its variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +60,7 @@ pub struct SuiteRun {
 }
 
 /// The place of a run in its series.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InSeries {
     /// The first run; 0 for the first run itself.
     pub first: u64,
@@ -67,119 +68,272 @@ pub struct InSeries {
     pub attempt: u32,
 }
 
-/// The run as JSON. Without a trace the place for it is empty, as in lists.
-pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&trace::Trace>, now: Timestamp) -> Value {
+/// A run as clients know it. What is empty is left out, except for objects.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Run {
+    /// Its number among the runs of its test.
+    pub id: u64,
+    /// The trace that it causes.
+    pub trace_id: String,
+    /// The trigger's own span.
+    pub span_id: String,
+    /// The version of the test that was run.
+    pub test_version: u64,
+    /// How far it has come.
+    pub state: String,
+    /// Why it came to no verdict.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub last_error_state: String,
+    /// Seconds, rounded up.
+    pub execution_time: u64,
+    /// Milliseconds.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub trigger_time: u64,
+    /// When it was asked for.
+    pub created_at: String,
+    /// When the trigger was sent.
+    pub service_triggered_at: String,
+    /// When the trigger was answered.
+    pub service_trigger_completed_at: String,
+    /// When the wait for the trace was over.
+    pub obtained_trace_at: String,
+    /// When it ended.
+    pub completed_at: String,
+    /// What it was given, and what its outputs made of it.
+    pub variable_set: VariableSet,
+    /// The trigger with its values put in.
+    pub resolved_trigger: Trigger,
+    /// What came of the trigger.
+    pub trigger_result: TriggerOutcome,
+    /// Empty in lists.
+    pub trace: RunTrace,
+    /// What the specs say.
+    pub result: Results,
+    /// What the analyzer says.
+    pub linter: Linter,
+    /// What it gives out.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub outputs: Vec<Output>,
+    /// Whether it passed what it must.
+    pub required_gates_result: Gates,
+    /// Free words about it.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub metadata: Map<String, Value>,
+    /// The suite that it is a step of.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub test_suite_id: String,
+    /// The run of that suite.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub test_suite_run_id: u64,
+    /// The series that it is one of.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub series: Option<InSeries>,
+}
+
+/// The results of specs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Results {
+    /// Whether all of them passed.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub all_passed: bool,
+    /// One for each spec.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub results: Vec<SpecResult>,
+}
+
+/// The results of one spec.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct SpecResult {
+    /// The spans that it is about.
+    pub selector: Selector,
+    /// One for each assertion.
+    pub results: Vec<AssertionResult>,
+}
+
+/// The results of one assertion.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct AssertionResult {
+    /// As written.
+    pub assertion: String,
+    /// Whether it holds for all spans.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub all_passed: bool,
+    /// One for each span, or one for all of them.
+    pub span_results: Vec<SpanResult>,
+}
+
+/// The result of one assertion on one span.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct SpanResult {
+    /// The span.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub span_id: String,
+    /// The left side, as it was.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub observed_value: String,
+    /// Whether it held.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub passed: bool,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub error: String,
+}
+
+/// The value of an output.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Output {
+    /// The variable that it becomes.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub name: String,
+    /// The span that it was read from.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub span_id: String,
+    /// Its value.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub value: String,
+    /// Why it has none.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub error: String,
+}
+
+/// The variables of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[schemars(rename = "RunVariables")]
+pub struct VariableSet {
+    /// The variable set that was named.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub id: String,
+    /// Its title.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub name: String,
+    /// What it is for.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub description: String,
+    /// The variables.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub values: Vec<Pair>,
+}
+
+/// A variable or a header: name and value.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pair {
+    /// Its name.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub key: String,
+    /// Its value.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub value: String,
+}
+
+/// Whether a run passed what it must.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Gates {
+    /// What it must pass.
+    pub required: Vec<String>,
+    /// What it did not pass, asked for or not.
+    pub failed: Vec<String>,
+    /// Whether it passed what it must.
+    pub passed: bool,
+}
+
+/// Whether something is left out because it says nothing.
+pub(super) fn is_blank<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The run as it stands. Without a trace the place for it is empty, as in lists.
+pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&trace::Trace>, now: Timestamp) -> Run {
     if let Some(imported) = &facts.imported {
-        let mut shown = imported.clone();
-        shown["id"] = stored.number.into();
-        return shown;
+        return Run { id: stored.number, ..(**imported).clone() };
     }
     let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
-    let mut out = Map::new();
-    let mut put = |key: &str, value: Value| drop(out.insert(key.to_owned(), value));
-    put("id", stored.number.into());
-    put("traceId", stored.trace.to_string().into());
-    put("spanId", facts.span_id.clone().unwrap_or_else(|| "0".repeat(16)).into());
-    put("testVersion", stored.test_version.into());
-    put("state", stored.state.clone().into());
-    if let Some(error) = &facts.error {
-        put("lastErrorState", error.clone().into());
-    }
     let end = facts.completed.unwrap_or(now);
-    put("executionTime", end.since(stored.created).as_secs_f64().ceil().max(1.0).into_whole());
     let trigger_time = match (facts.triggered, facts.answered) {
         (Some(start), Some(end)) => u64::try_from(end.since(start).as_millis()).unwrap_or(u64::MAX),
         _ => 0,
     };
-    if trigger_time > 0 {
-        put("triggerTime", trigger_time.into());
-    }
     let time = |at: Option<Timestamp>| at.map_or_else(|| NEVER.to_owned(), rfc3339);
-    put("createdAt", rfc3339(stored.created).into());
-    put("serviceTriggeredAt", time(facts.triggered).into());
-    put("serviceTriggerCompletedAt", time(facts.answered).into());
-    put("obtainedTraceAt", time(facts.obtained).into());
-    put("completedAt", facts.completed.map_or_else(|| UNFINISHED.to_owned(), rfc3339).into());
-    let made = facts.verdict.iter().flat_map(|verdict| &verdict.outputs);
-    let made = made.map(|output| (output.name.as_str(), output.value.as_str()));
-    put("variableSet", variable_set(&stored.variables, &asked, made));
-    put("resolvedTrigger", trigger(facts.trigger.as_ref()));
-    put("triggerResult", trigger::result(facts));
-    put(
-        "trace",
-        match trace.filter(|_| facts.obtained.is_some()) {
-            Some(trace) => tree_and_flat(trace),
-            None => json!({ "tree": {} }),
-        },
-    );
-    put("result", facts.verdict.as_ref().map_or_else(|| json!({}), result));
-    put("linter", facts.analysis.clone().unwrap_or_else(|| json!({})));
-    let outputs: Vec<Value> = facts.verdict.iter().flat_map(|verdict| &verdict.outputs).map(output).collect();
-    if !outputs.is_empty() {
-        put("outputs", outputs.into());
+    let outputs = || facts.verdict.iter().flat_map(|verdict| &verdict.outputs);
+    let made = outputs().map(|output| (output.name.as_str(), output.value.as_str()));
+    let seconds = end.since(stored.created).as_millis().div_ceil(1000).max(1);
+    Run {
+        id: stored.number,
+        trace_id: stored.trace.to_string(),
+        span_id: facts.span_id.clone().unwrap_or_else(|| "0".repeat(16)),
+        test_version: stored.test_version,
+        state: stored.state.clone(),
+        last_error_state: facts.error.clone().unwrap_or_default(),
+        execution_time: u64::try_from(seconds).unwrap_or(u64::MAX),
+        trigger_time,
+        created_at: rfc3339(stored.created),
+        service_triggered_at: time(facts.triggered),
+        service_trigger_completed_at: time(facts.answered),
+        obtained_trace_at: time(facts.obtained),
+        completed_at: facts.completed.map_or_else(|| UNFINISHED.to_owned(), rfc3339),
+        variable_set: variable_set(&stored.variables, &asked, made),
+        resolved_trigger: trigger(facts.trigger.as_ref()),
+        trigger_result: trigger::outcome(facts),
+        trace: trace.filter(|_| facts.obtained.is_some()).map(tree_and_flat).unwrap_or_default(),
+        result: facts.verdict.as_ref().map(result).unwrap_or_default(),
+        linter: facts.analysis.clone().unwrap_or_default(),
+        outputs: outputs().map(output).collect(),
+        required_gates_result: gates(&asked, facts),
+        metadata: sorted(asked.metadata),
+        test_suite_id: asked.suite.as_ref().map(|suite| suite.id.clone()).unwrap_or_default(),
+        test_suite_run_id: asked.suite.map(|suite| suite.run).unwrap_or_default(),
+        series: asked.series.map(|series| InSeries {
+            first: if series.first == 0 { stored.number } else { series.first },
+            ..series
+        }),
     }
-    put("requiredGatesResult", gates(&asked, facts));
-    if !asked.metadata.is_empty() {
-        let mut metadata: Vec<_> = asked.metadata.into_iter().collect();
-        metadata.sort_by(|a, b| a.0.cmp(&b.0));
-        put("metadata", metadata.into_iter().collect::<Map<_, _>>().into());
-    }
-    if let Some(suite) = asked.suite {
-        put("testSuiteId", suite.id.into());
-        put("testSuiteRunId", suite.run.into());
-    }
-    if let Some(InSeries { first, attempt }) = asked.series {
-        let first = if first == 0 { stored.number } else { first };
-        put("series", json!({ "first": first, "attempt": attempt }));
-    }
-    Value::Object(out)
+}
+
+/// An object with its keys in order.
+pub(super) fn sorted(object: Map<String, Value>) -> Map<String, Value> {
+    let mut entries: Vec<_> = object.into_iter().collect();
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    entries.into_iter().collect()
 }
 
 /// The results of the specs.
-pub fn result(verdict: &Verdict) -> Value {
-    let mut out = Map::new();
-    flag(&mut out, "allPassed", verdict.specs.iter().all(|spec| spec.outcome == Outcome::Passed));
-    let specs: Vec<Value> = verdict.specs.iter().map(spec).collect();
-    if !specs.is_empty() {
-        out.insert("results".to_owned(), specs.into());
+pub fn result(verdict: &Verdict) -> Results {
+    Results {
+        all_passed: verdict.specs.iter().all(|spec| spec.outcome == Outcome::Passed),
+        results: verdict.specs.iter().map(spec).collect(),
     }
-    out.into()
 }
 
-fn spec(spec: &Spec) -> Value {
-    let assertions: Vec<Value> = spec
-        .assertions
-        .iter()
-        .map(|assertion| {
-            let mut out = Map::new();
-            out.insert("assertion".to_owned(), assertion.assertion.clone().into());
-            flag(&mut out, "allPassed", assertion.outcome == Outcome::Passed);
-            let results: Vec<Value> = assertion
-                .results
-                .iter()
-                .map(|result| {
-                    let mut out = Map::new();
-                    text(&mut out, "spanId", result.span_id.as_deref().unwrap_or_default());
-                    text(&mut out, "observedValue", &result.observed);
-                    flag(&mut out, "passed", result.passed);
-                    text(&mut out, "error", result.error.as_deref().unwrap_or_default());
-                    out.into()
-                })
-                .collect();
-            out.insert("spanResults".to_owned(), results.into());
-            out.into()
-        })
-        .collect();
-    json!({ "selector": selector(&spec.selector), "results": assertions })
+fn spec(spec: &Spec) -> SpecResult {
+    let of_span = |result: &super::verdict::SpanResult| SpanResult {
+        span_id: result.span_id.clone().unwrap_or_default(),
+        observed_value: result.observed.clone(),
+        passed: result.passed,
+        error: result.error.clone().unwrap_or_default(),
+    };
+    let results = spec.assertions.iter().map(|assertion| AssertionResult {
+        assertion: assertion.assertion.clone(),
+        all_passed: assertion.outcome == Outcome::Passed,
+        span_results: assertion.results.iter().map(of_span).collect(),
+    });
+    SpecResult { selector: selector(&spec.selector), results: results.collect() }
 }
 
-fn output(output: &super::verdict::Output) -> Value {
-    let mut out = Map::new();
-    text(&mut out, "name", &output.name);
-    text(&mut out, "spanId", output.span_id.as_deref().unwrap_or_default());
-    text(&mut out, "value", &output.value);
-    text(&mut out, "error", output.error.as_deref().unwrap_or_default());
-    out.into()
+fn output(output: &super::verdict::Output) -> Output {
+    Output {
+        name: output.name.clone(),
+        span_id: output.span_id.clone().unwrap_or_default(),
+        value: output.value.clone(),
+        error: output.error.clone().unwrap_or_default(),
+    }
 }
 
 /// The variables of a run: those that it was given, and what its outputs made of them.
@@ -187,17 +341,12 @@ pub(super) fn variable_set<'o>(
     given: &str,
     asked: &Asked,
     outputs: impl Iterator<Item = (&'o str, &'o str)>,
-) -> Value {
-    let mut out = Map::new();
-    let named = asked.variable_set.clone().unwrap_or_default();
-    for key in ["id", "name", "description"] {
-        text(&mut out, key, named[key].as_str().unwrap_or_default());
-    }
+) -> VariableSet {
     let given = Variables::shown(given);
-    let mut values: Vec<(String, String)> = Vec::new();
-    let mut set = |key: &str, value: &str| match values.iter_mut().find(|(known, _)| known == key) {
-        Some((_, known)) => value.clone_into(known),
-        None => values.push((key.to_owned(), value.to_owned())),
+    let mut values: Vec<Pair> = Vec::new();
+    let mut set = |key: &str, value: &str| match values.iter_mut().find(|known| known.key == key) {
+        Some(known) => value.clone_into(&mut known.value),
+        None => values.push(Pair { key: key.to_owned(), value: value.to_owned() }),
     };
     for key in asked.variables.iter().chain(given.iter().map(|(key, _)| key)) {
         if let Some(value) = given.get(key) {
@@ -207,62 +356,31 @@ pub(super) fn variable_set<'o>(
     for (name, value) in outputs {
         set(name, value);
     }
-    if !values.is_empty() {
-        let values: Vec<Value> = values
-            .iter()
-            .map(|(key, value)| {
-                let mut out = Map::new();
-                text(&mut out, "key", key);
-                text(&mut out, "value", value);
-                out.into()
-            })
-            .collect();
-        out.insert("values".to_owned(), values.into());
-    }
-    out.into()
+    let named = |key: &str| {
+        let named = asked.variable_set.as_ref().and_then(|named| named.get(key)?.as_str());
+        named.unwrap_or_default().to_owned()
+    };
+    VariableSet { id: named("id"), name: named("name"), description: named("description"), values }
 }
 
 /// Whether a run passed what it must.
 pub fn passes_gates(asked: &Asked, facts: &Facts) -> bool {
-    gates(asked, facts)["passed"] == true
+    gates(asked, facts).passed
 }
 
-fn gates(asked: &Asked, facts: &Facts) -> Value {
+fn gates(asked: &Asked, facts: &Facts) -> Gates {
     let mut failed = Vec::new();
-    if let Some(analysis) = facts.analysis.as_ref().filter(|analysis| analysis.get("plugins").is_some()) {
-        if analysis["passed"] != true {
-            failed.push(Gate::AnalyzerRules.as_str());
+    if let Some(analysis) = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some()) {
+        if !analysis.passed {
+            failed.push(Gate::AnalyzerRules.as_str().to_owned());
         }
-        if analysis["score"].as_u64().unwrap_or(0) < analysis["minimumScore"].as_u64().unwrap_or(0) {
-            failed.push(Gate::AnalyzerScore.as_str());
+        if analysis.score < analysis.minimum_score {
+            failed.push(Gate::AnalyzerScore.as_str().to_owned());
         }
     }
     if facts.verdict.as_ref().is_some_and(|verdict| verdict.outcome != Outcome::Passed) {
-        failed.push(Gate::TestSpecs.as_str());
+        failed.push(Gate::TestSpecs.as_str().to_owned());
     }
-    let passed = !failed.iter().any(|gate| asked.required_gates.iter().any(|required| required == gate));
-    json!({ "required": asked.required_gates, "failed": failed, "passed": passed })
-}
-
-fn text(out: &mut Map<String, Value>, key: &str, text: &str) {
-    if !text.is_empty() {
-        out.insert(key.to_owned(), text.into());
-    }
-}
-
-fn flag(out: &mut Map<String, Value>, key: &str, flag: bool) {
-    if flag {
-        out.insert(key.to_owned(), true.into());
-    }
-}
-
-trait IntoWhole {
-    fn into_whole(self) -> Value;
-}
-
-impl IntoWhole for f64 {
-    /// A number without a fraction, for whole seconds.
-    fn into_whole(self) -> Value {
-        format!("{self:.0}").parse::<u64>().unwrap_or_default().into()
-    }
+    let passed = !failed.iter().any(|gate| asked.required_gates.contains(gate));
+    Gates { required: asked.required_gates.clone(), failed, passed }
 }

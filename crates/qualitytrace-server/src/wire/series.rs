@@ -1,10 +1,11 @@
 //! Runs of one test that were asked for together, as JSON.
 
 use qualitytrace_core::series::{self, Attempts, Ended};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A series as it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Series {
     /// Further runs of a repetition that does not pass.
@@ -22,7 +23,7 @@ pub struct Series {
 }
 
 /// One run of a series.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
     /// The number of the run.
@@ -35,7 +36,7 @@ pub struct Attempt {
 }
 
 /// What became of a run, a series or a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// It passed all that it must.

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use qualitytrace_core::suite::{Plan, Planned, Role};
 use qualitytrace_core::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::run::{Asked, variable_set};
+use super::run::{Asked, Run, VariableSet, is_blank, sorted, variable_set};
 use super::series::Outcome;
 use super::time::{UNFINISHED, rfc3339};
 use crate::store::{StoredEvent, StoredSuiteRun};
 
 /// Something that happened to a run of a suite.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SuiteEvent")]
 pub struct Event {
     /// Counts from 1 within the run.
     pub seq: u64,
@@ -38,7 +40,7 @@ impl Event {
 }
 
 /// What can happen to a run of a suite.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum What {
     /// It was asked for; this is what it will do.
@@ -93,8 +95,9 @@ pub enum What {
 }
 
 /// A step that a run of a suite may start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SuiteStep")]
 pub struct Step {
     /// What it is called.
     pub name: String,
@@ -113,8 +116,9 @@ pub struct Step {
 }
 
 /// Which part of a suite a step belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "SuitePart")]
 pub enum Part {
     /// It prepares.
     Setup,
@@ -182,37 +186,59 @@ impl Facts {
     }
 }
 
+/// The run of a suite as clients know it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SuiteRun {
+    /// Its number among the runs of its suite.
+    pub id: u64,
+    /// The version of the suite that was run.
+    pub version: u64,
+    /// When it was asked for.
+    pub created_at: String,
+    /// When it ended.
+    pub completed_at: String,
+    /// `CREATED`, `EXECUTING`, `FINISHED` or `FAILED`.
+    pub state: String,
+    /// The runs of its tests.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub steps: Vec<Run>,
+    /// What it was given, and what its steps made of it.
+    pub variable_set: VariableSet,
+    /// Free words about it.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub metadata: Map<String, Value>,
+    /// Steps that passed.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub pass: u64,
+    /// Steps that did not.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub fail: u64,
+    /// Whether every step passed what it must.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub all_steps_required_gates_passed: bool,
+    /// Why it did not come to its end.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub last_error_state: String,
+}
+
 /// The run of a suite as clients know it. `steps` are the runs of its tests, as they know them.
-pub fn suite_run(stored: &StoredSuiteRun, facts: &Facts, steps: Vec<Value>) -> Value {
+pub fn suite_run(stored: &StoredSuiteRun, facts: &Facts, steps: Vec<Run>) -> SuiteRun {
     let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
-    let mut out = Map::new();
-    let mut put = |key: &str, value: Value| drop(out.insert(key.to_owned(), value));
-    put("id", stored.number.into());
-    put("version", stored.version.into());
-    put("createdAt", rfc3339(stored.created).into());
-    put("completedAt", facts.completed.map_or_else(|| UNFINISHED.to_owned(), rfc3339).into());
-    put("state", stored.state.clone().into());
-    let passes = !steps.is_empty() && steps.iter().all(|step| step["requiredGatesResult"]["passed"] == true);
-    if !steps.is_empty() {
-        put("steps", steps.into());
-    }
     let made = facts.outputs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    put("variableSet", variable_set(&stored.variables, &asked, made));
-    if !asked.metadata.is_empty() {
-        let mut metadata: Vec<_> = asked.metadata.into_iter().collect();
-        metadata.sort_by(|a, b| a.0.cmp(&b.0));
-        put("metadata", metadata.into_iter().collect::<Map<_, _>>().into());
+    SuiteRun {
+        id: stored.number,
+        version: stored.version,
+        created_at: rfc3339(stored.created),
+        completed_at: facts.completed.map_or_else(|| UNFINISHED.to_owned(), rfc3339),
+        state: stored.state.clone(),
+        all_steps_required_gates_passed: !steps.is_empty()
+            && steps.iter().all(|step| step.required_gates_result.passed),
+        steps,
+        variable_set: variable_set(&stored.variables, &asked, made),
+        metadata: sorted(asked.metadata),
+        pass: stored.passed,
+        fail: stored.failed,
+        last_error_state: facts.error.clone().unwrap_or_default(),
     }
-    for (key, count) in [("pass", stored.passed), ("fail", stored.failed)] {
-        if count > 0 {
-            put(key, count.into());
-        }
-    }
-    if passes {
-        put("allStepsRequiredGatesPassed", true.into());
-    }
-    if let Some(error) = &facts.error {
-        put("lastErrorState", error.clone().into());
-    }
-    Value::Object(out)
 }

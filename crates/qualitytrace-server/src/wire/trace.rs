@@ -3,10 +3,11 @@
 use base64::Engine;
 use qualitytrace_core::trace;
 use qualitytrace_core::value::Value;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A trace.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Trace {
     /// Names it.
@@ -16,7 +17,7 @@ pub struct Trace {
 }
 
 /// A span.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Span {
     /// Names it; empty when it was sent without one.

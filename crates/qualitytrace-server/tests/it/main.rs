@@ -8,6 +8,7 @@
 mod api;
 mod conformance;
 mod databases;
+mod description;
 mod golden;
 mod malformed;
 mod otlp;
@@ -17,5 +18,6 @@ mod runs;
 mod safety;
 mod secrets;
 mod store;
+mod strangers;
 mod suites;
 mod triggers;

@@ -1,6 +1,7 @@
 //! Runs of suites and series of runs over a real socket, on every kind of database.
 
 mod course;
+mod following;
 mod subject;
 
 use reqwest::{Method, StatusCode};

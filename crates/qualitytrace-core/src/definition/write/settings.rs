@@ -1,104 +1,257 @@
 //! Writing variable sets, the settings that a server has one of, and demos.
 
-use serde_json::Value;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Object, Stored};
+use super::{Stored, is_blank};
 use crate::definition::analyzer::{Plugin, Rule};
-use crate::definition::settings::Gate;
-use crate::definition::{Analyzer, Config, Demo, PollingProfile, TestRunner, Variable, VariableSet};
+use crate::definition::settings::{Gate, Period};
+use crate::definition::{Analyzer, Config, Demo, PollingProfile, TestRunner, VariableSet};
 
-pub(super) fn variables(out: &mut Object, set: &VariableSet, stored: &Stored) {
-    out.put("name", set.name.clone());
-    out.put("description", set.description.clone());
-    out.maybe("createdAt", stored.created_at.clone());
-    let values: Vec<Value> = set.values.iter().map(variable).collect();
-    out.put("values", if set.has_values { Value::from(values) } else { Value::Null });
+/// Values that tests can refer to.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct VariableSetSpec<'a> {
+    #[serde(skip_serializing_if = "is_blank")]
+    id: &'a str,
+    name: &'a str,
+    description: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    created_at: Option<&'a str>,
+    values: Option<Vec<VariableSpec<'a>>>,
 }
 
-fn variable(variable: &Variable) -> Value {
-    let mut out = Object::default();
-    out.put("key", variable.key.clone());
-    out.put("value", variable.value.value.clone());
-    if variable.is_secret {
-        out.put("type", "secret");
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct VariableSpec<'a> {
+    key: &'a str,
+    value: &'a str,
+    /// `secret`, or nothing.
+    #[serde(skip_serializing_if = "is_blank", rename = "type")]
+    kind: &'static str,
+}
+
+impl<'a> VariableSetSpec<'a> {
+    pub(super) fn of(id: &'a str, set: &'a VariableSet, stored: &'a Stored) -> Self {
+        let values = set.values.iter().map(|variable| VariableSpec {
+            key: &variable.key,
+            value: &variable.value.value,
+            kind: if variable.is_secret { "secret" } else { "" },
+        });
+        Self {
+            id,
+            name: &set.name,
+            description: &set.description,
+            created_at: stored.created_at.as_deref(),
+            values: set.has_values.then(|| values.collect()),
+        }
     }
-    out.into()
 }
 
-pub(super) fn polling_profile(out: &mut Object, profile: &PollingProfile) {
-    out.put("name", profile.name.clone());
-    out.put("default", true);
-    out.put("strategy", profile.strategy.as_str());
-    if !profile.is_periodic_given {
-        out.put("periodic", Value::Null);
-        return;
+/// How long to wait for a trace.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PollingProfileSpec<'a> {
+    id: &'a str,
+    name: &'a str,
+    default: bool,
+    /// `periodic` or `no-polling`.
+    strategy: &'static str,
+    periodic: Option<PeriodicSpec<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PeriodicSpec<'a> {
+    retry_delay: &'a str,
+    timeout: &'a str,
+    selector_match_retries: u32,
+    #[serde(skip_serializing_if = "is_blank")]
+    quiet: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_blank")]
+    settle: Option<&'a str>,
+}
+
+impl<'a> PollingProfileSpec<'a> {
+    pub(super) fn of(id: &'a str, profile: &'a PollingProfile) -> Self {
+        let text = |period: &'a Period| period.text.as_str();
+        let periodic = || PeriodicSpec {
+            retry_delay: text(&profile.retry_delay),
+            timeout: text(&profile.timeout),
+            selector_match_retries: profile.selector_match_retries,
+            quiet: profile.quiet.as_ref().map(text),
+            settle: profile.settle.as_ref().map(text),
+        };
+        Self {
+            id,
+            name: &profile.name,
+            default: true,
+            strategy: profile.strategy.as_str(),
+            periodic: profile.is_periodic_given.then(periodic),
+        }
     }
-    let mut periodic = Object::default();
-    periodic.put("retryDelay", profile.retry_delay.text.clone());
-    periodic.put("timeout", profile.timeout.text.clone());
-    periodic.put("selectorMatchRetries", profile.selector_match_retries);
-    periodic.maybe("quiet", profile.quiet.as_ref().map(|period| period.text.clone()));
-    periodic.maybe("settle", profile.settle.as_ref().map(|period| period.text.clone()));
-    out.put("periodic", periodic);
 }
 
-pub(super) fn analyzer(out: &mut Object, analyzer: &Analyzer) {
-    out.put("name", analyzer.name.clone());
-    out.put("enabled", analyzer.enabled);
-    out.put("minimumScore", analyzer.minimum_score);
-    out.put("plugins", analyzer.plugins.iter().map(plugin).collect::<Vec<_>>());
+/// What the analyzer looks at.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct AnalyzerSpec<'a> {
+    id: &'a str,
+    name: &'a str,
+    enabled: bool,
+    minimum_score: u32,
+    plugins: Vec<PluginSpec<'a>>,
 }
 
-fn plugin(plugin: &Plugin) -> Value {
-    let mut out = Object::default();
-    out.put("id", plugin.id.as_str());
-    out.put("enabled", plugin.enabled);
-    out.put("rules", plugin.rules.iter().map(rule).collect::<Vec<_>>());
-    out.put("name", plugin.name.clone());
-    out.put("description", plugin.description.clone());
-    out.into()
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PluginSpec<'a> {
+    /// `standards`, `common` or `security`.
+    id: &'static str,
+    enabled: bool,
+    rules: Vec<RuleSpec<'a>>,
+    name: &'a str,
+    description: &'a str,
 }
 
-fn rule(rule: &Rule) -> Value {
-    let mut out = Object::default();
-    out.put("id", rule.id.as_str());
-    out.put("weight", rule.weight);
-    out.put("errorLevel", rule.level.as_str());
-    out.put("name", rule.name.clone());
-    out.put("errorDescription", rule.error_description.clone());
-    out.put("description", rule.description.clone());
-    out.put("tips", rule.tips.clone().map_or(Value::Null, Value::from));
-    out.into()
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RuleSpec<'a> {
+    id: &'static str,
+    weight: u32,
+    /// `error`, `warning` or `disabled`.
+    error_level: &'static str,
+    name: &'a str,
+    error_description: &'a str,
+    description: &'a str,
+    tips: Option<&'a [String]>,
 }
 
-pub(super) fn test_runner(out: &mut Object, runner: &TestRunner) {
-    out.put("name", runner.name.clone());
-    let gates = runner.required_gates.iter().copied().map(Gate::as_str);
-    out.put("requiredGates", gates.collect::<Vec<_>>());
-}
-
-pub(super) fn config(out: &mut Object, config: &Config) {
-    out.put("name", "Config");
-    out.put("analyticsEnabled", config.analytics_enabled);
-}
-
-pub(super) fn demo(out: &mut Object, demo: &Demo) {
-    out.put("name", demo.name.clone());
-    out.put("type", demo.kind.clone());
-    out.put("enabled", demo.enabled);
-    if let Some(pokeshop) = &demo.pokeshop {
-        let mut block = Object::default();
-        block.filled("httpEndpoint", &pokeshop.http_endpoint);
-        block.filled("grpcEndpoint", &pokeshop.grpc_endpoint);
-        block.filled("kafkaBroker", &pokeshop.kafka_broker);
-        out.put("pokeshop", block);
+impl<'a> AnalyzerSpec<'a> {
+    pub(super) fn of(id: &'a str, analyzer: &'a Analyzer) -> Self {
+        let plugins = analyzer.plugins.iter().map(PluginSpec::of).collect();
+        let Analyzer { name, enabled, minimum_score, .. } = analyzer;
+        Self { id, name, enabled: *enabled, minimum_score: *minimum_score, plugins }
     }
-    if let Some(store) = &demo.opentelemetry_store {
-        let mut block = Object::default();
-        block.filled("frontendEndpoint", &store.frontend_endpoint);
-        block.filled("productCatalogEndpoint", &store.product_catalog_endpoint);
-        block.filled("cartEndpoint", &store.cart_endpoint);
-        block.filled("checkoutEndpoint", &store.checkout_endpoint);
-        out.put("opentelemetryStore", block);
+}
+
+impl<'a> PluginSpec<'a> {
+    fn of(plugin: &'a Plugin) -> Self {
+        Self {
+            id: plugin.id.as_str(),
+            enabled: plugin.enabled,
+            rules: plugin.rules.iter().map(RuleSpec::of).collect(),
+            name: &plugin.name,
+            description: &plugin.description,
+        }
+    }
+}
+
+impl<'a> RuleSpec<'a> {
+    fn of(rule: &'a Rule) -> Self {
+        Self {
+            id: rule.id.as_str(),
+            weight: rule.weight,
+            error_level: rule.level.as_str(),
+            name: &rule.name,
+            error_description: &rule.error_description,
+            description: &rule.description,
+            tips: rule.tips.as_deref(),
+        }
+    }
+}
+
+/// What a run must pass.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct TestRunnerSpec<'a> {
+    id: &'a str,
+    name: &'a str,
+    /// `analyzer-score`, `analyzer-rules`, `test-specs`.
+    required_gates: Vec<&'static str>,
+}
+
+impl<'a> TestRunnerSpec<'a> {
+    pub(super) fn of(id: &'a str, runner: &'a TestRunner) -> Self {
+        let required_gates = runner.required_gates.iter().copied().map(Gate::as_str).collect();
+        Self { id, name: &runner.name, required_gates }
+    }
+}
+
+/// Settings of the server.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ConfigSpec<'a> {
+    id: &'a str,
+    name: &'static str,
+    analytics_enabled: bool,
+}
+
+impl<'a> ConfigSpec<'a> {
+    pub(super) fn of(id: &'a str, config: &Config) -> Self {
+        Self { id, name: "Config", analytics_enabled: config.analytics_enabled }
+    }
+}
+
+/// Where a demo system stands.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct DemoSpec<'a> {
+    #[serde(skip_serializing_if = "is_blank")]
+    id: &'a str,
+    name: &'a str,
+    /// `pokeshop` or `otelstore`.
+    #[serde(rename = "type")]
+    kind: &'a str,
+    enabled: bool,
+    #[serde(skip_serializing_if = "is_blank")]
+    pokeshop: Option<PokeshopSpec<'a>>,
+    #[serde(skip_serializing_if = "is_blank")]
+    opentelemetry_store: Option<OpentelemetryStoreSpec<'a>>,
+}
+
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PokeshopSpec<'a> {
+    #[serde(skip_serializing_if = "is_blank")]
+    http_endpoint: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    grpc_endpoint: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    kafka_broker: &'a str,
+}
+
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct OpentelemetryStoreSpec<'a> {
+    #[serde(skip_serializing_if = "is_blank")]
+    frontend_endpoint: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    product_catalog_endpoint: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    cart_endpoint: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    checkout_endpoint: &'a str,
+}
+
+impl<'a> DemoSpec<'a> {
+    pub(super) fn of(id: &'a str, demo: &'a Demo) -> Self {
+        Self {
+            id,
+            name: &demo.name,
+            kind: &demo.kind,
+            enabled: demo.enabled,
+            pokeshop: demo.pokeshop.as_ref().map(|shop| PokeshopSpec {
+                http_endpoint: &shop.http_endpoint,
+                grpc_endpoint: &shop.grpc_endpoint,
+                kafka_broker: &shop.kafka_broker,
+            }),
+            opentelemetry_store: demo.opentelemetry_store.as_ref().map(|store| OpentelemetryStoreSpec {
+                frontend_endpoint: &store.frontend_endpoint,
+                product_catalog_endpoint: &store.product_catalog_endpoint,
+                cart_endpoint: &store.cart_endpoint,
+                checkout_endpoint: &store.checkout_endpoint,
+            }),
+        }
     }
 }

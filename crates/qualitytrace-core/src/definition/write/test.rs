@@ -1,69 +1,230 @@
 //! Writing tests and suites.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
-use super::trigger::{pairs, period, trigger};
-use super::{Object, Stored, texts};
+use super::trigger::{TriggerSpec, period};
+use super::{Pairs, Stored, is_blank, texts};
 use crate::definition::{Output, Spec, Step, Test, TestSuite};
 
-pub(super) fn test(out: &mut Object, test: &Test, stored: &Stored) {
-    out.maybe("createdAt", stored.created_at.clone());
-    out.filled("name", &test.name);
-    out.filled("description", &test.description);
-    out.maybe("version", stored.version);
-    out.put("trigger", trigger(test.trigger.as_ref()));
-    out.list("specs", test.specs.iter().map(spec).collect());
-    out.list("outputs", test.outputs.iter().map(output).collect());
-    out.maybe("summary", stored.summary.clone());
-    out.flag("skipTraceCollection", test.skip_trace_collection);
-    out.maybe("pollingProfile", test.polling_profile.as_ref().map(|id| id.value.clone()));
-    out.maybe("retries", Some(test.attempts.retries).filter(|retries| *retries > 0));
-    out.maybe("repeat", Some(test.attempts.repeat).filter(|repeat| *repeat > 1));
+/// A test.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct TestSpec<'a> {
+    #[serde(skip_serializing_if = "is_blank")]
+    id: &'a str,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    created_at: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_blank")]
+    name: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    description: &'a str,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    version: Option<u32>,
+    trigger: TriggerSpec<'a>,
+    #[serde(skip_serializing_if = "is_blank")]
+    specs: Vec<SpanSpec<'a>>,
+    #[serde(skip_serializing_if = "is_blank")]
+    outputs: Vec<OutputSpec<'a>>,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    summary: Option<&'a Summary>,
+    #[serde(skip_serializing_if = "is_blank")]
+    skip_trace_collection: bool,
+    #[serde(skip_serializing_if = "is_blank")]
+    polling_profile: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_blank")]
+    retries: u32,
+    #[serde(skip_serializing_if = "is_blank")]
+    repeat: Option<u32>,
 }
 
-pub(super) fn suite(out: &mut Object, suite: &TestSuite, stored: &Stored) {
-    out.maybe("createdAt", stored.created_at.clone());
-    out.put("name", suite.name.clone());
-    out.put("description", suite.description.clone());
-    out.maybe("version", stored.version);
-    out.list("setup", suite.setup.iter().map(step).collect());
-    out.put("steps", suite.steps.iter().map(step).collect::<Vec<_>>());
-    out.list("teardown", suite.teardown.iter().map(step).collect());
-    if let Some(data) = &suite.data {
-        let mut table = Object::default();
-        table.list("rows", data.rows.iter().map(|row| pairs(row).into()).collect());
-        table.filled("csv", data.csv.as_ref().map_or("", |csv| &csv.value));
-        out.put("data", table);
+impl<'a> TestSpec<'a> {
+    pub(super) fn of(id: &'a str, test: &'a Test, stored: &'a Stored) -> Self {
+        Self {
+            id,
+            created_at: stored.created_at.as_deref(),
+            name: &test.name,
+            description: &test.description,
+            version: stored.version,
+            trigger: TriggerSpec::of(test.trigger.as_ref()),
+            specs: test.specs.iter().map(SpanSpec::of).collect(),
+            outputs: test.outputs.iter().map(OutputSpec::of).collect(),
+            summary: stored.summary.as_ref(),
+            skip_trace_collection: test.skip_trace_collection,
+            polling_profile: test.polling_profile.as_ref().map(|id| id.value.as_str()),
+            retries: test.attempts.retries,
+            repeat: Some(test.attempts.repeat).filter(|repeat| *repeat > 1),
+        }
     }
-    out.list("fullSteps", stored.full_steps.clone().unwrap_or_default());
-    out.maybe("summary", stored.summary.clone());
+}
+
+/// A suite of tests.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct TestSuiteSpec<'a> {
+    #[serde(skip_serializing_if = "is_blank")]
+    id: &'a str,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    created_at: Option<&'a str>,
+    name: &'a str,
+    description: &'a str,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    version: Option<u32>,
+    #[serde(skip_serializing_if = "is_blank")]
+    setup: Vec<StepSpec<'a>>,
+    steps: Vec<StepSpec<'a>>,
+    #[serde(skip_serializing_if = "is_blank")]
+    teardown: Vec<StepSpec<'a>>,
+    #[serde(skip_serializing_if = "is_blank")]
+    data: Option<TableSpec<'a>>,
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    #[schemars(with = "Vec<TestSpec<'_>>")]
+    full_steps: &'a [Value],
+    /// Only with the augmented header.
+    #[serde(skip_serializing_if = "is_blank")]
+    summary: Option<&'a Summary>,
+}
+
+impl<'a> TestSuiteSpec<'a> {
+    pub(super) fn of(id: &'a str, suite: &'a TestSuite, stored: &'a Stored) -> Self {
+        let steps = |steps: &'a [Step]| steps.iter().map(StepSpec::of).collect();
+        Self {
+            id,
+            created_at: stored.created_at.as_deref(),
+            name: &suite.name,
+            description: &suite.description,
+            version: stored.version,
+            setup: steps(&suite.setup),
+            steps: steps(&suite.steps),
+            teardown: steps(&suite.teardown),
+            data: suite.data.as_ref().map(|data| TableSpec {
+                rows: data.rows.iter().map(|row| Pairs::of(row)).collect(),
+                csv: data.csv.as_ref().map_or("", |csv| &csv.value),
+            }),
+            full_steps: stored.full_steps.as_deref().unwrap_or_default(),
+            summary: stored.summary.as_ref(),
+        }
+    }
 }
 
 /// A step: the test alone, as clients have always known it, unless there is more to say.
-fn step(step: &Step) -> Value {
-    if *step == (Step { test: step.test.clone(), ..Step::default() }) {
-        return step.test.value.clone().into();
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum StepSpec<'a> {
+    Test(&'a str),
+    #[serde(rename_all = "camelCase")]
+    More {
+        test: &'a str,
+        #[serde(skip_serializing_if = "is_blank")]
+        name: &'a str,
+        #[serde(skip_serializing_if = "is_blank")]
+        depends_on: Option<Vec<&'a str>>,
+        #[serde(skip_serializing_if = "is_blank")]
+        timeout: Option<&'a str>,
+    },
+}
+
+impl<'a> StepSpec<'a> {
+    fn of(step: &'a Step) -> Self {
+        if *step == (Step { test: step.test.clone(), ..Step::default() }) {
+            return Self::Test(&step.test.value);
+        }
+        Self::More {
+            test: &step.test.value,
+            name: step.name.as_ref().map_or("", |name| &name.value),
+            depends_on: step.depends_on.as_deref().map(texts),
+            timeout: period(step.timeout.as_ref()),
+        }
     }
-    let mut out = Object::default();
-    out.put("test", step.test.value.clone());
-    out.filled("name", step.name.as_ref().map_or("", |name| &name.value));
-    out.maybe("dependsOn", step.depends_on.as_deref().map(texts));
-    out.maybe("timeout", period(step.timeout.as_ref()));
-    out.into()
 }
 
-fn spec(spec: &Spec) -> Value {
-    let mut out = Object::default();
-    out.put("selector", spec.selector.value.clone());
-    out.filled("name", spec.name.as_deref().unwrap_or_default());
-    out.put("assertions", texts(&spec.assertions));
-    out.into()
+/// The values that a suite is run with, one row after the other.
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TableSpec<'a> {
+    #[serde(skip_serializing_if = "is_blank")]
+    rows: Vec<Pairs<'a>>,
+    #[serde(skip_serializing_if = "is_blank")]
+    csv: &'a str,
 }
 
-fn output(output: &Output) -> Value {
-    let mut out = Object::default();
-    out.put("name", output.name.value.clone());
-    out.put("selector", output.selector.value.clone());
-    out.put("value", output.value.value.clone());
-    out.into()
+/// What must hold for the spans that a selector picks.
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SpanSpec<'a> {
+    selector: &'a str,
+    #[serde(skip_serializing_if = "is_blank")]
+    name: &'a str,
+    assertions: Vec<&'a str>,
+}
+
+impl<'a> SpanSpec<'a> {
+    fn of(spec: &'a Spec) -> Self {
+        Self {
+            selector: &spec.selector.value,
+            name: spec.name.as_deref().unwrap_or_default(),
+            assertions: texts(&spec.assertions),
+        }
+    }
+}
+
+/// A value that a run gives out.
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OutputSpec<'a> {
+    name: &'a str,
+    selector: &'a str,
+    value: &'a str,
+}
+
+impl<'a> OutputSpec<'a> {
+    fn of(output: &'a Output) -> Self {
+        Self { name: &output.name.value, selector: &output.selector.value, value: &output.value.value }
+    }
+}
+
+/// How the runs of a test or a suite went.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Summary {
+    /// How many there were.
+    pub runs: u64,
+    /// The latest.
+    pub last_run: LastRun,
+    /// Only where tests were run again.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub flakiness: Option<Flakiness>,
+}
+
+/// How the latest run went.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LastRun {
+    /// When it was started, in RFC 3339.
+    pub time: String,
+    /// Assertions that held.
+    pub passes: u64,
+    /// Assertions that did not.
+    pub fails: u64,
+    /// Always 0.
+    pub analyzer_score: u64,
+}
+
+/// How often the series of a test disagreed with themselves.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Flakiness {
+    /// Series that were looked at.
+    pub series: u64,
+    /// Those that both passed and failed.
+    pub flaky: u64,
+    /// The second by the first.
+    pub rate: f64,
 }

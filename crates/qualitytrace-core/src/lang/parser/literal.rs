@@ -13,6 +13,7 @@ impl<'s> Parser<'s> {
         let start = self.cursor.at;
         let literal = match self.cursor.peek() {
             Some('"') => Literal::Text(self.selector_string()?),
+            Some('“' | '”') => Literal::Text(self.curly_string()?),
             Some('-') => {
                 self.cursor.bump();
                 if !self.cursor.peek().is_some_and(|c| c.is_ascii_digit() || c == '.') {
@@ -29,7 +30,7 @@ impl<'s> Parser<'s> {
                 let next = self.cursor.peek();
                 if next.is_none_or(|c| c == ']') {
                     self.help("to select the spans that have the attribute, write `exists` after its name");
-                } else if next.is_some_and(|c| matches!(c, '“' | '”' | '\'' | '`' | '‘' | '’')) {
+                } else if next.is_some_and(|c| matches!(c, '\'' | '`' | '‘' | '’')) {
                     self.help("values of text stand in straight double quotes: \"...\"");
                 }
                 return None;
@@ -204,6 +205,24 @@ impl<'s> Parser<'s> {
     }
 
     /// The content of the string that begins here, with Go's escapes.
+    /// A text in the quotes that word processors make of straight ones.
+    fn curly_string(&mut self) -> Option<String> {
+        let start = self.cursor.at;
+        self.cursor.bump();
+        let text = self.cursor.take_while(|c| !matches!(c, '“' | '”')).to_owned();
+        if self.cursor.bump().is_none() {
+            self.unexpected("unclosed-string", "the closing `”`");
+            return None;
+        }
+        self.beyond(start);
+        let span = self.span(start);
+        self.report(
+            Diagnostic::warning("curly-quotes", span, "these quotes are read as straight ones")
+                .helped(format!("write \"{text}\"")),
+        );
+        Some(text)
+    }
+
     pub(super) fn selector_string(&mut self) -> Option<String> {
         let start = self.cursor.at;
         self.cursor.bump();

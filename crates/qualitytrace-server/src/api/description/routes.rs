@@ -1,18 +1,55 @@
 //! Every route of the API that does not belong to a kind of resource: what it takes and what it answers with.
 
+use qualitytrace_core::definition::Kind;
+
+use super::schemas::{Shape, of};
+use crate::api::answer::{Error, Success};
+use crate::api::connection::Arrivals;
+use crate::api::definitions::{TestVersion, VersionSpec};
+use crate::api::everything::Listed;
+use crate::api::expressions::{Expression, Resolved};
+use crate::api::health::{Delivered, Health, Version};
+use crate::api::refusal::Said;
+use crate::api::runs::RunInformation;
+use crate::api::runs::export::Exported;
+use crate::api::runs::probe::{DryRun, FoundSpans, Search, Selected};
+use crate::api::traces::{Services, Traces};
+use crate::api::wizard::Wizard;
+use crate::wire::connection::Connection;
+use crate::wire::run::{Results, Run, RunEvent};
+use crate::wire::series::Series;
+use crate::wire::suite::{self, SuiteRun};
+use crate::wire::trace::Trace;
+
 /// One route.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Route {
+pub(super) struct Route<'a> {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     /// What it does.
     pub(super) summary: &'static str,
-    /// The schema of its body.
-    pub(super) body: Option<&'static str>,
-    /// The status and what comes with it.
-    pub(super) answers: &'static [(u16, Content)],
+    pub(super) body: Option<Body>,
+    /// The status and what comes with it, beside what any route may answer.
+    pub(super) answers: &'a [(u16, Content)],
     /// The parameters of its query.
-    pub(super) queries: &'static [&'static str],
+    pub(super) queries: &'a [&'a str],
+    /// Whether each tenant has things of its own there.
+    pub(super) is_of_tenant: bool,
+    /// Whether it says more when it is asked to.
+    pub(super) augmented: bool,
+}
+
+/// What a route takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Body {
+    /// JSON of this type.
+    Json(Shape),
+    /// JSON as another route answers it.
+    Shown(Shape),
+    /// What stands under `spec`.
+    Spec(Kind),
+    /// A resource, in JSON or YAML.
+    Resource(Kind),
 }
 
 /// What an answer holds.
@@ -20,108 +57,152 @@ pub(super) struct Route {
 pub(super) enum Content {
     /// Nothing.
     Nothing,
-    /// JSON of this schema.
-    Json(&'static str),
+    /// JSON of this type.
+    Json(Shape),
+    /// The same, with a header that says how many there are.
+    Counted(Shape),
     /// Another type of text.
     Other(&'static str),
-    /// JSON or YAML of this schema, as the client asks.
-    Negotiated(&'static str),
+    /// Events, as they happen.
+    Events,
+    /// JSON or YAML of this type, as the client asks.
+    Negotiated(Shape),
+    /// A resource, as the client asks.
+    Resource(Kind),
+    /// A list of resources, as the client asks.
+    Resources(Kind),
+    /// What stands under `spec`, as the client asks.
+    Spec(Kind),
+    /// A definition as its user wrote it.
+    Source,
+    /// A trace: JSON of this type, or of others' making.
+    Trace(Shape),
 }
 
-use Content::{Json, Negotiated, Nothing, Other};
+use Content::{Counted, Json, Nothing, Other};
 
 /// What the older half of the API says when something is wrong.
-const BAD: (u16, Content) = (400, Json("Text"));
-const MISSING: (u16, Content) = (404, Json("Text"));
-const UNFIT: (u16, Content) = (422, Json("MissingVariables"));
+const BAD: (u16, Content) = (400, Json(of::<Said>));
+const MISSING: (u16, Content) = (404, Json(of::<Said>));
+const UNFIT: (u16, Content) = (422, Json(of::<Said>));
+const BUSY: (u16, Content) = (429, Json(of::<Said>));
 /// What the newer half says.
-const WRONG: (u16, Content) = (400, Json("Error"));
-const ABSENT: (u16, Content) = (404, Json("Error"));
+const WRONG: (u16, Content) = (400, Json(of::<Error>));
+const ABSENT: (u16, Content) = (404, Json(of::<Error>));
+const UNREADY: (u16, Content) = (503, Json(of::<Error>));
 
-const fn get(path: &'static str, summary: &'static str, answers: &'static [(u16, Content)]) -> Route {
-    Route { method: "get", path, summary, body: None, answers, queries: &[] }
+pub(super) const fn get<'a>(
+    path: &'static str,
+    summary: &'static str,
+    answers: &'a [(u16, Content)],
+) -> Route<'a> {
+    let (is_of_tenant, augmented) = (true, false);
+    Route { method: "get", path, summary, body: None, answers, queries: &[], is_of_tenant, augmented }
 }
 
-const fn post(path: &'static str, summary: &'static str, answers: &'static [(u16, Content)]) -> Route {
+const fn post<'a>(path: &'static str, summary: &'static str, answers: &'a [(u16, Content)]) -> Route<'a> {
     Route { method: "post", ..get(path, summary, answers) }
 }
 
-impl Route {
-    const fn taking(self, body: &'static str) -> Self {
+impl<'a> Route<'a> {
+    pub(super) const fn taking(self, body: Body) -> Self {
         Self { body: Some(body), ..self }
     }
 
-    const fn by(self, method: &'static str) -> Self {
+    pub(super) const fn by(self, method: &'static str) -> Self {
         Self { method, ..self }
     }
 
-    const fn asking(self, queries: &'static [&'static str]) -> Self {
+    pub(super) const fn asking(self, queries: &'a [&'a str]) -> Self {
         Self { queries, ..self }
+    }
+
+    /// The same for all tenants.
+    pub(super) const fn for_all(self) -> Self {
+        Self { is_of_tenant: false, ..self }
     }
 }
 
 const RUN: &str = "/api/tests/{id}/run/{number}";
 
-pub(super) const ROUTES: &[Route] = &[
-    get("/", "A page with links", &[(200, Other("text/html"))]),
-    get("/healthz", "Whether the server is alive", &[(200, Json("Status"))]),
-    get("/api/healthz", "Whether the server is alive", &[(200, Json("Status"))]),
-    get("/readyz", "Whether the store answers", &[(200, Json("Status"))]),
-    get("/api/version.json", "The version of the server", &[(200, Json("Version"))]),
-    get("/api/openapi.json", "This description", &[(200, Json("Description"))]),
-    get("/api/docs", "This description as a page", &[(200, Other("text/html"))]),
-    get("/api/ingest/status", "What became of everything that was delivered", &[(200, Json("Ingest"))]),
+pub(super) const ROUTES: &[Route<'static>] = &[
+    get("/", "A page with links", &[(200, Other("text/html"))]).for_all(),
+    get("/healthz", "Whether the server is alive", &[(200, Json(of::<Health>))]).for_all(),
+    get("/api/healthz", "Whether the server is alive", &[(200, Json(of::<Health>))]).for_all(),
+    get("/readyz", "Whether the store answers", &[(200, Json(of::<Health>)), UNREADY]).for_all(),
+    get("/api/version.json", "The version of the server", &[(200, Json(of::<Version>))]).for_all(),
+    get(
+        "/api/openapi.json",
+        "This description",
+        &[(200, Json(of::<serde_json::Map<String, serde_json::Value>>))],
+    )
+    .for_all(),
+    get("/api/docs", "This description as a page", &[(200, Other("text/html"))]).for_all(),
+    get(
+        "/api/ingest/status",
+        "What became of everything that was delivered",
+        &[(200, Json(of::<Delivered>))],
+    )
+    .for_all(),
     post(
         "/api/tests/import",
         "Take in an exported run with its test",
-        &[(200, Json("Exported")), BAD, UNFIT],
+        &[(200, Json(of::<Exported>)), BAD, UNFIT],
     )
-    .taking("Exported"),
-    get("/api/tests/{id}/definition", "The specs of a test", &[(200, Json("Specs")), BAD, MISSING]),
+    .taking(Body::Shown(of::<Exported>)),
+    get(
+        "/api/tests/{id}/definition",
+        "The specs of a test",
+        &[(200, Json(of::<Vec<VersionSpec>>)), BAD, MISSING],
+    ),
     get(
         "/api/tests/{id}/version/{version}",
         "A version of a test",
-        &[(200, Json("TestVersion")), BAD, MISSING],
+        &[(200, Json(of::<TestVersion>)), BAD, MISSING],
     ),
-    get("/api/tests/{id}/run", "Runs of a test, newest first", &[(200, Json("Runs")), BAD, MISSING])
-        .asking(&["take", "skip"]),
-    post("/api/tests/{id}/run", "Start a run", &[(200, Json("Run")), BAD, MISSING, UNFIT])
-        .taking("RunInformation"),
-    get(RUN, "A run", &[(200, Json("Run")), BAD, MISSING]),
-    get(RUN, "Report about a run", &[(200, Json("Run")), BAD, MISSING, UNFIT])
+    get(
+        "/api/tests/{id}/run",
+        "Runs of a test, newest first",
+        &[(200, Counted(of::<Vec<Run>>)), BAD, MISSING],
+    )
+    .asking(&["take", "skip"]),
+    post("/api/tests/{id}/run", "Start a run", &[(200, Json(of::<Run>)), BAD, MISSING, UNFIT, BUSY])
+        .taking(Body::Json(of::<RunInformation>)),
+    get(RUN, "A run", &[(200, Json(of::<Run>)), BAD, MISSING]),
+    get(RUN, "Report about a run", &[(200, Json(of::<Run>)), BAD, MISSING, UNFIT])
         .by("patch")
-        .taking("RunReport"),
+        .taking(Body::Shown(of::<Run>)),
     get(RUN, "Remove a run with all that belongs to it", &[(204, Nothing), BAD, MISSING]).by("delete"),
     post(
         "/api/tests/{id}/run/{number}/rerun",
         "Judge the trace of a run again",
-        &[(200, Json("Run")), BAD, MISSING],
+        &[(200, Json(of::<Run>)), BAD, MISSING],
     ),
-    post("/api/tests/{id}/run/{number}/stop", "End a run", &[(200, Json("Success")), BAD]),
+    post("/api/tests/{id}/run/{number}/stop", "End a run", &[(200, Json(of::<Success>)), BAD]),
     post(
         "/api/tests/{id}/run/{number}/skipPolling",
         "Judge a run with the spans that are here",
-        &[(200, Json("Success")), BAD],
+        &[(200, Json(of::<Success>)), BAD],
     ),
     get(
         "/api/tests/{id}/run/{number}/dry-run",
         "Try specs out on a run",
-        &[(200, Json("Results")), BAD, MISSING, UNFIT],
+        &[(200, Json(of::<Results>)), BAD, MISSING, UNFIT],
     )
     .by("put")
-    .taking("DryRun"),
+    .taking(Body::Json(of::<DryRun>)),
     get(
         "/api/tests/{id}/run/{number}/select",
         "The spans that a selector picks",
-        &[(200, Json("Selected")), BAD, MISSING, UNFIT],
+        &[(200, Json(of::<Selected>)), BAD, MISSING, UNFIT],
     )
     .asking(&["query"]),
     post(
         "/api/tests/{id}/run/{number}/search-spans",
         "The spans that have a word",
-        &[(200, Json("Found")), BAD, MISSING, UNFIT],
+        &[(200, Json(of::<FoundSpans>)), BAD, MISSING, UNFIT],
     )
-    .taking("Search"),
+    .taking(Body::Json(of::<Search>)),
     get(
         "/api/tests/{id}/run/{number}/junit.xml",
         "A run as JUnit XML",
@@ -130,90 +211,106 @@ pub(super) const ROUTES: &[Route] = &[
     get(
         "/api/tests/{id}/run/{number}/export",
         "A run with its test",
-        &[(200, Json("Exported")), BAD, MISSING],
+        &[(200, Json(of::<Exported>)), BAD, MISSING],
     ),
-    get("/api/tests/{id}/run/{number}/events", "What happened to a run", &[(200, Json("Events")), BAD]),
+    get(
+        "/api/tests/{id}/run/{number}/events",
+        "What happened to a run",
+        &[(200, Json(of::<Vec<RunEvent>>)), BAD],
+    ),
     get(
         "/api/tests/{id}/run/{number}/events/stream",
         "What happens to a run, as it happens",
-        &[(200, Other("text/event-stream")), BAD, MISSING],
+        &[(200, Content::Events), BAD, MISSING],
     )
     .asking(&["after"]),
     get(
         "/api/testsuites/{id}/version/{version}",
         "A version of a suite",
-        &[(200, Negotiated("TestSuiteSpec")), BAD, MISSING],
+        &[(200, Content::Spec(Kind::TestSuite)), BAD, MISSING],
     ),
     get(
         "/api/tests/{id}/run/{number}/series",
         "The series that a run is one of",
-        &[(200, Json("Series")), BAD, MISSING],
+        &[(200, Json(of::<Series>)), BAD, MISSING],
     )
     .asking(&["after"]),
     get(
         "/api/testsuites/{id}/run",
         "Runs of a suite, newest first",
-        &[(200, Json("SuiteRuns")), BAD, MISSING],
+        &[(200, Counted(of::<Vec<SuiteRun>>)), BAD, MISSING],
     )
     .asking(&["take", "skip"]),
     post(
         "/api/testsuites/{id}/run",
         "Start a run of a suite",
-        &[(200, Json("SuiteRun")), BAD, MISSING, UNFIT],
+        &[(200, Json(of::<SuiteRun>)), BAD, MISSING, UNFIT, BUSY],
     )
-    .taking("RunInformation"),
-    get("/api/testsuites/{id}/run/{number}", "A run of a suite", &[(200, Json("SuiteRun")), BAD, MISSING]),
+    .taking(Body::Json(of::<RunInformation>)),
+    get(
+        "/api/testsuites/{id}/run/{number}",
+        "A run of a suite",
+        &[(200, Json(of::<SuiteRun>)), BAD, MISSING],
+    ),
     get(
         "/api/testsuites/{id}/run/{number}",
         "Remove a run of a suite with all that belongs to it",
         &[(204, Nothing), BAD, MISSING],
     )
     .by("delete"),
-    post("/api/testsuites/{id}/run/{number}/stop", "End a run of a suite", &[(200, Json("Success")), BAD]),
+    post(
+        "/api/testsuites/{id}/run/{number}/stop",
+        "End a run of a suite",
+        &[(200, Json(of::<Success>)), BAD],
+    ),
     get(
         "/api/testsuites/{id}/run/{number}/events",
         "What happened to a run of a suite",
-        &[(200, Json("SuiteEvents")), BAD],
+        &[(200, Json(of::<Vec<suite::Event>>)), BAD],
     ),
     get(
         "/api/testsuites/{id}/run/{number}/events/stream",
         "What happens to a run of a suite, as it happens",
-        &[(200, Other("text/event-stream")), BAD, MISSING],
+        &[(200, Content::Events), BAD, MISSING],
     )
     .asking(&["after"]),
-    get("/api/resources", "Tests and suites, newest first", &[(200, Json("Resources")), BAD]).asking(&[
-        "take",
-        "skip",
-        "query",
-        "sortBy",
-        "sortDirection",
-    ]),
-    post("/api/expressions/resolve", "The value of an expression", &[(200, Json("Resolved")), BAD, MISSING])
-        .taking("Expression"),
-    post("/api/config/connection", "Try a data store out", &[(200, Json("Connection")), BAD, UNFIT])
-        .taking("DataStoreSpec"),
-    get("/api/config/connection/otlp", "What has arrived over OTLP", &[(200, Json("Arrivals"))]),
-    post("/api/config/connection/otlp/reset", "Count arrivals from here on", &[(200, Json("Nothing"))]),
-    get("/api/wizard", "How far the set-up has come", &[(200, Json("Wizard"))]),
-    get("/api/wizard", "Note how far the set-up has come", &[(200, Json("Wizard")), BAD])
+    get("/api/resources", "Tests and suites, newest first", &[(200, Counted(of::<Vec<Listed>>)), BAD])
+        .asking(&["take", "skip", "query", "sortBy", "sortDirection"]),
+    post(
+        "/api/expressions/resolve",
+        "The value of an expression",
+        &[(200, Json(of::<Resolved>)), BAD, MISSING],
+    )
+    .taking(Body::Json(of::<Expression>)),
+    post("/api/config/connection", "Try a data store out", &[(200, Json(of::<Connection>)), BAD, UNFIT])
+        .taking(Body::Spec(Kind::DataStore)),
+    get("/api/config/connection/otlp", "What has arrived over OTLP", &[(200, Json(of::<Arrivals>))])
+        .for_all(),
+    post("/api/config/connection/otlp/reset", "Count arrivals from here on", &[(200, Json(of::<()>))])
+        .for_all(),
+    get("/api/wizard", "How far the set-up has come", &[(200, Json(of::<Wizard>))]),
+    get("/api/wizard", "Note how far the set-up has come", &[(200, Json(of::<Wizard>)), BAD])
         .by("put")
-        .taking("Wizard"),
-    get("/api/traces", "Traces, newest first, by filters", &[(200, Json("Traces")), WRONG]).asking(&[
-        "service",
-        "name",
-        "status",
-        "minDuration",
-        "maxDuration",
-        "attribute",
-        "from",
-        "to",
-        "take",
-        "next",
-    ]),
+        .taking(Body::Json(of::<Wizard>)),
+    get("/api/traces", "Traces, newest first, by filters", &[(200, Json(of::<Traces>)), WRONG])
+        .asking(&[
+            "service",
+            "name",
+            "status",
+            "minDuration",
+            "maxDuration",
+            "attribute",
+            "from",
+            "to",
+            "take",
+            "next",
+        ])
+        .for_all(),
     get(
         "/api/traces/{id}",
         "A trace: own JSON, OTLP JSON or Jaeger JSON",
-        &[(200, Json("Trace")), WRONG, ABSENT],
-    ),
-    get("/api/services", "Who sends traces, when last, how late", &[(200, Json("Services"))]),
+        &[(200, Content::Trace(of::<Trace>)), WRONG, ABSENT],
+    )
+    .for_all(),
+    get("/api/services", "Who sends traces, when last, how late", &[(200, Json(of::<Services>))]).for_all(),
 ];

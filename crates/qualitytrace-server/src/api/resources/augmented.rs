@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use http::HeaderMap;
-use qualitytrace_core::definition::{self, Kind, Resource, Stored, TestSuite};
-use serde_json::{Value, json};
+use qualitytrace_core::definition::{self, Kind, LastRun, Resource, Stored, Summary, TestSuite};
+use serde_json::Value;
 
 use super::{plain, stored_resource};
 use crate::api::App;
 use crate::api::answer::Problem;
-use crate::api::tenant::unscoped;
+use crate::api::tenant::{sayable, unscoped};
 use crate::store::{Flakiness, RunSummary, StoredResource};
 use crate::wire::time::{NEVER, rfc3339};
 
@@ -50,7 +50,7 @@ pub(super) async fn shown(
     let shown = resources.iter().zip(suites).zip(summaries).map(|((stored, (resource, steps)), summary)| {
         let known = Stored {
             full_steps: Some(full.of(&steps)),
-            summary: Some(summary_json(summary)),
+            summary: Some(self::summary(summary)),
             ..known(stored)
         };
         definition::to_json_stored(&resource, &known)
@@ -62,7 +62,7 @@ pub(super) async fn shown(
 pub(in crate::api) fn steps(suite_id: &str, suite: &TestSuite) -> Vec<String> {
     let scope = suite_id.strip_suffix(unscoped(suite_id)).unwrap_or_default();
     let steps = suite.setup.iter().chain(&suite.steps).chain(&suite.teardown);
-    steps.map(|step| format!("{scope}{}", step.test.value)).collect()
+    steps.map(|step| format!("{scope}{}", sayable(&step.test.value))).collect()
 }
 
 /// What the server knows about tests, in their order.
@@ -71,10 +71,7 @@ async fn tests(app: &App, tests: &[StoredResource]) -> Result<Vec<Stored>, Probl
     let summaries = app.store.run_summaries(&ids).await?;
     let flakiness = app.store.flakiness(&ids).await?;
     let known = tests.iter().zip(summaries).zip(flakiness).map(|((stored, summary), flakiness)| {
-        let mut summary = summary_json(summary);
-        if flakiness.series > 0 {
-            summary["flakiness"] = flakiness_json(flakiness);
-        }
+        let summary = Summary { flakiness: disagreement(flakiness), ..self::summary(summary) };
         Stored { summary: Some(summary), ..known(stored) }
     });
     Ok(known.collect())
@@ -113,21 +110,23 @@ impl FullSteps {
     }
 }
 
-/// How often the series of a test disagreed with themselves.
-fn flakiness_json(flakiness: Flakiness) -> Value {
+/// How often the series of a test disagreed with themselves; `None` when it has none.
+fn disagreement(flakiness: Flakiness) -> Option<definition::Flakiness> {
+    let Flakiness { series, flaky } = flakiness;
     #[expect(clippy::cast_precision_loss, reason = "both count some hundreds at most")]
-    let rate = flakiness.flaky as f64 / flakiness.series as f64;
-    json!({ "series": flakiness.series, "flaky": flakiness.flaky, "rate": rate })
+    let rate = flaky as f64 / series as f64;
+    (series > 0).then_some(definition::Flakiness { series, flaky, rate })
 }
 
-pub(in crate::api) fn summary_json(summary: RunSummary) -> Value {
-    json!({
-        "runs": summary.runs,
-        "lastRun": {
-            "time": summary.last.map_or_else(|| NEVER.to_owned(), rfc3339),
-            "passes": summary.passed,
-            "fails": summary.failed,
-            "analyzerScore": 0,
+pub(in crate::api) fn summary(summary: RunSummary) -> Summary {
+    Summary {
+        runs: summary.runs,
+        last_run: LastRun {
+            time: summary.last.map_or_else(|| NEVER.to_owned(), rfc3339),
+            passes: summary.passed,
+            fails: summary.failed,
+            analyzer_score: 0,
         },
-    })
+        flakiness: None,
+    }
 }

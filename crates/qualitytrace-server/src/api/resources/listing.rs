@@ -33,6 +33,9 @@ impl Parameters {
         tenant: &'a Tenant,
     ) -> Result<Listing<'a>, Problem> {
         let take = number("take", &self.take)?;
+        if self.query.contains('\0') {
+            return Err(Problem::bad_request("cannot process request: query holds the character U+0000"));
+        }
         Ok(Listing {
             kind,
             tenant: tenant.as_str(),

@@ -5,17 +5,18 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::definition::Kind;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Found, RunId};
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::definitions::{test, test_json};
+use crate::api::definitions::{TestVersion, test};
 use crate::api::refusal::{Refusal, body};
 use crate::api::resources::create_from_json;
 use crate::api::tenant::Tenant;
-use crate::wire::run::definition_trigger;
+use crate::wire::run::{Run, definition_trigger};
 
 /// A run with the version of its test that was run.
 pub(in crate::api) async fn export(
@@ -27,17 +28,26 @@ pub(in crate::api) async fn export(
     Ok(plain_json(StatusCode::OK, &exported(&app, &found).await?))
 }
 
-async fn exported(app: &App, found: &Found) -> Result<Value, Refusal> {
+async fn exported(app: &App, found: &Found) -> Result<Exported, Refusal> {
     let stored = app.store.test(&found.stored.test, Some(found.stored.test_version)).await?;
     let stored = stored.ok_or_else(Refusal::missing)?;
     let summaries = app.store.run_summaries(&[&found.stored.test]).await?;
-    let shown = test_json(&stored, &test(&stored)?, summaries.first().copied().unwrap_or_default());
-    Ok(json!({ "test": shown, "run": found.shown() }))
+    let test = TestVersion::of(&stored, &test(&stored)?, summaries.first().copied().unwrap_or_default());
+    Ok(Exported { test, run: found.shown() })
 }
 
+/// A run with its test.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::api) struct Exported {
+    test: TestVersion,
+    run: Run,
+}
+
+/// The same, as it comes from elsewhere.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Exported {
+struct Imported {
     #[serde(default)]
     test: Map<String, Value>,
     #[serde(default)]
@@ -50,20 +60,34 @@ pub(in crate::api) async fn import(
     tenant: Tenant,
     sent: Bytes,
 ) -> Result<Response, Refusal> {
-    let Exported { test, run } = body(&sent)?;
+    let Imported { test, run } = body(&sent)?;
     for (name, part) in [("test", &test), ("run", &run)] {
         if part.is_empty() {
             return Err(Refusal::unprocessable(format!("required field '{name}' is zero value.")));
         }
     }
+    let run: Run = body(without_nulls(Value::Object(run)).to_string().as_bytes())?;
     let text = definition(&Value::Object(test)).to_string();
     let stored = create_from_json(&app, &tenant, Kind::Test, &text).await;
     let stored = stored.map_err(|problem| Refusal::unprocessable(problem.message))?;
     let id = stored["spec"]["id"].as_str().unwrap_or_default().to_owned();
     let latest = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
-    let RunId { number, .. } = app.runner.import(&latest, Value::Object(run)).await?;
+    let RunId { number, .. } = app.runner.import(&latest, run).await?;
     let found = Found::load(&app, &tenant, &id, &number.to_string()).await?;
     Ok(plain_json(StatusCode::OK, &exported(&app, &found).await?))
+}
+
+/// Other servers write null where there is nothing.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(entries) => entries
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
 }
 
 /// An exported test as a definition.

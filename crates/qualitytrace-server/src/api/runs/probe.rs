@@ -7,8 +7,9 @@ use http::StatusCode;
 use qualitytrace_core::definition::{Spec, Test, Text};
 use qualitytrace_core::lang::{parse_selector, select};
 use qualitytrace_core::trace::Trace;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Found;
 use crate::api::App;
@@ -18,10 +19,27 @@ use crate::api::tenant::Tenant;
 use crate::runner::Runner;
 use crate::wire::run;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(in crate::api) struct Selection {
     #[serde(default)]
     query: String,
+}
+
+/// The spans that a selector picks.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::api) struct Selected {
+    selector: run::Selector,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    span_ids: Vec<String>,
+}
+
+/// The spans that have a word, or that a selector picks.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::api) struct FoundSpans {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    spans_ids: Vec<String>,
 }
 
 /// The spans that a selector picks.
@@ -38,17 +56,13 @@ pub(in crate::api) async fn select_spans(
         let message = format!("could not create selector from statement \"{query}\": {}", error.message);
         return Err(Refusal::bad_request(message));
     }
-    let mut out = json!({ "selector": run::selector(&query) });
-    let ids = ids(trace, &select(&parsed.tree, trace));
-    if !ids.is_empty() {
-        out["spanIds"] = ids.into();
-    }
-    Ok(plain_json(StatusCode::OK, &out))
+    let span_ids = ids(trace, &select(&parsed.tree, trace));
+    Ok(plain_json(StatusCode::OK, &Selected { selector: run::selector(&query), span_ids }))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Search {
+pub(in crate::api) struct Search {
     #[serde(default)]
     query: String,
 }
@@ -68,21 +82,20 @@ pub(in crate::api) async fn search_spans(
     let trace = trace(&found)?;
     let parsed = parse_selector(&query);
     let positions = if parsed.is_valid() { select(&parsed.tree, trace) } else { having(trace, &query) };
-    let ids = ids(trace, &positions);
-    let out = if ids.is_empty() { json!({}) } else { json!({ "spansIds": ids }) };
-    Ok(plain_json(StatusCode::OK, &out))
+    Ok(plain_json(StatusCode::OK, &FoundSpans { spans_ids: ids(trace, &positions) }))
 }
 
-#[derive(Debug, Deserialize)]
-struct DryRun {
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in crate::api) struct DryRun {
     #[serde(default)]
     specs: Option<Vec<DrySpec>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 struct DrySpec {
     name: String,
+    #[schemars(with = "String")]
     selector: Value,
     selector_parsed: Option<Selection>,
     assertions: Vec<String>,

@@ -6,7 +6,6 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use http::StatusCode;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::api::App;
 use crate::api::answer::plain_json;
@@ -50,8 +49,7 @@ pub(in crate::api) async fn series(
             series.outcome.is_some() || u64::try_from(series.runs.len()).is_ok_and(|runs| runs > after);
         let is_late = tokio::time::Instant::now() >= deadline;
         if !wait || is_news || is_late {
-            // What was read from JSON can be written as JSON.
-            return Ok(plain_json(StatusCode::OK, &serde_json::to_value(&series).unwrap_or(Value::Null)));
+            return Ok(plain_json(StatusCode::OK, &series));
         }
         let _ = tokio::time::timeout_at(deadline, changes.changed()).await;
     }

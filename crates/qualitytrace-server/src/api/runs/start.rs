@@ -8,13 +8,14 @@ use qualitytrace_core::definition::settings::Gate;
 use qualitytrace_core::definition::{Kind, Resource, Test, TestRunner};
 use qualitytrace_core::lang;
 use qualitytrace_core::series::Attempts;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::definitions;
-use crate::api::refusal::{Refusal, body};
+use crate::api::refusal::{MissingVariable, MissingVariables, Refusal, body};
 use crate::api::resources::stored_resource;
 use crate::api::tenant::{Tenant, unscoped};
 use crate::clock;
@@ -23,7 +24,7 @@ use crate::store::StoredRun;
 use crate::wire::run::{self, Asked, Facts};
 
 /// What a client may say about a run, of a test or of a suite.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(in crate::api) struct RunInformation {
     metadata: Option<Map<String, Value>>,
@@ -36,7 +37,7 @@ pub(in crate::api) struct RunInformation {
     repeat: Option<u32>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Variable {
     #[serde(default)]
@@ -100,8 +101,8 @@ pub(in crate::api) async fn start(
     let (variables, asked) = information.asked(&app, &tenant).await?;
     let missing = missing_variables(&test, &variables);
     if !missing.is_empty() {
-        let missing = missing_json(&app, &stored.id, &missing).await?;
-        return Err(Refusal::unprocessable(json!({ "missingVariables": [missing] })));
+        let missing = lacked(&app, &stored.id, &missing).await?;
+        return Err(Refusal::lacking(vec![missing]));
     }
     let started = app.runner.start_series(Order { test: stored, attempts, variables, asked }).await?;
     let run = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
@@ -164,19 +165,16 @@ pub(in crate::api) fn missing_variables(test: &Test, variables: &Variables) -> V
 }
 
 /// What a test lacks, each with its value in the latest run, if it had one.
-pub(in crate::api) async fn missing_json(
+pub(in crate::api) async fn lacked(
     app: &App,
     test: &str,
     missing: &[String],
-) -> Result<Value, Refusal> {
+) -> Result<MissingVariables, Refusal> {
     let latest = app.store.runs(test, 1, 0).await?.1;
     let earlier = latest.first().map(|run| Variables::shown(&run.variables)).unwrap_or_default();
-    let variables: Vec<Value> = missing
-        .iter()
-        .map(|name| match earlier.get(name) {
-            Some(value) => json!({ "key": name, "defaultValue": value }),
-            None => json!({ "key": name }),
-        })
-        .collect();
-    Ok(json!({ "testId": unscoped(test), "variables": variables }))
+    let variables = missing.iter().map(|name| MissingVariable {
+        key: name.clone(),
+        default_value: earlier.get(name).map(ToOwned::to_owned),
+    });
+    Ok(MissingVariables { test_id: unscoped(test).to_owned(), variables: variables.collect() })
 }

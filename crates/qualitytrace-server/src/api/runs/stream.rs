@@ -133,7 +133,7 @@ fn sse_event(event: &StoredEvent) -> sse::Event {
 }
 
 /// An event as it was stored, with its number and its time.
-pub(in crate::api) fn event_json(event: &StoredEvent) -> Value {
+fn event_json(event: &StoredEvent) -> Value {
     let mut body: Value = serde_json::from_str(&event.body).unwrap_or_default();
     body["seq"] = event.seq.into();
     body["at"] = event.at.as_nanos().into();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use qualitytrace_core::definition::settings::parse_duration;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, StatusCode, Trace, special};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::api::answer::Problem;
 use crate::wire::time::{from_rfc3339, rfc3339};
@@ -138,26 +138,46 @@ fn status(trace: &Trace) -> StatusCode {
 }
 
 /// One line about a trace.
-pub(super) fn summary(trace: &Trace, arrived: Timestamp) -> Value {
-    let (start, duration) = extent(trace);
-    let root = trace.roots().next().map(|root| trace.span(root));
-    let mut services: Vec<&str> = trace.spans().iter().map(Span::service).collect();
-    services.sort_unstable();
-    services.dedup();
-    let status = match status(trace) {
-        StatusCode::Unset => "unset",
-        StatusCode::Ok => "ok",
-        StatusCode::Error => "error",
-    };
-    json!({
-        "traceId": trace.id().to_string(),
-        "name": root.map(|root| root.name.to_string()).unwrap_or_default(),
-        "service": root.map(Span::service).unwrap_or_default(),
-        "services": services,
-        "spans": trace.spans().len(),
-        "status": status,
-        "startTime": rfc3339(start),
-        "duration": u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
-        "arrivedAt": rfc3339(arrived),
-    })
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct TraceSummary {
+    trace_id: String,
+    /// Of its root.
+    name: String,
+    /// Of its root.
+    service: String,
+    services: Vec<String>,
+    /// How many there are.
+    spans: usize,
+    /// `ok`, `error` or `unset`.
+    status: &'static str,
+    start_time: String,
+    /// Nanoseconds.
+    duration: u64,
+    arrived_at: String,
+}
+
+impl TraceSummary {
+    pub(super) fn of(trace: &Trace, arrived: Timestamp) -> Self {
+        let (start, duration) = extent(trace);
+        let root = trace.roots().next().map(|root| trace.span(root));
+        let mut services: Vec<String> = trace.spans().iter().map(|span| span.service().to_owned()).collect();
+        services.sort_unstable();
+        services.dedup();
+        Self {
+            trace_id: trace.id().to_string(),
+            name: root.map(|root| root.name.to_string()).unwrap_or_default(),
+            service: root.map(Span::service).unwrap_or_default().to_owned(),
+            services,
+            spans: trace.spans().len(),
+            status: match status(trace) {
+                StatusCode::Unset => "unset",
+                StatusCode::Ok => "ok",
+                StatusCode::Error => "error",
+            },
+            start_time: rfc3339(start),
+            duration: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+            arrived_at: rfc3339(arrived),
+        }
+    }
 }

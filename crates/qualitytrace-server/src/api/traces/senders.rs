@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use axum::Json;
 use axum::extract::State;
 use qualitytrace_core::time::Timestamp;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::api::App;
 use crate::api::answer::Problem;
@@ -23,7 +24,7 @@ struct Service {
 }
 
 /// The services of the latest requests.
-pub(in crate::api) async fn services(State(app): State<App>) -> Result<Json<Value>, Problem> {
+pub(in crate::api) async fn services(State(app): State<App>) -> Result<Json<Services>, Problem> {
     let latest = Timestamp::from_nanos(u64::try_from(i64::MAX).unwrap_or(u64::MAX));
     let arrivals = app.store.arrivals_before(latest, LOOKED_AT).await?;
     let mut services: BTreeMap<String, Service> = BTreeMap::new();
@@ -42,17 +43,47 @@ pub(in crate::api) async fn services(State(app): State<App>) -> Result<Json<Valu
             }
         }
     }
-    let shown: Vec<Value> = services.into_iter().map(|(name, service)| shown(&name, service)).collect();
-    Ok(Json(json!({ "items": shown })))
+    let items = services.into_iter().map(|(name, service)| ServiceSummary::of(name, service)).collect();
+    Ok(Json(Services { items }))
 }
 
-fn shown(name: &str, mut service: Service) -> Value {
-    service.lags.sort_unstable();
-    let at = |share: usize| service.lags.get((service.lags.len() * share / 100).min(service.lags.len() - 1));
-    json!({
-        "name": name,
-        "spans": service.spans,
-        "lastSeen": rfc3339(service.last_seen),
-        "exportLag": { "p50": at(50), "p99": at(99), "unit": "ms" },
-    })
+/// Who sends traces.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::api) struct Services {
+    items: Vec<ServiceSummary>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ServiceSummary {
+    name: String,
+    /// How many it sent.
+    spans: u64,
+    last_seen: String,
+    export_lag: ExportLag,
+}
+
+/// From the end of a span to its arrival.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ExportLag {
+    p50: Option<u64>,
+    p99: Option<u64>,
+    /// `ms`.
+    unit: &'static str,
+}
+
+impl ServiceSummary {
+    fn of(name: String, mut service: Service) -> Self {
+        service.lags.sort_unstable();
+        let last = service.lags.len().saturating_sub(1);
+        let at = |share: usize| service.lags.get((service.lags.len() * share / 100).min(last)).copied();
+        Self {
+            name,
+            spans: service.spans,
+            last_seen: rfc3339(service.last_seen),
+            export_lag: ExportLag { p50: at(50), p99: at(99), unit: "ms" },
+        }
+    }
 }

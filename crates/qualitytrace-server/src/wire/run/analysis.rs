@@ -1,76 +1,145 @@
 //! What the analyzer says about a trace.
 
-use qualitytrace_core::analyzer::{PluginReport, Report, RuleReport, SpanReport};
-use serde_json::{Map, Value, json};
+use qualitytrace_core::analyzer::{Fault, PluginReport, Report, RuleReport, SpanReport};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::{flag, text};
+use super::is_blank;
+
+/// A report as clients read it; without plugins when there is none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Linter {
+    /// What the score should be at least.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub minimum_score: u32,
+    /// Whether no rule that counts as an error has failed.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub passed: bool,
+    /// Out of 100.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub score: u32,
+    /// The plugins that looked at the trace.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub plugins: Option<Vec<Plugin>>,
+}
+
+/// What one plugin says.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[schemars(rename = "LinterPlugin")]
+pub struct Plugin {
+    #[serde(skip_serializing_if = "is_blank")]
+    name: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    description: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    passed: bool,
+    #[serde(skip_serializing_if = "is_blank")]
+    score: u32,
+    rules: Vec<Rule>,
+}
+
+/// What one rule says.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[schemars(rename = "LinterRule")]
+struct Rule {
+    #[serde(skip_serializing_if = "is_blank")]
+    id: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    name: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    description: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    error_description: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    passed: bool,
+    #[serde(skip_serializing_if = "is_blank")]
+    weight: u32,
+    #[serde(skip_serializing_if = "is_blank")]
+    tips: Vec<String>,
+    #[serde(skip_serializing_if = "is_blank")]
+    results: Vec<RuleResult>,
+    #[serde(skip_serializing_if = "is_blank")]
+    level: String,
+}
+
+/// What a rule says about one span.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct RuleResult {
+    #[serde(skip_serializing_if = "is_blank")]
+    span_id: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    errors: Vec<RuleError>,
+    #[serde(skip_serializing_if = "is_blank")]
+    passed: bool,
+    /// Never said here; the original's clients may send it.
+    #[serde(skip_serializing_if = "is_blank")]
+    severity: String,
+}
+
+/// A fault of a span.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct RuleError {
+    #[serde(skip_serializing_if = "is_blank")]
+    value: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    expected: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    description: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    suggestions: Vec<String>,
+}
 
 /// A report as clients read it.
-pub fn analysis(report: &Report) -> Value {
-    let mut out = Map::new();
-    number(&mut out, "minimumScore", report.minimum_score);
-    flag(&mut out, "passed", report.passed);
-    number(&mut out, "score", report.score);
-    out.insert("plugins".to_owned(), report.plugins.iter().map(plugin).collect());
-    out.into()
+pub fn analysis(report: &Report) -> Linter {
+    Linter {
+        minimum_score: report.minimum_score,
+        passed: report.passed,
+        score: report.score,
+        plugins: Some(report.plugins.iter().map(plugin).collect()),
+    }
 }
 
-fn plugin(plugin: &PluginReport) -> Value {
-    let mut out = Map::new();
-    text(&mut out, "name", plugin.id.title());
-    text(&mut out, "description", plugin.id.description());
-    flag(&mut out, "passed", plugin.passed);
-    number(&mut out, "score", plugin.score);
-    out.insert("rules".to_owned(), plugin.rules.iter().map(rule).collect());
-    out.into()
+fn plugin(plugin: &PluginReport) -> Plugin {
+    Plugin {
+        name: plugin.id.title().to_owned(),
+        description: plugin.id.description().to_owned(),
+        passed: plugin.passed,
+        score: plugin.score,
+        rules: plugin.rules.iter().map(rule).collect(),
+    }
 }
 
-fn rule(rule: &RuleReport) -> Value {
+fn rule(rule: &RuleReport) -> Rule {
     let entry = rule.id.entry();
-    let mut out = Map::new();
-    text(&mut out, "id", entry.id);
-    text(&mut out, "name", entry.title);
-    text(&mut out, "description", entry.description);
-    text(&mut out, "errorDescription", entry.fault);
-    flag(&mut out, "passed", rule.passed);
-    number(&mut out, "weight", rule.weight);
-    if !entry.tips.is_empty() {
-        out.insert("tips".to_owned(), json!(entry.tips));
+    Rule {
+        id: entry.id.to_owned(),
+        name: entry.title.to_owned(),
+        description: entry.description.to_owned(),
+        error_description: entry.fault.to_owned(),
+        passed: rule.passed,
+        weight: rule.weight,
+        tips: entry.tips.iter().map(|tip| (*tip).to_owned()).collect(),
+        results: rule.results.iter().map(span).collect(),
+        level: rule.level.as_str().to_owned(),
     }
-    let results: Vec<Value> = rule.results.iter().map(span).collect();
-    if !results.is_empty() {
-        out.insert("results".to_owned(), results.into());
-    }
-    text(&mut out, "level", rule.level.as_str());
-    out.into()
 }
 
-fn span(report: &SpanReport) -> Value {
-    let mut out = Map::new();
-    text(&mut out, "spanId", &report.span.map(|id| id.to_string()).unwrap_or_default());
-    let faults: Vec<Value> = report
-        .faults
-        .iter()
-        .map(|fault| {
-            let mut out = Map::new();
-            text(&mut out, "value", &fault.value);
-            text(&mut out, "expected", &fault.expected);
-            text(&mut out, "description", &fault.description);
-            if !fault.suggestions.is_empty() {
-                out.insert("suggestions".to_owned(), json!(fault.suggestions));
-            }
-            out.into()
-        })
-        .collect();
-    if !faults.is_empty() {
-        out.insert("errors".to_owned(), faults.into());
-    }
-    flag(&mut out, "passed", report.passed);
-    out.into()
-}
-
-fn number(out: &mut Map<String, Value>, key: &str, number: u32) {
-    if number > 0 {
-        out.insert(key.to_owned(), number.into());
+fn span(report: &SpanReport) -> RuleResult {
+    let error = |fault: &Fault| RuleError {
+        value: fault.value.clone(),
+        expected: fault.expected.clone(),
+        description: fault.description.clone(),
+        suggestions: fault.suggestions.clone(),
+    };
+    RuleResult {
+        span_id: report.span.map(|id| id.to_string()).unwrap_or_default(),
+        errors: report.faults.iter().map(error).collect(),
+        passed: report.passed,
+        severity: String::new(),
     }
 }

@@ -1,53 +1,95 @@
 //! The events of a run under the names that clients of the original know.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::is_blank;
+use crate::wire::connection::Connection;
 use crate::wire::event::{Event, What};
 use crate::wire::time::rfc3339;
 use crate::wire::verdict::Verdict;
 
 /// One event as clients know it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunEvent {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// `trigger`, `trace` or `test`.
+    stage: &'static str,
+    title: String,
+    description: String,
+    created_at: String,
+    test_id: String,
+    run_id: u64,
+    data_store_connection: Connection,
+    polling: Polling,
+}
+
+/// A look for new spans.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Polling {
+    #[serde(rename = "type", skip_serializing_if = "is_blank")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "is_blank")]
+    is_complete: bool,
+    periodic: Periodic,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "PollingPeriodic")]
+struct Periodic {
+    #[serde(skip_serializing_if = "is_blank")]
+    number_spans: usize,
+    #[serde(skip_serializing_if = "is_blank")]
+    number_iterations: u64,
+}
+
+/// An event without what it shares with all others of its run.
 struct Known {
     kind: &'static str,
     stage: &'static str,
     title: String,
     description: String,
-    polling: Option<Value>,
+    polling: Polling,
 }
 
 /// The events of a run, oldest first. One of ours can be several of theirs.
-pub fn catalogue(test: &str, run: u64, events: &[Event]) -> Value {
+pub fn catalogue(test: &str, run: u64, events: &[Event]) -> Vec<RunEvent> {
     let mut iterations = 0;
     let mut out = Vec::new();
     for event in events {
-        for known in known(&event.what, &mut iterations) {
-            let mut polling = known.polling.unwrap_or_else(|| json!({}));
-            if polling.get("periodic").is_none() {
-                polling["periodic"] = json!({});
-            }
-            out.push(json!({
-                "type": known.kind,
-                "stage": known.stage,
-                "title": known.title,
-                "description": known.description,
-                "createdAt": rfc3339(event.at()),
-                "testId": test,
-                "runId": run,
-                "dataStoreConnection": { "portCheck": {}, "connectivity": {}, "authentication": {}, "fetchTraces": {} },
-                "polling": polling,
-            }));
-        }
+        out.extend(known(&event.what, &mut iterations).into_iter().map(|known| RunEvent {
+            kind: known.kind,
+            stage: known.stage,
+            title: known.title,
+            description: known.description,
+            created_at: rfc3339(event.at()),
+            test_id: test.to_owned(),
+            run_id: run,
+            data_store_connection: Connection::default(),
+            polling: known.polling,
+        }));
     }
-    out.into()
+    out
 }
 
 fn event(kind: &'static str, stage: &'static str, title: &str, description: impl Into<String>) -> Known {
-    Known { kind, stage, title: title.to_owned(), description: description.into(), polling: None }
+    Known {
+        kind,
+        stage,
+        title: title.to_owned(),
+        description: description.into(),
+        polling: Polling::default(),
+    }
 }
 
 const TRIGGER: &str = "trigger";
 const TRACE: &str = "trace";
 const TEST: &str = "test";
+const PERIODIC: &str = "periodic";
 
 fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
     match what {
@@ -104,7 +146,7 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
             vec![
                 event("FETCHING_START", TRACE, "Trace fetching started", "The trace is being collected"),
                 Known {
-                    polling: Some(json!({ "type": "periodic" })),
+                    polling: Polling { kind: PERIODIC, ..Polling::default() },
                     ..event("POLLING_START", TRACE, "Trace polling started", limit)
                 },
             ]
@@ -192,17 +234,9 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
 }
 
 fn iteration(spans: usize, number: u64, is_complete: bool) -> Known {
-    let mut polling = json!({ "type": "periodic" });
-    if is_complete {
-        polling["isComplete"] = true.into();
-    }
-    polling["periodic"] = json!({});
-    if spans > 0 {
-        polling["periodic"]["numberSpans"] = spans.into();
-    }
-    polling["periodic"]["numberIterations"] = number.into();
+    let periodic = Periodic { number_spans: spans, number_iterations: number };
     Known {
-        polling: Some(polling),
+        polling: Polling { kind: PERIODIC, is_complete, periodic },
         ..event(
             "POLLING_ITERATION_INFO",
             "trace",

@@ -6,6 +6,7 @@ use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 use serde_json::Value;
 
+use super::{Linter, Run};
 use crate::wire::event::{Event, Reply, What};
 use crate::wire::verdict::Verdict;
 
@@ -31,11 +32,11 @@ pub struct Facts {
     /// Why there is no answer.
     pub failure: Option<Failure>,
     /// What the analyzer says.
-    pub analysis: Option<Value>,
+    pub analysis: Option<Linter>,
     /// The latest verdict.
     pub verdict: Option<Verdict>,
     /// The run as another server showed it.
-    pub imported: Option<Value>,
+    pub imported: Option<Box<Run>>,
     /// Why it came to no verdict.
     pub error: Option<String>,
 }

@@ -2,57 +2,90 @@
 
 use qualitytrace_core::lang::ast::{Chain, Clause, Condition, Literal, Pseudo, Step, Test};
 use qualitytrace_core::lang::parse_selector;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// The selector as `{query, structure}`; empty for the one that picks every span.
-pub fn selector(query: &str) -> Value {
+use super::is_blank;
+
+/// A selector; empty for the one that picks every span.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Selector {
+    /// As written.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub query: String,
+    /// One for each part between commas.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub structure: Vec<Structure>,
+}
+
+/// One step of a selector, and the step below it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[schemars(rename = "SelectorStructure")]
+pub struct Structure {
+    filters: Vec<Filter>,
+    #[serde(skip_serializing_if = "is_blank")]
+    pseudo_class: Option<PseudoClass>,
+    #[serde(skip_serializing_if = "is_blank")]
+    child_selector: Option<Box<Structure>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "SelectorFilter")]
+struct Filter {
+    property: String,
+    operator: String,
+    value: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "SelectorPseudoClass")]
+struct PseudoClass {
+    name: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    argument: Option<u64>,
+}
+
+/// The selector of a text.
+pub fn selector(query: &str) -> Selector {
     if query.is_empty() {
-        return json!({});
+        return Selector::default();
     }
     let parsed = parse_selector(query);
-    let mut out = json!({ "query": query });
-    if parsed.is_valid() && !parsed.tree.chains.is_empty() {
-        out["structure"] = parsed.tree.chains.iter().map(chain).collect();
-    }
-    out
+    let structure =
+        if parsed.is_valid() { parsed.tree.chains.iter().filter_map(chain).collect() } else { Vec::new() };
+    Selector { query: query.to_owned(), structure }
 }
 
-fn chain(chain: &Chain) -> Value {
+fn chain(chain: &Chain) -> Option<Structure> {
     let steps: Vec<&Step> =
         std::iter::once(&chain.first).chain(chain.rest.iter().map(|(_, step)| step)).collect();
-    let nested = steps.iter().rev().fold(None, |inner: Option<Value>, one| {
-        let mut out = step(one);
-        if let Some(inner) = inner {
-            out.insert("childSelector".to_owned(), inner);
-        }
-        Some(Value::Object(out))
-    });
-    nested.unwrap_or_default()
+    steps.iter().rev().fold(None, |inner: Option<Structure>, one| {
+        Some(Structure { child_selector: inner.map(Box::new), ..step(one) })
+    })
 }
 
-fn step(step: &Step) -> Map<String, Value> {
+fn step(step: &Step) -> Structure {
     let mut filters = Vec::new();
     collect(&step.condition, &mut filters);
-    let mut out = Map::new();
-    out.insert("filters".to_owned(), filters.into());
-    let pseudo = match step.pseudos.first() {
-        Some(Pseudo::First) => Some(json!({ "name": "first" })),
-        Some(Pseudo::Last) => Some(json!({ "name": "last" })),
-        Some(Pseudo::Nth(number)) => Some(json!({ "name": "nth_child", "argument": number })),
-        Some(Pseudo::Root) => Some(json!({ "name": "root" })),
-        Some(Pseudo::Leaf) => Some(json!({ "name": "leaf" })),
-        Some(Pseudo::Has { .. }) => Some(json!({ "name": "has" })),
-        Some(Pseudo::Not(_)) => Some(json!({ "name": "not" })),
-        None => None,
-    };
-    if let Some(pseudo) = pseudo {
-        out.insert("pseudoClass".to_owned(), pseudo);
-    }
-    out
+    let named = |name: &str, argument: Option<u64>| PseudoClass { name: name.to_owned(), argument };
+    let pseudo_class = step.pseudos.first().map(|pseudo| match pseudo {
+        Pseudo::First => named("first", None),
+        Pseudo::Last => named("last", None),
+        Pseudo::Nth(number) => named("nth_child", Some(*number)),
+        Pseudo::Root => named("root", None),
+        Pseudo::Leaf => named("leaf", None),
+        Pseudo::Has { .. } => named("has", None),
+        Pseudo::Not(_) => named("not", None),
+    });
+    Structure { filters, pseudo_class, child_selector: None }
 }
 
 /// The clauses of a condition, one after the other: clients show them and do no more with them.
-fn collect(condition: &Condition, filters: &mut Vec<Value>) {
+fn collect(condition: &Condition, filters: &mut Vec<Filter>) {
     match condition {
         Condition::Clause(clause) => filters.push(filter(clause)),
         Condition::Not(inner) => collect(inner, filters),
@@ -64,7 +97,7 @@ fn collect(condition: &Condition, filters: &mut Vec<Value>) {
     }
 }
 
-fn filter(clause: &Clause) -> Value {
+fn filter(clause: &Clause) -> Filter {
     let (operator, value) = match &clause.test {
         Test::Compare(comparator, literal) => (comparator.as_str(), text(literal)),
         Test::Matches { negated, pattern, .. } => (if *negated { "!~" } else { "=~" }, pattern.clone()),
@@ -74,7 +107,7 @@ fn filter(clause: &Clause) -> Value {
         }
         Test::Exists { negated } => (if *negated { "not exists" } else { "exists" }, String::new()),
     };
-    json!({ "property": clause.name.text, "operator": operator, "value": value })
+    Filter { property: clause.name.text.clone(), operator: operator.to_owned(), value }
 }
 
 fn text(literal: &Literal) -> String {

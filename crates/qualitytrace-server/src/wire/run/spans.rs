@@ -1,9 +1,15 @@
 //! A trace twice: as a tree, and as a table by span id.
 
+use std::collections::BTreeMap;
+
 use qualitytrace_core::names;
 use qualitytrace_core::time::format_duration;
-use qualitytrace_core::trace::{Trace, special};
-use serde_json::{Map, Value, json};
+use qualitytrace_core::trace::{Trace, special, stored};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::is_blank;
 
 /// The attribute that is shown with a unit.
 const DURATION: &str = "tracetest.span.duration";
@@ -13,38 +19,91 @@ const PARENT: &str = "tracetest.span.parent_id";
 /// Attributes that only spans have that were sent.
 const UNSENT: [&str; 2] = ["span.events", "tracetest.span.status_code"];
 
+/// The trace as clients read it; an empty tree when there is none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct RunTrace {
+    /// Names it.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub trace_id: String,
+    /// The first root with all that is below it.
+    pub tree: RunSpan,
+    /// Every span by its id, without children.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub flat: BTreeMap<String, RunSpan>,
+}
+
+/// A span as clients read it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct RunSpan {
+    #[serde(skip_serializing_if = "is_blank")]
+    id: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    parent_id: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    name: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    kind: String,
+    /// Milliseconds since the epoch.
+    #[serde(skip_serializing_if = "is_blank")]
+    start_time: u64,
+    /// Milliseconds since the epoch.
+    #[serde(skip_serializing_if = "is_blank")]
+    end_time: u64,
+    #[serde(skip_serializing_if = "is_blank")]
+    attributes: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "is_blank")]
+    children: Vec<RunSpan>,
+}
+
 /// The trace as clients read it.
-pub fn tree_and_flat(trace: &Trace) -> Value {
-    let mut flat: Vec<(String, Value)> =
-        (0..trace.spans().len()).map(|at| (id(trace, at), Value::Object(span(trace, at)))).collect();
-    flat.sort_by(|a, b| a.0.cmp(&b.0));
-    let tree = trace.roots().next().map_or_else(|| json!({}), |root| tree(trace, root));
+pub fn tree_and_flat(trace: &Trace) -> RunTrace {
+    RunTrace {
+        trace_id: trace.id().to_string(),
+        tree: trace.roots().next().map(|root| tree(trace, root)).unwrap_or_default(),
+        flat: (0..trace.spans().len()).map(|at| (id(trace, at), span(trace, at))).collect(),
+    }
+}
+
+/// The trace that clients read, back again; `None` when there is none or it cannot be one.
+pub fn imported_trace(shown: &RunTrace) -> Option<Trace> {
+    (!shown.tree.id.is_empty())
+        .then(|| stored::read(&json!({ "ID": shown.trace_id, "RootSpan": stored_form(&shown.tree) })).ok())
+        .flatten()
+}
+
+fn stored_form(span: &RunSpan) -> Value {
     json!({
-        "traceId": trace.id().to_string(),
-        "tree": tree,
-        "flat": flat.into_iter().collect::<Map<_, _>>(),
+        "ID": span.id,
+        "Name": span.name,
+        "Kind": span.kind,
+        "StartTime": span.start_time,
+        "EndTime": span.end_time,
+        "Attributes": span.attributes,
+        "Children": span.children.iter().map(stored_form).collect::<Vec<_>>(),
     })
 }
 
-fn tree(trace: &Trace, at: usize) -> Value {
+fn tree(trace: &Trace, at: usize) -> RunSpan {
     // Built from the leaves up: a trace may be deeper than the stack.
     let end = trace.descendants(at).end;
-    let mut built: Vec<Option<Map<String, Value>>> = (at..end).map(|here| Some(span(trace, here))).collect();
+    let mut built: Vec<Option<RunSpan>> = (at..end).map(|here| Some(span(trace, here))).collect();
     for here in (at..end).rev() {
-        let children: Vec<Value> =
-            trace.children(here).filter_map(|child| built[child - at].take()).map(Value::Object).collect();
-        if let Some(span) = built[here - at].as_mut().filter(|_| !children.is_empty()) {
-            span.insert("children".to_owned(), children.into());
+        let children: Vec<RunSpan> =
+            trace.children(here).filter_map(|child| built[child - at].take()).collect();
+        if let Some(span) = built[here - at].as_mut() {
+            span.children = children;
         }
     }
-    built.first_mut().and_then(Option::take).map_or_else(|| json!({}), Value::Object)
+    built.first_mut().and_then(Option::take).unwrap_or_default()
 }
 
-fn span(trace: &Trace, at: usize) -> Map<String, Value> {
+fn span(trace: &Trace, at: usize) -> RunSpan {
     let span = trace.span(at);
     let parent = trace.parent(at).map(|parent| id(trace, parent));
     let is_trigger = parent.is_none() && &*span.name == names::TRIGGER_SPAN;
-    let mut attributes: Vec<(String, Value)> = special::texts(span)
+    let mut attributes: BTreeMap<String, String> = special::texts(span)
         .into_iter()
         .filter(|(name, _)| name != PARENT && !(is_trigger && UNSENT.contains(&name.as_str())))
         .map(|(name, text)| {
@@ -52,24 +111,22 @@ fn span(trace: &Trace, at: usize) -> Map<String, Value> {
                 Ok(nanos) if name == DURATION => format_duration(nanos),
                 _ => text,
             };
-            (name, text.into())
+            (name, text)
         })
         .collect();
     if let Some(parent) = &parent {
-        attributes.push((PARENT.to_owned(), parent.clone().into()));
-        attributes.sort_by(|a, b| a.0.cmp(&b.0));
+        attributes.insert(PARENT.to_owned(), parent.clone());
     }
-    let mut out = Map::new();
-    out.insert("id".to_owned(), id(trace, at).into());
-    if let Some(parent) = parent {
-        out.insert("parentId".to_owned(), parent.into());
+    RunSpan {
+        id: id(trace, at),
+        parent_id: parent.unwrap_or_default(),
+        name: span.name.to_string(),
+        kind: kind(span.kind.as_str()).to_owned(),
+        start_time: span.start.as_millis(),
+        end_time: span.end.unwrap_or(span.start).as_millis(),
+        attributes,
+        children: Vec::new(),
     }
-    out.insert("name".to_owned(), span.name.to_string().into());
-    out.insert("kind".to_owned(), kind(span.kind.as_str()).into());
-    out.insert("startTime".to_owned(), span.start.as_millis().into());
-    out.insert("endTime".to_owned(), span.end.unwrap_or(span.start).as_millis().into());
-    out.insert("attributes".to_owned(), attributes.into_iter().collect::<Map<_, _>>().into());
-    out
 }
 
 fn id(trace: &Trace, at: usize) -> String {

@@ -1,47 +1,143 @@
 //! Triggers and what came of them: every kind has its place, and the places of the others stay empty.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Facts;
+use super::{Facts, Pair, is_blank};
 use crate::wire::event::{Header, Reply};
 
 /// A resolved trigger: the parts that the definition has, in the places that clients look at.
-pub fn trigger(definition: Option<&Value>) -> Value {
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Trigger {
+    #[serde(rename = "type", skip_serializing_if = "is_blank")]
+    kind: String,
+    http_request: Map<String, Value>,
+    grpc: Map<String, Value>,
+    traceid: Map<String, Value>,
+    kafka: Map<String, Value>,
+    playwright_engine: Map<String, Value>,
+    graphql: Map<String, Value>,
+    #[serde(skip_serializing_if = "is_blank")]
+    exec: Option<Map<String, Value>>,
+}
+
+/// What came of a trigger: the block that belongs to its type.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct TriggerOutcome {
+    #[serde(rename = "type", skip_serializing_if = "is_blank")]
+    kind: String,
+    trigger_result: TriggerResult,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct TriggerResult {
+    http: Answer,
+    grpc: Answer,
+    traceid: TraceIdAnswer,
+    kafka: KafkaAnswer,
+    playwright_engine: Map<String, Value>,
+    graphql: Answer,
+    #[serde(skip_serializing_if = "is_blank")]
+    exec: Option<ExecAnswer>,
+    error: TriggerError,
+}
+
+/// An answer with a status; what is empty is left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[schemars(rename = "TriggerAnswer")]
+struct Answer {
+    #[serde(skip_serializing_if = "is_blank")]
+    status: Option<String>,
+    #[serde(skip_serializing_if = "is_blank")]
+    status_code: Option<i32>,
+    /// Of HTTP.
+    #[serde(skip_serializing_if = "is_blank")]
+    headers: Vec<Pair>,
+    /// Of gRPC.
+    #[serde(skip_serializing_if = "is_blank")]
+    metadata: Vec<Pair>,
+    #[serde(skip_serializing_if = "is_blank")]
+    body: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct TraceIdAnswer {
+    #[serde(skip_serializing_if = "is_blank")]
+    id: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct KafkaAnswer {
+    #[serde(skip_serializing_if = "is_blank")]
+    partition: String,
+    #[serde(skip_serializing_if = "is_blank")]
+    offset: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct ExecAnswer {
+    exit_code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct TriggerError {
+    #[serde(skip_serializing_if = "is_blank")]
+    connection_error: bool,
+    #[serde(skip_serializing_if = "is_blank")]
+    running_on_container: bool,
+    #[serde(skip_serializing_if = "is_blank")]
+    targets_localhost: bool,
+    #[serde(skip_serializing_if = "is_blank")]
+    message: String,
+}
+
+/// The trigger of a definition.
+pub fn trigger(definition: Option<&Value>) -> Trigger {
     let empty = Value::Null;
     let definition = definition.unwrap_or(&empty);
-    let mut out = Map::new();
-    if let Some(kind) = definition["type"].as_str().filter(|kind| !kind.is_empty()) {
-        out.insert("type".to_owned(), kind.into());
-    }
     let http = &definition["httpRequest"];
-    let mut request = parts(http, &["url", "method", "headers", "body", "sslVerification"]);
-    request.extend(parts(http, &["bodyFile", "form", "multipart", "redirects", "httpVersion"]));
-    request.extend(parts(http, &["tls", "proxy", "timeout"]));
-    request.insert("auth".to_owned(), auth(&http["auth"]));
-    out.insert("httpRequest".to_owned(), request.into());
-    let grpc = &definition["grpc"];
-    let mut call = parts(grpc, &["protobufFile", "address", "service", "method", "request", "metadata"]);
-    call.extend(parts(grpc, &["imports", "descriptorSet", "tls", "sslVerification", "timeout"]));
-    call.insert("auth".to_owned(), auth(&grpc["auth"]));
-    out.insert("grpc".to_owned(), call.into());
-    out.insert("traceid".to_owned(), parts(&definition["traceid"], &["id"]).into());
-    let kafka = &definition["kafka"];
-    let mut message = parts(kafka, &["brokerUrls", "topic", "headers"]);
-    let mut authentication = parts(&kafka["authentication"], &["type"]);
-    authentication.insert("plain".to_owned(), whole(&kafka["authentication"]["plain"]));
-    authentication.extend(parts(&kafka["authentication"], &["scramSha256", "scramSha512"]));
-    message.insert("authentication".to_owned(), authentication.into());
-    message.extend(parts(kafka, &["messageKey", "messageValue", "sslVerification", "tls", "timeout"]));
-    out.insert("kafka".to_owned(), message.into());
-    out.insert("playwrightEngine".to_owned(), whole(&definition["playwrightEngine"]));
-    let graphql = &definition["graphql"];
-    let mut query = parts(graphql, &["url", "headers"]);
-    query.insert("auth".to_owned(), auth(&graphql["auth"]));
-    query.insert("body".to_owned(), whole(&graphql["body"]));
-    query.extend(parts(graphql, &["sslVerification", "schema", "introspection", "tls", "proxy", "timeout"]));
-    out.insert("graphql".to_owned(), query.into());
-    out.extend(parts(definition, &["exec"]));
-    out.into()
+    let mut http_request = parts(http, &["url", "method", "headers", "body", "sslVerification"]);
+    http_request.extend(parts(http, &["bodyFile", "form", "multipart", "redirects", "httpVersion"]));
+    http_request.extend(parts(http, &["tls", "proxy", "timeout"]));
+    http_request.insert("auth".to_owned(), auth(&http["auth"]));
+    let call = &definition["grpc"];
+    let mut grpc = parts(call, &["protobufFile", "address", "service", "method", "request", "metadata"]);
+    grpc.extend(parts(call, &["imports", "descriptorSet", "tls", "sslVerification", "timeout"]));
+    grpc.insert("auth".to_owned(), auth(&call["auth"]));
+    let message = &definition["kafka"];
+    let mut kafka = parts(message, &["brokerUrls", "topic", "headers"]);
+    let mut authentication = parts(&message["authentication"], &["type"]);
+    authentication.insert("plain".to_owned(), whole(&message["authentication"]["plain"]).into());
+    authentication.extend(parts(&message["authentication"], &["scramSha256", "scramSha512"]));
+    kafka.insert("authentication".to_owned(), authentication.into());
+    kafka.extend(parts(message, &["messageKey", "messageValue", "sslVerification", "tls", "timeout"]));
+    let query = &definition["graphql"];
+    let mut graphql = parts(query, &["url", "headers"]);
+    graphql.insert("auth".to_owned(), auth(&query["auth"]));
+    graphql.insert("body".to_owned(), whole(&query["body"]).into());
+    graphql.extend(parts(query, &["sslVerification", "schema", "introspection", "tls", "proxy", "timeout"]));
+    Trigger {
+        kind: definition["type"].as_str().unwrap_or_default().to_owned(),
+        http_request,
+        grpc,
+        traceid: parts(&definition["traceid"], &["id"]),
+        kafka,
+        playwright_engine: whole(&definition["playwrightEngine"]),
+        graphql,
+        exec: definition["exec"].as_object().cloned(),
+    }
 }
 
 /// The trigger in the form of a definition, from the form above.
@@ -72,67 +168,60 @@ pub fn definition_trigger(shown: &Value) -> Value {
 }
 
 /// What came of the trigger.
-pub(super) fn result(facts: &Facts) -> Value {
-    let kind = facts.trigger.as_ref().and_then(|trigger| trigger["type"].as_str());
-    let mut blocks = Map::new();
-    for block in ["http", "grpc", "traceid", "kafka", "playwrightEngine", "graphql"] {
-        blocks.insert(block.to_owned(), json!({}));
-    }
+pub(super) fn outcome(facts: &Facts) -> TriggerOutcome {
+    let kind = facts.trigger.as_ref().and_then(|trigger| trigger["type"].as_str()).unwrap_or_default();
+    let mut blocks = TriggerResult::default();
     match &facts.reply {
         Some(Reply::Http { status_code, status, headers, body, .. }) => {
-            let block = if kind == Some("graphql") { "graphql" } else { "http" };
-            blocks[block] = answer(json!(status_code), status, "headers", headers, body);
+            let answer = Answer { headers: pairs(headers), ..answer((*status_code).into(), status, body) };
+            if kind == "graphql" {
+                blocks.graphql = answer;
+            } else {
+                blocks.http = answer;
+            }
         }
         Some(Reply::Grpc { status_code, status, metadata, body, .. }) => {
-            blocks["grpc"] = answer(json!(status_code), status, "metadata", metadata, body);
+            blocks.grpc = Answer { metadata: pairs(metadata), ..answer(*status_code, status, body) };
         }
         Some(Reply::Kafka { partition, offset }) => {
-            blocks["kafka"] = json!({ "partition": partition.to_string(), "offset": offset.to_string() });
+            blocks.kafka = KafkaAnswer { partition: partition.to_string(), offset: offset.to_string() };
         }
         Some(Reply::Exec { exit_code, stdout, stderr, .. }) => {
-            blocks.insert(
-                "exec".to_owned(),
-                json!({ "exitCode": exit_code, "stdout": stdout, "stderr": stderr }),
-            );
+            blocks.exec =
+                Some(ExecAnswer { exit_code: *exit_code, stdout: stdout.clone(), stderr: stderr.clone() });
         }
-        Some(Reply::TraceId { id }) => blocks["traceid"] = json!({ "id": id }),
+        Some(Reply::TraceId { id }) => blocks.traceid = TraceIdAnswer { id: id.clone() },
         None => {}
     }
-    let mut error = Map::new();
     if let Some(failure) = &facts.failure {
-        super::flag(&mut error, "connectionError", failure.connection);
-        super::flag(&mut error, "runningOnContainer", failure.running_on_container);
-        super::flag(&mut error, "targetsLocalhost", failure.targets_localhost);
-        error.insert("message".to_owned(), failure.message.clone().into());
+        blocks.error = TriggerError {
+            connection_error: failure.connection,
+            running_on_container: failure.running_on_container,
+            targets_localhost: failure.targets_localhost,
+            message: failure.message.clone(),
+        };
     }
-    blocks.insert("error".to_owned(), error.into());
-    let mut out = Map::new();
-    if let Some(kind) = kind.filter(|_| facts.reply.is_some() || facts.failure.is_some()) {
-        out.insert("type".to_owned(), kind.into());
-    }
-    out.insert("triggerResult".to_owned(), blocks.into());
-    out.into()
+    let is_known = facts.reply.is_some() || facts.failure.is_some();
+    TriggerOutcome { kind: if is_known { kind.to_owned() } else { String::new() }, trigger_result: blocks }
 }
 
-/// An answer with a status; what is empty is left out.
-fn answer(status_code: Value, status: &str, headers_key: &str, headers: &[Header], body: &str) -> Value {
-    let mut answer = Map::new();
-    answer.insert("status".to_owned(), status.into());
-    answer.insert("statusCode".to_owned(), status_code);
-    if !headers.is_empty() {
-        let headers = headers.iter().map(|header| json!({ "key": header.key, "value": header.value }));
-        answer.insert(headers_key.to_owned(), headers.collect());
+fn answer(status_code: i32, status: &str, body: &str) -> Answer {
+    Answer {
+        status: Some(status.to_owned()),
+        status_code: Some(status_code),
+        body: body.to_owned(),
+        ..Answer::default()
     }
-    if !body.is_empty() {
-        answer.insert("body".to_owned(), body.into());
-    }
-    answer.into()
+}
+
+fn pairs(headers: &[Header]) -> Vec<Pair> {
+    headers.iter().map(|header| Pair { key: header.key.clone(), value: header.value.clone() }).collect()
 }
 
 fn auth(auth: &Value) -> Value {
     let mut out = parts(auth, &["type"]);
     for kind in ["apiKey", "basic", "bearer"] {
-        out.insert(kind.to_owned(), whole(&auth[kind]));
+        out.insert(kind.to_owned(), whole(&auth[kind]).into());
     }
     out.extend(parts(auth, &["oauth2"]));
     out.into()
@@ -144,6 +233,6 @@ fn parts(block: &Value, keys: &[&str]) -> Map<String, Value> {
 }
 
 /// The object, or an empty one.
-fn whole(block: &Value) -> Value {
-    if block.is_object() { block.clone() } else { json!({}) }
+fn whole(block: &Value) -> Map<String, Value> {
+    block.as_object().cloned().unwrap_or_default()
 }
