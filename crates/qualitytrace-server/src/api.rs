@@ -16,7 +16,7 @@ mod runs;
 mod socket;
 mod suites;
 mod tenant;
-mod traces;
+pub(crate) mod traces;
 mod wizard;
 
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub(crate) struct App {
     pub(crate) config: Live,
     /// Spans that had arrived when a user last began to count them.
     pub(crate) otlp_mark: Arc<AtomicU64>,
+    /// What lists say about traces.
+    pub(crate) digests: Arc<traces::Digests>,
 }
 
 /// Every route of the API.

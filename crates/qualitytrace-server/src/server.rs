@@ -110,6 +110,7 @@ impl Server {
             runner: Arc::clone(&runner),
             started: crate::clock::now(),
             otlp_mark: Arc::default(),
+            digests: Arc::default(),
             config: live.clone(),
         };
         let access = Arc::new(safety.access.clone());

@@ -1,5 +1,6 @@
 //! Where traces come from: what was sent to this server.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use crate::clock;
 use crate::ingest::Ingest;
 use crate::otlp::convert;
-use crate::store::{self, Signal, Store};
+use crate::store::{self, Signal, Store, StoredChunk};
 
 /// Reads and follows traces.
 #[derive(Debug, Clone)]
@@ -71,9 +72,13 @@ impl Source {
         self.ingest.changed_elsewhere(None);
     }
 
-    /// All that arrived of a trace, as it arrived.
-    pub async fn arrivals(&self, trace: TraceId) -> Result<Vec<Arrival>, store::Error> {
-        arrivals(&self.store, trace, Timestamp::default()).await
+    /// What arrived at these points in time, with the trace of each.
+    pub async fn arrivals(&self, at: &[Timestamp]) -> Result<Vec<(TraceId, Arrival)>, store::Error> {
+        let chunks = self.store.chunks_of(at).await?.into_iter();
+        let arrival = |(trace, StoredChunk { arrived, data })| {
+            (trace, Arrival { at: arrived, spans: decode(trace, data) })
+        };
+        Ok(chunks.map(arrival).collect())
     }
 
     /// What arrived of a trace since the cursor was last used, or all of it again: the answer says which.
@@ -108,12 +113,6 @@ impl Source {
         Ok((new, is_all))
     }
 
-    /// Whether something of a trace arrived at a point in time or later.
-    pub async fn arrived_after(&self, trace: TraceId, at: Timestamp) -> Result<bool, store::Error> {
-        let before = Timestamp::from_nanos(at.as_nanos().saturating_sub(1));
-        Ok(!self.store.chunks(trace, Signal::Spans, before).await?.is_empty())
-    }
-
     /// The requests that brought spans of a trace, with those spans only.
     pub async fn requests(&self, trace: TraceId) -> Result<Vec<ExportTraceServiceRequest>, store::Error> {
         let chunks = self.store.chunks(trace, Signal::Spans, Timestamp::default()).await?;
@@ -121,6 +120,15 @@ impl Source {
             .into_iter()
             .filter_map(|chunk| ExportTraceServiceRequest::decode(chunk.data).ok())
             .collect())
+    }
+
+    /// All that arrived of these traces, each as a tree, in one statement.
+    pub async fn load_all(&self, traces: &[TraceId]) -> Result<Vec<Trace>, store::Error> {
+        let mut spans: BTreeMap<TraceId, Vec<Span>> = BTreeMap::new();
+        for (trace, chunk) in self.store.span_chunks(traces).await? {
+            spans.entry(trace).or_default().extend(decode(trace, chunk.data));
+        }
+        Ok(spans.into_iter().map(|(trace, spans)| Trace::assemble(trace, spans)).collect())
     }
 
     /// All that arrived of a trace, as a tree.

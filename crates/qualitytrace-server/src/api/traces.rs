@@ -1,9 +1,11 @@
 //! Traces as they arrived: one of them, or a list to look through.
 
+mod digest;
 mod filter;
 mod senders;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -20,8 +22,10 @@ use super::App;
 use super::answer::Problem;
 use crate::runner::Variables;
 use crate::wire;
+use digest::Digest;
 use filter::{Filter, TraceSummary};
 
+pub(crate) use digest::Digests;
 pub(super) use senders::{Services, services};
 
 /// Requests that are looked at for one page at most.
@@ -89,16 +93,12 @@ pub(super) async fn list(
             before = Timestamp::default();
             break;
         }
+        let mut passing = passing(&app, &filter, &arrivals).await?;
         for (id, arrived) in arrivals {
             looked_at += 1;
             before = arrived;
-            if !seen.insert(id) {
-                continue;
-            }
-            let trace = app.source.load(id).await?;
-            // A trace whose last part came later stood on an earlier page.
-            if filter.passes(&trace) && !app.source.arrived_after(id, filter.before).await? {
-                items.push(TraceSummary::of(&trace, arrived));
+            if seen.insert(id) {
+                items.extend(passing.remove(&id).map(|digest| digest.summary.clone()));
             }
             if items.len() == filter.take {
                 break;
@@ -107,4 +107,25 @@ pub(super) async fn list(
     }
     let next = (before > Timestamp::default()).then(|| before.as_nanos().to_string());
     Ok(Json(Traces { items, next }))
+}
+
+/// The traces of these arrivals that pass the filters.
+async fn passing(
+    app: &App,
+    filter: &Filter,
+    arrivals: &[(TraceId, Timestamp)],
+) -> Result<HashMap<TraceId, Arc<Digest>>, Problem> {
+    let ids: BTreeSet<TraceId> = arrivals.iter().map(|(id, _)| *id).collect();
+    let ids: Vec<TraceId> = ids.into_iter().collect();
+    let mut passing = app.digests.traces(&app.store, &app.source, &ids).await?;
+    passing.retain(|_, digest| filter.passes(digest));
+    if filter.asks_for_attributes() {
+        let ids: Vec<TraceId> = ids.into_iter().filter(|id| passing.contains_key(id)).collect();
+        for trace in app.source.load_all(&ids).await? {
+            if !filter.has_attribute(&trace) {
+                passing.remove(&trace.id());
+            }
+        }
+    }
+    Ok(passing)
 }

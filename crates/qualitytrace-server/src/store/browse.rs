@@ -1,11 +1,14 @@
 //! Traces to look at: which there are, newest first.
 
+use std::collections::HashMap;
+
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use sqlx::Row;
+use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row};
 
-use super::chunks::{signed, unsigned};
-use super::{Error, Store, failed};
+use super::chunks::{signed, unpacked, unsigned};
+use super::{Error, Store, StoredChunk, failed};
 
 impl Store {
     /// When something last arrived.
@@ -35,14 +38,67 @@ impl Store {
         .fetch_all(&self.read)
         .await
         .map_err(&failed)?;
-        let mut arrivals = Vec::with_capacity(rows.len());
-        for row in rows {
-            let id: Vec<u8> = row.try_get("trace_id").map_err(&failed)?;
-            let arrived: i64 = row.try_get("arrived").map_err(&failed)?;
-            if let Some(id) = TraceId::from_slice(&id) {
-                arrivals.push((id, Timestamp::from_nanos(unsigned(arrived))));
-            }
-        }
-        Ok(arrivals)
+        rows.iter().map(arrival).filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
     }
+
+    /// When spans of these traces last arrived.
+    pub async fn last_arrivals(&self, traces: &[TraceId]) -> Result<HashMap<TraceId, Timestamp>, Error> {
+        let failed = failed("look for the last arrivals of traces");
+        let select = "SELECT trace_id, MAX(arrived) AS arrived FROM chunks WHERE signal = 0 AND trace_id IN";
+        let rows = self.of_traces(&format!("{select} ({}) GROUP BY trace_id", places(traces)), traces).await;
+        let rows = rows.map_err(&failed)?;
+        rows.iter().map(arrival).filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// The chunks of these traces that hold spans, in order of arrival.
+    pub async fn span_chunks(&self, traces: &[TraceId]) -> Result<Vec<(TraceId, StoredChunk)>, Error> {
+        let select = "SELECT trace_id, arrived, data FROM chunks WHERE signal = 0 AND trace_id IN";
+        let rows = self.of_traces(&format!("{select} ({}) ORDER BY arrived", places(traces)), traces).await;
+        chunks(rows)
+    }
+
+    /// The chunks with spans that arrived at these points in time.
+    pub async fn chunks_of(&self, arrivals: &[Timestamp]) -> Result<Vec<(TraceId, StoredChunk)>, Error> {
+        if arrivals.is_empty() {
+            return Ok(Vec::new());
+        }
+        let select = "SELECT trace_id, arrived, data FROM chunks WHERE signal = 0 AND arrived IN";
+        // Nothing but numbered marks becomes part of this text.
+        let query = sqlx::query(AssertSqlSafe(format!("{select} ({})", places(arrivals))));
+        let query = arrivals.iter().fold(query, |query, at| query.bind(signed(at.as_nanos())));
+        chunks(query.fetch_all(&self.read).await)
+    }
+
+    async fn of_traces(&self, text: &str, traces: &[TraceId]) -> Result<Vec<AnyRow>, sqlx::Error> {
+        if traces.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Nothing but numbered marks becomes part of this text.
+        let query = sqlx::query(AssertSqlSafe(text.to_owned()));
+        let query = traces.iter().fold(query, |query, trace| query.bind(trace.to_bytes().to_vec()));
+        query.fetch_all(&self.read).await
+    }
+}
+
+fn chunks(rows: Result<Vec<AnyRow>, sqlx::Error>) -> Result<Vec<(TraceId, StoredChunk)>, Error> {
+    let failed = failed("load traces");
+    let mut chunks = Vec::new();
+    for row in rows.map_err(&failed)? {
+        if let Some((trace, arrived)) = arrival(&row).map_err(&failed)? {
+            let packed: Vec<u8> = row.try_get("data").map_err(&failed)?;
+            chunks.push((trace, StoredChunk { arrived, data: unpacked(&packed).map_err(&failed)? }));
+        }
+    }
+    Ok(chunks)
+}
+
+/// `$1, $2, ...`, one for each.
+fn places<T>(items: &[T]) -> String {
+    (1..=items.len()).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
+}
+
+fn arrival(row: &AnyRow) -> Result<Option<(TraceId, Timestamp)>, sqlx::Error> {
+    let id: Vec<u8> = row.try_get("trace_id")?;
+    let arrived: i64 = row.try_get("arrived")?;
+    Ok(TraceId::from_slice(&id).map(|id| (id, Timestamp::from_nanos(unsigned(arrived)))))
 }

@@ -130,10 +130,9 @@ impl Store {
         rows.into_iter()
             .map(|row| {
                 let packed: Vec<u8> = row.try_get("data").map_err(&failed)?;
-                let data = lz4_flex::decompress_size_prepended(&packed)
-                    .map_err(|damage| failed(sqlx::Error::Decode(Box::new(damage))))?;
+                let data = unpacked(&packed).map_err(&failed)?;
                 let arrived: i64 = row.try_get("arrived").map_err(&failed)?;
-                Ok(StoredChunk { arrived: Timestamp::from_nanos(unsigned(arrived)), data: data.into() })
+                Ok(StoredChunk { arrived: Timestamp::from_nanos(unsigned(arrived)), data })
             })
             .collect()
     }
@@ -220,6 +219,12 @@ impl Inserts {
             format!("INSERT INTO chunks (trace_id, signal, arrived, items, size, data) VALUES {rows}").into()
         }))
     }
+}
+
+/// What was packed.
+pub(super) fn unpacked(packed: &[u8]) -> Result<Bytes, sqlx::Error> {
+    let data = lz4_flex::decompress_size_prepended(packed);
+    data.map(Bytes::from).map_err(|damage| sqlx::Error::Decode(Box::new(damage)))
 }
 
 /// Databases have no unsigned numbers; ours stay far below the limit.

@@ -236,11 +236,9 @@ async fn suites_show_their_tests_in_full(database: &Database) {
 
 async fn traces_can_be_looked_through(database: &Database) {
     let bench = Bench::new(database).await;
-    for (at, (service, name, code)) in
-        [("shop", "GET /a", 0), ("shop", "GET /b", 2), ("till", "pay", 1)].into_iter().enumerate()
-    {
+    let deliver = async |at: usize, service: &str, name: &str, code: u8| {
         let span = json!({
-            "traceId": format!("{:032x}", at + 1), "spanId": format!("{:016x}", at + 1), "name": name, "kind": 2,
+            "traceId": format!("{:032x}", at % 3 + 1), "spanId": format!("{:016x}", at + 1), "name": name, "kind": 2,
             "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": format!("{}", 1_700_000_000_000_000_000_u64 + (at as u64 + 1) * 1_000_000),
             "attributes": [{ "key": "n", "value": { "intValue": at.to_string() } }], "status": { "code": code },
         });
@@ -251,6 +249,11 @@ async fn traces_can_be_looked_through(database: &Database) {
         let headers = [("content-type", "application/json")];
         let stored = bench.send(Method::POST, "/v1/traces", &headers, &body.to_string()).await;
         assert_eq!(stored.status, StatusCode::OK, "{}", stored.text);
+    };
+    for (at, (service, name, code)) in
+        [("shop", "GET /a", 0), ("shop", "GET /b", 2), ("till", "pay", 1)].into_iter().enumerate()
+    {
+        deliver(at, service, name, code).await;
     }
     let names = async |query: &str| -> Vec<String> {
         let list = bench.get(&format!("/api/traces{query}")).await.json();
@@ -280,6 +283,17 @@ async fn traces_can_be_looked_through(database: &Database) {
     let services = bench.get("/api/services").await.json();
     assert_eq!(services["items"][0]["name"], "shop");
     assert_eq!(services["items"][0]["spans"], 2);
+    // What comes later counts, however often the trace was listed before.
+    deliver(3, "depot", "pack", 2).await;
+    assert_eq!(names("").await, ["GET /a", "pay", "GET /b"]);
+    assert_eq!(names("?service=depot&name=pack&status=error").await, ["GET /a"]);
+    assert_eq!(names("?attribute=n%3D3").await, ["GET /a"]);
+    let list = bench.get("/api/traces?take=1").await.json();
+    assert_eq!(
+        (&list["items"][0]["spans"], &list["items"][0]["services"]),
+        (&json!(2), &json!(["depot", "shop"]))
+    );
+    assert_eq!(bench.get("/api/services").await.json()["items"][0]["name"], "depot");
     bench.server.shutdown().await;
 }
 

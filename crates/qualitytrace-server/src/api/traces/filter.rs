@@ -8,6 +8,7 @@ use qualitytrace_core::trace::{Span, StatusCode, Trace, special};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::digest::Digest;
 use crate::api::answer::Problem;
 use crate::wire::time::{from_rfc3339, rfc3339};
 
@@ -100,45 +101,35 @@ impl Filter {
         u64::try_from(self.take * 4).unwrap_or(u64::MAX)
     }
 
-    /// Whether to show a trace.
-    pub(super) fn passes(&self, trace: &Trace) -> bool {
-        let spans = trace.spans();
-        let holds = |test: &dyn Fn(&Span) -> bool| spans.iter().any(test);
-        let (start, duration) = extent(trace);
-        start >= self.from
-            && duration >= self.longer
-            && duration <= self.shorter
-            && (self.service.is_empty() || holds(&|span| span.service().to_lowercase() == self.service))
-            && (self.name.is_empty() || holds(&|span| span.name.to_lowercase().contains(&self.name)))
-            && self.status.is_none_or(|wanted| status(trace) == wanted)
-            && self.attribute.as_ref().is_none_or(|(name, wanted)| {
-                holds(&|span| {
-                    special::texts(span).iter().any(|(known, value)| {
-                        known == name && wanted.as_ref().is_none_or(|wanted| wanted == value)
-                    })
-                })
-            })
+    /// Whether to show a trace, as far as its digest says.
+    pub(super) fn passes(&self, trace: &Digest) -> bool {
+        trace.start >= self.from
+            && (self.longer..=self.shorter).contains(&trace.duration)
+            && (self.service.is_empty() || trace.services.contains(&self.service))
+            && (self.name.is_empty() || trace.names.iter().any(|name| name.contains(&self.name)))
+            && self.status.is_none_or(|wanted| trace.status == wanted)
+            // A trace whose last part came later stood on an earlier page.
+            && trace.last < self.before
     }
-}
 
-/// When it began, and how long it took from the first start to the last end.
-fn extent(trace: &Trace) -> (Timestamp, Duration) {
-    let start = trace.spans().iter().map(|span| span.start).min().unwrap_or_default();
-    let end = trace.spans().iter().map(|span| span.end.unwrap_or(span.start)).max().unwrap_or_default();
-    (start, end.since(start))
-}
-
-/// The worst of its spans' status.
-fn status(trace: &Trace) -> StatusCode {
-    let of = |span: &Span| span.status.as_ref().map(|status| status.code).unwrap_or_default();
-    if trace.spans().iter().any(|span| of(span) == StatusCode::Error) {
-        return StatusCode::Error;
+    /// Whether attributes matter, for which the spans are needed.
+    pub(super) fn asks_for_attributes(&self) -> bool {
+        self.attribute.is_some()
     }
-    trace.roots().next().map(|root| of(trace.span(root))).unwrap_or_default()
+
+    /// Whether a span has the attribute that is asked for.
+    pub(super) fn has_attribute(&self, trace: &Trace) -> bool {
+        self.attribute.as_ref().is_none_or(|(name, wanted)| {
+            let is_wanted = |(known, value): &(String, String)| {
+                known == name && wanted.as_ref().is_none_or(|wanted| wanted == value)
+            };
+            trace.spans().iter().any(|span| special::texts(span).iter().any(is_wanted))
+        })
+    }
 }
 
 /// One line about a trace.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct TraceSummary {
     trace_id: String,
@@ -158,8 +149,13 @@ pub(super) struct TraceSummary {
 }
 
 impl TraceSummary {
-    pub(super) fn of(trace: &Trace, arrived: Timestamp) -> Self {
-        let (start, duration) = extent(trace);
+    pub(super) fn of(
+        trace: &Trace,
+        start: Timestamp,
+        duration: Duration,
+        status: StatusCode,
+        arrived: Timestamp,
+    ) -> Self {
         let root = trace.roots().next().map(|root| trace.span(root));
         let mut services: Vec<String> = trace.spans().iter().map(|span| span.service().to_owned()).collect();
         services.sort_unstable();
@@ -170,7 +166,7 @@ impl TraceSummary {
             service: root.map(Span::service).unwrap_or_default().to_owned(),
             services,
             spans: trace.spans().len(),
-            status: match status(trace) {
+            status: match status {
                 StatusCode::Unset => "unset",
                 StatusCode::Ok => "ok",
                 StatusCode::Error => "error",

@@ -1,6 +1,6 @@
 //! Who sends traces, when last, and how long after the fact.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::api::App;
 use crate::api::answer::Problem;
+use crate::source::Arrival;
 use crate::wire::time::rfc3339;
 
 /// Requests that are looked at.
@@ -17,30 +18,42 @@ const LOOKED_AT: u64 = 500;
 
 #[derive(Debug, Default)]
 struct Service {
-    spans: u64,
     last_seen: Timestamp,
     /// From the end of a span to its arrival, in milliseconds.
     lags: Vec<u64>,
+}
+
+/// What one service sent in one request.
+#[derive(Debug)]
+pub(super) struct Sent {
+    service: String,
+    /// One for each span.
+    lags: Vec<u64>,
+}
+
+impl Sent {
+    /// What every service sent.
+    pub(super) fn of(arrival: &Arrival) -> Vec<Self> {
+        let mut services: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for span in &arrival.spans {
+            let lag = arrival.at.since(span.end.unwrap_or(span.start)).as_millis();
+            services.entry(span.service()).or_default().push(u64::try_from(lag).unwrap_or(u64::MAX));
+        }
+        services.into_iter().map(|(service, lags)| Self { service: service.to_owned(), lags }).collect()
+    }
 }
 
 /// The services of the latest requests.
 pub(in crate::api) async fn services(State(app): State<App>) -> Result<Json<Services>, Problem> {
     let latest = Timestamp::from_nanos(u64::try_from(i64::MAX).unwrap_or(u64::MAX));
     let arrivals = app.store.arrivals_before(latest, LOOKED_AT).await?;
-    let mut services: BTreeMap<String, Service> = BTreeMap::new();
-    let mut seen = HashSet::new();
-    for (trace, _) in arrivals {
-        if !seen.insert(trace) {
-            continue;
-        }
-        for arrival in app.source.arrivals(trace).await? {
-            for span in arrival.spans {
-                let service = services.entry(span.service().to_owned()).or_default();
-                service.spans += 1;
-                service.last_seen = service.last_seen.max(arrival.at);
-                let end = span.end.unwrap_or(span.start);
-                service.lags.push(u64::try_from(arrival.at.since(end).as_millis()).unwrap_or(u64::MAX));
-            }
+    let sent = app.digests.chunks(&app.source, &arrivals).await?;
+    let mut services: BTreeMap<&str, Service> = BTreeMap::new();
+    for arrival @ (_, at) in &arrivals {
+        for sent in sent.get(arrival).into_iter().flat_map(|sent| sent.iter()) {
+            let service = services.entry(&sent.service).or_default();
+            service.last_seen = service.last_seen.max(*at);
+            service.lags.extend(&sent.lags);
         }
     }
     let items = services.into_iter().map(|(name, service)| ServiceSummary::of(name, service)).collect();
@@ -59,7 +72,7 @@ pub(in crate::api) struct Services {
 struct ServiceSummary {
     name: String,
     /// How many it sent.
-    spans: u64,
+    spans: usize,
     last_seen: String,
     export_lag: ExportLag,
 }
@@ -75,13 +88,13 @@ struct ExportLag {
 }
 
 impl ServiceSummary {
-    fn of(name: String, mut service: Service) -> Self {
+    fn of(name: &str, mut service: Service) -> Self {
         service.lags.sort_unstable();
         let last = service.lags.len().saturating_sub(1);
         let at = |share: usize| service.lags.get((service.lags.len() * share / 100).min(last)).copied();
         Self {
-            name,
-            spans: service.spans,
+            name: name.to_owned(),
+            spans: service.lags.len(),
             last_seen: rfc3339(service.last_seen),
             export_lag: ExportLag { p50: at(50), p99: at(99), unit: "ms" },
         }

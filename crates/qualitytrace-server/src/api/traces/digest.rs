@@ -1,0 +1,150 @@
+//! What lists say about traces, remembered.
+//!
+//! Taking spans in is where time counts, so nothing is summed up there. A trace is decoded when a list first meets it,
+//! and again only after more of it has arrived: whether that is so, the index of arrivals says.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::{Span, StatusCode, Trace};
+
+use super::filter::TraceSummary;
+use super::senders::Sent;
+use crate::source::Source;
+use crate::store::{self, Store};
+
+/// Digests that are remembered, of either kind.
+const REMEMBERED: usize = 20_000;
+/// A trace with more names of spans than that is decoded each time.
+const MOST_NAMES: usize = 1_000;
+
+/// What is known about a trace without its spans.
+#[derive(Debug)]
+pub(super) struct Digest {
+    /// When spans of it last arrived.
+    pub(super) last: Timestamp,
+    pub(super) summary: TraceSummary,
+    pub(super) start: Timestamp,
+    pub(super) duration: Duration,
+    pub(super) status: StatusCode,
+    /// In lower case, each once.
+    pub(super) services: Vec<String>,
+    /// In lower case, each once.
+    pub(super) names: Vec<String>,
+}
+
+impl Digest {
+    fn of(trace: &Trace, last: Timestamp) -> Self {
+        let start = trace.spans().iter().map(|span| span.start).min().unwrap_or_default();
+        let end = trace.spans().iter().map(|span| span.end.unwrap_or(span.start)).max().unwrap_or_default();
+        let (duration, status) = (end.since(start), status(trace));
+        let once = |of: fn(&Span) -> String| {
+            let mut texts: Vec<String> = trace.spans().iter().map(of).collect();
+            texts.sort_unstable();
+            texts.dedup();
+            texts
+        };
+        Self {
+            last,
+            summary: TraceSummary::of(trace, start, duration, status, last),
+            start,
+            duration,
+            status,
+            services: once(|span| span.service().to_lowercase()),
+            names: once(|span| span.name.to_lowercase()),
+        }
+    }
+}
+
+/// The worst of its spans' status.
+fn status(trace: &Trace) -> StatusCode {
+    let of = |span: &Span| span.status.as_ref().map(|status| status.code).unwrap_or_default();
+    if trace.spans().iter().any(|span| of(span) == StatusCode::Error) {
+        return StatusCode::Error;
+    }
+    trace.roots().next().map(|root| of(trace.span(root))).unwrap_or_default()
+}
+
+/// The digests that are remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Digests {
+    traces: Remembered<TraceId, Digest>,
+    /// What each chunk brought. A chunk never changes.
+    chunks: Remembered<(TraceId, Timestamp), Vec<Sent>>,
+}
+
+impl Digests {
+    /// The digests of these traces, in a fixed number of statements.
+    pub(super) async fn traces(
+        &self,
+        store: &Store,
+        source: &Source,
+        traces: &[TraceId],
+    ) -> Result<HashMap<TraceId, Arc<Digest>>, store::Error> {
+        let last = store.last_arrivals(traces).await?;
+        let is_fresh = |trace: &TraceId, digest: &Digest| last.get(trace) == Some(&digest.last);
+        let (mut found, unknown) = self.traces.find(traces, is_fresh);
+        for trace in source.load_all(&unknown).await? {
+            let last = last.get(&trace.id()).copied().unwrap_or_default();
+            let digest = Arc::new(Digest::of(&trace, last));
+            if digest.names.len() <= MOST_NAMES {
+                self.traces.keep(trace.id(), &digest);
+            }
+            found.insert(trace.id(), digest);
+        }
+        Ok(found)
+    }
+
+    /// What these chunks brought, each with when it arrived, in a fixed number of statements.
+    pub(super) async fn chunks(
+        &self,
+        source: &Source,
+        arrivals: &[(TraceId, Timestamp)],
+    ) -> Result<HashMap<(TraceId, Timestamp), Arc<Vec<Sent>>>, store::Error> {
+        let (mut found, unknown) = self.chunks.find(arrivals, |_, _| true);
+        let times: Vec<Timestamp> = unknown.iter().map(|(_, arrived)| *arrived).collect();
+        for (trace, arrival) in source.arrivals(&times).await? {
+            let sent = Arc::new(Sent::of(&arrival));
+            self.chunks.keep((trace, arrival.at), &sent);
+            found.insert((trace, arrival.at), sent);
+        }
+        Ok(found)
+    }
+}
+
+/// Values by their key, forgotten all at once when they are too many.
+#[derive(Debug)]
+struct Remembered<K, V>(Mutex<HashMap<K, Arc<V>>>);
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Copy + Eq + Hash, V> Remembered<K, V> {
+    /// Those that are known and still right, and the keys of the others.
+    fn find(&self, keys: &[K], is_right: impl Fn(&K, &V) -> bool) -> (HashMap<K, Arc<V>>, Vec<K>) {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut found, mut unknown) = (HashMap::new(), Vec::new());
+        for key in keys {
+            match known.get(key).filter(|value| is_right(key, value)) {
+                Some(value) => drop(found.insert(*key, Arc::clone(value))),
+                None => unknown.push(*key),
+            }
+        }
+        (found, unknown)
+    }
+
+    fn keep(&self, key: K, value: &Arc<V>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(key, Arc::clone(value));
+    }
+}
