@@ -44,7 +44,8 @@ pub enum Error {
     Depth,
 }
 
-/// Reads `{ID, RootSpan: {ID, Name, Kind, StartTime, EndTime, Attributes, Children}}`.
+/// Reads `{ID, RootSpan: {ID, Name, Kind, StartTime, EndTime, Attributes, Children}}`. A span may name another parent than
+/// the one that it stands below, as `ParentID`.
 pub fn read(stored: &Value) -> Result<Trace, Error> {
     let id: TraceId = text(&stored["ID"]).parse().map_err(Error::TraceId)?;
     let mut reading = Reading::default();
@@ -73,6 +74,7 @@ impl Reading {
                 .ok_or_else(|| Error::Time { name: name.to_owned(), text: stored[key].to_string() })
         };
         let end = time("EndTime")?;
+        let parent = text(&stored["ParentID"]).parse().ok().or(parent);
         self.spans.push(Span {
             // The place in the tree tells two spans of one id apart; the second one goes without.
             id: self.known.insert(id).then_some(id),

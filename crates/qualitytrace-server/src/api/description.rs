@@ -78,7 +78,7 @@ pub(crate) fn openapi() -> Value {
 }
 
 /// A route whose path and summary depend on the kind of resource.
-fn get<'a>(answers: &'a [(u16, Content)]) -> Route<'a> {
+fn get(answers: &[(u16, Content)]) -> Route<'_> {
     routes::get("", "", answers)
 }
 

@@ -37,11 +37,15 @@ const WARNING: &str = "x-qualitytrace-warning";
 /// Warnings in one answer.
 const WARNINGS: usize = 20;
 
+/// Suites were called transactions before. The other two stand in the original's description, and so in the clients that
+/// are made from it.
+const OTHER_WORDS: [(Kind, &str); 3] =
+    [(Kind::TestSuite, "transactions"), (Kind::VariableSet, "variableSets"), (Kind::Analyzer, "linters")];
+
 /// The routes of every kind.
 pub(super) fn routes() -> Router<App> {
     let kinds = Kind::ALL.into_iter().map(|kind| (kind, collection(kind)));
-    // Suites were called transactions before.
-    kinds.chain([(Kind::TestSuite, "transactions")]).fold(Router::new(), |router, (kind, word)| {
+    kinds.chain(OTHER_WORDS).fold(Router::new(), |router, (kind, word)| {
         let one = get(move |app, tenant, path, headers| get_one(kind, app, tenant, path, headers))
             .put(move |app, tenant, path, query, headers, body| {
                 update(kind, app, tenant, path, query, headers, body)

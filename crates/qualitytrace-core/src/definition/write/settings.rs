@@ -221,6 +221,7 @@ struct PokeshopSpec<'a> {
     kafka_broker: &'a str,
 }
 
+#[expect(clippy::struct_field_names, reason = "they are the keys")]
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct OpentelemetryStoreSpec<'a> {

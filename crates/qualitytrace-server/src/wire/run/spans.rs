@@ -16,6 +16,10 @@ const DURATION: &str = "tracetest.span.duration";
 /// The attribute that names the parent in the tree.
 const PARENT: &str = "tracetest.span.parent_id";
 
+/// Levels of the tree below its root. Writers and readers of JSON call themselves for each level, and many readers go no
+/// deeper than 128.
+const LEVELS: usize = 50;
+
 /// Attributes that only spans have that were sent.
 const UNSENT: [&str; 2] = ["span.events", "tracetest.span.status_code"];
 
@@ -26,7 +30,8 @@ pub struct RunTrace {
     /// Names it.
     #[serde(skip_serializing_if = "is_blank")]
     pub trace_id: String,
-    /// The first root with all that is below it.
+    /// The first root with all that is below it. From the 50th level on, spans stand side by side; `parentId` says whose
+    /// they are.
     pub tree: RunSpan,
     /// Every span by its id, without children.
     #[serde(skip_serializing_if = "is_blank")]
@@ -76,6 +81,7 @@ pub fn imported_trace(shown: &RunTrace) -> Option<Trace> {
 fn stored_form(span: &RunSpan) -> Value {
     json!({
         "ID": span.id,
+        "ParentID": span.parent_id,
         "Name": span.name,
         "Kind": span.kind,
         "StartTime": span.start_time,
@@ -85,14 +91,23 @@ fn stored_form(span: &RunSpan) -> Value {
     })
 }
 
-fn tree(trace: &Trace, at: usize) -> RunSpan {
-    // Built from the leaves up: a trace may be deeper than the stack.
-    let end = trace.descendants(at).end;
-    let mut built: Vec<Option<RunSpan>> = (at..end).map(|here| Some(span(trace, here))).collect();
-    for here in (at..end).rev() {
-        let children: Vec<RunSpan> =
-            trace.children(here).filter_map(|child| built[child - at].take()).collect();
-        if let Some(span) = built[here - at].as_mut() {
+/// The span with all that is below it. Below the last level, spans stand side by side.
+fn tree(trace: &Trace, root: usize) -> RunSpan {
+    let places = root..trace.descendants(root).end;
+    let mut holders: Vec<(usize, usize)> = vec![(0, 0)];
+    let mut below: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
+    // Parents stand before their children.
+    for at in places.clone().skip(1) {
+        let parent = trace.parent(at).map_or(0, |parent| parent - root);
+        let (above, level) = holders[parent];
+        let (holder, level) = if level < LEVELS { (parent, level + 1) } else { (above, level) };
+        holders.push((holder, level));
+        below[holder].push(at - root);
+    }
+    let mut built: Vec<Option<RunSpan>> = places.map(|at| Some(span(trace, at))).collect();
+    for at in (0..built.len()).rev() {
+        let children: Vec<RunSpan> = below[at].iter().filter_map(|child| built[*child].take()).collect();
+        if let Some(span) = built[at].as_mut() {
             span.children = children;
         }
     }

@@ -106,6 +106,41 @@ async fn a_stream_goes_on_where_it_was_left(database: &Database) {
     bench.server.shutdown().await;
 }
 
+#[tokio::test]
+async fn a_deep_trace_is_shown_and_carried() {
+    const DEEP: usize = 2_000;
+    let bench = Bench::new(&Database::memory()).await;
+    let id = |at: usize| format!("{at:016x}");
+    let trace = format!("{:032x}", 7);
+    let span = |at: usize| {
+        json!({ "traceId": trace, "spanId": id(at + 1), "parentSpanId": if at == 0 { String::new() } else { id(at) },
+                "name": format!("s{at}"), "kind": 1, "startTimeUnixNano": "1700000000000000000",
+                "endTimeUnixNano": "1700000001000000000" })
+    };
+    let spans: Vec<Value> = (0..DEEP).map(span).collect();
+    let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] }).to_string();
+    let headers = [("content-type", "application/json")];
+    assert_eq!(bench.send(Method::POST, "/v1/traces", &headers, &body).await.status, StatusCode::OK);
+    let trigger = json!({ "type": "traceid", "traceid": { "id": trace } });
+    bench.stored("tests", &json!({ "spec": { "id": "t", "name": "T", "trigger": trigger } })).await;
+    bench.post("/api/tests/t/run", &json!({})).await;
+    bench.events("/api/tests/t/run/1").await;
+    let run = bench.get("/api/tests/t/run/1").await.json();
+    // One of them is the trigger's.
+    assert_eq!(run["trace"]["flat"].as_object().unwrap().len(), DEEP + 1);
+    let mut exported = bench.get("/api/tests/t/run/1/export").await.json();
+    exported["test"]["id"] = json!("moved");
+    assert_eq!(bench.post("/api/tests/import", &exported).await.status, StatusCode::OK);
+    let query = format!("span[name=\"s{}\"] > span[name=\"s{}\"]", DEEP - 2, DEEP - 1);
+    let query: String =
+        reqwest::Url::parse_with_params("http://x", [("query", query)]).unwrap().query().unwrap().to_owned();
+    for test in ["t", "moved"] {
+        let picked = bench.get(&format!("/api/tests/{test}/run/1/select?{query}")).await.json();
+        assert_eq!(picked["spanIds"], json!([id(DEEP)]), "{test}: {picked}");
+    }
+    bench.server.shutdown().await;
+}
+
 async fn a_run_that_was_carried_here_can_be_looked_into(database: &Database) {
     let (bench, subject) = (Bench::new(database).await, Subject::start().await);
     bench.stored("tests", &test(&subject, "t", "/value/1", &json!({}))).await;
