@@ -1,5 +1,10 @@
 //! From records to the bytes that a group of sinks sends: what they may see, under the parent that they know.
 
+use std::{
+    collections::HashMap,
+    sync::{PoisonError, RwLock},
+};
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 use opentelemetry::trace::SpanId;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
@@ -15,16 +20,31 @@ use crate::{
     record::{Head, Kind},
 };
 
+/// Keys of which a view remembers whether it hides them. Call sites name them, so they are few.
+const MAX_KNOWN: usize = 1_024;
+
 /// What a group of sinks sees of a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct View {
-    pub(crate) level: Level,
-    pub(crate) redact: Vec<String>,
+    level: Level,
+    redact: Vec<String>,
+    known: RwLock<HashMap<Box<[u8]>, bool>>,
 }
 
 const REDACTED: Value<'static> = Value::Text(std::borrow::Cow::Borrowed("[redacted]"));
 
+impl PartialEq for View {
+    fn eq(&self, other: &Self) -> bool {
+        (self.level, &self.redact) == (other.level, &other.redact)
+    }
+}
+
 impl View {
+    /// Sees spans and events from this level on, without the values of these keys.
+    pub(crate) fn new(level: Level, redact: Vec<String>) -> Self {
+        Self { level, redact, known: RwLock::default() }
+    }
+
     /// The item that sinks of this view send, written behind `out`.
     pub(crate) fn item(&self, head: &Head, bytes: &[u8], scope: &Bytes, out: &mut BytesMut) -> Item {
         let (plain, rest) = bytes.split_at(head.plain);
@@ -77,7 +97,15 @@ impl View {
     }
 
     fn hides(&self, key: &[u8]) -> bool {
-        self.redact.iter().any(|pattern| matches(pattern.as_bytes(), key))
+        if let Some(hides) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(key) {
+            return *hides;
+        }
+        let hides = self.redact.iter().any(|pattern| matches(pattern.as_bytes(), key));
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < MAX_KNOWN {
+            known.insert(key.into(), hides);
+        }
+        hides
     }
 }
 
@@ -151,7 +179,7 @@ mod tests {
     };
 
     fn seen(record: &Record, level: Level) -> Bytes {
-        let view = View { level, redact: vec!["*password*".to_owned()] };
+        let view = View::new(level, vec!["*password*".to_owned()]);
         view.item(&record.head, &record.bytes, &Bytes::new(), &mut BytesMut::new()).body
     }
 

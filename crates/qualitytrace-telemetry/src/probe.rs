@@ -58,7 +58,7 @@ pub(crate) async fn send(handle: &Handle) -> Vec<Probe> {
 
 fn probe(signal: Signal, handle: &Handle) -> Item {
     let scope = encode::scope(env!("CARGO_PKG_NAME"), Some(env!("CARGO_PKG_VERSION")));
-    let view = View { level: Level::Trace, redact: Vec::new() };
+    let view = View::new(Level::Trace, Vec::new());
     let ids = RandomIdGenerator::default();
     let time = clock::now();
     let mut attributes = Attributes::default();

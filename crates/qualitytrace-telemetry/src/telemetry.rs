@@ -277,7 +277,7 @@ impl Telemetry {
             health: health.clone(),
             mode: receiver,
         };
-        let view = View { level: sink.level, redact: sink.redact.clone() };
+        let view = View::new(sink.level, sink.redact.clone());
         let handle = Arc::new(Handle { sink: sink.clone(), view, queue, resource, health, mode, deltas });
         let delivery = self.0.runtime.spawn(delivery.run());
         let collector = handle.carries(Signal::Metrics).then(|| {
