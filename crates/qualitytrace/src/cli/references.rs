@@ -65,6 +65,9 @@ pub(crate) fn step_path(suite: &Path, step: &Step) -> Option<PathBuf> {
     step.is_path().then(|| suite.parent().unwrap_or(Path::new("")).join(&step.test.value))
 }
 
+/// The code of what [`missing`] finds.
+pub(crate) const NO_FILE: &str = "no-file";
+
 /// The files that the documents of a file name and that cannot be put into them.
 pub(crate) fn missing(path: &Path, reading: &Reading) -> Vec<Diagnostic> {
     let named = reading.documents.iter().flat_map(|document| named(path, &document.resource));
@@ -72,7 +75,7 @@ pub(crate) fn missing(path: &Path, reading: &Reading) -> Vec<Diagnostic> {
         .filter_map(|named| {
             let cause = read(&named).err()?;
             let help = "a path is relative to the file that names it";
-            Some(Diagnostic::error("no-file", named.span, cause).helped(help))
+            Some(Diagnostic::error(NO_FILE, named.span, cause).helped(help))
         })
         .collect()
 }

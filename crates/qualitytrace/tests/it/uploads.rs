@@ -96,9 +96,13 @@ async fn a_file_that_is_not_there_is_told_at_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let text = definition("http://localhost/", "      bodyFile: ./gone.png\n      tls: {ca: ca.pem}");
     std::fs::write(folder.path().join("test.yaml"), text).unwrap();
-    for arguments in [&["check", "test.yaml"][..], &[&RUN[..], &["test.yaml"]].concat()] {
+    for (arguments, code) in [
+        (&["check", "test.yaml"][..], 0),
+        (&["check", "--strict", "test.yaml"], 1),
+        (&[&RUN[..], &["test.yaml"]].concat(), 1),
+    ] {
         let output = program(folder.path(), arguments, &[]).await;
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
         let said = String::from_utf8_lossy(&output.stdout);
         for expected in [
             "the file `./gone.png` cannot be read: No such file or directory",
