@@ -12,7 +12,7 @@ use super::answer::Error;
 use super::door::HEALTH;
 use super::hosted;
 use super::refusal::Said;
-use super::resources::collection;
+use super::resources::{collection, sorts};
 use Content::{Json, Negotiated, Nothing};
 use routes::{Body, Content, ROUTES, Route};
 use schemas::{Schemas, of};
@@ -107,8 +107,8 @@ impl Paths {
             let augmented = route.method == "get" && matches!(kind, Kind::Test | Kind::TestSuite);
             self.add(route.method, path, &format!("{what} {name}"), &Route { augmented, ..*route });
         };
-        let (page, strict) = (&["take", "skip", "query", "sortBy", "sortDirection"], &["strict"]);
-        add(&all, "List:", &get(&[(200, Content::Resources(kind)), wrong]).asking(page));
+        let strict = &["strict"];
+        add(&all, "List:", &get(&[(200, Content::Resources(kind)), wrong]).listing(kind));
         add(&all, "Create a", &get(&[(201, shows), wrong]).by("post").taking(changed).asking(strict));
         let stored = [(200, shows), (201, shows), wrong];
         add(&all, "Create or change a", &get(&stored).by("put").taking(changed).asking(strict));
@@ -186,8 +186,13 @@ fn parameters(path: &str, route: &Route) -> Vec<Value> {
     let in_path = in_path
         .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": parameter(name, true) }));
     let queries = route.queries.iter();
-    let queries =
-        queries.map(|name| json!({ "name": name, "in": "query", "schema": parameter(name, false) }));
+    let queries = queries.map(|name| {
+        let schema = match route.lists.filter(|_| *name == "sortBy") {
+            Some(kind) => json!({ "enum": sorts(kind).iter().map(|(word, _)| *word).collect::<Vec<_>>() }),
+            None => parameter(name, false),
+        };
+        json!({ "name": name, "in": "query", "schema": schema })
+    });
     let tenant = route.is_of_tenant.then(|| {
         json!({ "name": "X-Tracetest-TenantID", "in": "header", "schema": { "type": "string", "format": "uuid" } })
     });
@@ -203,7 +208,9 @@ fn parameter(name: &str, is_in_path: bool) -> Value {
         "take" | "skip" | "after" => json!({ "type": "integer", "minimum": 0 }),
         "number" | "version" => json!({ "type": "integer", "minimum": u8::from(is_in_path) }),
         "strict" => json!({ "type": "boolean" }),
-        "sortDirection" => json!({ "type": "string", "enum": ["asc", "desc"] }),
+        "sortDirection" => {
+            json!({ "type": "string", "description": "`asc`; anything else means descending" })
+        }
         _ if is_in_path => json!({ "type": "string", "minLength": 1 }),
         _ => json!({ "type": "string" }),
     }

@@ -27,7 +27,7 @@ use crate::wire::time::rfc3339;
 use reading::{Body, Strictness};
 
 pub(super) use augmented::{FullSteps, steps as augmented_steps, summary};
-pub(super) use listing::Parameters;
+pub(super) use listing::{Parameters, sorts};
 pub(super) use reading::stored_resource;
 
 /// The id of what a server has one of.

@@ -35,6 +35,8 @@ pub(super) struct Route<'a> {
     pub(super) queries: &'a [&'a str],
     /// Whether each tenant has things of its own there.
     pub(super) is_of_tenant: bool,
+    /// The kind of what it lists.
+    pub(super) lists: Option<Kind>,
     /// Whether it says more when it is asked to.
     pub(super) augmented: bool,
 }
@@ -96,8 +98,8 @@ pub(super) const fn get<'a>(
     summary: &'static str,
     answers: &'a [(u16, Content)],
 ) -> Route<'a> {
-    let (is_of_tenant, augmented) = (true, false);
-    Route { method: "get", path, summary, body: None, answers, queries: &[], is_of_tenant, augmented }
+    let (is_of_tenant, lists, augmented) = (true, None, false);
+    Route { method: "get", path, summary, body: None, answers, queries: &[], is_of_tenant, lists, augmented }
 }
 
 const fn post<'a>(path: &'static str, summary: &'static str, answers: &'a [(u16, Content)]) -> Route<'a> {
@@ -115,6 +117,11 @@ impl<'a> Route<'a> {
 
     pub(super) const fn asking(self, queries: &'a [&'a str]) -> Self {
         Self { queries, ..self }
+    }
+
+    /// Lists what is of this kind, page by page.
+    pub(super) const fn listing(self, kind: Kind) -> Self {
+        Self { lists: Some(kind), queries: &["take", "skip", "query", "sortBy", "sortDirection"], ..self }
     }
 
     /// The same for all tenants.
@@ -275,7 +282,7 @@ pub(super) const ROUTES: &[Route<'static>] = &[
     )
     .asking(&["after"]),
     get("/api/resources", "Tests and suites, newest first", &[(200, Counted(of::<Vec<Listed>>)), BAD])
-        .asking(&["take", "skip", "query", "sortBy", "sortDirection"]),
+        .listing(Kind::Test),
     post(
         "/api/expressions/resolve",
         "The value of an expression",

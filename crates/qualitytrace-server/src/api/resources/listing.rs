@@ -61,16 +61,24 @@ fn number(name: &str, text: &str) -> Result<u64, Problem> {
         .map_err(|_| Problem::bad_request(format!("cannot process request: {name} must not be negative")))
 }
 
-fn order(kind: Kind, name: &str) -> Result<Order, Problem> {
-    let unknown = || Problem::bad_request(format!("cannot process request: invalid sort field: {name}"));
-    match (kind, name) {
-        (Kind::Demo, "") | (_, "name") => Ok(Order::Name),
-        (_, "") | (Kind::Test | Kind::TestSuite, "created") | (Kind::VariableSet, "createdAt") => {
-            Ok(Order::Created)
+/// What resources of a kind can be sorted by.
+pub(in crate::api) const fn sorts(kind: Kind) -> &'static [(&'static str, Order)] {
+    match kind {
+        Kind::Test | Kind::TestSuite => {
+            &[("created", Order::Created), ("name", Order::Name), ("last_run", Order::LastRun)]
         }
-        (Kind::Test | Kind::TestSuite, "last_run") => Ok(Order::LastRun),
-        (Kind::Demo, "id") => Ok(Order::Id),
-        (Kind::Demo, "type") => Ok(Order::Kind),
-        _ => Err(unknown()),
+        Kind::VariableSet => &[("createdAt", Order::Created), ("name", Order::Name)],
+        Kind::Demo => &[("name", Order::Name), ("id", Order::Id), ("type", Order::Kind)],
+        Kind::DataStore | Kind::PollingProfile | Kind::Analyzer | Kind::TestRunner | Kind::Config => {
+            &[("name", Order::Name)]
+        }
     }
+}
+
+/// The first that a kind can be sorted by, unless another is named.
+fn order(kind: Kind, name: &str) -> Result<Order, Problem> {
+    let found = sorts(kind).iter().find(|(known, _)| name.is_empty() || *known == name);
+    found
+        .map(|(_, order)| *order)
+        .ok_or_else(|| Problem::bad_request(format!("cannot process request: invalid sort field: {name}")))
 }

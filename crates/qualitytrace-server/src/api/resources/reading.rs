@@ -181,8 +181,10 @@ const fn format_word(format: Format) -> &'static str {
     }
 }
 
-/// Nine characters that need no escaping anywhere.
+/// Nine characters that need no escaping anywhere, nor quotes in YAML: the first one is a letter.
 fn generated_id() -> String {
-    const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-";
-    rand::random::<[u8; 9]>().iter().map(|byte| char::from(LETTERS[usize::from(byte % 64)])).collect()
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    let letter =
+        |(at, byte): (usize, u8)| char::from(LETTERS[usize::from(byte) % if at == 0 { 52 } else { 64 }]);
+    rand::random::<[u8; 9]>().into_iter().enumerate().map(letter).collect()
 }
