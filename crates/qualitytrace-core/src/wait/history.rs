@@ -77,14 +77,15 @@ impl History {
     ///
     /// It is shorter when all of them deliver soon. How late spans are delivered does not bound how long work goes on
     /// after the answer, so the time that earlier complete runs took to arrive counts as well. It is longer, up to twice
-    /// as long, when one of them delivers later than the policy allows for.
+    /// as long, when one of them may deliver later than the policy allows for.
     pub fn settle(&self, policy: &Policy, lags: &Lags) -> Duration {
         let known = || self.services.iter().filter_map(|service| lags.largest(service));
         let latest = known().max().unwrap_or_default();
         let all_known = self.runs >= ENOUGH_RUNS && known().count() == self.services.len();
         let enough = latest.max(self.longest).saturating_mul(2).saturating_add(SETTLE_MARGIN);
         let shortened = if all_known { enough.max(SHORTEST_SETTLE) } else { policy.settle };
-        let needed = latest.saturating_add(SETTLE_MARGIN);
+        let foreseeable = self.services.iter().filter_map(|service| lags.foreseeable(service)).max();
+        let needed = foreseeable.unwrap_or_default().saturating_add(SETTLE_MARGIN);
         shortened.min(policy.settle).max(needed.min(policy.settle.saturating_mul(2)))
     }
 

@@ -119,6 +119,14 @@ impl Lags {
         self.known(service).map(|service| service.lag.get())
     }
 
+    /// How late the service may deliver its next span: a quarter later than ever before, or twice as late while few of its
+    /// flushes were seen.
+    pub fn foreseeable(&self, service: &str) -> Option<Duration> {
+        let Service { flushes, lag, .. } = self.services.get(service)?;
+        let largest = lag.get();
+        Some(if *flushes >= ENOUGH_FLUSHES { largest + largest / 4 } else { largest.saturating_mul(2) })
+    }
+
     /// How long after a span of the same process that ended later a span of this service arrives at most; zero when
     /// they arrive in the order of their ends. `None` until enough of its flushes were seen.
     ///

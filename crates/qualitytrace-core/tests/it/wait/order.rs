@@ -1,12 +1,14 @@
 //! Whatever the order of arrival, the same spans owe the same.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::SpanKind;
 use qualitytrace_core::wait::{Begin, History, Lags, Policy, Progress, Standing, Wait, wait};
 
 use super::random::Random;
-use super::spans::span_id;
+use super::spans::{Maker, service, span_id};
 use super::system::{MS, Roughness, START, Sent, System, TRIGGER};
 
 /// What is owed when these have arrived in this order.
@@ -85,4 +87,33 @@ fn circles_and_spans_without_ids_do_no_harm() {
         history.late(&progress);
         owed(&spans, &order, &Arc::new(history));
     }
+}
+
+#[test]
+fn specs_are_judged_once_a_silence_and_not_once_a_span() {
+    let (maker, shop, name) = (Maker::new(), service("shop"), Arc::from("step"));
+    let trigger = span_id(TRIGGER).expect("not zero");
+    let mut progress = Progress::new(Begin::Triggered(trigger), Arc::default());
+    progress.answered(Timestamp::from_nanos(START));
+    let asked = Cell::new(0);
+    let ask = |progress: &Progress, now: u64| {
+        let specs = || {
+            asked.set(asked.get() + 1);
+            Standing { undecided: vec!["spec".to_owned()], is_final: false }
+        };
+        wait(&Policy::DEFAULT, progress, &Lags::default(), specs, Timestamp::from_nanos(now))
+    };
+    let mut now = START;
+    for number in 0..20_000 {
+        now += 10 * MS;
+        let parent = if number == 0 { TRIGGER } else { TRIGGER + 1 };
+        let ids = (TRIGGER + 1 + number, parent);
+        let span = maker.span(ids.0, ids.1, &shop, SpanKind::Internal, &name, (now, now + MS));
+        progress.arrived(&span, Timestamp::from_nanos(now));
+        assert!(matches!(ask(&progress, now), Wait::Until(..)));
+    }
+    assert_eq!(asked.get(), 0, "nothing that the specs say could end the wait");
+    assert!(matches!(ask(&progress, now + 150 * MS), Wait::Until(..)));
+    assert!(matches!(ask(&progress, now + 6_000 * MS), Wait::Ready(_)));
+    assert_eq!(asked.get(), 2);
 }
