@@ -233,6 +233,14 @@ pub fn read_as(source: &str, format: Format, kind: Kind) -> Reading {
     read_with(source, format, Some(kind))
 }
 
+/// Whether a text is meant as a definition: it has `type` or `spec`, or cannot be read and speaks of a `spec`.
+pub fn is_meant(source: &str, format: Format) -> bool {
+    let reader = Reader::new(source, format);
+    let documents = nodes(&reader);
+    let has_key = |node: &Node| node.get("type").is_some() || node.get("spec").is_some();
+    documents.iter().any(has_key) || (reader.errors() > 0 && source.contains("spec"))
+}
+
 fn read_with(source: &str, format: Format, kind: Option<Kind>) -> Reading {
     let reader = Reader::new(source, format);
     let documents: Vec<Document> = parse(&reader)
@@ -245,11 +253,15 @@ fn read_with(source: &str, format: Format, kind: Option<Kind>) -> Reading {
     Reading { documents, diagnostics: reader.finish() }
 }
 
-fn parse(reader: &Reader<'_>) -> Vec<Node> {
-    let documents = match reader.format {
+fn nodes(reader: &Reader<'_>) -> Vec<Node> {
+    match reader.format {
         Format::Yaml => yaml::parse(reader),
         Format::Json => json::parse(reader).into_iter().collect(),
-    };
+    }
+}
+
+fn parse(reader: &Reader<'_>) -> Vec<Node> {
+    let documents = nodes(reader);
     // `---` before the first document or after the last one makes an empty document, which says nothing.
     let documents: Vec<Node> = documents.into_iter().filter(|document| !document.is_null()).collect();
     if documents.is_empty() && reader.errors() == 0 {

@@ -28,8 +28,7 @@ impl File {
 
     /// Takes a text for the content of a file.
     pub(crate) fn parse(path: &Path, source: String) -> Self {
-        let is_json = path.extension().is_some_and(|extension| extension == "json");
-        let format = if is_json { Format::Json } else { Format::Yaml };
+        let format = format_of(path);
         let mut reading = definition::read(&source, format);
         let checked = reading.documents.iter().flat_map(|document| definition::check(&document.resource));
         reading.diagnostics.extend(checked.collect::<Vec<_>>());
@@ -54,15 +53,25 @@ impl File {
     }
 }
 
-/// Every definition file that the arguments name; folders are searched for `.yaml`, `.yml` and `.json`.
+/// Every definition file that the arguments name; folders are searched for `.yaml`, `.yml` and `.json`. Files in a folder
+/// that are no definitions, like the body of a request, are left out, which is said.
 pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in paths {
         if path.is_dir() {
             let before = found.len();
-            search(path, &mut found)?;
+            let mut candidates = Vec::new();
+            search(path, &mut candidates)?;
+            for candidate in candidates {
+                if is_definition(&candidate)? {
+                    found.push(candidate);
+                } else {
+                    let note = "has neither `type` nor `spec` and is left out";
+                    report::err(&format!("{} {note}\n", candidate.display()));
+                }
+            }
             if found.len() == before {
-                bail!("{} holds no .yaml, .yml or .json file", path.display());
+                bail!("{} holds no definition in a .yaml, .yml or .json file", path.display());
             }
         } else if path.exists() {
             found.push(path.clone());
@@ -76,6 +85,16 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 /// Reads every definition file that the arguments name.
 pub(crate) fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<File>> {
     find(paths)?.iter().map(|path| File::read(path)).collect()
+}
+
+fn is_definition(path: &Path) -> anyhow::Result<bool> {
+    let source = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
+    Ok(definition::is_meant(&String::from_utf8_lossy(&source), format_of(path)))
+}
+
+fn format_of(path: &Path) -> Format {
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    if is_json { Format::Json } else { Format::Yaml }
 }
 
 fn search(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {

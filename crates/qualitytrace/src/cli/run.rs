@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use qualitytrace_server::config::{Config, Listen};
 use qualitytrace_server::limits::Limits;
@@ -48,8 +48,9 @@ pub(crate) struct Options {
     /// Take a test for failed that passed only when it was tried again
     #[arg(long)]
     fail_on_flaky: bool,
-    /// Keep what the runs teach about the traces in this file, so that the next run waits no longer than needed
-    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    /// Keep what the runs teach about the traces in this file, so that the next run waits no longer than needed; a
+    /// server named by --server remembers by itself
+    #[arg(long, value_name = "FILE")]
     learned: Option<PathBuf>,
     /// Write a JUnit report
     #[arg(long, short = 'j', value_name = "FILE")]
@@ -86,6 +87,13 @@ impl FromStr for Variable {
 /// Runs the tests of every file and reports.
 pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     start_logging("warn", None);
+    if let (Some(url), Some(file)) = (&options.server, &options.learned) {
+        bail!(
+            "the server at {url} remembers by itself what runs teach; leave out --learned {}, or leave out --server (and \
+             QUALITYTRACE_SERVER_URL) to run the tests here",
+            file.display()
+        );
+    }
     let Some(plan) = Plan::of(files::read_all(&options.paths)?)? else {
         return Ok(Exit::Error);
     };

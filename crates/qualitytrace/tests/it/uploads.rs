@@ -70,11 +70,13 @@ async fn files_go_along_byte_by_byte() {
     let tests = folder.path().join("tests");
     std::fs::create_dir(&tests).unwrap();
     std::fs::write(tests.join("photo.png"), [0, 255, 10]).unwrap();
-    std::fs::write(tests.join("order.txt"), "{\"book\": \"${var:BOOK}\"}").unwrap();
+    std::fs::write(tests.join("order.json"), "{\"book\": \"${var:BOOK}\"}").unwrap();
+    // Not even JSON until its variable is put in.
+    std::fs::write(tests.join("count.json"), "{\"count\": ${var:COUNT}}").unwrap();
     let url = |path: &str| format!("http://{}{path}", peer.address);
     let write = |name: &str, text: String| std::fs::write(tests.join(name), text).unwrap();
     write("a.yaml", definition(&url("/a"), "      method: PUT\n      bodyFile: photo.png # its bytes"));
-    write("b.yaml", definition(&url("/b"), "      method: POST\n      body: ./order.txt"));
+    write("b.yaml", definition(&url("/b"), "      method: POST\n      body: ./order.json"));
     write(
         "c.yaml",
         definition(&url("/c"), "      multipart: [{name: photo, file: ./photo.png}]\n      method: POST"),
@@ -83,12 +85,41 @@ async fn files_go_along_byte_by_byte() {
     let output = program(folder.path(), &arguments, &[]).await;
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
 
+    let said = String::from_utf8_lossy(&output.stderr);
+    for body in ["tests/order.json", "tests/count.json"] {
+        let note = format!("{body} has neither `type` nor `spec` and is left out\n");
+        assert!(said.contains(&note), "{said}");
+    }
+
     let seen = peer.seen();
     assert_eq!(seen[0], ("PUT /a".to_owned(), Bytes::from_static(&[0, 255, 10])));
     assert_eq!(seen[1], ("POST /b".to_owned(), Bytes::from_static(b"{\"book\": \"Dune\"}")));
     let multipart = &seen[2].1;
     let has = |part: &[u8]| multipart.windows(part.len()).any(|window| window == part);
     assert!(has(b"name=\"photo\"; filename=\"photo.png\"") && has(&[b'\r', b'\n', 0, 255, 10, b'\r', b'\n']));
+}
+
+#[tokio::test]
+async fn a_file_that_is_named_must_be_a_definition() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("body.json"), "{\"book\": 1}").unwrap();
+    let output = program(folder.path(), &[&RUN[..], &["body.json"]].concat(), &[]).await;
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+    let output = program(folder.path(), &[&RUN[..], &["."]].concat(), &[]).await;
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(". holds no definition in a .yaml, .yml or .json file"), "{said}");
+}
+
+#[tokio::test]
+async fn what_runs_teach_is_kept_by_the_server_that_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("test.yaml"), definition("http://localhost/", "")).unwrap();
+    let arguments = ["run", "test.yaml", "--server", "http://localhost:9", "--learned", "learned.json"];
+    let output = program(folder.path(), &arguments, &[]).await;
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the server at http://localhost:9 remembers by itself what runs teach"), "{said}");
 }
 
 #[tokio::test]
