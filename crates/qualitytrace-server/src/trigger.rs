@@ -49,17 +49,12 @@ impl Triggers {
             return Err(refused);
         }
         let sent = match trigger {
-            Trigger::Http(request) => self.http.send(request, context, limits.reply_bytes).await,
+            Trigger::Http(request) => self.http.send(request, Some(context), limits.reply_bytes).await,
             Trigger::Grpc(call) => grpc::send(call, context, &self.http, limits.reply_bytes).await,
             Trigger::TraceId(_) | Trigger::Integration(_) => {
                 Ok(Reply::TraceId { id: context.trace.to_string() })
             }
-            Trigger::Graphql(query) if query.introspection => Err(Failure::unsupported(
-                "this server does not check queries against a schema yet; remove the trigger's `introspection`",
-            )),
-            Trigger::Graphql(query) => {
-                self.http.send(&graphql::request(query), context, limits.reply_bytes).await
-            }
+            Trigger::Graphql(query) => graphql::send(query, context, &self.http, limits.reply_bytes).await,
             Trigger::Exec(_) | Trigger::PlaywrightEngine(_) if !limits.commands => {
                 Err(Failure::unsupported(format!(
                     "this server may not run commands; start it with `--runs.commands` to allow triggers of type `{}`",

@@ -259,7 +259,6 @@ pub(super) fn tls_cause(error: &(dyn Error + 'static)) -> String {
     words + help
 }
 
-/// What lies below an error, from the next to the last.
 /// The word of the list of addresses that must not be spoken to, if that is why.
 fn denied(error: &reqwest::Error) -> Option<&Denied> {
     causes(error).find_map(|cause| {
@@ -268,6 +267,7 @@ fn denied(error: &reqwest::Error) -> Option<&Denied> {
     })
 }
 
+/// What lies below an error, from the next to the last.
 pub(super) fn causes<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {

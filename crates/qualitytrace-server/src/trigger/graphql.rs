@@ -1,11 +1,64 @@
 //! GraphQL requests: a POST of the query, answered like any other.
+//!
+//! A test may want its query to be checked first: then the server is asked for its schema.
+
+mod schema;
 
 use qualitytrace_core::definition::Text;
 use qualitytrace_core::definition::trigger::{Body, Graphql, Header, Http};
-use serde_json::{Map, Value};
+use qualitytrace_core::run::Reply;
+use serde_json::{Map, Value, json};
+
+use super::failure::{Failure, Place, Reason};
+use super::http::{Sender, place_of};
+use super::propagation::Context;
+
+/// The largest description of a schema that is read.
+const SCHEMA_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Sends a query, after checking it if the test wants that.
+pub(super) async fn send(
+    graphql: &Graphql,
+    context: &Context,
+    sender: &Sender,
+    reply_bytes: u64,
+) -> Result<Reply, Failure> {
+    let body = body(graphql);
+    if graphql.introspection {
+        let asked = request(graphql, &json!({ "query": schema::QUESTION }));
+        let place = place_of(&asked)?;
+        // What is asked for the test's sake is no part of the trace.
+        let described = description(sender.send(&asked, None, SCHEMA_BYTES).await?, &place)?;
+        schema::check(&body, &described)
+            .map_err(|problem| Failure::told(problem.reason(), problem.told(&place)))?;
+    }
+    sender.send(&request(graphql, &body), Some(context), reply_bytes).await
+}
+
+/// The schema in the answer to the question for it.
+fn description(reply: Reply, place: &Place) -> Result<Value, Failure> {
+    let Reply::Http { reason, body, truncated, .. } = reply else {
+        return Err(Failure::at(place, Reason::Protocol, "this is no answer over HTTP"));
+    };
+    if truncated {
+        let cause =
+            format!("the schema is larger than {SCHEMA_BYTES} bytes; remove the trigger's `introspection`");
+        return Err(Failure::at(place, Reason::TooLarge, &cause));
+    }
+    let mut answer: Value = serde_json::from_str(&body).unwrap_or_default();
+    let schema = answer["data"]["__schema"].take();
+    if schema.is_object() {
+        return Ok(schema);
+    }
+    let told = answer["errors"][0]["message"].as_str().map_or(reason, ToOwned::to_owned);
+    let message = format!(
+        "{place} does not tell its schema ({told}); allow introspection there, or remove the trigger's `introspection`"
+    );
+    Err(Failure::told(Reason::Protocol, message))
+}
 
 /// The HTTP request that carries a query.
-pub(super) fn request(graphql: &Graphql) -> Http {
+fn request(graphql: &Graphql, body: &Value) -> Http {
     let mut headers = graphql.headers.clone();
     if !headers.iter().any(|header| header.key.value.eq_ignore_ascii_case("content-type")) {
         headers.push(Header { key: "Content-Type".into(), value: "application/json".into() });
@@ -14,7 +67,7 @@ pub(super) fn request(graphql: &Graphql) -> Http {
         url: graphql.url.clone(),
         method: "POST".into(),
         headers,
-        body: Body::Text(body(graphql).to_string().into()),
+        body: Body::Text(body.to_string().into()),
         auth: graphql.auth.clone(),
         tls: graphql.tls.clone(),
         ssl_verification: graphql.ssl_verification,

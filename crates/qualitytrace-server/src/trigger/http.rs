@@ -48,14 +48,15 @@ impl Sender {
         Some(Failure::told(Reason::Denied, denied.to_string()))
     }
 
+    /// Sends a request as part of a trace, or of none.
     pub(super) async fn send(
         &self,
         request: &Http,
-        context: &Context,
+        context: Option<&Context>,
         reply_bytes: u64,
     ) -> Result<Reply, Failure> {
         let timeout = request.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
-        let place = place(&url(&request.url.value)?, "url");
+        let place = place_of(request)?;
         let work = self.exchange(request, context, reply_bytes, &place);
         let answer = tokio::time::timeout(timeout, work).await;
         answer.unwrap_or_else(|_| Err(Failure::at(&place, Reason::Timeout, "")))
@@ -64,7 +65,7 @@ impl Sender {
     async fn exchange(
         &self,
         request: &Http,
-        context: &Context,
+        context: Option<&Context>,
         reply_bytes: u64,
         place: &Place,
     ) -> Result<Reply, Failure> {
@@ -81,7 +82,7 @@ impl Sender {
         if let Some(auth) = &auth {
             authorize(auth, &mut url, &mut headers)?;
         }
-        for (name, value) in context.headers() {
+        for (name, value) in context.into_iter().flat_map(Context::headers) {
             headers.insert(HeaderName::from_static(name), header_value(name, &value)?);
         }
         self.clients.admit(&url, &settings).await?;
@@ -159,6 +160,11 @@ fn failure(error: &reqwest::Error, url: &Url, place: &Place, settings: &Settings
         }
         _ => failure,
     }
+}
+
+/// Whom the address of a request means.
+pub(super) fn place_of(request: &Http) -> Result<Place, Failure> {
+    Ok(place(&url(&request.url.value)?, "url"))
 }
 
 /// Whom an address means.

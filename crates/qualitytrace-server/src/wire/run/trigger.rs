@@ -63,6 +63,9 @@ struct Answer {
     metadata: Vec<Pair>,
     #[serde(skip_serializing_if = "is_blank")]
     body: String,
+    /// Whether there was more than what is kept.
+    #[serde(skip_serializing_if = "is_blank")]
+    truncated: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -87,6 +90,9 @@ struct ExecAnswer {
     exit_code: i32,
     stdout: String,
     stderr: String,
+    /// Whether it wrote more than what is kept.
+    #[serde(skip_serializing_if = "is_blank")]
+    truncated: bool,
 }
 
 /// Why there is no answer.
@@ -172,23 +178,25 @@ pub(super) fn outcome(facts: &Facts) -> TriggerOutcome {
     let kind = facts.trigger.as_ref().and_then(|trigger| trigger["type"].as_str()).unwrap_or_default();
     let mut blocks = TriggerResult::default();
     match &facts.reply {
-        Some(Reply::Http { status_code, status, headers, body, .. }) => {
-            let answer = Answer { headers: pairs(headers), ..answer((*status_code).into(), status, body) };
+        Some(Reply::Http { status_code, status, headers, body, truncated }) => {
+            let answer = answer((*status_code).into(), status, body, *truncated);
+            let answer = Answer { headers: pairs(headers), ..answer };
             if kind == "graphql" {
                 blocks.graphql = answer;
             } else {
                 blocks.http = answer;
             }
         }
-        Some(Reply::Grpc { status_code, status, metadata, body, .. }) => {
-            blocks.grpc = Answer { metadata: pairs(metadata), ..answer(*status_code, status, body) };
+        Some(Reply::Grpc { status_code, status, metadata, body, truncated, .. }) => {
+            let answer = answer(*status_code, status, body, *truncated);
+            blocks.grpc = Answer { metadata: pairs(metadata), ..answer };
         }
         Some(Reply::Kafka { partition, offset }) => {
             blocks.kafka = KafkaAnswer { partition: partition.to_string(), offset: offset.to_string() };
         }
-        Some(Reply::Exec { exit_code, stdout, stderr, .. }) => {
-            blocks.exec =
-                Some(ExecAnswer { exit_code: *exit_code, stdout: stdout.clone(), stderr: stderr.clone() });
+        Some(Reply::Exec { exit_code, stdout, stderr, truncated }) => {
+            let (stdout, stderr) = (stdout.clone(), stderr.clone());
+            blocks.exec = Some(ExecAnswer { exit_code: *exit_code, stdout, stderr, truncated: *truncated });
         }
         Some(Reply::TraceId { id }) => blocks.traceid = TraceIdAnswer { id: id.clone() },
         None => {}
@@ -205,11 +213,12 @@ pub(super) fn outcome(facts: &Facts) -> TriggerOutcome {
     TriggerOutcome { kind: if is_known { kind.to_owned() } else { String::new() }, trigger_result: blocks }
 }
 
-fn answer(status_code: i32, status: &str, body: &str) -> Answer {
+fn answer(status_code: i32, status: &str, body: &str, truncated: bool) -> Answer {
     Answer {
         status: Some(status.to_owned()),
         status_code: Some(status_code),
         body: body.to_owned(),
+        truncated,
         ..Answer::default()
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Cluster {
     pub(super) stale: String,
     pub(super) stale_target: String,
     pub(super) sasl: String,
+    /// Wants TLS, and then credentials.
+    pub(super) secure: String,
     pub(super) tls: String,
     pub(super) mutual: String,
     pub(super) ca: String,
@@ -64,7 +66,7 @@ impl Cluster {
 
 fn start(jars: &str) -> Cluster {
     let folder = tempfile::tempdir().unwrap().keep();
-    let sockets: Vec<_> = (0..7).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let sockets: Vec<_> = (0..8).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let ports: Vec<u16> = sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
     drop(sockets);
     let authority = Authority::new();
@@ -95,6 +97,7 @@ fn start(jars: &str) -> Cluster {
         stale: at(1),
         stale_target: at(6),
         sasl: at(2),
+        secure: format!("localhost:{}", ports[7]),
         tls: format!("localhost:{}", ports[3]),
         mutual: format!("localhost:{}", ports[4]),
         ca: authority.pem.clone(),
@@ -103,7 +106,7 @@ fn start(jars: &str) -> Cluster {
 }
 
 fn properties(folder: &Path, ports: &[u16]) -> String {
-    let [plain, stale, sasl, tls, mutual, controller, nobody] = ports else { panic!("{ports:?}") };
+    let [plain, stale, sasl, tls, mutual, controller, nobody, secure] = ports else { panic!("{ports:?}") };
     let folder = folder.display();
     let module = "org.apache.kafka.common.security";
     format!(
@@ -111,13 +114,16 @@ fn properties(folder: &Path, ports: &[u16]) -> String {
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
-listeners=PLAIN://127.0.0.1:{plain},STALE://127.0.0.1:{stale},SASL://127.0.0.1:{sasl},TLS://127.0.0.1:{tls},MUTUAL://127.0.0.1:{mutual},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAIN://127.0.0.1:{plain},STALE://127.0.0.1:{nobody},SASL://127.0.0.1:{sasl},TLS://localhost:{tls},MUTUAL://localhost:{mutual}
-listener.security.protocol.map=PLAIN:PLAINTEXT,STALE:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,MUTUAL:SSL,CONTROLLER:PLAINTEXT
+listeners=PLAIN://127.0.0.1:{plain},STALE://127.0.0.1:{stale},SASL://127.0.0.1:{sasl},TLS://127.0.0.1:{tls},MUTUAL://127.0.0.1:{mutual},SECURE://127.0.0.1:{secure},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAIN://127.0.0.1:{plain},STALE://127.0.0.1:{nobody},SASL://127.0.0.1:{sasl},TLS://localhost:{tls},MUTUAL://localhost:{mutual},SECURE://localhost:{secure}
+listener.security.protocol.map=PLAIN:PLAINTEXT,STALE:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,MUTUAL:SSL,SECURE:SASL_SSL,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=PLAIN
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
 listener.name.sasl.plain.sasl.jaas.config={module}.plain.PlainLoginModule required user_me=\"s3cret\";
 listener.name.sasl.scram-sha-256.sasl.jaas.config={module}.scram.ScramLoginModule required;
+listener.name.secure.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+listener.name.secure.plain.sasl.jaas.config={module}.plain.PlainLoginModule required user_me=\"s3cret\";
+listener.name.secure.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;
 ssl.keystore.type=PEM
 ssl.keystore.location={folder}/server.pem
 ssl.truststore.type=PEM

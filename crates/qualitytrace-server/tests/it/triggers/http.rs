@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::limits::Limits;
+use qualitytrace_server::trigger::deny::Deny;
 use qualitytrace_server::trigger::{Context, Failure, Reason, Triggers};
 use serde_json::Value;
 
@@ -321,6 +322,21 @@ async fn a_proxy_is_used_where_the_test_names_one() {
 
     assert_eq!(proxy.seen(), ["GET http://shop.test/echo HTTP/1.1 (basic bwu6chc=)"]);
     assert_eq!(tunnel.seen(), ["CONNECT localhost:443 HTTP/1.1"]);
+}
+
+#[tokio::test]
+async fn whom_triggers_must_not_speak_to_is_not_asked_through_a_proxy_either() {
+    let web = Web::plain().await;
+    let proxy = Proxy::to(web.address).await;
+    let deny = ["127.0.0.0/8", "::1", "*.internal"].map(|rule| rule.parse().unwrap());
+    let limits = Limits { deny: Deny::new(deny), ..Limits::default() };
+    let keys = format!("  proxy: {}", proxy.address);
+    for host in ["127.0.0.1", "localhost", "metadata.internal"] {
+        let request = trigger(&yaml(&format!("http://{host}/echo"), &keys), &[]);
+        let refused = send_within(&request, &limits).await.unwrap_err();
+        assert_eq!(refused.reason, Reason::Denied, "{refused}");
+    }
+    assert_eq!(proxy.seen(), [""; 0]);
 }
 
 #[tokio::test]

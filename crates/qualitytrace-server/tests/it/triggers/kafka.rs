@@ -93,6 +93,13 @@ async fn credentials_are_shown_in_every_way() {
         &format!("Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256; {help}"),
     )
     .await;
+    let trusted = format!("\n  tls: {{ca: {}}}", quoted(&cluster.ca));
+    for (offset, kind) in ["plain", "scramSha512"].into_iter().enumerate() {
+        let (offset, keys) = (i64::try_from(offset + 2).unwrap(), login(kind, "s3cret") + &trusted);
+        assert_eq!(sent(&cluster.secure, &topic, &keys).await, (0, offset), "{kind} over TLS");
+    }
+    let wrong = failure(&cluster.secure, &topic, &(login("scramSha512", "wrong") + &trusted)).await;
+    assert_eq!(wrong.reason, Reason::Credentials, "{wrong}");
     let unknown = failure(&cluster.sasl, &topic, &login("scramSha512", "s3cret")).await;
     assert!(unknown.message.contains("it knows "), "{unknown}");
     let without = failure(&cluster.sasl, &topic, "").await;

@@ -1,0 +1,172 @@
+//! Whether a query fits the schema of the server that it is for.
+//!
+//! A server describes its schema as JSON; written as a schema again, it is what the checker reads.
+
+use std::fmt::Write as _;
+
+use apollo_compiler::request::coerce_variable_values;
+use apollo_compiler::response::JsonMap;
+use apollo_compiler::validation::{DiagnosticList, Valid};
+use apollo_compiler::{ExecutableDocument, Schema};
+use serde_json::Value;
+
+use crate::trigger::failure::{Place, Reason};
+
+/// The question for a schema. Types nest: seven times is what other clients ask for, too.
+pub(super) const QUESTION: &str = "query IntrospectionQuery { __schema { queryType { name } mutationType { name } \
+    subscriptionType { name } types { ...FullType } directives { name locations args { ...InputValue } } } } \
+    fragment FullType on __Type { kind name fields(includeDeprecated: true) { name args { ...InputValue } \
+    type { ...TypeRef } } inputFields { ...InputValue } interfaces { ...TypeRef } \
+    enumValues(includeDeprecated: true) { name } possibleTypes { ...TypeRef } } \
+    fragment InputValue on __InputValue { name type { ...TypeRef } defaultValue } \
+    fragment TypeRef on __Type { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind \
+    name ofType { kind name ofType { kind name ofType { kind name } } } } } } } }";
+
+/// What every schema has without saying so.
+const BUILT_IN: [&str; 11] = [
+    "String",
+    "Int",
+    "Float",
+    "Boolean",
+    "ID",
+    "skip",
+    "include",
+    "deprecated",
+    "specifiedBy",
+    "oneOf",
+    "defer",
+];
+
+/// What is wrong.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// The description of the schema cannot be read.
+    Schema(String),
+    /// The query does not fit it.
+    Query(String),
+}
+
+impl Problem {
+    pub(super) const fn reason(&self) -> Reason {
+        match self {
+            Self::Schema(_) => Reason::Protocol,
+            Self::Query(_) => Reason::Invalid,
+        }
+    }
+
+    /// A sentence.
+    pub(super) fn told(&self, place: &Place) -> String {
+        match self {
+            Self::Schema(why) => format!(
+                "the schema of {place} cannot be read: {why}; remove the trigger's `introspection` to send the query \
+                 as it is"
+            ),
+            Self::Query(why) => format!("the query does not fit the schema of {place}: {why}"),
+        }
+    }
+}
+
+/// Checks what is to be sent against the description of a schema.
+pub(super) fn check(body: &Value, described: &Value) -> Result<(), Problem> {
+    let schema = Schema::parse(written(described), "schema.graphql")
+        .map_err(|found| Problem::Schema(listed(&found.errors)))?;
+    // Whether the schema is as it should be is its server's affair.
+    let schema = Valid::assume_valid(schema);
+    let query = body["query"].as_str().unwrap_or_default();
+    let document = ExecutableDocument::parse_and_validate(&schema, query, "query.graphql")
+        .map_err(|found| Problem::Query(listed(&found.errors)))?;
+    let wrong = |error: apollo_compiler::request::RequestError| Problem::Query(error.message().to_string());
+    let operation = document.operations.get(body["operationName"].as_str()).map_err(wrong)?;
+    let variables: JsonMap = serde_json::from_value(body["variables"].clone()).unwrap_or_default();
+    coerce_variable_values(&schema, operation, &variables).map_err(wrong)?;
+    Ok(())
+}
+
+/// What was found, each with its place in the text.
+fn listed(found: &DiagnosticList) -> String {
+    let told = found.iter().map(|diagnostic| {
+        let error = diagnostic.to_json();
+        match error.locations.first() {
+            Some(at) => format!("{} (line {}, column {})", error.message, at.line, at.column),
+            None => error.message,
+        }
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+/// A described schema as a schema is written.
+fn written(described: &Value) -> String {
+    let mut out = String::new();
+    let roots = [("query", "queryType"), ("mutation", "mutationType"), ("subscription", "subscriptionType")];
+    let roots =
+        roots.iter().filter_map(|(word, key)| Some(format!("{word}: {}", described[key]["name"].as_str()?)));
+    // Writing to a text cannot fail.
+    let _ = writeln!(out, "schema {{ {} }}", roots.collect::<Vec<_>>().join(" "));
+    for directive in items(&described["directives"]).filter(|item| is_own(item)) {
+        let locations: Vec<&str> = items(&directive["locations"]).filter_map(Value::as_str).collect();
+        let (name, arguments) = (name(directive), arguments(&directive["args"]));
+        let _ = writeln!(out, "directive @{name}{arguments} on {}", locations.join(" | "));
+    }
+    for item in items(&described["types"]).filter(|item| is_own(item)) {
+        let name = name(item);
+        let _ = match item["kind"].as_str().unwrap_or_default() {
+            "SCALAR" => writeln!(out, "scalar {name}"),
+            "OBJECT" => writeln!(out, "type {name}{} {}", implements(item), fields(item)),
+            "INTERFACE" => writeln!(out, "interface {name}{} {}", implements(item), fields(item)),
+            "UNION" => writeln!(out, "union {name} = {}", names(&item["possibleTypes"], " | ")),
+            "ENUM" => writeln!(out, "enum {name} {{ {} }}", names(&item["enumValues"], " ")),
+            "INPUT_OBJECT" => writeln!(out, "input {name} {{ {} }}", inputs(&item["inputFields"])),
+            _ => Ok(()),
+        };
+    }
+    out
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn name(item: &Value) -> &str {
+    item["name"].as_str().unwrap_or_default()
+}
+
+fn is_own(item: &Value) -> bool {
+    !name(item).starts_with("__") && !BUILT_IN.contains(&name(item))
+}
+
+fn names(list: &Value, between: &str) -> String {
+    items(list).map(name).collect::<Vec<_>>().join(between)
+}
+
+fn implements(item: &Value) -> String {
+    let interfaces = names(&item["interfaces"], " & ");
+    if interfaces.is_empty() { interfaces } else { format!(" implements {interfaces}") }
+}
+
+fn fields(item: &Value) -> String {
+    let field =
+        |field: &Value| format!("{}{}: {}", name(field), arguments(&field["args"]), kind(&field["type"]));
+    format!("{{ {} }}", items(&item["fields"]).map(field).collect::<Vec<_>>().join(" "))
+}
+
+fn arguments(list: &Value) -> String {
+    let inputs = inputs(list);
+    if inputs.is_empty() { inputs } else { format!("({inputs})") }
+}
+
+fn inputs(list: &Value) -> String {
+    let input = |input: &Value| match input["defaultValue"].as_str() {
+        Some(default) => format!("{}: {} = {default}", name(input), kind(&input["type"])),
+        None => format!("{}: {}", name(input), kind(&input["type"])),
+    };
+    items(list).map(input).collect::<Vec<_>>().join(" ")
+}
+
+/// A type as it is written: `[Order!]!`.
+fn kind(item: &Value) -> String {
+    match item["kind"].as_str() {
+        Some("NON_NULL") => format!("{}!", kind(&item["ofType"])),
+        Some("LIST") => format!("[{}]", kind(&item["ofType"])),
+        _ => name(item).to_owned(),
+    }
+}
