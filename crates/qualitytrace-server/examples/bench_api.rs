@@ -144,6 +144,7 @@ async fn fill(store: &Store, size: Size) -> Result<(), Box<dyn std::error::Error
             variables: "{}".to_owned(),
             request: "{}".to_owned(),
             owner: "bench".to_owned(),
+            step_of: None,
             event: "{}".to_owned(),
         };
         store.insert_run(&run, u64::MAX >> 1).await?;

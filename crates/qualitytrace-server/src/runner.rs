@@ -27,6 +27,7 @@ use qualitytrace_core::run::State;
 use qualitytrace_core::wait::{self, Learned};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use self::control::{Control, wished};
 use self::execute::Judged;
@@ -168,15 +169,16 @@ impl Runner {
 
     /// Stores a new run of a test, to be carried out when its turn comes.
     pub async fn start(self: &Arc<Self>, test: &StoredTest, variables: Variables) -> Result<RunId, Error> {
-        self.start_as_asked(test, variables, "{}".to_owned()).await
+        self.start_as_asked(test, variables, "{}".to_owned(), None).await
     }
 
-    /// The same, with what else was asked for as JSON, to be shown with the run.
+    /// The same, with what else was asked for as JSON, to be shown with the run, as a step of a run of a suite.
     pub async fn start_as_asked(
         self: &Arc<Self>,
         test: &StoredTest,
         variables: Variables,
         request: String,
+        step_of: Option<&SuiteRunId>,
     ) -> Result<RunId, Error> {
         let new = NewRun {
             test: test.id.clone(),
@@ -187,6 +189,7 @@ impl Runner {
             variables: variables.kept(&self.store, &test.id).await?,
             request,
             owner: String::new(),
+            step_of: step_of.map(|run| (run.suite.clone(), run.number)),
             event: log::body(&What::Created),
         };
         let run = self.insert(&new).await?;
@@ -227,7 +230,10 @@ impl Runner {
             self.watch.run_ended(log.ended().unwrap_or(State::Failed).as_str(), outcome);
         }
         match ended {
-            Ok(Some(judged)) if judged.has_trace => self.watch_late(&mut log, judged).await,
+            Ok(Some(judged)) if judged.has_trace => {
+                let deadline = Instant::now() + self.config.get().limits.late_window;
+                self.watch_late(&mut log, judged, deadline).await;
+            }
             Ok(_) => {}
             Err(error) => self.break_off(&mut log, &error).await,
         }
@@ -249,10 +255,11 @@ impl Runner {
         match ended {
             Some(judged) => Ok(judged),
             // Whatever was under way, the trigger included, was dropped with the function that did it.
-            None => {
-                log.end_anywhere(State::Stopped, What::Stopped).await?;
-                Ok(None)
-            }
+            None => match log.end(State::Stopped, What::Stopped).await {
+                // It came to its end in the same moment: what it says counts.
+                Err(Error::Lost) => Ok(None),
+                stopped => stopped.map(|()| None),
+            },
         }
     }
 
@@ -272,7 +279,10 @@ impl Runner {
         if let Err(error) = self.cluster.leave().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to sign off");
         }
-        self.settle_orphans_or_warn().await;
+        // Runs of suites stay as they are: whoever comes next carries them on.
+        if let Err(error) = self.settle_runs().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to mark the runs under way");
+        }
         self.cluster.deliver_now().await;
     }
 
@@ -299,7 +309,7 @@ impl Runner {
         }
         tracing::error!(error = error as &dyn std::error::Error, "a run broke off");
         // The store is probably what failed; the run is then marked at the next start.
-        let _ = log.end_anywhere(State::Failed, What::Broken { message: error.to_string() }).await;
+        let _ = log.end(State::Failed, What::Broken { message: error.to_string() }).await;
     }
 }
 

@@ -15,8 +15,8 @@ use super::answer::plain_json;
 use super::negotiation::{Media, content_type};
 use super::refusal::{Refusal, number};
 use super::resources::{FullSteps, augmented_steps, summary};
-use super::tenant::{Tenant, unscoped};
-use crate::store::{RunSummary, StoredDefinition};
+use super::tenant::Tenant;
+use crate::store::{RunSummary, StoredDefinition, unscoped};
 use crate::wire::run;
 use crate::wire::time::rfc3339;
 

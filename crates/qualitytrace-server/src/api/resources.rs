@@ -20,9 +20,9 @@ use super::App;
 use super::answer::Problem;
 use super::definitions;
 use super::negotiation::Media;
-use super::tenant::{Tenant, is_id, unscoped};
+use super::tenant::{Tenant, is_id};
 use crate::clock;
-use crate::store::{Mode, NewDefinition, Put, StoredResource};
+use crate::store::{Mode, NewDefinition, Put, StoredResource, unscoped};
 use crate::wire::time::rfc3339;
 use reading::{Body, Strictness};
 

@@ -5,10 +5,10 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
 
+use crate::store;
+
 /// The headers that name a tenant.
 const HEADERS: [&str; 2] = ["x-tracetest-tenantid", "x-qualitytrace-tenantid"];
-/// Stands between a tenant and an id. No id may contain it.
-const SEPARATOR: char = '\u{1f}';
 
 /// The tenant of a request; empty for none.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +22,7 @@ impl Tenant {
 
     /// An id as the store knows it.
     pub(super) fn scoped(&self, id: &str) -> String {
-        let id = sayable(id);
-        if self.0.is_empty() { id } else { format!("{}{SEPARATOR}{id}", self.0) }
+        store::scoped(&self.0, &sayable(id))
     }
 }
 
@@ -31,11 +30,6 @@ impl Tenant {
 /// stands for it is not found either.
 pub(super) fn sayable(text: &str) -> String {
     text.replace('\0', "\u{1}")
-}
-
-/// An id as the user knows it.
-pub(super) fn unscoped(id: &str) -> &str {
-    id.rsplit_once(SEPARATOR).map_or(id, |(_, id)| id)
 }
 
 /// Whether a text can be an id.

@@ -41,20 +41,21 @@ impl Runner {
             variables: earlier.variables.clone(),
             request: earlier.request.clone(),
             owner: me.to_string(),
+            step_of: None,
             event: log::body(&What::Again { of: earlier.number, events: before_judging }),
         };
         let run = self.insert(&new).await?;
         let mut log = self.log(&run, me, 1);
         let Some(trace) = trace else {
             let message = format!("run {} has no trace to judge", earlier.number);
-            log.end_anywhere(State::TraceFailed, What::NoTrace { message }).await?;
+            log.end(State::TraceFailed, What::NoTrace { message }).await?;
             return Ok(run);
         };
         log.append(What::Judging).await?;
         // What was written down of the trigger has masks for secrets, and so has the trace: they fit together.
         let variables = Variables::shown(&earlier.variables);
         let verdict = Self::judge_once(&read(test)?, &variables, trace);
-        log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict }).await?;
+        log.end(State::Finished, What::Judged { verdict }).await?;
         Ok(run)
     }
 }
@@ -72,6 +73,7 @@ impl Runner {
             variables: "{}".to_owned(),
             request: "{}".to_owned(),
             owner: self.cluster.id().to_string(),
+            step_of: None,
             event: log::body(&What::Imported { run: Box::new(run) }),
         };
         self.insert(&new).await

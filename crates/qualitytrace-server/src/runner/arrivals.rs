@@ -41,6 +41,20 @@ pub(super) enum Waited {
     Skipped,
 }
 
+/// What the specs said last, which holds until spans come, and for good once nothing can change it.
+#[derive(Debug, Default)]
+struct Kept(Option<(usize, Standing)>);
+
+impl Kept {
+    /// What the specs say about so many spans.
+    fn of(&mut self, spans: usize, ask: impl FnOnce() -> Standing) -> Standing {
+        match &self.0 {
+            Some((known, standing)) if *known == spans || standing.is_final => standing.clone(),
+            _ => self.0.insert((spans, ask())).1.clone(),
+        }
+    }
+}
+
 impl Arrivals {
     /// Follows the trace. This must begin before the trigger is sent, so that no span is missed.
     pub(super) fn follow(
@@ -71,6 +85,7 @@ impl Arrivals {
         poll: Poll<'_>,
         mut skip: watch::Receiver<Option<Wish>>,
     ) -> Result<Waited, Error> {
+        let mut kept = Kept::default();
         loop {
             self.changes.mark_unchanged();
             // Taken before reading: silence that nobody listened to is none.
@@ -84,7 +99,8 @@ impl Arrivals {
             let span = poll.evaluate();
             spans::note_spans(&span, self.progress.spans());
             let next = span.in_scope(|| {
-                wait(policy, &self.progress, &memory.lags(), || standing(&self.trace(poll.root)), now)
+                let specs = || kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
+                wait(policy, &self.progress, &memory.lags(), specs, now)
             });
             match &next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => spans::note_wait(&span, Some(ended)),

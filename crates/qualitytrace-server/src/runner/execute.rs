@@ -36,6 +36,17 @@ pub(super) struct Judged {
     pub(super) outcome: Outcome,
     /// Whether spans that come now matter.
     pub(super) has_trace: bool,
+    /// What the judge must not see, because what is known of the trigger does not have it either.
+    pub(super) mask: Mask,
+    /// Spans that the verdict rests on and that are still to be read.
+    pub(super) already_counted: usize,
+}
+
+impl Judged {
+    /// A run that was judged here and now, with all that is known of it.
+    fn just_now(judge: Judge, root: Span, arrivals: Arrivals, outcome: Outcome, has_trace: bool) -> Self {
+        Self { judge, root, arrivals, outcome, has_trace, mask: Mask::default(), already_counted: 0 }
+    }
 }
 
 impl Runner {
@@ -62,7 +73,7 @@ impl Runner {
         let (trigger, attached) = match resolved {
             Ok(resolved) => resolved,
             Err(message) => {
-                return log.fail(State::Executing, State::TriggerFailed, What::NotResolved { message }).await;
+                return log.fail(State::TriggerFailed, What::NotResolved { message }).await;
             }
         };
         log.append(What::Resolved { trigger: Some(settings::shown_trigger(&test, &trigger)) }).await?;
@@ -91,7 +102,7 @@ impl Runner {
         let reply = match sent {
             Ok(reply) => reply,
             Err(failure) => {
-                return log.fail(State::Executing, State::TriggerFailed, What::from(&failure)).await;
+                return log.fail(State::TriggerFailed, What::from(&failure)).await;
             }
         };
         let end = clock::now();
@@ -123,7 +134,7 @@ impl Runner {
                 Meaning::Inconclusive => debts(ended),
                 Meaning::NoTrace => {
                     let what = What::NoTrace { message: debts(ended).join("; ") };
-                    return log.fail(State::AwaitingTrace, State::TraceFailed, what).await;
+                    return log.fail(State::TraceFailed, what).await;
                 }
             },
         };
@@ -144,8 +155,8 @@ impl Runner {
         if let Waited::Ended(ended) = &waited {
             self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await?;
         }
-        log.end(State::AwaitingTestResults, State::Finished, What::Judged { verdict }).await?;
-        Ok(Some(Judged { judge, root, arrivals, outcome, has_trace: !test.skip_trace_collection }))
+        log.end(State::Finished, What::Judged { verdict }).await?;
+        Ok(Some(Judged::just_now(judge, root, arrivals, outcome, !test.skip_trace_collection)))
     }
 }
 

@@ -1,16 +1,27 @@
 //! Spans that come after the verdict: the run is judged again, and says so when the verdict changes.
 
+use std::sync::Arc;
+
+use qualitytrace_core::definition::Trigger;
+use qualitytrace_core::lang::Generator;
+use qualitytrace_core::run::State;
+use qualitytrace_core::wait::Begin;
 use tokio::time::Instant;
 
-use super::execute::Judged;
+use super::arrivals::Arrivals;
+use super::execute::{Judged, read};
+use super::judging::Judge;
 use super::log::Log;
-use super::{Error, Runner};
-use crate::wire::What;
+use super::queue::Announced;
+use super::{Error, RunId, Runner, Variables, lock};
+use crate::clock;
+use crate::store::StoredRun;
+use crate::wire::run::Facts;
+use crate::wire::{Event, What};
 
 impl Runner {
-    /// Looks for late spans for a while after the verdict.
-    pub(super) async fn watch_late(&self, log: &mut Log, mut judged: Judged) {
-        let deadline = Instant::now() + self.config.get().limits.late_window;
+    /// Looks for late spans until then.
+    pub(super) async fn watch_late(&self, log: &mut Log, mut judged: Judged, deadline: Instant) {
         judged.arrivals.forget();
         while judged.arrivals.change_before(deadline).await {
             if let Err(error) = self.judge_again(log, &mut judged).await {
@@ -22,16 +33,88 @@ impl Runner {
     }
 
     async fn judge_again(&self, log: &mut Log, judged: &mut Judged) -> Result<(), Error> {
-        let new = judged.arrivals.read(&self.memory).await?;
+        let read = judged.arrivals.read(&self.memory).await?;
+        let new = read.saturating_sub(std::mem::take(&mut judged.already_counted));
         if new == 0 {
             return Ok(());
         }
         self.memory.late(&log.run().test, &judged.arrivals.progress).await?;
-        let verdict = judged.judge.verdict(&judged.arrivals.trace(&judged.root), Vec::new());
+        let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
+        let verdict = judged.judge.verdict(&trace, Vec::new());
         if verdict.outcome == judged.outcome {
             return Ok(());
         }
         let before = std::mem::replace(&mut judged.outcome, verdict.outcome);
         log.append(What::Late { spans: new, before, verdict }).await
     }
+
+    /// Goes on looking for late spans of runs that were judged by a server that is gone.
+    pub(super) async fn resume_watching(self: &Arc<Self>) -> Result<(), Error> {
+        let (me, now) = (self.cluster.id(), clock::now());
+        let window = self.config.get().limits.late_window;
+        for orphan in self.store.judged_orphans(now, window).await? {
+            let run = RunId { test: orphan.run.test.clone(), number: orphan.run.number };
+            let (before, after) = ((&*orphan.owner, State::Finished), (&*me, State::Finished));
+            if !self.store.take_run(&run.test, run.number, before, after).await? {
+                continue;
+            }
+            let Some(mut judged) = self.judged(&orphan.run).await? else { continue };
+            let mut log = self.log(&run, Arc::clone(&me), orphan.seq);
+            log.hide(Variables::mask_of(&self.store, &run.test, &orphan.run.variables)?);
+            let deadline = Instant::now() + window.saturating_sub(now.since(orphan.ended));
+            let runner = Arc::clone(self);
+            lock(&self.tasks).spawn(async move {
+                // What came before anybody looked again.
+                if let Err(error) = runner.judge_again(&mut log, &mut judged).await {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "failed to judge late spans");
+                }
+                runner.watch_late(&mut log, judged, deadline).await;
+            });
+        }
+        Ok(())
+    }
+
+    /// A run that came to a verdict, from what is written down of it. `None` when late spans do not matter to it.
+    async fn judged(&self, run: &StoredRun) -> Result<Option<Judged>, Error> {
+        let Some(stored) = self.store.test(&run.test, Some(run.test_version)).await? else { return Ok(None) };
+        let test = read(&stored)?;
+        let events = self.store.events(&run.test, run.number, 0).await?;
+        let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
+        let facts = Facts::of(&events);
+        let is_own = !events.iter().any(|event| matches!(event.what, What::Again { .. }));
+        let (Some(root), Some(verdict), Some(answered), true) =
+            (facts.root(run.trace), &facts.verdict, facts.answered, facts.waited && is_own)
+        else {
+            return Ok(None);
+        };
+        let begin = match (&test.trigger, root.id) {
+            (Some(Trigger::TraceId(_) | Trigger::Integration(_)), _) | (_, None) => Begin::Attached,
+            (_, Some(id)) => Begin::Triggered(id),
+        };
+        let history = self.memory.history(&run.test).await?;
+        let announced = Announced::new(Arc::clone(&self.cluster), run.trace);
+        let mut arrivals = Arrivals::follow(self.source.clone(), announced, run.trace, begin, history);
+        arrivals.progress.answered(answered);
+        // What was written down of the trigger has masks for secrets, and so has the trace then: they fit together.
+        let variables = Variables::shown(&run.variables);
+        let generator = Generator::in_utc(clock::now(), rand::random());
+        Ok(Some(Judged {
+            judge: Judge::compile(&test, &variables, generator),
+            mask: Variables::mask_of(&self.store, &run.test, &run.variables)?,
+            root,
+            arrivals,
+            outcome: verdict.outcome,
+            has_trace: true,
+            already_counted: spans_of(&events),
+        }))
+    }
+}
+
+/// How many spans the latest verdict knew.
+fn spans_of(events: &[Event]) -> usize {
+    events.iter().fold(0, |known, event| match event.what {
+        What::Arrived { spans, .. } => spans,
+        What::Late { spans, .. } => known + spans,
+        _ => known,
+    })
 }

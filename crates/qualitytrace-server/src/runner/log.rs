@@ -5,7 +5,7 @@ use std::sync::Arc;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 
-use super::{Error, RunId};
+use super::{Error, RunId, Variables};
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
@@ -75,7 +75,9 @@ impl Log {
 
     /// Moves the run from one state to the next. An error when it is not this owner's any more.
     pub(super) async fn change_state(&self, from: State, to: State) -> Result<(), Error> {
-        if self.try_change(from, to).await? { Ok(()) } else { Err(Error::Lost) }
+        let RunId { test, number } = &self.run;
+        let changed = self.store.change_state(test, *number, &self.owner, from.as_str(), to.as_str()).await?;
+        if changed { Ok(()) } else { Err(Error::Lost) }
     }
 
     /// Notes that the trigger is about to be sent, and answers with what the user wants by now. An error when the run
@@ -85,17 +87,18 @@ impl Log {
     }
 
     /// Writes the last event and the final state, both or none of them: whoever sees one finds the other, even when this
-    /// server dies meanwhile. An error when the run is not this owner's any more.
-    pub(super) async fn end(&mut self, from: State, to: State, what: What) -> Result<(), Error> {
+    /// server dies meanwhile. An error when the run is over, or not this owner's any more.
+    pub(super) async fn end(&mut self, to: State, what: What) -> Result<(), Error> {
         let RunId { test, number } = &self.run;
+        let mut secrets = String::new();
         if let What::Judged { verdict } = &what {
             let (passed, failed) = verdict.counts();
             self.store.count_assertions(test, *number, passed, failed).await?;
+            secrets = Variables::secret_outputs(verdict, &self.mask).kept(&self.store, test).await?;
         }
         self.seq += 1;
         let event = StoredEvent { seq: self.seq, at: clock::now(), body: masked(&what, &self.mask) };
-        let (from, state) = (from.as_str(), to.as_str());
-        if !self.store.end_run(test, *number, &self.owner, (from, state), &event).await? {
+        if !self.store.end_run(test, *number, &self.owner, to.as_str(), &event, &secrets).await? {
             return Err(Error::Lost);
         }
         self.ended = Some(to);
@@ -104,30 +107,14 @@ impl Log {
     }
 
     /// Ends a run that comes to no verdict.
-    pub(super) async fn fail<T>(&mut self, from: State, to: State, what: What) -> Result<Option<T>, Error> {
-        self.end(from, to, what).await?;
+    pub(super) async fn fail<T>(&mut self, to: State, what: What) -> Result<Option<T>, Error> {
+        self.end(to, what).await?;
         Ok(None)
-    }
-
-    /// Ends the run from whatever state it is in.
-    pub(super) async fn end_anywhere(&mut self, to: State, what: What) -> Result<(), Error> {
-        self.append(what).await?;
-        for state in State::ALL.into_iter().filter(|state| !state.is_final()) {
-            self.try_change(state, to).await?;
-        }
-        self.ended = Some(to);
-        self.wake();
-        Ok(())
     }
 
     /// The run turns out to be about another trace than the one made up for it.
     pub(super) async fn set_trace(&self, trace: TraceId) -> Result<(), Error> {
         Ok(self.store.set_trace(&self.run.test, self.run.number, trace).await?)
-    }
-
-    async fn try_change(&self, from: State, to: State) -> Result<bool, Error> {
-        let RunId { test, number } = &self.run;
-        Ok(self.store.change_state(test, *number, &self.owner, from.as_str(), to.as_str()).await?)
     }
 
     fn wake(&self) {

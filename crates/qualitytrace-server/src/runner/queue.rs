@@ -141,7 +141,7 @@ impl Runner {
             return Ok(false);
         }
         let seq = self.store.events(&run.test, run.number, 0).await?.last().map_or(0, |event| event.seq);
-        self.log(run, me, seq).end(State::Executing, State::Stopped, What::Stopped).await?;
+        self.log(run, me, seq).end(State::Stopped, What::Stopped).await?;
         self.watch.run_ended(State::Stopped.as_str(), None);
         Ok(true)
     }
@@ -318,7 +318,7 @@ impl Runner {
         }
     }
 
-    pub(super) async fn settle_orphans_or_warn(&self) {
+    async fn settle_orphans_or_warn(self: &Arc<Self>) {
         if let Err(error) = self.settle_orphans().await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
@@ -327,15 +327,21 @@ impl Runner {
         }
     }
 
+    /// Takes care of what a server that is gone had under way.
+    async fn settle_orphans(self: &Arc<Self>) -> Result<(), Error> {
+        self.settle_runs().await?;
+        self.resume_watching().await?;
+        self.settle_suites().await
+    }
+
     /// Takes care of runs whose server is gone: those whose trigger was not sent wait for their turn again, the others
     /// are marked, since nobody may send a trigger twice.
-    async fn settle_orphans(&self) -> Result<(), Error> {
+    pub(super) async fn settle_runs(&self) -> Result<(), Error> {
         let orphans = stream::iter(self.store.orphans().await?);
         let settled = orphans.map(|orphan| self.settle(orphan)).buffer_unordered(SETTLED_AT_ONCE);
         let settled: Vec<Settled> = settled.try_collect().await?;
         let count = |what| settled.iter().filter(|settled| **settled == what).count();
         let (requeued, interrupted) = (count(Settled::Requeued), count(Settled::Interrupted));
-        self.settle_suites().await?;
         if requeued > 0 {
             self.queued.notify_one();
             self.cluster.tell(|| Notice::Queued);
@@ -370,7 +376,7 @@ impl Runner {
             return Ok(false);
         }
         let mut log: Log = self.log(run, me, orphan.seq);
-        log.end(state, State::Failed, What::Interrupted).await?;
+        log.end(State::Failed, What::Interrupted).await?;
         self.watch.run_ended(State::Failed.as_str(), None);
         Ok(true)
     }

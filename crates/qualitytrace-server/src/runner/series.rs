@@ -6,7 +6,7 @@ use std::time::Duration;
 use qualitytrace_core::run::State;
 use qualitytrace_core::series::{self, Attempts, Ended, Next, next};
 
-use super::{Error, RunId, Runner, Variables, lock};
+use super::{Error, RunId, Runner, SuiteRunId, Variables, lock};
 use crate::store::{Notice, StoredTest};
 use crate::wire::run::{Asked, Facts, InSeries, passes_gates};
 use crate::wire::series::{Attempt, Series};
@@ -26,6 +26,8 @@ pub struct Order {
     pub variables: Variables,
     /// What else was asked for.
     pub asked: Asked,
+    /// The run of a suite that it is a step of.
+    pub step_of: Option<SuiteRunId>,
 }
 
 /// A series under way.
@@ -46,6 +48,11 @@ pub(super) struct Over {
 impl Course {
     pub(super) fn new(order: Order) -> Self {
         Self { shown: Series::new(order.attempts), order, ended: Vec::new() }
+    }
+
+    /// The next run of the series.
+    pub(super) fn add(&mut self, run: u64, trace_id: String) {
+        self.shown.runs.push(Attempt { run, trace_id, outcome: None });
     }
 
     /// How many runs have begun.
@@ -111,13 +118,10 @@ impl Runner {
         }
         // Plain data with text keys cannot fail to serialise.
         let request = serde_json::to_string(&asked).unwrap_or_default();
-        let run = self.start_as_asked(&order.test, order.variables.clone(), request).await?;
+        let step_of = order.step_of.as_ref();
+        let run = self.start_as_asked(&order.test, order.variables.clone(), request, step_of).await?;
         let trace = self.store.run(&run.test, run.number).await?.map(|run| run.trace.to_string());
-        course.shown.runs.push(Attempt {
-            run: run.number,
-            trace_id: trace.unwrap_or_default(),
-            outcome: None,
-        });
+        course.add(run.number, trace.unwrap_or_default());
         self.keep_series(course).await?;
         Ok(run)
     }

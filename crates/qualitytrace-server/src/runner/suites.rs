@@ -3,20 +3,19 @@
 //! What comes next is decided by `core::suite`. Each step is a series of runs of its test, started like any other run.
 
 mod log;
+mod recovery;
+mod steps;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use qualitytrace_core::series::{Attempts, Ended, Next, Outcome};
-use qualitytrace_core::suite::{self, Ending, Plan, Role, Standing, Values};
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
+use qualitytrace_core::series::Attempts;
+use qualitytrace_core::suite::{Plan, Planned};
+use tokio::sync::watch;
 
 use self::log::SuiteLog;
-use super::series::{Course, LOOK_AGAIN, Order, Over};
-use super::{Error, RunId, Runner, Variables, lock};
+use self::steps::Reached;
+use super::{Error, Runner, Variables, lock};
 use crate::clock;
 use crate::follow::Followers;
 use crate::store::{NewSuiteRun, Notice, StoredTest};
@@ -91,20 +90,6 @@ impl Suites {
     }
 }
 
-/// What became of a step.
-struct StepEnd {
-    outcome: Outcome,
-    outputs: Values,
-    message: Option<String>,
-}
-
-/// Why a step was ended from outside.
-#[derive(Clone, Copy)]
-enum Cut {
-    Late,
-    Stopped,
-}
-
 impl Runner {
     /// Stores a new run of a suite and begins to carry it out.
     pub async fn start_suite(self: &Arc<Self>, order: SuiteOrder) -> Result<SuiteRunId, Error> {
@@ -122,24 +107,37 @@ impl Runner {
         let number = self.store.insert_suite_run(&new).await?.ok_or_else(gone)?;
         let id = SuiteRunId { suite: order.id.clone(), number };
         let mut log = self.suite_log(&id, &new.owner, 0);
-        let titles = order.plan.steps.iter().map(|step| order.title(&step.test));
-        log.append(What::Planned { steps: Step::of_plan(&order.plan, titles) }).await?;
+        log.append(What::Planned { steps: order.steps() }).await?;
+        if log.change_state(SuiteState::Created, SuiteState::Executing).await? {
+            let reached = Reached::nothing(&order);
+            self.spawn_suite(id.clone(), order, log, reached);
+        }
+        Ok(id)
+    }
+
+    /// Carries out a run of a suite from wherever it has come to.
+    fn spawn_suite(
+        self: &Arc<Self>,
+        run: SuiteRunId,
+        order: SuiteOrder,
+        mut log: SuiteLog,
+        reached: Reached,
+    ) {
         let (stop, stopped) = watch::channel(false);
-        lock(&self.suites.under_way).insert(id.clone(), stop);
-        let (runner, run, order) = (Arc::clone(self), id.clone(), Arc::new(order));
+        lock(&self.suites.under_way).insert(run.clone(), stop);
+        let runner = Arc::clone(self);
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
-            let ended = runner.carry_out_suite(&run, &order, &mut log, stopped).await;
+            let ended = runner.carry_out_suite(&run, Arc::new(order), &mut log, stopped, reached).await;
             lock(&runner.suites.under_way).remove(&run);
             if let Err(error) = ended {
                 tracing::error!(error = &error as &dyn std::error::Error, "a run of a suite broke off");
                 let broken = What::Ended { passed: false, message: Some(error.to_string()) };
-                // The store is probably what failed; the run is then marked at the next start.
+                // The store is probably what failed; the run is then carried on at the next start.
                 let _ = log.end(SuiteState::Failed, broken).await;
             }
         });
-        Ok(id)
     }
 
     /// Ends the steps of a suite that are under way, wherever that is; teardown still runs. `false` when it is over.
@@ -165,183 +163,31 @@ impl Runner {
         Ok(())
     }
 
-    /// Marks the runs of suites and the series whose server is gone. What they still had in the queue is not run.
-    pub(super) async fn settle_suites(&self) -> Result<(), Error> {
-        for orphan in self.store.orphan_suite_runs().await? {
-            let id = SuiteRunId { suite: orphan.suite, number: orphan.number };
-            let events = self.store.suite_events(&id.suite, id.number, 0).await?;
-            let seq = events.last().map_or(0, |event| event.seq);
-            let mut log = self.suite_log(&id, &orphan.owner, seq);
-            log.append(What::Interrupted).await?;
-            for state in [SuiteState::Created, SuiteState::Executing] {
-                log.change_state(state, SuiteState::Failed).await?;
-            }
-            let steps = self.store.step_runs(&id.suite, id.number, id.number).await?;
-            for (run, _) in steps.into_values().flatten() {
-                self.stop(&RunId { test: run.test, number: run.number }).await?;
-            }
-        }
-        self.settle_series().await
-    }
-
     fn suite_log(&self, run: &SuiteRunId, owner: &str, seq: u64) -> SuiteLog {
         let (followers, cluster) = (Arc::clone(&self.suites.followers), Arc::clone(&self.cluster));
         SuiteLog::new(self.store.clone(), followers, cluster, run.clone(), owner.into(), seq)
     }
-
-    /// Carries out a run of a suite from its first step to its last.
-    async fn carry_out_suite(
-        self: &Arc<Self>,
-        run: &SuiteRunId,
-        order: &Arc<SuiteOrder>,
-        log: &mut SuiteLog,
-        mut stopped: watch::Receiver<bool>,
-    ) -> Result<(), Error> {
-        if !log.change_state(SuiteState::Created, SuiteState::Executing).await? {
-            return Ok(());
-        }
-        let plan = &order.plan;
-        let mut standings = vec![Standing::Waiting; plan.steps.len()];
-        let given: Values = order.variables.iter().cloned().collect();
-        let mut outputs = vec![Values::new(); plan.steps.len()];
-        let mut why: Option<String> = None;
-        // Each step is a task of its own: one that waits for the store must not make this function wait for itself.
-        let mut under_way = JoinSet::new();
-        let (notes, mut noted) = mpsc::unbounded_channel();
-        loop {
-            let is_stopped = *stopped.borrow();
-            match plan.next(&standings, is_stopped) {
-                suite::Next::Skip(steps) => {
-                    for step in &steps {
-                        standings[*step] = Standing::Skipped;
-                    }
-                    log.append(What::StepsSkipped { steps }).await?;
-                }
-                suite::Next::Start(steps) => {
-                    for step in steps {
-                        standings[step] = Standing::Running;
-                        let mut variables = order.variables.clone();
-                        for (name, value) in plan.variables(step, &given, &outputs) {
-                            variables.set(&name, &value, false);
-                        }
-                        let (notes, stop) = (notes.clone(), stopped.clone());
-                        let (runner, run, order) = (Arc::clone(self), run.clone(), Arc::clone(order));
-                        under_way.spawn(async move {
-                            (step, runner.step(&run, &order, step, variables, notes, stop).await)
-                        });
-                    }
-                }
-                suite::Next::Wait => tokio::select! {
-                    Some(what) = noted.recv() => log.append(what).await?,
-                    Some(joined) = under_way.join_next() => {
-                        let (step, ended) = joined.map_err(|source| Error::Step { source })?;
-                        let ended = ended?;
-                        while let Ok(what) = noted.try_recv() {
-                            log.append(what).await?;
-                        }
-                        standings[step] = Standing::Ended(ended.outcome);
-                        outputs[step].clone_from(&ended.outputs);
-                        if let Some(message) = &ended.message {
-                            why.get_or_insert_with(|| format!("step `{}`: {message}", plan.steps[step].name));
-                        }
-                        log.append(step_ended(step, ended)).await?;
-                    }
-                    Ok(()) = stopped.changed(), if !is_stopped => {
-                        log.append(What::Stopping).await?;
-                    }
-                },
-                suite::Next::Done(Ending::Finished { passed }) => {
-                    let ended = What::Ended { passed, message: None };
-                    return log.end(SuiteState::Finished, ended).await;
-                }
-                suite::Next::Done(Ending::Failed) => {
-                    let why = if is_stopped {
-                        "the suite was stopped".to_owned()
-                    } else {
-                        why.unwrap_or_else(|| "a step of setup did not pass".to_owned())
-                    };
-                    let ended = What::Ended { passed: false, message: Some(why) };
-                    return log.end(SuiteState::Failed, ended).await;
-                }
-            }
-        }
-    }
-
-    /// Runs the test of a step, as often as it wants to be run.
-    async fn step(
-        self: &Arc<Self>,
-        suite: &SuiteRunId,
-        order: &SuiteOrder,
-        at: usize,
-        variables: Variables,
-        notes: mpsc::UnboundedSender<What>,
-        mut stopped: watch::Receiver<bool>,
-    ) -> Result<StepEnd, Error> {
-        let planned = &order.plan.steps[at];
-        let deadline = planned.timeout.map(|timeout| Instant::now() + timeout);
-        let gone = || Error::Gone { test: planned.test.clone() };
-        let test = order.tests.get(&planned.test).ok_or_else(gone)?;
-        let asked = order.asked_of_step(at, suite.number, &variables);
-        let (stored, attempts) = (test.stored.clone(), test.attempts);
-        let mut course = Course::new(Order { test: stored, attempts, variables, asked });
-        loop {
-            let begun = loop {
-                match self.begin_attempt(&mut course).await {
-                    // A suite that has begun waits for room in the queue instead of falling apart.
-                    Err(Error::QueueFull { .. }) => tokio::select! {
-                        () = tokio::time::sleep(LOOK_AGAIN) => {}
-                        () = until(deadline) => break Err(Cut::Late),
-                        () = halted(&mut stopped), if planned.role != Role::Teardown => break Err(Cut::Stopped),
-                    },
-                    begun => break Ok(begun?),
-                }
-            };
-            let run = match begun {
-                Ok(run) => run,
-                Err(cut) => return Ok(StepEnd::cut(cut, planned.timeout)),
-            };
-            self.store.link_step(&suite.suite, suite.number, &run.test, run.number).await?;
-            let trace_id = course.trace_id().to_owned();
-            let attempt = course.begun();
-            // Whoever reads the notes is whoever waits for this step.
-            let _ = notes.send(What::StepStarted { step: at, attempt, run: run.number, trace_id });
-            let cut = tokio::select! {
-                over = self.until_over(&run) => Err(over?),
-                () = until(deadline) => Ok(Cut::Late),
-                () = halted(&mut stopped), if planned.role != Role::Teardown => Ok(Cut::Stopped),
-            };
-            let (over, cut) = match cut {
-                Err(over) => (over, None),
-                Ok(cut) => {
-                    self.stop(&run).await?;
-                    (self.until_over(&run).await?, Some(cut))
-                }
-            };
-            let next = course.note(over.ended);
-            self.keep_series(&course).await?;
-            let end = match (next, cut) {
-                (Next::Start, None) => continue,
-                // It came to its end in the same moment: what it says counts.
-                (Next::Done(outcome), cut) if cut.is_none() || over.ended != Ended::Stopped => {
-                    StepEnd::of(outcome, &over)
-                }
-                (_, cut) => StepEnd::cut(cut.unwrap_or(Cut::Stopped), planned.timeout),
-            };
-            self.count(suite, &over).await?;
-            return Ok(end);
-        }
-    }
-
-    async fn count(&self, suite: &SuiteRunId, over: &Over) -> Result<(), Error> {
-        let Some(verdict) = &over.facts.verdict else { return Ok(()) };
-        let (passed, failed) = verdict.counts();
-        Ok(self.store.count_suite_assertions(&suite.suite, suite.number, passed, failed).await?)
-    }
 }
 
 impl SuiteOrder {
-    fn title(&self, test: &str) -> String {
-        self.tests.get(test).map(|test| test.name.clone()).unwrap_or_default()
+    /// What is written down of the plan: enough to carry it on after a restart.
+    fn steps(&self) -> Vec<Step> {
+        let step = |planned: &Planned| {
+            let test = self.tests.get(&planned.test);
+            let attempts = test.map(|test| test.attempts).unwrap_or_default();
+            Step {
+                name: planned.name.clone(),
+                test: planned.test.clone(),
+                title: test.map(|test| test.name.clone()).unwrap_or_default(),
+                version: test.map_or(0, |test| test.stored.version),
+                retries: attempts.retries,
+                repeat: attempts.repeat,
+                role: planned.role.into(),
+                row: planned.row.map(|row| row + 1),
+                values: planned.values.clone(),
+            }
+        };
+        self.plan.steps.iter().map(step).collect()
     }
 
     /// What is asked of the run of a step: what was asked of the suite, and which step it is.
@@ -360,58 +206,5 @@ impl SuiteOrder {
             asked.metadata.insert(key.to_owned(), value.into());
         }
         asked
-    }
-}
-
-impl StepEnd {
-    /// A step that was ended from outside.
-    fn cut(cut: Cut, timeout: Option<Duration>) -> Self {
-        let (outcome, message) = match cut {
-            Cut::Late => {
-                let timeout = timeout.unwrap_or_default();
-                (Outcome::Broken, format!("it took longer than its timeout of {timeout:?} and was ended"))
-            }
-            Cut::Stopped => (Outcome::Stopped, "it was ended with the suite".to_owned()),
-        };
-        Self { outcome, outputs: Values::new(), message: Some(message) }
-    }
-
-    /// A step that came to its own end.
-    fn of(outcome: Outcome, over: &Over) -> Self {
-        let message = match outcome {
-            Outcome::Broken => {
-                Some(over.facts.error.clone().unwrap_or_else(|| "its run came to no verdict".to_owned()))
-            }
-            Outcome::Stopped => Some("its run was stopped".to_owned()),
-            Outcome::Passed | Outcome::Flaky { .. } | Outcome::Failed | Outcome::Inconclusive => None,
-        };
-        let outputs = over.facts.verdict.iter().flat_map(|verdict| &verdict.outputs);
-        let outputs = outputs.map(|output| (output.name.clone(), output.value.clone())).collect();
-        Self { outcome, outputs, message }
-    }
-}
-
-fn step_ended(step: usize, ended: StepEnd) -> What {
-    What::StepEnded {
-        step,
-        outcome: ended.outcome.into(),
-        recovered: ended.outcome == Outcome::Flaky { recovered: true },
-        message: ended.message,
-        outputs: ended.outputs,
-    }
-}
-
-/// Returns when the time has come; never, if there is none.
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Returns when the suite is to end; never, if nobody wants that.
-async fn halted(stopped: &mut watch::Receiver<bool>) {
-    if stopped.wait_for(|stopped| *stopped).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }

@@ -5,15 +5,19 @@
 use std::time::Duration;
 
 use qualitytrace_core::run::State;
+use qualitytrace_core::time::Timestamp;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::runs::{RUNS, add_event, move_state, stored};
+use super::runs::{add_event, stored};
 use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 
 /// How far behind the one before it a run of the same test waits. Whoever asks for a thousand runs at once is overtaken
 /// by another test that comes this much later.
 const SPACING: Duration = Duration::from_secs(1);
+
+/// Runs that take longer than this are not looked at again when their server goes away after their verdict.
+const LONGEST_RUN: Duration = Duration::from_hours(1);
 
 /// The states of a run that a server is at work on.
 const UNDER_WAY: &str = "('EXECUTING', 'AWAITING_TRACE', 'ANALYZING_TRACE', 'AWAITING_TEST_RESULTS')";
@@ -49,6 +53,19 @@ pub struct Orphan {
     pub owner: String,
     /// Whether its trigger may have been sent.
     pub triggered: bool,
+}
+
+/// A run that was judged, whose server is not there any more.
+#[derive(Debug, Clone)]
+pub struct JudgedOrphan {
+    /// The run.
+    pub run: StoredRun,
+    /// Its last event so far.
+    pub seq: u64,
+    /// The server that had it.
+    pub owner: String,
+    /// When its last event happened.
+    pub ended: Timestamp,
 }
 
 /// What a user wants of a run.
@@ -116,7 +133,7 @@ impl Store {
         .bind(&run.variables)
         .bind(&run.request)
         .bind(&run.owner)
-        .bind(signed(u64::try_from(SPACING.as_nanos()).unwrap_or(u64::MAX)))
+        .bind(signed(nanos(SPACING)))
         .bind(signed(bound))
         .execute(&mut *transaction)
         .await
@@ -132,6 +149,19 @@ impl Store {
             .execute(&mut *transaction)
             .await
             .map_err(&failed)?;
+        if let Some((suite, suite_run)) = &run.step_of {
+            sqlx::query(
+                "INSERT INTO suite_run_steps (suite_id, number, test_id, run) SELECT $1, $2, $3, $4
+                 WHERE EXISTS (SELECT 1 FROM suite_runs WHERE suite_id = $1 AND number = $2)",
+            )
+            .bind(suite)
+            .bind(signed(*suite_run))
+            .bind(&run.test)
+            .bind(number)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        }
         transaction.commit().await.map_err(&failed)?;
         Ok(Inserted::Number(unsigned(number)))
     }
@@ -247,20 +277,33 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Moves a run of this owner to its last state, together with its last event. `false` when it was not in the state
-    /// before, or not this owner's: nothing is written then.
+    /// Moves a run that this owner has under way to its last state, together with its last event and the outputs that
+    /// must not be shown. `false` when it is over, or not this owner's: nothing is written then.
     pub async fn end_run(
         &self,
         test: &str,
         number: u64,
         owner: &str,
-        (from, to): (&str, &str),
+        state: &str,
         event: &StoredEvent,
+        secrets: &str,
     ) -> Result<bool, Error> {
         let failed = failed("end a run");
         let mut transaction = self.write.begin().await.map_err(&failed)?;
-        let moved = move_state(&mut *transaction, RUNS, (test, number), owner, (from, to)).await;
-        if !moved.map_err(&failed)? {
+        let text = format!(
+            "UPDATE runs SET state = $1, secrets = $2
+             WHERE test_id = $3 AND number = $4 AND owner = $5 AND state IN {UNDER_WAY}"
+        );
+        let ended = sqlx::query(AssertSqlSafe(text))
+            .bind(state)
+            .bind(secrets)
+            .bind(test)
+            .bind(signed(number))
+            .bind(owner)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        if ended.rows_affected() == 0 {
             return Ok(false);
         }
         add_event(&mut transaction, (test, number), event).await.map_err(&failed)?;
@@ -317,6 +360,35 @@ impl Store {
         rows.iter().map(orphan).collect::<Result<_, _>>().map_err(&failed)
     }
 
+    /// Runs that were judged less than `window` ago by a server that is not there any more.
+    pub async fn judged_orphans(&self, now: Timestamp, window: Duration) -> Result<Vec<JudgedOrphan>, Error> {
+        let failed = failed("look for judged runs without a server");
+        let rows = sqlx::query(
+            "SELECT test_id, number, test_version, trace_id, state, created, variables, request, owner,
+                 (SELECT COALESCE(MAX(seq), 0) FROM run_events
+                  WHERE run_events.test_id = runs.test_id AND run_events.number = runs.number) AS seq,
+                 (SELECT COALESCE(MAX(at), 0) FROM run_events
+                  WHERE run_events.test_id = runs.test_id AND run_events.number = runs.number) AS ended
+             FROM runs WHERE state = 'FINISHED' AND created > $1 AND owner NOT IN (SELECT id FROM servers)",
+        )
+        .bind(signed(now.as_nanos().saturating_sub(nanos(window + LONGEST_RUN))))
+        .fetch_all(&self.read)
+        .await
+        .map_err(&failed)?;
+        let orphan = |row: &sqlx::any::AnyRow| {
+            Ok(JudgedOrphan {
+                run: stored(row)?,
+                seq: unsigned(row.try_get("seq")?),
+                owner: row.try_get("owner")?,
+                ended: Timestamp::from_nanos(unsigned(row.try_get("ended")?)),
+            })
+        };
+        let mut orphans: Vec<JudgedOrphan> =
+            rows.iter().map(orphan).collect::<Result<_, _>>().map_err(&failed)?;
+        orphans.retain(|orphan| now.since(orphan.ended) < window);
+        Ok(orphans)
+    }
+
     /// The traces of the runs that other servers are at work on.
     pub async fn traces_elsewhere(&self, owner: &str) -> Result<Vec<qualitytrace_core::id::TraceId>, Error> {
         let failed = failed("look for traces that other servers wait for");
@@ -328,4 +400,8 @@ impl Store {
             .map_err(&failed)?;
         Ok(ids.iter().filter_map(|id| qualitytrace_core::id::TraceId::from_slice(id)).collect())
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -29,6 +29,8 @@ pub struct NewRun {
     pub request: String,
     /// The server that carries it out; empty when it waits for its turn.
     pub owner: String,
+    /// The run of a suite that it is a step of: the suite, and the number.
+    pub step_of: Option<(String, u64)>,
     /// Its first event, as JSON.
     pub event: String,
 }
@@ -269,6 +271,17 @@ impl Store {
         .await
         .map_err(failed("load a run"))?;
         row.map(|row| stored(&row)).transpose().map_err(failed("load a run"))
+    }
+
+    /// The outputs of a run that must not be shown: a JSON object with sealed values; empty for none.
+    pub async fn secret_outputs(&self, test: &str, number: u64) -> Result<String, Error> {
+        let kept = sqlx::query_scalar("SELECT secrets FROM runs WHERE test_id = $1 AND number = $2")
+            .bind(test)
+            .bind(signed(number))
+            .fetch_optional(&self.read)
+            .await
+            .map_err(failed("load the outputs of a run"))?;
+        Ok(kept.unwrap_or_default())
     }
 
     /// The runs that are about a trace: the test of each, and its variables as they are kept.

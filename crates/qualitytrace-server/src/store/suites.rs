@@ -205,47 +205,104 @@ impl Store {
         rows.iter().map(wish).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Adds to how many assertions held and how many did not.
+    /// Notes how many assertions held and how many did not, so far.
     pub async fn count_suite_assertions(
         &self,
         suite: &str,
         number: u64,
-        passed: u64,
-        failed_ones: u64,
+        (passed, failed_ones): (u64, u64),
     ) -> Result<(), Error> {
-        sqlx::query(
-            "UPDATE suite_runs SET passed = passed + $1, failed = failed + $2 WHERE suite_id = $3 AND number = $4",
-        )
-        .bind(signed(passed))
-        .bind(signed(failed_ones))
-        .bind(suite)
-        .bind(signed(number))
-        .execute(&self.write)
-        .await
-        .map_err(failed("count the assertions of a suite's run"))?;
+        sqlx::query("UPDATE suite_runs SET passed = $1, failed = $2 WHERE suite_id = $3 AND number = $4")
+            .bind(signed(passed))
+            .bind(signed(failed_ones))
+            .bind(suite)
+            .bind(signed(number))
+            .execute(&self.write)
+            .await
+            .map_err(failed("count the assertions of a suite's run"))?;
         Ok(())
     }
 
-    /// Appends an event to a run of a suite. An event that is already there stays as it is.
+    /// Appends an event to a run of a suite that this owner has. An event that is already there stays as it is.
     pub async fn append_suite_event(
         &self,
         suite: &str,
         number: u64,
+        owner: &str,
         event: &StoredEvent,
     ) -> Result<(), Error> {
-        sqlx::query(
-            "INSERT INTO suite_run_events (suite_id, number, seq, at, body) SELECT $1, $2, $3, $4, $5
-             WHERE EXISTS (SELECT 1 FROM suite_runs WHERE suite_id = $1 AND number = $2) ON CONFLICT DO NOTHING",
-        )
-        .bind(suite)
-        .bind(signed(number))
-        .bind(signed(event.seq))
-        .bind(signed(event.at.as_nanos()))
-        .bind(&event.body)
-        .execute(&self.write)
-        .await
-        .map_err(failed("store an event of a suite's run"))?;
-        Ok(())
+        append(&self.write, (suite, number, owner), event)
+            .await
+            .map_err(failed("store an event of a suite's run"))
+    }
+
+    /// Moves a run of a suite that this owner has under way to its last state, together with its last event. `false`
+    /// when it is over, or not this owner's: nothing is written then.
+    pub async fn end_suite_run(
+        &self,
+        suite: &str,
+        number: u64,
+        owner: &str,
+        state: &str,
+        event: &StoredEvent,
+    ) -> Result<bool, Error> {
+        let failed = failed("end a run of a suite");
+        let text = format!(
+            "UPDATE suite_runs SET state = $1
+             WHERE suite_id = $2 AND number = $3 AND owner = $4 AND state IN {UNDER_WAY}"
+        );
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let ended = sqlx::query(sqlx::AssertSqlSafe(text))
+            .bind(state)
+            .bind(suite)
+            .bind(signed(number))
+            .bind(owner)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        if ended.rows_affected() == 0 {
+            return Ok(false);
+        }
+        append(&mut *transaction, (suite, number, owner), event).await.map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(true)
+    }
+
+    /// Takes a run of a suite under way, and the series of its steps, from an owner that is gone. `false` when somebody
+    /// was faster.
+    pub async fn take_suite_run(
+        &self,
+        suite: &str,
+        number: u64,
+        (from, to): (&str, &str),
+    ) -> Result<bool, Error> {
+        let failed = failed("take a run of a suite");
+        let text = format!(
+            "UPDATE suite_runs SET owner = $1
+             WHERE suite_id = $2 AND number = $3 AND owner = $4 AND state IN {UNDER_WAY}"
+        );
+        let series = "UPDATE series SET owner = $1
+             WHERE owner = $4 AND outcome = '' AND (test_id, first) IN
+                 (SELECT test_id, run FROM suite_run_steps WHERE suite_id = $2 AND number = $3)";
+        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let mut taken = 0;
+        // The run comes last: whether it was taken decides about both.
+        for text in [series.to_owned(), text] {
+            let done = sqlx::query(sqlx::AssertSqlSafe(text))
+                .bind(to)
+                .bind(suite)
+                .bind(signed(number))
+                .bind(from)
+                .execute(&mut *transaction)
+                .await
+                .map_err(&failed)?;
+            taken = done.rows_affected();
+        }
+        if taken == 0 {
+            return Ok(false);
+        }
+        transaction.commit().await.map_err(&failed)?;
+        Ok(true)
     }
 
     /// The events of a run of a suite after `after`, in order.
@@ -293,23 +350,6 @@ impl Store {
             events.entry(unsigned(number)).or_default().push(event(&row).map_err(&failed)?);
         }
         Ok(events)
-    }
-
-    /// Notes that a run of a suite started this run of a test.
-    pub async fn link_step(&self, suite: &str, number: u64, test: &str, run: u64) -> Result<(), Error> {
-        sqlx::query(
-            "INSERT INTO suite_run_steps (suite_id, number, test_id, run) SELECT $1, $2, $3, $4
-             WHERE EXISTS (SELECT 1 FROM suite_runs WHERE suite_id = $1 AND number = $2)
-               AND EXISTS (SELECT 1 FROM runs WHERE test_id = $3 AND number = $4) ON CONFLICT DO NOTHING",
-        )
-        .bind(suite)
-        .bind(signed(number))
-        .bind(test)
-        .bind(signed(run))
-        .execute(&self.write)
-        .await
-        .map_err(failed("store a step of a suite's run"))?;
-        Ok(())
     }
 
     /// What the runs of a suite from one number to another started, in two statements however many they are.
@@ -373,6 +413,27 @@ impl Store {
         transaction.commit().await.map_err(&failed)?;
         Ok(done.rows_affected() == 1)
     }
+}
+
+async fn append<'e>(
+    executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
+    (suite, number, owner): (&str, u64, &str),
+    event: &StoredEvent,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO suite_run_events (suite_id, number, seq, at, body) SELECT $1, $2, $3, $4, $5
+         WHERE EXISTS (SELECT 1 FROM suite_runs WHERE suite_id = $1 AND number = $2 AND owner = $6)
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(suite)
+    .bind(signed(number))
+    .bind(signed(event.seq))
+    .bind(signed(event.at.as_nanos()))
+    .bind(&event.body)
+    .bind(owner)
+    .execute(executor)
+    .await?;
+    Ok(())
 }
 
 /// Removes the runs that a run of a suite started, with their traces; those of all its runs when the number is 0.

@@ -50,6 +50,15 @@ pub struct Asked {
     pub series: Option<InSeries>,
 }
 
+impl Asked {
+    /// The step of its suite that it is, counted from 0.
+    pub fn step(&self) -> Option<usize> {
+        let step: usize = self.metadata.get("step")?.as_str()?.parse().ok()?;
+        self.suite.as_ref()?;
+        step.checked_sub(1)
+    }
+}
+
 /// A run of a suite, as a run of a test names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuiteRun {

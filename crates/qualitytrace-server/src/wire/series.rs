@@ -67,6 +67,20 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// What a series comes to that is written down like this.
+    pub const fn of_series(self, recovered: bool) -> series::Outcome {
+        match self {
+            Self::Passed => series::Outcome::Passed,
+            Self::Flaky => series::Outcome::Flaky { recovered },
+            Self::Failed => series::Outcome::Failed,
+            Self::Inconclusive => series::Outcome::Inconclusive,
+            Self::Broken => series::Outcome::Broken,
+            Self::Stopped => series::Outcome::Stopped,
+        }
+    }
+}
+
 impl From<Ended> for Outcome {
     fn from(ended: Ended) -> Self {
         match ended {

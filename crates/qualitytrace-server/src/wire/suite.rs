@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use qualitytrace_core::suite::{Plan, Planned, Role};
+use qualitytrace_core::suite::Role;
 use qualitytrace_core::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,7 +90,9 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// The server went away while it was under way.
+    /// The server went away while it was under way; this one carries it on.
+    Resumed,
+    /// The server went away while it was under way, and nobody can carry it on.
     Interrupted,
 }
 
@@ -105,6 +107,15 @@ pub struct Step {
     pub test: String,
     /// The title of its test.
     pub title: String,
+    /// The version of its test that is run; 0 when it is not known.
+    #[serde(default)]
+    pub version: u64,
+    /// Further runs of a repetition that does not pass.
+    #[serde(default)]
+    pub retries: u32,
+    /// Repetitions.
+    #[serde(default)]
+    pub repeat: u32,
     /// `setup`, `step` or `teardown`.
     pub role: Part,
     /// The row of the suite's table, counted from 1.
@@ -128,22 +139,13 @@ pub enum Part {
     Teardown,
 }
 
-impl Step {
-    /// The steps of a plan, whose tests have these titles.
-    pub fn of_plan(plan: &Plan, titles: impl IntoIterator<Item = String>) -> Vec<Self> {
-        let step = |(planned, title): (&Planned, String)| Self {
-            name: planned.name.clone(),
-            test: planned.test.clone(),
-            title,
-            role: match planned.role {
-                Role::Setup => Part::Setup,
-                Role::Step => Part::Step,
-                Role::Teardown => Part::Teardown,
-            },
-            row: planned.row.map(|row| row + 1),
-            values: planned.values.clone(),
-        };
-        plan.steps.iter().zip(titles).map(step).collect()
+impl From<Role> for Part {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Setup => Self::Setup,
+            Role::Step => Self::Step,
+            Role::Teardown => Self::Teardown,
+        }
     }
 }
 
@@ -179,7 +181,7 @@ impl Facts {
                 What::Interrupted => {
                     ends(&mut facts, Some("the server went away while the suite was under way".to_owned()));
                 }
-                What::StepsSkipped { .. } | What::Stopping => {}
+                What::StepsSkipped { .. } | What::Stopping | What::Resumed => {}
             }
         }
         facts

@@ -17,6 +17,7 @@ mod requests;
 mod runs;
 mod safety;
 mod secrets;
+mod stopping;
 mod store;
 mod strangers;
 mod suites;

@@ -20,6 +20,7 @@ on_every_database!(
     a_secret_is_sealed_and_masked_in_variable_sets_and_data_stores,
     a_mask_that_is_sent_back_keeps_the_secret,
     a_run_uses_a_secret_and_shows_it_nowhere,
+    what_a_step_gives_out_stays_secret_and_is_handed_on,
 );
 
 const SECRET: &str = "hunter2-\"s3cr3t\"/é";
@@ -236,6 +237,63 @@ async fn a_run_uses_a_secret_and_shows_it_nowhere(database: &Database) {
         .await;
     assert_eq!(status, StatusCode::OK, "{resolved}");
     assert_hidden("an expression", &resolved);
+    let rows = bench.stop_and_dump(database).await;
+    assert_hidden("the database", &rows);
+}
+
+async fn what_a_step_gives_out_stays_secret_and_is_handed_on(database: &Database) {
+    let echo = Echo::start().await;
+    let bench = Bench::new(database).await;
+    bench.put("/api/variablesets", &set()).await;
+    let mut login = echo.test();
+    login["spec"]["outputs"] = json!([{
+        "name": "TOKEN",
+        "selector": "span[name = \"Tracetest trigger\"]",
+        "value": "attr:tracetest.response.body | regex 'Bearer .*é'",
+    }, {
+        "name": "STATUS",
+        "selector": "span[name = \"Tracetest trigger\"]",
+        "value": "attr:tracetest.response.status",
+    }]);
+    bench.put("/api/tests", &login).await;
+    let mut used = echo.test();
+    used["spec"]["id"] = "use".into();
+    used["spec"]["trigger"]["httpRequest"] = json!({
+        "method": "GET", "url": format!("http://{}/", echo.address),
+        "headers": [{ "key": "Authorization", "value": "${var:TOKEN}; ${var:STATUS}" }],
+    });
+    bench.put("/api/tests", &used).await;
+    let spec = json!({ "id": "s", "name": "S", "steps": ["echo", "use"] });
+    bench.put("/api/testsuites", &json!({ "type": "TestSuite", "spec": spec })).await;
+    let extra = json!([{ "key": "EXTRA", "value": SECRET, "type": "secret" }]);
+    let body = json!({ "variableSetId": "set", "variables": extra }).to_string();
+    let (status, text) = bench.send(Method::POST, "/api/testsuites/s/run", "application/json", &body).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    let (_, events) = bench.send(Method::GET, "/api/testsuites/s/run/1/events/stream", "*/*", "").await;
+    assert!(echo.heard().contains(&format!("authorization: Bearer {SECRET}; 200")), "{}", echo.heard());
+    // What is shown of it says where the secret is, and nothing else.
+    assert!(events.contains(r#"["TOKEN","Bearer ********"],["STATUS","200"]"#), "{events}");
+    let run = bench.get("/api/testsuites/s/run/1").await;
+    assert_eq!((&run["state"], &run["fail"]), (&json!("FINISHED"), &Value::Null), "{run}");
+    assert_eq!(
+        bench.get("/api/tests/use/run/1").await["variableSet"]["values"][3],
+        json!({ "key": "TOKEN", "value": MASK })
+    );
+    for path in [
+        "/api/testsuites/s/run",
+        "/api/testsuites/s/run/1",
+        "/api/testsuites/s/run/1/events",
+        "/api/tests/use/run/1",
+        "/api/tests/use/run/1/events",
+        "/api/tests/use/run/1/export",
+        "/api/tests/use/run/1/junit.xml",
+        "/api/tests/echo/run/1",
+    ] {
+        let (status, text) = bench.send(Method::GET, path, "application/json", "").await;
+        assert_eq!(status, StatusCode::OK, "{path}: {text}");
+        assert_hidden(path, &text);
+    }
+    assert_hidden("the events of the suite", &events);
     let rows = bench.stop_and_dump(database).await;
     assert_hidden("the database", &rows);
 }

@@ -49,6 +49,7 @@ fn run(test: &str, trace: TraceId) -> NewRun {
         variables: "{}".to_owned(),
         request: "{}".to_owned(),
         owner: String::new(),
+        step_of: None,
         event: "{}".to_owned(),
     }
 }

@@ -1,5 +1,6 @@
 //! Runs of suites and series of runs over a real socket, on every kind of database.
 
+mod asked;
 mod course;
 mod following;
 mod subject;
@@ -17,7 +18,7 @@ on_every_database!(
     what_a_suite_lacks_is_said_before_it_runs,
     runs_of_suites_are_listed_and_deleted_with_all_they_have,
     the_old_name_of_suites_still_works,
-    a_suite_under_way_is_marked_when_the_server_comes_back,
+    a_suite_under_way_is_carried_on_when_the_server_comes_back,
     a_test_that_passes_at_last_is_flaky_and_its_rate_is_known,
     repetitions_that_disagree_are_flaky,
 );
@@ -261,24 +262,35 @@ async fn the_old_name_of_suites_still_works(database: &Database) {
     bench.server.shutdown().await;
 }
 
-async fn a_suite_under_way_is_marked_when_the_server_comes_back(database: &Database) {
+async fn a_suite_under_way_is_carried_on_when_the_server_comes_back(database: &Database) {
     // A memory database does not come back.
     if database.url == "sqlite::memory:" {
         return;
     }
     let (bench, mut subject) = (Bench::new(database).await, Subject::start().await);
-    bench.stored("tests", &test(&subject, "ok", "/value/1", &json!({}))).await;
+    bench.stored("tests", &test(&subject, "ok", "/value/made", &json!({ "outputs": output("ID") }))).await;
     bench.stored("tests", &test(&subject, "hang", "/hang", &json!({}))).await;
-    bench.suite(json!({ "id": "s", "name": "S", "steps": ["ok", "hang", "ok"] })).await;
+    bench.stored("tests", &test(&subject, "bye", "/value/bye-${var:ID}", &json!({}))).await;
+    bench.suite(json!({ "id": "s", "name": "S", "steps": ["ok", "hang", "ok"], "teardown": ["bye"] })).await;
     bench.post("/api/testsuites/s/run", &json!({})).await;
     subject.hangs().await;
+    // What is changed meanwhile does not matter.
+    bench.put("/api/tests/bye", &test(&subject, "bye", "/value/other", &json!({}))).await;
     bench.server.shutdown().await;
 
     let bench = Bench::new(database).await;
+    let course = course::course(&bench, "/api/testsuites/s/run/1").await;
+    assert_eq!(course, ["ok passed", "hang broken", "ok skipped", "bye passed"]);
+    assert_eq!(subject.calls(), ["made", "bye-made"]);
     let run = bench.get("/api/testsuites/s/run/1").await.json();
-    assert_eq!((run["state"].as_str(), states(&run)), (Some("FAILED"), vec!["FINISHED", "FAILED"]));
-    assert_eq!(run["lastErrorState"], "the server went away while the suite was under way");
-    assert_eq!(bench.events("/api/testsuites/s/run/1").await.last().unwrap()["what"], "interrupted");
+    assert_eq!(
+        (run["state"].as_str(), states(&run)),
+        (Some("FAILED"), vec!["FINISHED", "FAILED", "FINISHED"])
+    );
+    assert_eq!(run["lastErrorState"], "step `hang`: the server went away while the run was under way");
+    assert_eq!((&run["pass"], run.get("fail")), (&json!(2), None));
+    let events = bench.events("/api/testsuites/s/run/1").await;
+    assert_eq!(events.iter().filter(|event| event["what"] == "resumed").count(), 1, "{events:?}");
     bench.server.shutdown().await;
 }
 

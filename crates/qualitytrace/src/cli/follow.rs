@@ -57,7 +57,7 @@ async fn steps(
                     reports.push(report);
                 }
             }
-            What::Stopping => {}
+            What::Stopping | What::Resumed => {}
             What::Ended { passed, message } => why = message.filter(|_| !passed),
             What::Interrupted => why = Some("the server went away while the suite was under way".to_owned()),
         }

@@ -63,6 +63,163 @@ async fn survives_kill_9(database_url: &str) {
     assert_eq!(interrupted["state"], "FAILED");
 }
 
+#[tokio::test]
+async fn sqlite_file_carries_on_a_suite_after_kill_9() {
+    let folder = tempfile::tempdir().unwrap();
+    carries_on_a_suite(&format!("sqlite://{}", folder.path().join("kill.db").display())).await;
+}
+
+#[tokio::test]
+async fn postgres_carries_on_a_suite_after_kill_9() {
+    if let Some(database) = fresh_database().await {
+        carries_on_a_suite(&database).await;
+    }
+}
+
+/// Steps that are over stay over, the one under way is marked, teardown runs, and it gets the secret that was given out
+/// before the kill.
+async fn carries_on_a_suite(database_url: &str) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (client, (heard, system)) = (reqwest::Client::new(), echo().await);
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("secrets.key");
+    let arguments = ["--secrets.keyFile", key.to_str().unwrap()];
+    let mut server = Served::start(program(), database_url, &arguments).await;
+    let test = |id: &str, path: &str| {
+        let trigger =
+            json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("{system}{path}") } });
+        json!({ "type": "Test", "spec": {
+            "id": id, "name": id, "trigger": trigger, "skipTraceCollection": true,
+            "outputs": [{ "name": "TOKEN", "selector": "span[name=\"Tracetest trigger\"]",
+                          "value": "attr:tracetest.response.body" }],
+        } })
+    };
+    let put = async |path: &str, body: &Value| {
+        client.put(server.url(path)).json(body).send().await.unwrap().error_for_status().unwrap();
+    };
+    put("/api/tests", &test("login", "/login/${var:PASSWORD}")).await;
+    put("/api/tests", &test("hang", "/hang")).await;
+    put("/api/tests", &test("logout", "/logout?${var:TOKEN}")).await;
+    let spec = json!({ "id": "s", "name": "S", "steps": ["login", "hang"], "teardown": ["logout"] });
+    put("/api/testsuites", &json!({ "type": "TestSuite", "spec": spec })).await;
+    let variables = json!([{ "key": "PASSWORD", "value": "hunter2-hunter2", "type": "secret" }]);
+    let start = client.post(server.url("/api/testsuites/s/run")).json(&json!({ "variables": variables }));
+    start.send().await.unwrap().error_for_status().unwrap();
+    until(&heard, "/hang").await;
+    server.child.kill().await.unwrap();
+
+    let server = Served::start(program(), database_url, &arguments).await;
+    let events = server.url("/api/testsuites/s/run/1/events/stream");
+    let events = client.get(events).send().await.unwrap().text().await.unwrap();
+    assert!(events.contains(r#""what":"resumed""#), "{events}");
+    let heard = heard.lock().unwrap().clone();
+    assert_eq!(heard, ["/login/hunter2-hunter2", "/hang", "/logout?heard-/login/hunter2-hunter2"]);
+    let run = client.get(server.url("/api/testsuites/s/run/1")).send().await.unwrap().text().await.unwrap();
+    for shown in [&events, &run] {
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+    let run: Value = serde_json::from_str(&run).unwrap();
+    let states: Vec<&Value> = run["steps"].as_array().unwrap().iter().map(|step| &step["state"]).collect();
+    assert_eq!(states, ["FINISHED", "FAILED", "FINISHED"]);
+    assert_eq!(run["state"], "FAILED");
+}
+
+#[tokio::test]
+async fn sqlite_file_corrects_a_verdict_after_kill_9() {
+    let folder = tempfile::tempdir().unwrap();
+    corrects_a_verdict(&format!("sqlite://{}", folder.path().join("kill.db").display())).await;
+}
+
+#[tokio::test]
+async fn postgres_corrects_a_verdict_after_kill_9() {
+    if let Some(database) = fresh_database().await {
+        corrects_a_verdict(&database).await;
+    }
+}
+
+/// A span that comes late, and finds another server than the one that judged the run.
+async fn corrects_a_verdict(database_url: &str) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (http, (_, system)) = (reqwest::Client::new(), echo().await);
+    let mut server = Served::start(program(), database_url, &[]).await;
+    let client = crate::rough::client::Client::new(server.url(""));
+    client.put_settle("200ms").await;
+    let trigger =
+        json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("{system}/ok") } });
+    let test = json!({ "type": "Test", "spec": {
+        "id": "late", "name": "Late", "trigger": trigger,
+        "specs": [{ "selector": "span[name=\"late\"]", "assertions": ["attr:tracetest.selected_spans.count = 1"] }],
+    } });
+    http.put(server.url("/api/tests")).json(&test).send().await.unwrap().error_for_status().unwrap();
+    let run = client.start("late", false, false).await;
+    let trigger = loop {
+        let url = server.url("/api/tests/late/run/1");
+        let shown: Value = http.get(url).send().await.unwrap().json().await.unwrap();
+        match shown["spanId"].as_str().filter(|id| id.trim_matches('0') != "") {
+            Some(id) => break id.to_owned(),
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    let span = |id: &str, parent: &str, name: &str| {
+        let span = json!({
+            "traceId": run.trace, "spanId": id, "parentSpanId": parent, "name": name, "kind": 1,
+            "startTimeUnixNano": "1", "endTimeUnixNano": "2",
+        });
+        json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] })
+    };
+    let first = span("00000000000000aa", &trigger, "first");
+    http.post(server.url("/v1/traces")).json(&first).send().await.unwrap().error_for_status().unwrap();
+    let events = client.events(&run).await;
+    assert_eq!(events.all("judged").last().unwrap()["verdict"]["outcome"], "failed");
+    server.child.kill().await.unwrap();
+
+    let server = Served::start(program(), database_url, &[]).await;
+    let client = crate::rough::client::Client::new(server.url(""));
+    let late = span("00000000000000bb", "00000000000000aa", "late");
+    http.post(server.url("/v1/traces")).json(&late).send().await.unwrap().error_for_status().unwrap();
+    assert_eq!(client.corrected(&run, Duration::from_secs(30)).await.as_deref(), Some("passed"));
+    let shown: Value =
+        http.get(server.url("/api/tests/late/run/1")).send().await.unwrap().json().await.unwrap();
+    assert_eq!((&shown["state"], &shown["result"]["allPassed"]), (&json!("FINISHED"), &json!(true)));
+}
+
+type Heard = Arc<std::sync::Mutex<Vec<String>>>;
+
+/// A system that says what it was asked, notes it, and never answers `/hang`.
+async fn echo() -> (Heard, String) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (listener, heard) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), Heard::default());
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let notes = Arc::clone(&heard);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let notes = Arc::clone(&notes);
+            tokio::spawn(async move {
+                let mut buffer = vec![0; 4096];
+                let read = stream.read(&mut buffer).await.unwrap();
+                let head = String::from_utf8_lossy(&buffer[..read]).into_owned();
+                let path = head.split(' ').nth(1).unwrap().to_owned();
+                notes.lock().unwrap().push(path.clone());
+                if path == "/hang" {
+                    std::future::pending::<()>().await;
+                }
+                let length = path.len() + 6;
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\nheard-{path}"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            });
+        }
+    });
+    (heard, url)
+}
+
+async fn until(heard: &Heard, path: &str) {
+    while !heard.lock().unwrap().iter().any(|heard| heard == path) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// A run whose trigger is never answered.
 async fn start_hanging_run(client: &reqwest::Client, server: &Served) -> String {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();

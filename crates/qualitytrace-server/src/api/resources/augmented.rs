@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::{plain, stored_resource};
 use crate::api::App;
 use crate::api::answer::Problem;
-use crate::api::tenant::{sayable, unscoped};
-use crate::store::{Flakiness, RunSummary, StoredResource};
+use crate::api::tenant::sayable;
+use crate::store::{Flakiness, RunSummary, StoredResource, beside, unscoped};
 use crate::wire::time::{NEVER, rfc3339};
 
 const HEADERS: [&str; 2] = ["x-tracetest-augmented", "x-qualitytrace-augmented"];
@@ -60,9 +60,8 @@ pub(super) async fn shown(
 
 /// The tests of a suite as the store knows them, in the order of the definition.
 pub(in crate::api) fn steps(suite_id: &str, suite: &TestSuite) -> Vec<String> {
-    let scope = suite_id.strip_suffix(unscoped(suite_id)).unwrap_or_default();
     let steps = suite.setup.iter().chain(&suite.steps).chain(&suite.teardown);
-    steps.map(|step| format!("{scope}{}", sayable(&step.test.value))).collect()
+    steps.map(|step| beside(suite_id, &sayable(&step.test.value))).collect()
 }
 
 /// What the server knows about tests, in their order.

@@ -17,10 +17,10 @@ use crate::api::answer::plain_json;
 use crate::api::definitions;
 use crate::api::refusal::{MissingVariable, MissingVariables, Refusal, body};
 use crate::api::resources::stored_resource;
-use crate::api::tenant::{Tenant, unscoped};
+use crate::api::tenant::Tenant;
 use crate::clock;
 use crate::runner::{Order, Variables};
-use crate::store::StoredRun;
+use crate::store::{StoredRun, unscoped};
 use crate::wire::run::{self, Asked, Facts};
 
 /// What a client may say about a run, of a test or of a suite.
@@ -104,7 +104,8 @@ pub(in crate::api) async fn start(
         let missing = lacked(&app, &stored.id, &missing).await?;
         return Err(Refusal::lacking(vec![missing]));
     }
-    let started = app.runner.start_series(Order { test: stored, attempts, variables, asked }).await?;
+    let started =
+        app.runner.start_series(Order { test: stored, attempts, variables, asked, step_of: None }).await?;
     let run = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..run };
     Ok(plain_json(StatusCode::OK, &run::run(&as_created, &Facts::default(), None, clock::now())))

@@ -65,11 +65,9 @@ impl SuiteLog {
 
     /// Writes down what happened and wakes whoever follows the run.
     pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
-        self.seq += 1;
-        // Plain data with text keys cannot fail to serialise.
-        let body = serde_json::to_string(&what).unwrap_or_default();
-        let event = StoredEvent { seq: self.seq, at: clock::now(), body };
-        self.store.append_suite_event(&self.run.suite, self.run.number, &event).await?;
+        let event = self.next(&what);
+        let SuiteRunId { suite, number } = &self.run;
+        self.store.append_suite_event(suite, *number, &self.owner, &event).await?;
         self.wake();
         Ok(())
     }
@@ -83,13 +81,21 @@ impl SuiteLog {
         Ok(changed)
     }
 
-    /// Writes the last event and then the final state, so that whoever sees the state finds the event.
-    pub(super) async fn end(&mut self, to: SuiteState, what: What) -> Result<(), Error> {
-        self.append(what).await?;
-        for from in [SuiteState::Created, SuiteState::Executing] {
-            self.change_state(from, to).await?;
-        }
-        Ok(())
+    /// Writes the last event and the final state, both or none of them. `false` when the run is over, or not this
+    /// owner's any more.
+    pub(super) async fn end(&mut self, to: SuiteState, what: What) -> Result<bool, Error> {
+        let event = self.next(&what);
+        let SuiteRunId { suite, number } = &self.run;
+        let ended = self.store.end_suite_run(suite, *number, &self.owner, to.as_str(), &event).await?;
+        self.wake();
+        Ok(ended)
+    }
+
+    fn next(&mut self, what: &What) -> StoredEvent {
+        self.seq += 1;
+        // Plain data with text keys cannot fail to serialise.
+        let body = serde_json::to_string(what).unwrap_or_default();
+        StoredEvent { seq: self.seq, at: clock::now(), body }
     }
 
     fn wake(&self) {

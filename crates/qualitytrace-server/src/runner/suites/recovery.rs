@@ -1,0 +1,137 @@
+//! Carrying on runs of suites whose server is gone.
+//!
+//! A run of a suite is the list of its events, and its steps are runs like any other. What is written down says which
+//! steps are over, which were under way, and what comes next; nothing is run a second time.
+
+use std::sync::Arc;
+
+use qualitytrace_core::definition::{self, Format, Kind, Resource, TestSuite};
+use qualitytrace_core::series::Attempts;
+use qualitytrace_core::suite::{Plan, Standing};
+
+use super::log::{SuiteLog, SuiteState};
+use super::steps::{Begun, Reached, StepEnd};
+use super::{StepTest, SuiteOrder, SuiteRunId};
+use crate::runner::{Error, RunId, Runner, Variables};
+use crate::store::{self, StoredDefinition, StoredSuiteRun};
+use crate::wire::run::Asked;
+use crate::wire::suite::{Event, Step, What};
+
+impl Runner {
+    /// Carries on the runs of suites whose server is gone, and marks the series of others.
+    pub(in crate::runner) async fn settle_suites(self: &Arc<Self>) -> Result<(), Error> {
+        let me = self.cluster.id();
+        for orphan in self.store.orphan_suite_runs().await? {
+            if self.store.take_suite_run(&orphan.suite, orphan.number, (&orphan.owner, &me)).await? {
+                self.carry_on(orphan, &me).await?;
+            }
+        }
+        self.hear_suite_wishes().await?;
+        self.settle_series().await
+    }
+
+    async fn carry_on(self: &Arc<Self>, orphan: StoredSuiteRun, me: &str) -> Result<(), Error> {
+        let id = SuiteRunId { suite: orphan.suite.clone(), number: orphan.number };
+        let events = self.store.suite_events(&id.suite, id.number, 0).await?;
+        let mut log = self.suite_log(&id, me, events.last().map_or(0, |event| event.seq));
+        let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
+        let Some(order) = self.ordered(&orphan, &events).await? else {
+            return self.give_up(&id, &mut log).await;
+        };
+        let reached = self.reached(&id, &order, &events).await?;
+        log.change_state(SuiteState::Created, SuiteState::Executing).await?;
+        log.append(What::Resumed).await?;
+        tracing::info!(suite = id.suite, run = id.number, "carries on a run of a suite whose server is gone");
+        self.spawn_suite(id, order, log, reached);
+        Ok(())
+    }
+
+    /// What was ordered; `None` when that cannot be known any more.
+    async fn ordered(&self, run: &StoredSuiteRun, events: &[Event]) -> Result<Option<SuiteOrder>, Error> {
+        let planned = events.iter().find_map(|event| match &event.what {
+            What::Planned { steps } => Some(steps),
+            _ => None,
+        });
+        let stored = self.store.definition(Kind::TestSuite, &run.suite, Some(run.version)).await?;
+        let (Some(planned), Some(suite)) = (planned, stored.as_ref().and_then(read)) else { return Ok(None) };
+        let mut order = SuiteOrder {
+            id: run.suite.clone(),
+            shown_id: store::unscoped(&run.suite).to_owned(),
+            version: run.version,
+            plan: Plan::of(&suite),
+            tests: std::collections::BTreeMap::new(),
+            variables: Variables::open(&self.store, &run.suite, &run.variables)?,
+            asked: serde_json::from_str::<Asked>(&run.request).unwrap_or_default(),
+        };
+        for Step { test, title, version, retries, repeat, .. } in planned {
+            let stored = self.store.test(&store::beside(&run.suite, test), Some(*version)).await?;
+            let Some(stored) = stored.filter(|_| *version > 0) else { return Ok(None) };
+            let attempts = Attempts { retries: *retries, repeat: *repeat };
+            order.tests.insert(test.clone(), StepTest { stored, name: title.clone(), attempts });
+        }
+        Ok((planned.len() == order.plan.steps.len()).then_some(order))
+    }
+
+    /// How far it came.
+    async fn reached(&self, id: &SuiteRunId, order: &SuiteOrder, events: &[Event]) -> Result<Reached, Error> {
+        let mut reached = Reached::nothing(order);
+        let runs = self.store.step_runs(&id.suite, id.number, id.number).await?.remove(&id.number);
+        for (run, _) in runs.unwrap_or_default() {
+            let asked: Asked = serde_json::from_str(&run.request).unwrap_or_default();
+            let Some(step) = asked.step().filter(|step| *step < order.plan.steps.len()) else { continue };
+            let is_told = events.iter().any(|event| {
+                matches!(event.what, What::StepStarted { step: told, run: number, .. }
+                    if (told, number) == (step, run.number))
+            });
+            let trace_id = run.trace.to_string();
+            let run = RunId { test: run.test, number: run.number };
+            reached.begun.entry(step).or_default().push_back(Begun { run, trace_id, is_told });
+        }
+        for event in events {
+            match &event.what {
+                What::StepsSkipped { steps } => {
+                    for step in steps {
+                        reached.standings[*step] = Standing::Skipped;
+                    }
+                }
+                What::StepEnded { step, outcome, recovered, message, .. } => {
+                    let outcome = outcome.of_series(*recovered);
+                    let last = reached.begun.remove(step).and_then(|mut begun| begun.pop_back());
+                    let mut end = StepEnd::nothing();
+                    // One that was ended from outside gave out nothing, whatever it might have said.
+                    if let Some(Begun { run, .. }) = last.filter(|_| message.is_none()) {
+                        end = self.gave_out(&run, &self.until_over(&run).await?).await?;
+                    }
+                    let end = StepEnd { outcome, message: message.clone(), ..end };
+                    reached.ended(&order.plan, *step, &end);
+                }
+                What::Planned { .. }
+                | What::StepStarted { .. }
+                | What::Stopping
+                | What::Ended { .. }
+                | What::Resumed
+                | What::Interrupted => {}
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Marks a run that nobody can carry on. What it still has in the queue is not run.
+    async fn give_up(&self, id: &SuiteRunId, log: &mut SuiteLog) -> Result<(), Error> {
+        log.end(SuiteState::Failed, What::Interrupted).await?;
+        let steps = self.store.step_runs(&id.suite, id.number, id.number).await?;
+        for (run, _) in steps.into_values().flatten() {
+            self.stop(&RunId { test: run.test, number: run.number }).await?;
+        }
+        Ok(())
+    }
+}
+
+fn read(stored: &StoredDefinition) -> Option<TestSuite> {
+    let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
+    let reading = definition::read_as(&stored.definition, format, Kind::TestSuite);
+    match reading.documents.into_iter().next()?.resource {
+        Resource::TestSuite(suite) => Some(suite),
+        _ => None,
+    }
+}

@@ -1,0 +1,317 @@
+//! Carrying out the plan of a suite: starting its steps, handing their outputs on, noting how they end.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use qualitytrace_core::series::{Ended, Next, Outcome};
+use qualitytrace_core::suite::{self, Ending, Plan, Role, Standing, Values};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::log::{SuiteLog, SuiteState};
+use super::{SuiteOrder, SuiteRunId};
+use crate::runner::series::{Course, LOOK_AGAIN, Order, Over};
+use crate::runner::{Error, RunId, Runner, Variables};
+use crate::wire::suite::What;
+
+/// How far a run of a suite has come.
+#[derive(Debug)]
+pub(super) struct Reached {
+    pub(super) standings: Vec<Standing>,
+    /// What each step gave out.
+    outputs: Vec<Values>,
+    /// Those of these values that must not be shown.
+    secrets: BTreeSet<String>,
+    /// The runs that the steps under way have begun.
+    pub(super) begun: BTreeMap<usize, VecDeque<Begun>>,
+    /// Assertions that held, and those that did not.
+    counts: (u64, u64),
+    /// Why it will not come to its end.
+    why: Option<String>,
+}
+
+/// A run of a step that has begun before the server went away.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) run: RunId,
+    pub(super) trace_id: String,
+    /// Whether it is written down that it began.
+    pub(super) is_told: bool,
+}
+
+/// What became of a step.
+#[derive(Debug)]
+pub(super) struct StepEnd {
+    pub(super) outcome: Outcome,
+    pub(super) message: Option<String>,
+    /// What it gave out, as it is and as it is shown.
+    pub(super) outputs: Variables,
+    pub(super) shown: Values,
+    pub(super) counts: (u64, u64),
+}
+
+/// Why a step was ended from outside.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    Late,
+    Stopped,
+}
+
+impl Reached {
+    /// The beginning.
+    pub(super) fn nothing(order: &SuiteOrder) -> Self {
+        let steps = order.plan.steps.len();
+        Self {
+            standings: vec![Standing::Waiting; steps],
+            outputs: vec![Values::new(); steps],
+            secrets: BTreeSet::new(),
+            begun: BTreeMap::new(),
+            counts: (0, 0),
+            why: None,
+        }
+    }
+
+    /// A step is over.
+    pub(super) fn ended(&mut self, plan: &Plan, step: usize, ended: &StepEnd) {
+        self.standings[step] = Standing::Ended(ended.outcome);
+        self.outputs[step] = ended.outputs.iter().cloned().collect();
+        let secret = ended.outputs.iter().filter(|(name, _)| ended.outputs.is_secret(name));
+        self.secrets.extend(secret.map(|(_, value)| value.clone()));
+        self.counts.0 += ended.counts.0;
+        self.counts.1 += ended.counts.1;
+        if let Some(message) = &ended.message {
+            self.why.get_or_insert_with(|| format!("step `{}`: {message}", plan.steps[step].name));
+        }
+    }
+
+    /// The variables of a step. What was a secret of one step is one of the next.
+    fn variables(&self, order: &SuiteOrder, step: usize) -> Variables {
+        let given: Values = order.variables.iter().cloned().collect();
+        let mut variables = order.variables.clone();
+        for (name, value) in order.plan.variables(step, &given, &self.outputs) {
+            variables.set(&name, &value, self.secrets.contains(&value));
+        }
+        variables
+    }
+}
+
+impl Runner {
+    /// Carries out a run of a suite to its last step.
+    pub(super) async fn carry_out_suite(
+        self: &Arc<Self>,
+        run: &SuiteRunId,
+        order: Arc<SuiteOrder>,
+        log: &mut SuiteLog,
+        mut stopped: watch::Receiver<bool>,
+        mut reached: Reached,
+    ) -> Result<(), Error> {
+        // Each step is a task of its own: one that waits for the store must not make this function wait for itself.
+        let mut under_way = JoinSet::new();
+        let (notes, mut noted) = mpsc::unbounded_channel();
+        let mut start: Vec<usize> = reached.begun.keys().copied().collect();
+        loop {
+            for step in std::mem::take(&mut start) {
+                reached.standings[step] = Standing::Running;
+                let variables = reached.variables(&order, step);
+                let begun = reached.begun.remove(&step).unwrap_or_default();
+                let (notes, stop) = (notes.clone(), stopped.clone());
+                let (runner, run, order) = (Arc::clone(self), run.clone(), Arc::clone(&order));
+                under_way.spawn(async move {
+                    (step, runner.step(&run, &order, step, variables, begun, notes, stop).await)
+                });
+            }
+            let is_stopped = *stopped.borrow();
+            match order.plan.next(&reached.standings, is_stopped) {
+                suite::Next::Skip(steps) => {
+                    for step in &steps {
+                        reached.standings[*step] = Standing::Skipped;
+                    }
+                    log.append(What::StepsSkipped { steps }).await?;
+                }
+                suite::Next::Start(steps) => start = steps,
+                suite::Next::Wait => tokio::select! {
+                    Some(what) = noted.recv() => log.append(what).await?,
+                    Some(joined) = under_way.join_next() => {
+                        let (step, ended) = joined.map_err(|source| Error::Step { source })?;
+                        let ended = ended?;
+                        while let Ok(what) = noted.try_recv() {
+                            log.append(what).await?;
+                        }
+                        reached.ended(&order.plan, step, &ended);
+                        self.store.count_suite_assertions(&run.suite, run.number, reached.counts).await?;
+                        log.append(step_ended(step, ended)).await?;
+                    }
+                    Ok(()) = stopped.changed(), if !is_stopped => {
+                        log.append(What::Stopping).await?;
+                    }
+                },
+                suite::Next::Done(Ending::Finished { passed }) => {
+                    log.end(SuiteState::Finished, What::Ended { passed, message: None }).await?;
+                    return Ok(());
+                }
+                suite::Next::Done(Ending::Failed) => {
+                    let why = if is_stopped {
+                        "the suite was stopped".to_owned()
+                    } else {
+                        reached.why.unwrap_or_else(|| "a step of setup did not pass".to_owned())
+                    };
+                    log.end(SuiteState::Failed, What::Ended { passed: false, message: Some(why) }).await?;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Runs the test of a step, as often as it wants to be run, beginning with the runs that have begun.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a step knows its suite, its place, its past and its listeners"
+    )]
+    async fn step(
+        self: &Arc<Self>,
+        suite: &SuiteRunId,
+        order: &SuiteOrder,
+        at: usize,
+        variables: Variables,
+        mut begun: VecDeque<Begun>,
+        notes: mpsc::UnboundedSender<What>,
+        mut stopped: watch::Receiver<bool>,
+    ) -> Result<StepEnd, Error> {
+        let planned = &order.plan.steps[at];
+        let deadline = planned.timeout.map(|timeout| Instant::now() + timeout);
+        let gone = || Error::Gone { test: planned.test.clone() };
+        let test = order.tests.get(&planned.test).ok_or_else(gone)?;
+        let asked = order.asked_of_step(at, suite.number, &variables);
+        let (stored, attempts) = (test.stored.clone(), test.attempts);
+        let step_of = Some(suite.clone());
+        let mut course = Course::new(Order { test: stored, attempts, variables, asked, step_of });
+        loop {
+            let mut is_told = false;
+            let run = if let Some(begun) = begun.pop_front() {
+                course.add(begun.run.number, begun.trace_id);
+                is_told = begun.is_told;
+                Ok(begun.run)
+            } else {
+                loop {
+                    match self.begin_attempt(&mut course).await {
+                        // A suite that has begun waits for room in the queue instead of falling apart.
+                        Err(Error::QueueFull { .. }) => tokio::select! {
+                            () = tokio::time::sleep(LOOK_AGAIN) => {}
+                            () = until(deadline) => break Err(Cut::Late),
+                            () = halted(&mut stopped), if planned.role != Role::Teardown => break Err(Cut::Stopped),
+                        },
+                        begun => break Ok(begun?),
+                    }
+                }
+            };
+            let run = match run {
+                Ok(run) => run,
+                Err(cut) => return Ok(StepEnd::cut(cut, planned.timeout)),
+            };
+            if !is_told {
+                let (attempt, trace_id) = (course.begun(), course.trace_id().to_owned());
+                // Whoever reads the notes is whoever waits for this step.
+                let _ = notes.send(What::StepStarted { step: at, attempt, run: run.number, trace_id });
+            }
+            let cut = tokio::select! {
+                over = self.until_over(&run) => Err(over?),
+                () = until(deadline) => Ok(Cut::Late),
+                () = halted(&mut stopped), if planned.role != Role::Teardown => Ok(Cut::Stopped),
+            };
+            let (over, cut) = match cut {
+                Err(over) => (over, None),
+                Ok(cut) => {
+                    self.stop(&run).await?;
+                    (self.until_over(&run).await?, Some(cut))
+                }
+            };
+            let next = course.note(over.ended);
+            self.keep_series(&course).await?;
+            let end = match (next, cut) {
+                (Next::Start, None) => continue,
+                // It came to its end in the same moment: what it says counts.
+                (Next::Done(outcome), cut) if cut.is_none() || over.ended != Ended::Stopped => {
+                    let message = StepEnd::message(outcome, &over);
+                    StepEnd { outcome, message, ..self.gave_out(&run, &over).await? }
+                }
+                (_, cut) => StepEnd::cut(cut.unwrap_or(Cut::Stopped), planned.timeout),
+            };
+            return Ok(end);
+        }
+    }
+
+    /// What the last run of a step gave out, and how many of its assertions held.
+    pub(super) async fn gave_out(&self, run: &RunId, over: &Over) -> Result<StepEnd, Error> {
+        let mut end = StepEnd::nothing();
+        let Some(verdict) = &over.facts.verdict else { return Ok(end) };
+        let secrets = self.store.secret_outputs(&run.test, run.number).await?;
+        end.outputs = Variables::outputs(&self.store, &run.test, verdict, &secrets)?;
+        end.shown =
+            verdict.outputs.iter().map(|output| (output.name.clone(), output.value.clone())).collect();
+        end.counts = verdict.counts();
+        Ok(end)
+    }
+}
+
+impl StepEnd {
+    /// A step that gave out nothing.
+    pub(super) fn nothing() -> Self {
+        Self {
+            outcome: Outcome::Broken,
+            message: None,
+            outputs: Variables::default(),
+            shown: Values::new(),
+            counts: (0, 0),
+        }
+    }
+
+    /// A step that was ended from outside.
+    fn cut(cut: Cut, timeout: Option<Duration>) -> Self {
+        let (outcome, message) = match cut {
+            Cut::Late => {
+                let timeout = timeout.unwrap_or_default();
+                (Outcome::Broken, format!("it took longer than its timeout of {timeout:?} and was ended"))
+            }
+            Cut::Stopped => (Outcome::Stopped, "it was ended with the suite".to_owned()),
+        };
+        Self { outcome, message: Some(message), ..Self::nothing() }
+    }
+
+    /// Why a step that came to its own end has no result.
+    fn message(outcome: Outcome, over: &Over) -> Option<String> {
+        match outcome {
+            Outcome::Broken => {
+                Some(over.facts.error.clone().unwrap_or_else(|| "its run came to no verdict".to_owned()))
+            }
+            Outcome::Stopped => Some("its run was stopped".to_owned()),
+            Outcome::Passed | Outcome::Flaky { .. } | Outcome::Failed | Outcome::Inconclusive => None,
+        }
+    }
+}
+
+fn step_ended(step: usize, ended: StepEnd) -> What {
+    What::StepEnded {
+        step,
+        outcome: ended.outcome.into(),
+        recovered: ended.outcome == Outcome::Flaky { recovered: true },
+        message: ended.message,
+        outputs: ended.shown,
+    }
+}
+
+/// Returns when the time has come; never, if there is none.
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns when the suite is to end; never, if nobody wants that.
+async fn halted(stopped: &mut watch::Receiver<bool>) {
+    if stopped.wait_for(|stopped| *stopped).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,180 @@
+//! A run can be stopped at any moment: whatever its trigger waits for, it does not wait to the end.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use qualitytrace_server::config::Config;
+use qualitytrace_server::limits::Limits;
+use qualitytrace_server::server::Server;
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+/// How long each trigger would wait by itself.
+const PATIENCE: &str = "60s";
+/// By then a stopped run is over; far less than that, and far more than it takes.
+const BOUND: Duration = Duration::from_secs(10);
+
+/// Takes every connection and never answers. Tells when somebody speaks, and when they hang up.
+async fn silent() -> (SocketAddr, mpsc::UnboundedReceiver<&'static str>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let tell = tell.clone();
+            tokio::spawn(async move {
+                let mut bytes = vec![0; 4096];
+                while stream.read(&mut bytes).await.is_ok_and(|read| read > 0) {
+                    let _ = tell.send("speaks");
+                }
+                let _ = tell.send("hangs up");
+            });
+        }
+    });
+    (address, told)
+}
+
+async fn server() -> (Server, String) {
+    let server = Server::start(Config {
+        http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        otlp_grpc: None,
+        otlp_http: None,
+        limits: Limits { commands: true, ..Limits::default() },
+        ..Config::default()
+    });
+    let server = server.await.unwrap();
+    let url = format!("http://{}/api/tests", server.addresses().http);
+    (server, url)
+}
+
+/// The events of a run so far.
+async fn events(client: &Client, run: &str) -> Vec<Value> {
+    client.get(format!("{run}/events")).send().await.unwrap().json().await.unwrap()
+}
+
+fn place(events: &[Value], kind: &str) -> Option<usize> {
+    events.iter().position(|event| event["type"] == kind || event["what"] == kind)
+}
+
+/// Starts a test, waits until it hangs, stops it, and looks at what is left.
+async fn check(kind: &str, trigger: &Value, hangs: impl AsyncFnOnce()) {
+    let ((server, url), client) = (server().await, Client::new());
+    let test = json!({ "type": "Test", "spec": { "id": kind, "name": kind, "trigger": trigger } });
+    client.put(&url).json(&test).send().await.unwrap().error_for_status().unwrap();
+    let start = client.request(Method::POST, format!("{url}/{kind}/run")).json(&json!({}));
+    start.send().await.unwrap().error_for_status().unwrap();
+    let run = format!("{url}/{kind}/run/1");
+    hangs().await;
+    let wanted = Instant::now();
+    client.post(format!("{run}/stop")).send().await.unwrap().error_for_status().unwrap();
+    // The stream ends with the run.
+    let stream = client.get(format!("{run}/events/stream")).send().await.unwrap().text().await.unwrap();
+    let took = wanted.elapsed();
+    println!("{kind}: stopped after {took:?}");
+    assert!(took < BOUND, "{kind}: stopped after {took:?}");
+    let told: Vec<Value> = stream
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let at = |what: &str| place(&told, what);
+    assert!(at("triggering").is_some() && at("triggering") < at("stopped"), "{kind}: {stream}");
+    assert_eq!(at("stopped"), Some(told.len() - 1), "{kind}: {stream}");
+    assert_eq!((at("judged"), at("triggerFailed")), (None, None), "{kind}: {stream}");
+    assert_eq!(at("triggered").is_some(), kind == "traceid", "{kind}: {stream}");
+    let shown: Value = client.get(&run).send().await.unwrap().json().await.unwrap();
+    assert_eq!(shown["state"], "STOPPED", "{kind}");
+    assert!(!events(&client, &run).await.is_empty());
+    server.shutdown().await;
+}
+
+/// The same for a trigger that speaks to somebody: they see that nobody waits any more.
+async fn check_peer(kind: &str, trigger: impl FnOnce(SocketAddr) -> Value) {
+    let (address, mut told) = silent().await;
+    let mut hung_up = false;
+    check(kind, &trigger(address), async || {
+        assert_eq!(told.recv().await, Some("speaks"));
+    })
+    .await;
+    while let Some(what) = told.recv().await {
+        if what == "hangs up" {
+            hung_up = true;
+            break;
+        }
+    }
+    assert!(hung_up, "{kind}");
+}
+
+#[tokio::test]
+async fn an_http_request_ends_with_its_run() {
+    check_peer("http", |peer| {
+        json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("http://{peer}/"), "timeout": PATIENCE } })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_graphql_query_ends_with_its_run() {
+    for introspection in [false, true] {
+        check_peer("graphql", |peer| {
+            json!({ "type": "graphql", "graphql": {
+                "url": format!("http://{peer}/"), "timeout": PATIENCE, "introspection": introspection,
+                "body": { "query": "{ a }" },
+            } })
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_grpc_call_ends_with_its_run() {
+    let proto = "syntax = \"proto3\"; package a; service B { rpc C(M) returns (M); } message M {}";
+    for protocol in [proto, ""] {
+        check_peer("grpc", |peer| {
+            json!({ "type": "grpc", "grpc": {
+                "address": peer.to_string(), "method": "a.B.C", "protobufFile": protocol, "request": "{}",
+                "timeout": PATIENCE,
+            } })
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_kafka_message_ends_with_its_run() {
+    check_peer("kafka", |peer| {
+        json!({ "type": "kafka", "kafka": {
+            "brokerUrls": [peer.to_string()], "topic": "t", "messageValue": "x", "timeout": PATIENCE,
+        } })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_ends_with_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("process");
+    let line = format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 60", note.display());
+    let trigger = json!({ "type": "exec", "exec": { "command": line, "timeout": PATIENCE } });
+    check("exec", &trigger, async || {
+        while !note.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let process = std::fs::read_to_string(&note).unwrap();
+    let entry = std::path::Path::new("/proc").join(process.trim());
+    while std::fs::read_to_string(entry.join("cmdline")).is_ok_and(|line| line.contains("sleep")) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_wait_for_a_trace_ends_with_its_run() {
+    let trigger = json!({ "type": "traceid", "traceid": { "id": "0102030405060708090a0b0c0d0e0f10" } });
+    // Nothing can be seen of a wait but that it has not ended.
+    check("traceid", &trigger, async || tokio::time::sleep(Duration::from_millis(300)).await).await;
+}

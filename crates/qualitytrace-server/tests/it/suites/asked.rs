@@ -1,0 +1,99 @@
+//! What can be asked of a run beside its test: variables, gates, words about it; and which version of the test counts.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{Subject, output, test};
+use crate::api::Bench;
+use crate::databases::{Database, on_every_database};
+
+on_every_database!(
+    what_a_test_lacks_is_said_before_it_runs,
+    a_run_is_held_to_its_gates_and_keeps_the_words_about_it,
+    a_test_that_is_edited_while_it_runs_is_judged_as_it_was,
+);
+
+impl Bench {
+    /// Runs a test to its end and answers with the run.
+    async fn run_test(&self, id: &str, body: &Value) -> Value {
+        let started = self.post(&format!("/api/tests/{id}/run"), body).await;
+        assert_eq!(started.status, StatusCode::OK, "{}", started.text);
+        let path = format!("/api/tests/{id}/run/{}", started.json()["id"]);
+        self.events(&path).await;
+        self.get(&path).await.json()
+    }
+}
+
+async fn what_a_test_lacks_is_said_before_it_runs(database: &Database) {
+    let (bench, subject) = (Bench::new(database).await, Subject::start().await);
+    let more = json!({ "outputs": output("ID") });
+    bench.stored("tests", &test(&subject, "t", "/value/${var:WHO}${env:TAIL}", &more)).await;
+    let refused =
+        bench.post("/api/tests/t/run", &json!({ "variables": [{ "key": "WHO", "value": "a" }] })).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(
+        refused.json(),
+        json!({ "missingVariables": [{ "testId": "t", "variables": [{ "key": "TAIL" }] }] })
+    );
+    assert_eq!(bench.get("/api/tests/t/run").await.json(), json!([]));
+    let given = json!({ "variables": [{ "key": "WHO", "value": "a" }, { "key": "TAIL", "value": "-b" }] });
+    assert_eq!(bench.run_test("t", &given).await["outputs"][0]["value"], "a-b");
+    assert_eq!(subject.calls(), ["a-b"]);
+    bench.server.shutdown().await;
+}
+
+async fn a_run_is_held_to_its_gates_and_keeps_the_words_about_it(database: &Database) {
+    let (bench, subject) = (Bench::new(database).await, Subject::start().await);
+    bench.stored("tests", &test(&subject, "bad", "/status/500", &json!({}))).await;
+    let words = json!({ "commit": "abc", "deep": { "a": [1] } });
+    let body = json!({ "requiredGates": ["test-specs"], "metadata": words });
+    let held = bench.run_test("bad", &body).await;
+    assert_eq!(held["metadata"], words);
+    assert_eq!(
+        (&held["requiredGatesResult"]["required"], &held["requiredGatesResult"]["failed"]),
+        (&json!(["test-specs"]), &json!(["test-specs"])),
+        "{held}"
+    );
+    assert_ne!(held["requiredGatesResult"]["passed"], true, "{held}");
+    // What is not required does not count.
+    let off =
+        bench.put("/api/analyzers/current", &json!({ "spec": { "name": "A", "enabled": false } })).await;
+    assert!(off.status.is_success(), "{}", off.text);
+    let free = bench.run_test("bad", &json!({ "requiredGates": ["analyzer-rules"] })).await;
+    assert_eq!(free["requiredGatesResult"]["passed"], true, "{free}");
+    // What the server says for all runs counts where a run says nothing.
+    let runner = json!({ "spec": { "name": "current", "requiredGates": ["analyzer-rules"] } });
+    let stored = bench.put("/api/testrunners/current", &runner).await;
+    assert!(stored.status.is_success(), "{}", stored.text);
+    let said = bench.run_test("bad", &json!({})).await;
+    assert_eq!(said["requiredGatesResult"]["required"], json!(["analyzer-rules"]), "{said}");
+    bench.server.shutdown().await;
+}
+
+async fn a_test_that_is_edited_while_it_runs_is_judged_as_it_was(database: &Database) {
+    let (bench, subject) = (Bench::new(database).await, Subject::start().await);
+    // Answers when somebody else has asked, too.
+    bench.stored("tests", &test(&subject, "t", "/meet/first", &json!({ "outputs": output("ID") }))).await;
+    bench.post("/api/tests/t/run", &json!({})).await;
+    while !bench.get("/api/tests/t/run/1/events").await.text.contains("EXECUTION_START") {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let specs = json!([{ "selector": "span[name=\"Tracetest trigger\"]", "assertions": ["attr:tracetest.response.status = 418"] }]);
+    let edited = test(&subject, "t", "/value/edited", &json!({ "specs": specs }));
+    let stored = bench.send(Method::PUT, "/api/tests/t", &[], &edited.to_string()).await;
+    assert_eq!(stored.status, StatusCode::OK, "{}", stored.text);
+    reqwest::get(format!("{}/meet/second", subject.url)).await.unwrap();
+    bench.events("/api/tests/t/run/1").await;
+    let run = bench.get("/api/tests/t/run/1").await.json();
+    assert_eq!((&run["state"], &run["testVersion"]), (&json!("FINISHED"), &json!(1)), "{run}");
+    assert_eq!((&run["result"]["allPassed"], &run["outputs"][0]["value"]), (&json!(true), &json!("first")));
+    assert_eq!(subject.calls(), [""; 0]);
+    // Judged again, the same answer is held to what the test says now.
+    let again = bench.post("/api/tests/t/run/1/rerun", &json!({})).await.json();
+    let path = format!("/api/tests/t/run/{}", again["id"]);
+    bench.events(&path).await;
+    let again = bench.get(&path).await.json();
+    assert_eq!((&again["testVersion"], again["result"].get("allPassed")), (&json!(2), None), "{again}");
+    assert_eq!(subject.calls(), [""; 0], "nothing is sent again");
+    bench.server.shutdown().await;
+}
