@@ -64,7 +64,6 @@ CREATE TABLE runs (
     owner        TEXT   NOT NULL, -- the server that carries it out; empty while it waits for its turn
     triggered    BIGINT NOT NULL DEFAULT 0, -- 1 once the trigger may have been sent
     wish         TEXT   NOT NULL DEFAULT '', -- what the user wants of it: skip, stop, or nothing
-    secrets      TEXT   NOT NULL DEFAULT '', -- outputs that must not be shown, sealed: JSON object, or nothing
     PRIMARY KEY (test_id, number),
     FOREIGN KEY (kind, test_id) REFERENCES resources (kind, id) ON DELETE CASCADE
 );

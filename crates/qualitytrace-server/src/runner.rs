@@ -255,7 +255,7 @@ impl Runner {
         match ended {
             Some(judged) => Ok(judged),
             // Whatever was under way, the trigger included, was dropped with the function that did it.
-            None => match log.end(State::Stopped, What::Stopped).await {
+            None => match log.end(State::Stopped, &What::Stopped).await {
                 // It came to its end in the same moment: what it says counts.
                 Err(Error::Lost) => Ok(None),
                 stopped => stopped.map(|()| None),
@@ -309,7 +309,7 @@ impl Runner {
         }
         tracing::error!(error = error as &dyn std::error::Error, "a run broke off");
         // The store is probably what failed; the run is then marked at the next start.
-        let _ = log.end(State::Failed, What::Broken { message: error.to_string() }).await;
+        let _ = log.end(State::Failed, &What::Broken { message: error.to_string() }).await;
     }
 }
 

@@ -34,7 +34,7 @@ pub use chunks::{NewChunk, Packed, Signal, StoredChunk};
 pub use definitions::{Mode, NewDefinition, Put, StoredDefinition, StoredResource, StoredTest};
 pub use lists::{Listing, Order, Page};
 pub use notices::{Heard, Listener, Notice, TraceHex};
-pub use queue::{Claimed, Inserted, JudgedOrphan, Orphan, Wish};
+pub use queue::{Claimed, Inserted, JudgedOrphan, Orphan, RunEnd, Wish};
 pub use runs::{NewRun, RunSummary, StoredEvent, StoredRun};
 pub use scope::{beside, scoped, unscoped};
 pub use series::Flakiness;

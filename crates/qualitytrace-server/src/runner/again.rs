@@ -48,14 +48,14 @@ impl Runner {
         let mut log = self.log(&run, me, 1);
         let Some(trace) = trace else {
             let message = format!("run {} has no trace to judge", earlier.number);
-            log.end(State::TraceFailed, What::NoTrace { message }).await?;
+            log.end(State::TraceFailed, &What::NoTrace { message }).await?;
             return Ok(run);
         };
-        log.append(What::Judging).await?;
+        log.note(&What::Judging);
         // What was written down of the trigger has masks for secrets, and so has the trace: they fit together.
         let variables = Variables::shown(&earlier.variables);
         let verdict = Self::judge_once(&read(test)?, &variables, trace);
-        log.end(State::Finished, What::Judged { verdict }).await?;
+        log.end(State::Finished, &What::Judged { verdict }).await?;
         Ok(run)
     }
 }

@@ -94,7 +94,7 @@ impl Arrivals {
             let longest = cluster.safety_poll();
             let new = self.look(memory, poll).await?;
             if new > 0 {
-                log.append(What::Arrived { new, spans: self.progress.spans() }).await?;
+                log.note(&What::Arrived { new, spans: self.progress.spans() });
             }
             let span = poll.evaluate();
             spans::note_spans(&span, self.progress.spans());
@@ -109,19 +109,22 @@ impl Arrivals {
             drop(span);
             match next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => {
-                    log.append(What::wait_ended(&ended, &self.progress)).await?;
+                    log.note(&What::wait_ended(&ended, &self.progress));
                     return Ok(Waited::Ended(ended));
                 }
                 // What arrives at another server is told, and looked for now and then in case that was not heard.
-                Wait::Until(then, _) => tokio::select! {
-                    () = tokio::time::sleep(then.since(now).min(longest)) => {}
-                    // The ingest outlives every run.
-                    _ = self.changes.changed() => {}
-                    () = wished(&mut skip, Wish::Skip) => {
-                        log.append(What::WaitSkipped).await?;
-                        return Ok(Waited::Skipped);
+                Wait::Until(then, _) => {
+                    log.write().await?;
+                    tokio::select! {
+                        () = tokio::time::sleep(then.since(now).min(longest)) => {}
+                        // The ingest outlives every run.
+                        _ = self.changes.changed() => {}
+                        () = wished(&mut skip, Wish::Skip) => {
+                            log.note(&What::WaitSkipped);
+                            return Ok(Waited::Skipped);
+                        }
                     }
-                },
+                }
             }
         }
     }

@@ -64,7 +64,7 @@ impl Runner {
         let variables = &Variables::open(&self.store, &run.test, &run.variables)?;
         log.hide(variables.mask());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
-        log.append(What::Resolving).await?;
+        log.note(&What::Resolving);
         let resolved = spans::resolve(caller).in_scope(|| {
             let trigger = resolving::resolve(&test, variables, &mut generator)?;
             let attached = attached(&trigger, variables)?;
@@ -73,10 +73,10 @@ impl Runner {
         let (trigger, attached) = match resolved {
             Ok(resolved) => resolved,
             Err(message) => {
-                return log.fail(State::TriggerFailed, What::NotResolved { message }).await;
+                return log.fail(State::TriggerFailed, &What::NotResolved { message }).await;
             }
         };
-        log.append(What::Resolved { trigger: Some(settings::shown_trigger(&test, &trigger)) }).await?;
+        log.note(&What::Resolved { trigger: Some(settings::shown_trigger(&test, &trigger)) });
 
         let context =
             Context { trace: attached.unwrap_or(run.trace), span: random_span_id(), baggage: String::new() };
@@ -90,7 +90,7 @@ impl Runner {
         if let Some(wish) = log.mark_triggered().await? {
             self.control.wish(log.run(), wish);
         }
-        log.append(What::Triggering { span_id: context.span.to_string() }).await?;
+        log.append(&What::Triggering { span_id: context.span.to_string() }).await?;
         let start = clock::now();
         let span = spans::trigger(caller, &stored.id, &trigger, &context);
         let record = self.watch.trigger_span(trigger.kind(), &context);
@@ -102,12 +102,12 @@ impl Runner {
         let reply = match sent {
             Ok(reply) => reply,
             Err(failure) => {
-                return log.fail(State::TriggerFailed, What::from(&failure)).await;
+                return log.fail(State::TriggerFailed, &What::from(&failure)).await;
             }
         };
         let end = clock::now();
         let taken_in = async {
-            log.append(What::Triggered { reply: (&reply).into() }).await?;
+            log.note(&What::Triggered { reply: (&reply).into() });
             log.change_state(State::Executing, State::AwaitingTrace).await
         };
         taken_in.instrument(spans::response(caller)).await?;
@@ -115,11 +115,11 @@ impl Runner {
         let judge = Judge::compile(&test, variables, generator);
         let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
         let waited = if test.skip_trace_collection {
-            log.append(What::WaitSkipped).await?;
+            log.note(&What::WaitSkipped);
             Waited::Skipped
         } else {
             let policy = self.policy(&test).await?;
-            log.append(What::waiting(&policy)).await?;
+            log.append(&What::waiting(&policy)).await?;
             arrivals.progress.answered(end);
             let specs = |trace: &_| judge.standing(trace);
             let (trace, span) = (context.trace, context.span);
@@ -134,17 +134,15 @@ impl Runner {
                 Meaning::Inconclusive => debts(ended),
                 Meaning::NoTrace => {
                     let what = What::NoTrace { message: debts(ended).join("; ") };
-                    return log.fail(State::TraceFailed, what).await;
+                    return log.fail(State::TraceFailed, &what).await;
                 }
             },
         };
         let tree = arrivals.trace(&root);
-        log.change_state(State::AwaitingTrace, State::AnalyzingTrace).await?;
         if let Some(report) = analyze(&self.analyzer().await?, &tree) {
-            log.append(What::Analyzed { analysis: run::analysis(&report) }).await?;
+            log.note(&What::Analyzed { analysis: run::analysis(&report) });
         }
-        log.change_state(State::AnalyzingTrace, State::AwaitingTestResults).await?;
-        log.append(What::Judging).await?;
+        log.note(&What::Judging);
         let waited_until = clock::now();
         let verdict = recorded(caller, log.mask(), || judge.verdict(&tree, missing));
         let outcome = verdict.outcome;
@@ -155,7 +153,7 @@ impl Runner {
         if let Waited::Ended(ended) = &waited {
             self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await?;
         }
-        log.end(State::Finished, What::Judged { verdict }).await?;
+        log.end(State::Finished, &What::Judged { verdict }).await?;
         Ok(Some(Judged::just_now(judge, root, arrivals, outcome, !test.skip_trace_collection)))
     }
 }

@@ -45,7 +45,7 @@ impl Runner {
             return Ok(());
         }
         let before = std::mem::replace(&mut judged.outcome, verdict.outcome);
-        log.append(What::Late { spans: new, before, verdict }).await
+        log.correct(new, before, verdict).await
     }
 
     /// Goes on looking for late spans of runs that were judged by a server that is gone.

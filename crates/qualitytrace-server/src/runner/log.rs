@@ -10,8 +10,8 @@ use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
 use crate::mask::Mask;
-use crate::store::{Notice, Store, StoredEvent, Wish};
-use crate::wire::What;
+use crate::store::{Notice, RunEnd, Store, StoredEvent, Wish};
+use crate::wire::{Outcome, Verdict, What};
 
 /// Writes the events of a run and changes its state, as long as the run is this owner's.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(super) struct Log {
     run: RunId,
     owner: Arc<str>,
     seq: u64,
+    /// What happened and is not written down yet.
+    noted: Vec<StoredEvent>,
     ended: Option<State>,
     /// What is not written down.
     mask: Mask,
@@ -37,7 +39,17 @@ impl Log {
         owner: Arc<str>,
         seq: u64,
     ) -> Self {
-        Self { store, followers, cluster, run, owner, seq, ended: None, mask: Mask::default() }
+        Self {
+            store,
+            followers,
+            cluster,
+            run,
+            owner,
+            seq,
+            noted: Vec::new(),
+            ended: None,
+            mask: Mask::default(),
+        }
     }
 
     /// From here on, these secrets are not written down.
@@ -50,17 +62,39 @@ impl Log {
         &self.mask
     }
 
-    /// Writes down what happened and wakes whoever follows the run.
-    pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
+    /// Takes down what happened, to be written together with what follows at once.
+    pub(super) fn note(&mut self, what: &What) {
         self.seq += 1;
-        let event = StoredEvent { seq: self.seq, at: clock::now(), body: masked(&what, &self.mask) };
-        self.store.append_event(&self.run.test, self.run.number, &self.owner, &event).await?;
-        if let What::Late { verdict, .. } = &what {
-            let (passed, failed) = verdict.counts();
-            self.store.count_assertions(&self.run.test, self.run.number, passed, failed).await?;
+        self.noted.push(StoredEvent { seq: self.seq, at: clock::now(), body: masked(what, &self.mask) });
+    }
+
+    /// Writes what was noted and wakes whoever follows the run.
+    pub(super) async fn write(&mut self) -> Result<(), Error> {
+        if self.noted.is_empty() {
+            return Ok(());
         }
+        let events = std::mem::take(&mut self.noted);
+        self.store.append_events(&self.run.test, self.run.number, &self.owner, &events).await?;
         self.wake();
         Ok(())
+    }
+
+    /// Writes what happened.
+    pub(super) async fn append(&mut self, what: &What) -> Result<(), Error> {
+        self.note(what);
+        self.write().await
+    }
+
+    /// Writes that late spans changed the verdict.
+    pub(super) async fn correct(
+        &mut self,
+        spans: usize,
+        before: Outcome,
+        verdict: Verdict,
+    ) -> Result<(), Error> {
+        let (passed, failed) = verdict.counts();
+        self.append(&What::Late { spans, before, verdict }).await?;
+        Ok(self.store.count_assertions(&self.run.test, self.run.number, passed, failed).await?)
     }
 
     /// The run that it is about.
@@ -88,27 +122,28 @@ impl Log {
 
     /// Writes the last event and the final state, both or none of them: whoever sees one finds the other, even when this
     /// server dies meanwhile. An error when the run is over, or not this owner's any more.
-    pub(super) async fn end(&mut self, to: State, what: What) -> Result<(), Error> {
+    pub(super) async fn end(&mut self, state: State, what: &What) -> Result<(), Error> {
         let RunId { test, number } = &self.run;
-        let mut secrets = String::new();
-        if let What::Judged { verdict } = &what {
-            let (passed, failed) = verdict.counts();
-            self.store.count_assertions(test, *number, passed, failed).await?;
+        let (mut counts, mut secrets) = ((0, 0), String::new());
+        if let What::Judged { verdict } = what {
+            counts = verdict.counts();
             secrets = Variables::secret_outputs(verdict, &self.mask).kept(&self.store, test).await?;
         }
-        self.seq += 1;
-        let event = StoredEvent { seq: self.seq, at: clock::now(), body: masked(&what, &self.mask) };
-        if !self.store.end_run(test, *number, &self.owner, to.as_str(), &event, &secrets).await? {
+        let (test, number) = (test.clone(), *number);
+        self.note(what);
+        let events = std::mem::take(&mut self.noted);
+        let end = RunEnd { state: state.as_str(), counts, secrets, events };
+        if !self.store.end_run(&test, number, &self.owner, &end).await? {
             return Err(Error::Lost);
         }
-        self.ended = Some(to);
+        self.ended = Some(state);
         self.wake();
         Ok(())
     }
 
     /// Ends a run that comes to no verdict.
-    pub(super) async fn fail<T>(&mut self, to: State, what: What) -> Result<Option<T>, Error> {
-        self.end(to, what).await?;
+    pub(super) async fn fail<T>(&mut self, state: State, what: &What) -> Result<Option<T>, Error> {
+        self.end(state, what).await?;
         Ok(None)
     }
 

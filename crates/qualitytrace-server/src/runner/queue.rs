@@ -141,7 +141,7 @@ impl Runner {
             return Ok(false);
         }
         let seq = self.store.events(&run.test, run.number, 0).await?.last().map_or(0, |event| event.seq);
-        self.log(run, me, seq).end(State::Stopped, What::Stopped).await?;
+        self.log(run, me, seq).end(State::Stopped, &What::Stopped).await?;
         self.watch.run_ended(State::Stopped.as_str(), None);
         Ok(true)
     }
@@ -376,7 +376,7 @@ impl Runner {
             return Ok(false);
         }
         let mut log: Log = self.log(run, me, orphan.seq);
-        log.end(State::Failed, What::Interrupted).await?;
+        log.end(State::Failed, &What::Interrupted).await?;
         self.watch.run_ended(State::Failed.as_str(), None);
         Ok(true)
     }

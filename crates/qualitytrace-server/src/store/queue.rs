@@ -9,7 +9,7 @@ use qualitytrace_core::time::Timestamp;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::runs::{add_event, stored};
+use super::runs::{add_events, stored};
 use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 
 /// How far behind the one before it a run of the same test waits. Whoever asks for a thousand runs at once is overtaken
@@ -66,6 +66,19 @@ pub struct JudgedOrphan {
     pub owner: String,
     /// When its last event happened.
     pub ended: Timestamp,
+}
+
+/// What is known at the end of a run.
+#[derive(Debug)]
+pub struct RunEnd {
+    /// Its last state.
+    pub state: &'static str,
+    /// How many assertions held, and how many did not.
+    pub counts: (u64, u64),
+    /// Outputs that must not be shown: a JSON object with sealed values; empty for none.
+    pub secrets: String,
+    /// Its last events.
+    pub events: Vec<StoredEvent>,
 }
 
 /// What a user wants of a run.
@@ -277,26 +290,20 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Moves a run that this owner has under way to its last state, together with its last event and the outputs that
-    /// must not be shown. `false` when it is over, or not this owner's: nothing is written then.
-    pub async fn end_run(
-        &self,
-        test: &str,
-        number: u64,
-        owner: &str,
-        state: &str,
-        event: &StoredEvent,
-        secrets: &str,
-    ) -> Result<bool, Error> {
+    /// Ends a run that this owner has under way, with all that is known at its end. `false` when it is over, or not this
+    /// owner's: nothing is written then.
+    pub async fn end_run(&self, test: &str, number: u64, owner: &str, end: &RunEnd) -> Result<bool, Error> {
         let failed = failed("end a run");
         let mut transaction = self.write.begin().await.map_err(&failed)?;
         let text = format!(
-            "UPDATE runs SET state = $1, secrets = $2
-             WHERE test_id = $3 AND number = $4 AND owner = $5 AND state IN {UNDER_WAY}"
+            "UPDATE runs SET state = $1, passed = $2, failed = $3, secrets = $4
+             WHERE test_id = $5 AND number = $6 AND owner = $7 AND state IN {UNDER_WAY}"
         );
         let ended = sqlx::query(AssertSqlSafe(text))
-            .bind(state)
-            .bind(secrets)
+            .bind(end.state)
+            .bind(signed(end.counts.0))
+            .bind(signed(end.counts.1))
+            .bind(&end.secrets)
             .bind(test)
             .bind(signed(number))
             .bind(owner)
@@ -306,7 +313,7 @@ impl Store {
         if ended.rows_affected() == 0 {
             return Ok(false);
         }
-        add_event(&mut transaction, (test, number), event).await.map_err(&failed)?;
+        add_events(&mut transaction, (test, number), &end.events).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
         Ok(true)
     }
@@ -334,7 +341,7 @@ impl Store {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
-        add_event(&mut transaction, (test, number), event).await.map_err(&failed)?;
+        add_events(&mut transaction, (test, number), std::slice::from_ref(event)).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
         Ok(true)
     }

@@ -105,21 +105,32 @@ pub(super) async fn move_state<'e>(
     Ok(query.execute(executor).await?.rows_affected() == 1)
 }
 
-/// Adds an event to a run as part of what else is written about it.
-pub(super) async fn add_event(
+/// Adds events to a run as part of what else is written about it.
+pub(super) async fn add_events(
     connection: &mut sqlx::AnyConnection,
-    (test, number): (&str, u64),
-    event: &StoredEvent,
+    run: (&str, u64),
+    events: &[StoredEvent],
 ) -> Result<(), sqlx::Error> {
-    sqlx::query("INSERT INTO run_events (test_id, number, seq, at, body) VALUES ($1, $2, $3, $4, $5)")
-        .bind(test)
-        .bind(signed(number))
-        .bind(signed(event.seq))
-        .bind(signed(event.at.as_nanos()))
-        .bind(&event.body)
-        .execute(connection)
-        .await?;
+    let text = format!("INSERT INTO run_events (test_id, number, seq, at, body) {}", values(events.len()));
+    with_events(&text, run, events).execute(connection).await?;
     Ok(())
+}
+
+/// Rows of events: the run is given first and once, then number, time and text of each.
+fn values(events: usize) -> String {
+    let row = |at: usize| format!("($1, $2, ${}, ${}, ${})", at * 3 + 3, at * 3 + 4, at * 3 + 5);
+    format!("VALUES {}", (0..events).map(row).collect::<Vec<_>>().join(", "))
+}
+
+fn with_events<'q>(
+    text: &str,
+    (test, number): (&'q str, u64),
+    events: &'q [StoredEvent],
+) -> sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments> {
+    let query = sqlx::query(AssertSqlSafe(text.to_owned())).bind(test).bind(signed(number));
+    events.iter().fold(query, |query, event| {
+        query.bind(signed(event.seq)).bind(signed(event.at.as_nanos())).bind(&event.body)
+    })
 }
 
 impl Store {
@@ -296,28 +307,26 @@ impl Store {
         rows.iter().map(pair).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Appends an event to a run that this owner has. An event that is already there stays as it is.
-    pub async fn append_event(
+    /// Appends events to a run that this owner has. An event that is already there stays as it is.
+    pub async fn append_events(
         &self,
         test: &str,
         number: u64,
         owner: &str,
-        event: &StoredEvent,
+        events: &[StoredEvent],
     ) -> Result<(), Error> {
-        sqlx::query(
-            "INSERT INTO run_events (test_id, number, seq, at, body) SELECT $1, $2, $3, $4, $5
-             WHERE EXISTS (SELECT 1 FROM runs WHERE test_id = $1 AND number = $2 AND owner = $6)
+        let text = format!(
+            "INSERT INTO run_events (test_id, number, seq, at, body) SELECT * FROM ({}) AS event
+             WHERE EXISTS (SELECT 1 FROM runs WHERE test_id = $1 AND number = $2 AND owner = ${})
              ON CONFLICT DO NOTHING",
-        )
-        .bind(test)
-        .bind(signed(number))
-        .bind(signed(event.seq))
-        .bind(signed(event.at.as_nanos()))
-        .bind(&event.body)
-        .bind(owner)
-        .execute(&self.write)
-        .await
-        .map_err(failed("store an event"))?;
+            values(events.len()),
+            events.len() * 3 + 3,
+        );
+        with_events(&text, (test, number), events)
+            .bind(owner)
+            .execute(&self.write)
+            .await
+            .map_err(failed("store events"))?;
         Ok(())
     }
 

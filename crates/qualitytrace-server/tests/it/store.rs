@@ -193,7 +193,7 @@ async fn a_deleted_test_takes_everything_with_it(database: &Database) {
     inserted(&store, &run("u", trace(2))).await;
     let number = 1;
     let event = StoredEvent { seq: 2, at: Timestamp::from_nanos(1), body: "{}".to_owned() };
-    store.append_event("t", number, "", &event).await.unwrap();
+    store.append_events("t", number, "", std::slice::from_ref(&event)).await.unwrap();
     store.put_history("t", "{}").await.unwrap();
     assert!(store.delete(Kind::Test, "t").await.unwrap());
     assert!(!store.delete(Kind::Test, "t").await.unwrap());
@@ -204,7 +204,7 @@ async fn a_deleted_test_takes_everything_with_it(database: &Database) {
     assert_eq!(store.span_count(trace(2)).await.unwrap(), 1);
     assert!(store.retained_bytes().await.unwrap() < before);
     // A run that is still under way leaves nothing behind.
-    store.append_event("t", number, "", &event).await.unwrap();
+    store.append_events("t", number, "", std::slice::from_ref(&event)).await.unwrap();
     store.put_history("t", "{}").await.unwrap();
     assert_eq!(store.events("t", number, 0).await.unwrap(), []);
     assert_eq!(store.history("t").await.unwrap(), None);
@@ -257,9 +257,9 @@ async fn events_come_back_in_order_and_once(database: &Database) {
         |seq: u64, body: &str| StoredEvent { seq, at: Timestamp::from_nanos(seq), body: body.to_owned() };
     inserted(&store, &run("t", trace(1))).await;
     for event in [event(3, "b"), event(2, "a"), event(3, "late"), event(4, "c")] {
-        store.append_event("t", 1, "", &event).await.unwrap();
+        store.append_events("t", 1, "", std::slice::from_ref(&event)).await.unwrap();
     }
-    store.append_event("t", 1, "somebody else", &event(5, "foreign")).await.unwrap();
+    store.append_events("t", 1, "somebody else", &[event(5, "foreign")]).await.unwrap();
     assert_eq!(store.events("t", 1, 2).await.unwrap(), [event(3, "b"), event(4, "c")]);
     assert_eq!(store.events("t", 2, 0).await.unwrap(), []);
 }
