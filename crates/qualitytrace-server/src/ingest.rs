@@ -159,6 +159,7 @@ impl Ingest {
 
     /// Room for request bodies: whoever reads one takes a lease for its bytes.
     pub fn budget(&self) -> &Budget {
+        self.budget.resize(self.config.get().limits.ingest_bytes);
         &self.budget
     }
 

@@ -11,6 +11,7 @@ pub mod limits;
 pub mod listen;
 pub mod mask;
 pub mod otlp;
+mod places;
 pub mod provision;
 pub mod retention;
 pub mod runner;

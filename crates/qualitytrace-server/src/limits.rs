@@ -39,9 +39,9 @@ pub struct Limits {
     pub concurrent_runs: usize,
     /// `runs.queue`: runs that may wait for their turn; further ones are refused.
     pub queued_runs: u64,
-    /// `runs.retention`: how long a run is kept with its trace; 0 for as long as its test.
+    /// `runs.retention`: how long a run is kept with its trace; 0 for as long as its test or suite.
     pub run_retention: Duration,
-    /// `runs.perTest`: runs kept of one test; the oldest go first.
+    /// `runs.perTest`: runs kept of one test or suite; the oldest go first.
     pub runs_per_test: u64,
     /// `runs.lateWindow`: how long after a verdict late spans are looked for.
     pub late_window: Duration,

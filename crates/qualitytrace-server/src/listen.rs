@@ -4,7 +4,6 @@ mod tls;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -18,13 +17,15 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio_rustls::TlsAcceptor;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tower::ServiceExt as _;
 
+pub(crate) use tls::Tls;
 pub use tls::{Certificate, Error as TlsError};
 
+use crate::config::Live;
 use crate::limits::Limits;
+use crate::places::Places;
 
 /// Bytes that may be on the way on one HTTP/2 stream before we have read them.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -86,53 +87,32 @@ pub async fn bind(
 }
 
 /// What a socket takes, and how it is secured.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Terms {
     /// TLS, if it is spoken.
-    pub(crate) tls: Option<TlsAcceptor>,
-    header_bytes: u64,
-    headers: usize,
-    header_timeout: Duration,
-    request_timeout: Duration,
-    connections: usize,
+    pub(crate) tls: Option<Tls>,
+    /// The limits of the moment: each connection has those of its beginning.
+    pub(crate) config: Live,
 }
 
-impl Terms {
-    /// The terms that limits and a certificate make.
-    pub(crate) fn new(limits: &Limits, certificate: Option<&Certificate>) -> Result<Self, tls::Error> {
-        Ok(Self {
-            tls: certificate.map(Certificate::acceptor).transpose()?,
-            header_bytes: limits.header_bytes,
-            headers: limits.headers,
-            header_timeout: limits.header_timeout,
-            request_timeout: limits.request_timeout,
-            connections: limits.connections,
-        })
+fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let buffer = usize::try_from(limits.header_bytes).unwrap_or(usize::MAX).max(SMALLEST_BUFFER);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).max_buf_size(buffer);
+    if limits.headers != USUAL_HEADERS {
+        builder.http1().max_headers(limits.headers);
     }
-
-    fn builder(&self) -> auto::Builder<TokioExecutor> {
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        let buffer = usize::try_from(self.header_bytes).unwrap_or(usize::MAX).max(SMALLEST_BUFFER);
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.header_timeout)
-            .max_buf_size(buffer);
-        if self.headers != USUAL_HEADERS {
-            builder.http1().max_headers(self.headers);
-        }
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_frame_size(FRAME_BYTES)
-            .max_concurrent_streams(STREAMS)
-            .max_header_list_size(u32::try_from(self.header_bytes).unwrap_or(u32::MAX))
-            .keep_alive_interval(self.header_timeout)
-            .keep_alive_timeout(self.header_timeout);
-        builder
-    }
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_BYTES)
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .keep_alive_interval(limits.header_timeout)
+        .keep_alive_timeout(limits.header_timeout);
+    builder
 }
 
 /// Serves HTTP/1.1 and HTTP/2 on a socket until `stop` turns true; then lets requests under way end.
@@ -142,10 +122,11 @@ pub(crate) async fn serve(
     terms: Terms,
     mut stop: watch::Receiver<bool>,
 ) {
-    let builder = terms.builder();
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(terms.connections));
+    let places = Places::new(terms.config.get().limits.connections);
     loop {
+        let config = terms.config.get();
+        places.resize(config.limits.connections);
         let accepted = tokio::select! {
             accepted = accept(&listener, &places) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
@@ -160,9 +141,11 @@ pub(crate) async fn serve(
         };
         // Answers are small and awaited: they must not wait for a fuller packet.
         let _ = stream.set_nodelay(true);
+        let limits = &config.limits;
         let connection =
-            Connection { builder: builder.clone(), router: router.clone(), watcher: graceful.watcher() };
-        let (tls, patience, limit) = (terms.tls.clone(), terms.header_timeout, terms.request_timeout);
+            Connection { builder: builder(limits), router: router.clone(), watcher: graceful.watcher() };
+        let tls = terms.tls.as_ref().map(Tls::acceptor);
+        let (patience, limit) = (limits.header_timeout, limits.request_timeout);
         tokio::spawn(async move {
             // A broken connection is the client's affair; the task ends with it.
             match tls {
@@ -183,10 +166,9 @@ pub(crate) async fn serve(
 /// The next connection, once there is a place for it.
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    places: &Places,
 ) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    // The semaphore is never closed.
-    let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
+    let place = places.take().await.ok_or(std::io::ErrorKind::Interrupted)?;
     let (stream, _) = listener.accept().await?;
     Ok((stream, place))
 }

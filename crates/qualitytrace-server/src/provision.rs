@@ -1,23 +1,21 @@
 //! What is stored before anybody asks: a stream of definitions, on the first start of a database.
 //!
-//! All or nothing: a stream with a mistake stores nothing and the server does not start. That it was stored is noted
-//! last, so that a start that was cut short is repeated; storing the same again changes nothing.
+//! All or nothing: a stream with a mistake stores nothing and the server does not start. What is stored, and that it was
+//! stored, is one commit.
 
-use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use qualitytrace_core::definition::{self, Document, Format, Kind, Stored};
+use qualitytrace_core::definition::{self, Document, Format, Place};
 use qualitytrace_core::lang::Diagnostic;
 
 use crate::clock;
-use crate::store::{self, Mode, NewDefinition, Put, Store};
+use crate::store::{self, CURRENT, NO_ID, NewDefinition, Put, Store, is_id};
 
 /// The document that says that it was done.
 const DONE: &str = "provisioned";
-/// The id of what a server has one of.
-const CURRENT: &str = "current";
 
 /// Where the stream is, and when it counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,7 +48,7 @@ pub enum Error {
     Wrong {
         /// The file, or the variable.
         name: String,
-        /// One line each: document, line, column, what is wrong.
+        /// One line each: document, line, column, key, what is wrong.
         mistakes: String,
     },
     /// The store failed.
@@ -58,18 +56,20 @@ pub enum Error {
     Store(#[from] store::Error),
 }
 
-/// Stores what is to be stored. Says how many definitions that were.
+/// Stores what is to be stored, all or nothing. Says how many definitions that were.
 pub async fn provision(store: &Store, provisioning: &Provisioning) -> Result<usize, Error> {
     let Some((name, text)) = load(provisioning)? else { return Ok(0) };
     if !provisioning.always && store.document(DONE).await?.is_some() {
         tracing::info!("this database has been provisioned before; --provision-always does it again");
         return Ok(0);
     }
-    let documents = read(&name, &text)?;
-    for (n, document) in documents.iter().enumerate() {
-        put(store, n, document, &name, &text).await?;
+    let stream = Stream { name: &name, text: &text, format: format(&text) };
+    let documents = stream.read()?;
+    let new: Vec<NewDefinition<'_>> = documents.iter().map(|document| stream.definition(document)).collect();
+    stream.check_ids(&documents, &new)?;
+    if let Err((at, refused)) = store.put_all(&new, DONE, clock::now()).await? {
+        return Err(stream.refused(&documents[at], &refused));
     }
-    store.put_document(DONE, "true").await?;
     tracing::info!(definitions = documents.len(), "provisioned from {name}");
     Ok(documents.len())
 }
@@ -88,85 +88,98 @@ fn load(provisioning: &Provisioning) -> Result<Option<(String, String)>, Error> 
     Ok(Some(("`provisioning`".to_owned(), text)))
 }
 
-/// All documents of a stream, or all that is wrong with them.
-fn read(name: &str, text: &str) -> Result<Vec<Document>, Error> {
-    let is_json = text.trim_start().starts_with('{');
-    let reading = definition::read(text, if is_json { Format::Json } else { Format::Yaml });
-    let mut found = reading.diagnostics;
-    for document in &reading.documents {
-        found.extend(definition::check(&document.resource));
-    }
-    let (errors, warnings): (Vec<_>, Vec<_>) = found.into_iter().partition(Diagnostic::is_error);
-    for warning in &warnings {
-        tracing::warn!("{name}, {}", Placed { text, diagnostic: warning });
-    }
-    if errors.is_empty() {
-        return Ok(reading.documents);
-    }
-    let mistakes: Vec<String> =
-        errors.iter().map(|diagnostic| Placed { text, diagnostic }.to_string()).collect();
-    Err(Error::Wrong { name: name.to_owned(), mistakes: mistakes.join("\n") })
+fn format(text: &str) -> Format {
+    if text.trim_start().starts_with('{') { Format::Json } else { Format::Yaml }
 }
 
-/// A diagnostic with the number of its document.
-struct Placed<'t> {
+/// What is to be stored, as it was written.
+struct Stream<'t> {
+    /// The file, or the variable.
+    name: &'t str,
     text: &'t str,
-    diagnostic: &'t Diagnostic,
+    format: Format,
 }
 
-impl fmt::Display for Placed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let before = self.text.get(..self.diagnostic.span.start).unwrap_or(self.text);
-        let document = documents_begun(before);
+impl<'t> Stream<'t> {
+    /// All documents, or all that is wrong with them.
+    fn read(&self) -> Result<Vec<Document>, Error> {
+        let reading = definition::read(self.text, self.format);
+        let mut found = reading.diagnostics;
+        for document in &reading.documents {
+            found.extend(definition::check(&document.resource));
+        }
+        let (errors, warnings): (Vec<_>, Vec<_>) = found.into_iter().partition(Diagnostic::is_error);
+        for warning in &warnings {
+            tracing::warn!("{}, {}", self.name, self.placed(warning));
+        }
+        if errors.is_empty() {
+            return Ok(reading.documents);
+        }
+        Err(self.wrong(&errors.iter().map(|error| self.placed(error)).collect::<Vec<_>>()))
+    }
+
+    fn definition(&self, document: &Document) -> NewDefinition<'t> {
+        let resource = &document.resource;
+        let text = self.text.get(document.span.clone()).unwrap_or(self.text);
+        let kind = resource.kind();
+        let id = match resource.id() {
+            _ if kind.is_singleton() => CURRENT.to_owned(),
+            Some(id) => id.to_owned(),
+            None => String::new(),
+        };
+        let new = NewDefinition::of(resource, &id, self.format, text);
+        if !id.is_empty() {
+            return new;
+        }
+        // The same at every start, so that nothing is stored twice.
+        let id = format!("{:016x}", fingerprint(&format!("{} {}", kind.as_str(), new.name)));
+        NewDefinition::of(resource, &id, self.format, text)
+    }
+
+    /// Refuses ids that cannot be, and definitions of which only the last would stay.
+    fn check_ids(&self, documents: &[Document], new: &[NewDefinition<'_>]) -> Result<(), Error> {
+        let mut mistakes = Vec::new();
+        for (at, (document, own)) in documents.iter().zip(new).enumerate() {
+            let place = self.place(&document.span);
+            if !is_id(&own.id) {
+                mistakes.push(format!("{place}: {NO_ID}"));
+            }
+            let earlier = new[..at].iter().position(|other| (other.kind, &other.id) == (own.kind, &own.id));
+            if let Some(earlier) = earlier {
+                let (kind, id) = (own.kind.as_str(), &own.id);
+                let first = self.place(&documents[earlier].span);
+                mistakes.push(format!("{place}: the {kind} `{id}` was defined before, in {first}"));
+            }
+        }
+        if mistakes.is_empty() { Ok(()) } else { Err(self.wrong(&mistakes)) }
+    }
+
+    fn refused(&self, document: &Document, why: &Put) -> Error {
+        let why = match why {
+            Put::Masked { name } => format!("`{name}` is masked; write the secret itself"),
+            Put::Created(_) | Put::Updated(_) | Put::Missing | Put::Exists => "it was refused".to_owned(),
+        };
+        self.wrong(&[format!("{}: {why}", self.place(&document.span))])
+    }
+
+    fn wrong(&self, mistakes: &[String]) -> Error {
+        Error::Wrong { name: self.name.to_owned(), mistakes: mistakes.join("\n") }
+    }
+
+    /// A diagnostic in one line with its place.
+    fn placed(&self, diagnostic: &Diagnostic) -> String {
+        let help = diagnostic.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+        format!("{}: {}{help}", self.place(&diagnostic.span), diagnostic.message)
+    }
+
+    /// The place of some bytes: document, line, column, key.
+    fn place(&self, bytes: &Range<usize>) -> String {
+        let before = self.text.get(..bytes.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        write!(f, "document {document}, line {line}, column {column}: {}", self.diagnostic.message)?;
-        self.diagnostic.help.iter().try_for_each(|help| write!(f, "; {help}"))
-    }
-}
-
-/// How many documents have begun by the end of this text; empty ones do not count.
-fn documents_begun(before: &str) -> usize {
-    let (mut documents, mut is_open) = (0, false);
-    for line in before.split('\n') {
-        if line.starts_with("---") {
-            is_open = false;
-        } else if !is_open && !line.trim().is_empty() && !line.trim_start().starts_with('#') {
-            (documents, is_open) = (documents + 1, true);
-        }
-    }
-    documents + usize::from(!is_open)
-}
-
-async fn put(store: &Store, n: usize, document: &Document, name: &str, text: &str) -> Result<(), Error> {
-    let resource = &document.resource;
-    let kind = resource.kind();
-    let bare = definition::to_spec_json(resource, &Stored::default());
-    let of = |key: &str| bare[key].as_str().unwrap_or_default().to_owned();
-    let id = match resource.id() {
-        _ if kind.is_singleton() => CURRENT.to_owned(),
-        Some(id) => id.to_owned(),
-        // The same at every start, so that nothing is stored twice.
-        None => format!("{:016x}", fingerprint(&format!("{} {}", kind.as_str(), of("name")))),
-    };
-    let spec = definition::to_spec_json(resource, &Stored { id: Some(id.clone()), ..Stored::default() });
-    let new = NewDefinition {
-        kind,
-        id: &id,
-        tenant: "",
-        name: &of("name"),
-        description: &of("description"),
-        sort_kind: &if kind == Kind::Demo { of("type") } else { String::new() },
-        format: if text.trim_start().starts_with('{') { "json" } else { "yaml" },
-        text: text.get(document.span.clone()).unwrap_or(text),
-        spec: spec.to_string(),
-    };
-    match store.put(&new, Mode::Upsert, clock::now()).await? {
-        Put::Created(_) | Put::Updated(_) | Put::Missing | Put::Exists => Ok(()),
-        Put::Masked { name: secret } => Err(Error::Wrong {
-            name: name.to_owned(),
-            mistakes: format!("document {}: `{secret}` is masked; write the secret itself", n + 1),
-        }),
+        let Place { document, key } = definition::place(self.text, self.format, bytes);
+        let key = if key.is_empty() { key } else { format!(", `{key}`") };
+        format!("document {document}, line {line}, column {column}{key}")
     }
 }
 
@@ -178,6 +191,8 @@ fn fingerprint(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use qualitytrace_core::definition::Kind;
+
     use super::*;
 
     const GOOD: &str = "type: VariableSet\nspec:\n  name: Shop\n  values:\n  - {key: A, value: b}\n---\n---\ntype: Test\nspec:\n  id: t\n  name: T\n  trigger: {type: http, httpRequest: {method: GET, url: \"http://x\"}}\n";
@@ -207,9 +222,27 @@ mod tests {
         let store = Store::open("sqlite::memory:").await.unwrap();
         let text = format!("{GOOD}---\n# the third\ntype: TestRunner\nspec:\n  requiredGates: [elephants]\n");
         let error = provision(&store, &of(&text, false)).await.unwrap_err().to_string();
-        assert!(error.contains("document 3, line 17, column "), "{error}");
+        assert!(error.contains("document 3, line 17, column 19, `spec.requiredGates[0]`: "), "{error}");
         assert_eq!(names(&store).await, [false, false]);
         assert_eq!(provision(&store, &of(GOOD, false)).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_all_be_stored_is_not_stored_at_all() {
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        let masked =
+            "type: VariableSet\nspec:\n  name: S\n  values: [{key: K, value: '********', type: secret}]\n";
+        let error =
+            provision(&store, &of(&format!("{GOOD}---\n{masked}"), false)).await.unwrap_err().to_string();
+        assert!(error.contains("document 3, line 14, column 1: `K` is masked"), "{error}");
+        let twice = format!("{GOOD}---\n{}", GOOD.rsplit("---\n").next().unwrap());
+        let error = provision(&store, &of(&twice, false)).await.unwrap_err().to_string();
+        assert!(
+            error.contains("the Test `t` was defined before, in document 2, line 8, column 1"),
+            "{error}"
+        );
+        assert_eq!(names(&store).await, [false, false]);
+        assert_eq!(store.document(DONE).await.unwrap(), None);
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use qualitytrace_core::time::Timestamp;
 use crate::clock;
 use crate::config::Live;
 use crate::limits::Limits;
-use crate::store::{self, Store};
+use crate::store::{self, RunsOf, Store};
 
 /// How often old runs are looked for.
 const INTERVAL: Duration = Duration::from_mins(1);
@@ -37,13 +37,20 @@ pub(crate) async fn keep(store: Store, config: Live) {
 
 /// Removes some of the runs that are too old or too many, and answers with their number.
 pub async fn step(store: &Store, limits: &Limits, now: Timestamp) -> Result<usize, store::Error> {
-    let mut found = store.surplus_runs(limits.runs_per_test, STEP).await?;
-    if !limits.run_retention.is_zero() {
-        found.extend(store.runs_before(now - limits.run_retention, STEP).await?);
-    }
     let mut removed = 0;
-    for (test, number) in found {
-        removed += usize::from(store.delete_run(&test, number).await?);
+    // A run of a suite takes the runs that it started along.
+    for of in [RunsOf::Suites, RunsOf::Tests] {
+        let mut found = store.surplus_runs(of, limits.runs_per_test, STEP).await?;
+        if !limits.run_retention.is_zero() {
+            found.extend(store.runs_before(of, now - limits.run_retention, STEP).await?);
+        }
+        for (id, number) in found {
+            let is_removed = match of {
+                RunsOf::Suites => store.delete_suite_run(&id, number).await?,
+                RunsOf::Tests => store.delete_run(&id, number).await?,
+            };
+            removed += usize::from(is_removed);
+        }
     }
     Ok(removed)
 }

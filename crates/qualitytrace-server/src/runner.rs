@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::State;
 use qualitytrace_core::wait::{self, Learned};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -40,6 +40,7 @@ use crate::clock;
 use crate::cluster::Cluster;
 use crate::config::Live;
 use crate::follow::Followers;
+use crate::places::Places;
 use crate::source::Source;
 use crate::store::{self, Inserted, NewRun, Store, StoredRun, StoredTest, Wish};
 use crate::trigger::Triggers;
@@ -70,7 +71,7 @@ pub struct Runner {
     policy: wait::Policy,
     config: Live,
     /// One permit a run under way.
-    turns: Arc<Semaphore>,
+    turns: Places,
     /// Wakes whoever gives turns.
     queued: Notify,
     cluster: Arc<Cluster>,
@@ -106,8 +107,8 @@ pub enum Error {
         /// The limit.
         bound: u64,
     },
-    /// Another server has taken the run over.
-    #[error("another server has taken the run over")]
+    /// It was deleted, or another server has taken it over.
+    #[error("the run was deleted, or another server has taken it over")]
     Lost,
     /// A step of a suite ended without a word.
     #[error("a step of a suite broke off")]
@@ -138,7 +139,7 @@ impl Runner {
             source,
             triggers: Triggers::new(config.clone()),
             policy,
-            turns: Arc::new(Semaphore::new(config.get().limits.concurrent_runs)),
+            turns: Places::new(config.get().limits.concurrent_runs),
             queued: Notify::new(),
             cluster: Arc::new(Cluster::join(store.clone()).await?),
             relays: Relays::default(),
@@ -160,6 +161,11 @@ impl Runner {
     /// How many runs were asked for here and wait for their turn, and how many are under way.
     pub(crate) fn unfinished(&self) -> (usize, usize) {
         (lock(&self.callers).len(), self.control.count())
+    }
+
+    /// Goes on with as many runs at one time as the configuration says by now.
+    pub(crate) fn reconfigured(&self) {
+        self.turns.resize(self.config.get().limits.concurrent_runs);
     }
 
     /// Wakes whenever something has happened to a run.

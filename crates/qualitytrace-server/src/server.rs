@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::api::{self, App, door};
 use crate::config::{Config, Live};
 use crate::ingest::{self, Ingest};
-use crate::listen::Terms;
+use crate::listen::{Terms, Tls};
 use crate::runner::{self, Runner};
 use crate::source::Source;
 use crate::store::{self, Store};
@@ -33,6 +33,8 @@ pub struct Server {
     ingest_tasks: ingest::Tasks,
     retention: JoinHandle<()>,
     listeners: Vec<JoinHandle<()>>,
+    /// TLS on the main port, and on those for OTLP.
+    tls: [Option<Tls>; 2],
     stop: signal::Sender<bool>,
 }
 
@@ -82,9 +84,9 @@ impl Server {
         // Fails only when the program has chosen a provider already, which then serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let safety = &config.safety;
-        let terms = [&safety.tls, &safety.otlp_tls].map(|tls| Terms::new(&config.limits, tls.as_ref()));
-        let [main_terms, otlp_terms] = terms;
-        let (main_terms, otlp_terms) = (main_terms?, otlp_terms?);
+        let [main_tls, otlp_tls] =
+            [&safety.tls, &safety.otlp_tls].map(|tls| tls.as_ref().map(Tls::new).transpose());
+        let tls = [main_tls?, otlp_tls?];
         let sockets = Sockets::bind(&config).await?;
         let addresses = sockets.addresses();
         let store = Store::open_sealed(&config.database_url, config.safety.key.clone()).await?;
@@ -113,8 +115,7 @@ impl Server {
             digests: Arc::default(),
             config: live.clone(),
         };
-        let access = Arc::new(safety.access.clone());
-        let check = middleware::from_fn_with_state(Arc::clone(&access), door::check);
+        let check = middleware::from_fn_with_state(live.clone(), door::check);
         let api = watch.requests_to(api::routes(app)).merge(watch.routes()).fallback(not_found);
         let api = api.layer(check.clone()).layer(middleware::from_fn(door::name));
         let prefixed = match config.path_prefix.as_str() {
@@ -122,12 +123,13 @@ impl Server {
             prefix => Router::new().nest(prefix, api.clone()),
         };
         // What is delivered in large numbers is not looked at where nobody asked for it.
-        let otlp = if access.otlp { otlp.layer(check) } else { otlp };
+        let otlp = if safety.access.otlp { otlp.layer(check) } else { otlp };
         let main = otlp.clone().merge(api).merge(prefixed);
         let (stop, stopped) = signal::channel(false);
+        let [main_terms, otlp_terms] = tls.clone().map(|tls| Terms { tls, config: live.clone() });
         let listeners = sockets.serve((main, main_terms), &(otlp.fallback(not_found), otlp_terms), &stopped);
         let retention = tokio::spawn(retention::keep(store.clone(), live.clone()));
-        Ok(Self { addresses, config: live, store, runner, ingest_tasks, retention, listeners, stop })
+        Ok(Self { addresses, config: live, store, runner, ingest_tasks, retention, listeners, tls, stop })
     }
 
     /// Where it listens.
@@ -135,9 +137,28 @@ impl Server {
         self.addresses
     }
 
-    /// Goes on with another configuration, as far as its settings can change while the server runs.
-    pub fn reload(&self, config: Config) {
+    /// Goes on with another configuration, as far as its settings can change while the server runs. Certificates are
+    /// read again even if their files have the same names. Answers with what could not be done.
+    pub fn reload(&self, config: Config) -> Vec<String> {
+        let mut undone = Vec::new();
+        let certificates = [&config.safety.tls, &config.safety.otlp_tls];
+        for ((tls, certificate), port) in self.tls.iter().zip(certificates).zip(["server", "otlpServer"]) {
+            match (tls, certificate) {
+                (None, None) => {}
+                (Some(tls), Some(certificate)) => {
+                    if let Err(error) = tls.replace(certificate) {
+                        undone.push(format!("the certificate of {port}.tls stays as it was: {error}"));
+                    }
+                }
+                (None, Some(_)) => undone.push(format!("restart the server to speak TLS as {port}.tls says")),
+                (Some(_), None) => {
+                    undone.push(format!("restart the server to speak no TLS any more ({port}.tls)"));
+                }
+            }
+        }
         self.config.set(config);
+        self.runner.reconfigured();
+        undone
     }
 
     /// Takes over what runs on other servers have taught. What this server knows itself counts more.

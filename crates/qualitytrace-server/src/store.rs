@@ -10,7 +10,9 @@ mod definitions;
 mod documents;
 mod lists;
 mod notices;
+mod put;
 mod queue;
+mod removal;
 mod retention;
 mod runs;
 mod scope;
@@ -24,17 +26,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyQueryResult};
 use sqlx::{AnyPool, Executor};
 
 use crate::vault::{self, KeyPlace, Vault};
 
 use checkpoints::Checkpoints;
 pub use chunks::{NewChunk, Packed, Signal, StoredChunk};
-pub use definitions::{Mode, NewDefinition, Put, StoredDefinition, StoredResource, StoredTest};
+pub use definitions::{StoredDefinition, StoredResource, StoredTest};
 pub use lists::{Listing, Order, Page};
 pub use notices::{Heard, Listener, Notice, TraceHex};
+pub use put::{CURRENT, Mode, NewDefinition, Put};
+pub(crate) use put::{NO_ID, is_id};
 pub use queue::{Claimed, Inserted, JudgedOrphan, Orphan, RunEnd, Wish};
+pub use retention::RunsOf;
 pub use runs::{NewRun, RunSummary, StoredEvent, StoredRun};
 pub use scope::{beside, scoped, unscoped};
 pub use series::Flakiness;
@@ -233,6 +238,15 @@ pub(crate) fn without_password(url: &str) -> String {
 /// Names the operation that a statement was part of.
 fn failed(operation: &'static str) -> impl Fn(sqlx::Error) -> Error {
     move |source| Error::Query { operation, source }
+}
+
+/// How many rows were written: none where what they belong to was removed in the same moment.
+fn rows_written(done: Result<AnyQueryResult, sqlx::Error>) -> Result<u64, sqlx::Error> {
+    match done {
+        Ok(done) => Ok(done.rows_affected()),
+        Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => Ok(0),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod playwright;
 mod propagation;
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::run::Reply;
@@ -21,12 +22,15 @@ use qualitytrace_core::run::Reply;
 pub use failure::{Failure, Reason};
 pub use propagation::Context;
 
+use deny::Deny;
+
 use crate::config::Live;
 
 /// Sends triggers; keeps connections open between them.
 #[derive(Debug, Clone)]
 pub struct Triggers {
-    http: http::Sender,
+    /// For the addresses that triggers must not speak to at the moment.
+    http: Arc<Mutex<http::Sender>>,
     config: Live,
     in_container: bool,
 }
@@ -36,25 +40,37 @@ impl Triggers {
     pub fn new(config: impl Into<Live>) -> Self {
         let config = config.into();
         let deny = config.get().limits.deny.clone();
-        Self { http: http::Sender::new(deny), config, in_container: in_container() }
+        let http = Arc::new(Mutex::new(http::Sender::new(deny)));
+        Self { http, config, in_container: in_container() }
+    }
+
+    /// What sends over HTTP; a new one where other addresses are listed by now, since connections may be open to them.
+    fn http(&self, deny: &Deny) -> http::Sender {
+        let mut http = self.http.lock().unwrap_or_else(PoisonError::into_inner);
+        if http.deny() != deny {
+            *http = http::Sender::new(deny.clone());
+        }
+        http.clone()
     }
 
     /// Sends a trigger whose texts are resolved and waits for its answer.
     pub async fn send(&self, trigger: &Trigger, context: &Context) -> Result<Reply, Failure> {
-        let limits = self.config.get().limits.clone();
+        let config = self.config.get();
+        let limits = &config.limits;
+        let http = &self.http(&limits.deny);
         // A browser goes where its script tells it; where it begins can be looked at.
         if let Trigger::PlaywrightEngine(script) = trigger
-            && let Some(refused) = self.http.refuses(&script.target.value)
+            && let Some(refused) = http.refuses(&script.target.value)
         {
             return Err(refused);
         }
         let sent = match trigger {
-            Trigger::Http(request) => self.http.send(request, Some(context), limits.reply_bytes).await,
-            Trigger::Grpc(call) => grpc::send(call, context, &self.http, limits.reply_bytes).await,
+            Trigger::Http(request) => http.send(request, Some(context), limits.reply_bytes).await,
+            Trigger::Grpc(call) => grpc::send(call, context, http, limits.reply_bytes).await,
             Trigger::TraceId(_) | Trigger::Integration(_) => {
                 Ok(Reply::TraceId { id: context.trace.to_string() })
             }
-            Trigger::Graphql(query) => graphql::send(query, context, &self.http, limits.reply_bytes).await,
+            Trigger::Graphql(query) => graphql::send(query, context, http, limits.reply_bytes).await,
             Trigger::Exec(_) | Trigger::PlaywrightEngine(_) if !limits.commands => {
                 Err(Failure::unsupported(format!(
                     "this server may not run commands; start it with `--runs.commands` to allow triggers of type `{}`",
@@ -63,7 +79,7 @@ impl Triggers {
             }
             Trigger::Exec(command) => exec::send(command, context, limits.reply_bytes).await,
             Trigger::PlaywrightEngine(script) => playwright::send(script, context, limits.reply_bytes).await,
-            Trigger::Kafka(message) => kafka::send(message, context, self.http.deny()).await,
+            Trigger::Kafka(message) => kafka::send(message, context, &limits.deny).await,
         };
         sent.map_err(|failure| if self.in_container { failure.within_container() } else { failure })
     }

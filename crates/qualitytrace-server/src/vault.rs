@@ -193,6 +193,10 @@ fn create(path: &Path, bytes: &[u8; KEY_BYTES]) -> Result<[u8; KEY_BYTES], Error
     let failed = |operation| move |source| Error::File { operation, path: path.to_owned(), source };
     // Written elsewhere and linked into place whole: nobody ever reads half a key.
     let draft = path.with_extension(format!("{:016x}", rand::random::<u64>()));
+    // The data folder of a server that keeps everything in PostgreSQL may not be there yet.
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(failed("make the folder of"))?;
+    }
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

@@ -2,6 +2,7 @@
 
 mod check;
 mod config;
+mod configure;
 mod demo;
 mod files;
 mod follow;
@@ -52,8 +53,10 @@ enum Command {
     Config(config::Options),
     /// Check, show and try where the server's own telemetry goes
     Telemetry(telemetry::Options),
-    /// Print the version
-    Version,
+    /// Write down which server later commands talk to
+    Configure(configure::Options),
+    /// Print the version of this program and, where it can be asked, of the server
+    Version(target::Target),
 }
 
 /// What an exit code means.
@@ -89,7 +92,9 @@ impl From<Exit> for ExitCode {
 /// Does what was asked.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let before = arguments.target;
-    if !matches!(arguments.command, Command::Resource(_)) && !before.is_empty() {
+    let takes_flags =
+        matches!(arguments.command, Command::Resource(_) | Command::Configure(_) | Command::Version(_));
+    if !takes_flags && !before.is_empty() {
         bail!("put --config, --server-url and --output after the name of this command");
     }
     match arguments.command {
@@ -100,9 +105,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Demo(options) => demo::demo(options).await,
         Command::Config(options) => config::config(options),
         Command::Telemetry(options) => telemetry::telemetry(options).await,
-        Command::Version => {
-            crate::report::out(concat!("qualitytrace ", env!("CARGO_PKG_VERSION"), "\n"));
-            Ok(Exit::Passed)
-        }
+        Command::Configure(options) => configure::configure(options, before).await,
+        Command::Version(target) => configure::version(target.or(before)).await,
     }
 }

@@ -235,6 +235,14 @@ impl Client {
         }))
     }
 
+    /// The version of the server.
+    pub(crate) async fn version(&self) -> anyhow::Result<String> {
+        let response = self.ask(self.http.get(self.path("/version.json"))).await?;
+        let said: serde_json::Value =
+            response.json().await.context("the server's answer is not a version")?;
+        said["version"].as_str().map(ToOwned::to_owned).context("the server's answer is not a version")
+    }
+
     /// How the server's own telemetry fares.
     pub(crate) async fn telemetry_status(&self) -> anyhow::Result<serde_json::Value> {
         let response = self.ask(self.http.get(self.url("/api/telemetry/status"))).await?;

@@ -20,7 +20,8 @@ pub(super) fn run_with_program(name: &'static str) -> Result<Record> {
     run(name, "qualitytrace", &[])
 }
 
-/// Runs the example `bench_NAME` of a crate; the keys of its first object are the columns.
+/// Runs the example `bench_NAME` of a crate; the keys of its first object are the columns. An object with the key
+/// `note` is a sentence below the table.
 ///
 /// `environment` are variables that it is told.
 pub(super) fn run(name: &'static str, package: &str, environment: &[(&str, &str)]) -> Result<Record> {
@@ -28,9 +29,13 @@ pub(super) fn run(name: &'static str, package: &str, environment: &[(&str, &str)
     let mut command = cargo(["run", "--quiet", "--release", "-p", package, "--example", &example]);
     command.envs(environment.iter().copied());
     let text = process::output(&mut command)?;
-    let mut raw = Vec::new();
+    let (mut raw, mut notes) = (Vec::new(), Vec::new());
     for line in text.lines().filter(|line| line.starts_with('{')) {
-        raw.push(serde_json::from_str::<Value>(line).with_context(|| format!("`{line}` is not JSON"))?);
+        let said: Value = serde_json::from_str(line).with_context(|| format!("`{line}` is not JSON"))?;
+        match said["note"].as_str() {
+            Some(note) => notes.push(note.to_owned()),
+            None => raw.push(said),
+        }
     }
     let Some(header) =
         raw.first().and_then(Value::as_object).map(|first| first.keys().cloned().collect::<Vec<_>>())
@@ -39,7 +44,7 @@ pub(super) fn run(name: &'static str, package: &str, environment: &[(&str, &str)
     };
     let row = |of: &Map<String, Value>| header.iter().map(|key| cell(of.get(key))).collect();
     let rows = raw.iter().filter_map(Value::as_object).map(row).collect();
-    Ok(Record { name, header, rows, notes: Vec::new(), raw })
+    Ok(Record { name, header, rows, notes, raw })
 }
 
 fn cell(value: Option<&Value>) -> String {

@@ -1,7 +1,5 @@
 //! What happens to every request before anything else: it gets an id, and its token is looked at.
 
-use std::sync::Arc;
-
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -9,7 +7,8 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::answer::Problem;
-use crate::access::{Access, Refused, Wanted};
+use crate::access::{Refused, Wanted};
+use crate::config::Live;
 
 /// The header that names a request, in both directions.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -42,9 +41,9 @@ fn is_id(id: &HeaderValue) -> bool {
 }
 
 /// Refuses whoever may not have what is wanted.
-pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(config): State<Live>, request: Request, next: Next) -> Response {
     let wanted = wanted(request.method(), request.uri().path());
-    match access.check(wanted, token(request.headers())) {
+    match config.get().safety.access.check(wanted, token(request.headers())) {
         Ok(()) => next.run(request).await,
         Err(refused) => refusal(request.headers(), refused),
     }

@@ -112,7 +112,7 @@ impl From<store::Error> for Refusal {
 impl From<runner::Error> for Refusal {
     fn from(error: runner::Error) -> Self {
         match error {
-            runner::Error::Gone { .. } => Self::missing(),
+            runner::Error::Gone { .. } | runner::Error::Lost => Self::missing(),
             runner::Error::QueueFull { .. } => Self::busy(&error.to_string()),
             other => Problem::from(other).into(),
         }

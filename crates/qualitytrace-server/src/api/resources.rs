@@ -20,9 +20,9 @@ use super::App;
 use super::answer::Problem;
 use super::definitions;
 use super::negotiation::Media;
-use super::tenant::{Tenant, is_id};
+use super::tenant::Tenant;
 use crate::clock;
-use crate::store::{Mode, NewDefinition, Put, StoredResource, unscoped};
+use crate::store::{CURRENT, Mode, NO_ID, NewDefinition, Put, StoredResource, is_id, unscoped};
 use crate::wire::time::rfc3339;
 use reading::{Body, Strictness};
 
@@ -30,8 +30,6 @@ pub(super) use augmented::{FullSteps, steps as augmented_steps, summary};
 pub(super) use listing::{Parameters, sorts};
 pub(super) use reading::stored_resource;
 
-/// The id of what a server has one of.
-const CURRENT: &str = "current";
 /// The header that carries what is odd about a definition that was stored.
 const WARNING: &str = "x-qualitytrace-warning";
 /// Warnings in one answer.
@@ -221,30 +219,20 @@ async fn put(
 ) -> Result<Option<(StatusCode, Value)>, Problem> {
     let id = if kind.is_singleton() { CURRENT } else { &body.id };
     if !is_id(id) {
-        return Err(Problem::bad_request("an id has no control characters; choose another"));
+        return Err(Problem::bad_request(NO_ID));
     }
-    let spec =
-        definition::to_spec_json(&body.resource, &Stored { id: Some(id.to_owned()), ..Stored::default() });
-    let text = |key: &str| spec[key].as_str().unwrap_or_default().to_owned();
-    let sort_kind = if kind == Kind::Demo { text("type") } else { String::new() };
-    if let Some(key) = ["name", "description", "type"].into_iter().find(|key| text(key).contains('\0')) {
+    let new = NewDefinition {
+        id: tenant.scoped(id),
+        tenant: tenant.as_str(),
+        ..NewDefinition::of(&body.resource, id, body.format, body.text)
+    };
+    let texts = [("name", &new.name), ("description", &new.description), ("type", &new.sort_kind)];
+    if let Some((key, _)) = texts.into_iter().find(|(_, text)| text.contains('\0')) {
         let message = format!(
             "an error occurred while validating the resource: {id}. error: `{key}` holds the character U+0000; remove it"
         );
         return Err(Problem::bad_request(message));
     }
-    let scoped = tenant.scoped(id);
-    let new = NewDefinition {
-        kind,
-        id: &scoped,
-        tenant: tenant.as_str(),
-        name: &text("name"),
-        description: &text("description"),
-        sort_kind: &sort_kind,
-        format: body.format,
-        text: body.text,
-        spec: spec.to_string(),
-    };
     // What a server has one of is always there.
     let stored_as = if kind.is_singleton() { Mode::Upsert } else { mode };
     let (status, stored) = match app.store.put(&new, stored_as, clock::now()).await? {

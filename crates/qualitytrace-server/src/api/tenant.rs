@@ -32,11 +32,6 @@ pub(super) fn sayable(text: &str) -> String {
     text.replace('\0', "\u{1}")
 }
 
-/// Whether a text can be an id.
-pub(super) fn is_id(id: &str) -> bool {
-    !id.is_empty() && !id.chars().any(char::is_control)
-}
-
 impl<S: Sync> FromRequestParts<S> for Tenant {
     type Rejection = Response;
 

@@ -180,9 +180,7 @@ impl Slot<'_> {
                 file.as_ref().map(|file| file.display().to_string()).unwrap_or_default().into()
             }
             Self::List(items) => (**items).clone().into(),
-            Self::Tokens(tokens) => {
-                tokens.iter().map(|token| format!("{}:***", token.scope().as_str())).collect()
-            }
+            Self::Tokens(tokens) => tokens.iter().map(ToString::to_string).collect(),
             Self::Deny(deny) => deny.written().collect(),
         }
     }

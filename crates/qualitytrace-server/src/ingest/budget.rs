@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::places::Places;
 
 /// Permits are counted in these units, because a semaphore counts in 32 bits.
 const UNIT: u64 = 1024;
 
 /// A number of bytes that all requests under way share.
 #[derive(Debug, Clone)]
-pub struct Budget(Arc<Semaphore>);
+pub struct Budget(Arc<Places>);
 
 /// Bytes taken from the budget; given back when dropped.
 #[derive(Debug)]
 pub struct Lease {
+    budget: Budget,
     permits: OwnedSemaphorePermit,
     /// What was asked for so far, which the permits cover.
     bytes: u64,
@@ -26,13 +29,18 @@ pub struct NoRoom;
 impl Budget {
     /// A budget of this many bytes.
     pub fn new(bytes: u64) -> Self {
-        Self(Arc::new(Semaphore::new(usize::try_from(bytes / UNIT).unwrap_or(Semaphore::MAX_PERMITS))))
+        Self(Arc::new(Places::new(units(bytes))))
+    }
+
+    /// From now on it has this many bytes; what is leased beyond that goes as it comes back.
+    pub(super) fn resize(&self, bytes: u64) {
+        self.0.resize(units(bytes));
     }
 
     /// A lease for nothing yet.
     pub fn lease(&self) -> Result<Lease, NoRoom> {
-        let permits = Arc::clone(&self.0).try_acquire_many_owned(0).map_err(|_| NoRoom)?;
-        Ok(Lease { permits, bytes: 0 })
+        let permits = self.0.try_take_many(0).ok_or(NoRoom)?;
+        Ok(Lease { budget: self.clone(), permits, bytes: 0 })
     }
 }
 
@@ -43,13 +51,15 @@ impl Lease {
         let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
         if missing > 0 {
             let missing = u32::try_from(missing).map_err(|_| NoRoom)?;
-            let semaphore = Arc::clone(self.permits.semaphore());
-            let more = semaphore.try_acquire_many_owned(missing).map_err(|_| NoRoom)?;
-            self.permits.merge(more);
+            self.permits.merge(self.budget.0.try_take_many(missing).ok_or(NoRoom)?);
         }
         self.bytes += bytes;
         Ok(())
     }
+}
+
+fn units(bytes: u64) -> usize {
+    usize::try_from(bytes / UNIT).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

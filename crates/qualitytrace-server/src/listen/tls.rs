@@ -1,7 +1,8 @@
 //! TLS for our own sockets: the certificate and its key, from files.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -44,7 +45,7 @@ pub enum Error {
 
 impl Certificate {
     /// What accepts connections with it. Both versions of HTTP are offered.
-    pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, Error> {
+    fn acceptor(&self) -> Result<TlsAcceptor, Error> {
         let chain =
             CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let chain = chain.map_err(|error| wrong("certificate", &self.certificate, &error.to_string()))?;
@@ -62,6 +63,34 @@ impl Certificate {
             .map_err(pair)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+/// TLS with a certificate that can be replaced.
+#[derive(Clone)]
+pub(crate) struct Tls(Arc<RwLock<TlsAcceptor>>);
+
+impl Tls {
+    pub(crate) fn new(certificate: &Certificate) -> Result<Self, Error> {
+        Ok(Self(Arc::new(RwLock::new(certificate.acceptor()?))))
+    }
+
+    /// What accepts the next connection.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Goes on with this certificate, as its files are now. Connections that are open stay as they are.
+    pub(crate) fn replace(&self, certificate: &Certificate) -> Result<(), Error> {
+        let acceptor = certificate.acceptor()?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
     }
 }
 

@@ -141,18 +141,21 @@ impl Runner {
             return Ok(false);
         }
         let seq = self.store.events(&run.test, run.number, 0).await?.last().map_or(0, |event| event.seq);
-        self.log(run, me, seq).end(State::Stopped, &What::Stopped).await?;
-        self.watch.run_ended(State::Stopped.as_str(), None);
+        match self.log(run, me, seq).end(State::Stopped, &What::Stopped).await {
+            Ok(()) => self.watch.run_ended(State::Stopped.as_str(), None),
+            // It was deleted meanwhile: there is nothing left to stop.
+            Err(Error::Lost) => {}
+            Err(error) => return Err(error),
+        }
         Ok(true)
     }
 
     /// Claims runs whenever there is a turn to give and a run that waits for it.
     async fn claim(self: Arc<Self>) {
         loop {
-            // The semaphore is never closed.
-            let Ok(turn) = Arc::clone(&self.turns).acquire_owned().await else { return };
+            let Some(turn) = self.turns.take().await else { return };
             let mut turns = vec![turn];
-            let free = std::iter::from_fn(|| Arc::clone(&self.turns).try_acquire_owned().ok());
+            let free = std::iter::from_fn(|| self.turns.try_take());
             turns.extend(free.take(CLAIMED_AT_ONCE - 1));
             let owner = self.cluster.id();
             match self.store.claim_runs(&owner, turns.len()).await {
@@ -180,7 +183,7 @@ impl Runner {
     /// A run waits: here if there is a turn to give, else wherever there is one.
     pub(super) fn queued(&self) {
         self.queued.notify_one();
-        if self.turns.available_permits() == 0 {
+        if !self.turns.has_free() {
             self.cluster.tell(|| Notice::Queued);
         }
     }

@@ -7,9 +7,7 @@ use qualitytrace_core::definition::{
 use qualitytrace_core::wait::Policy;
 
 use super::{Error, Runner};
-
-/// The id of what a server has one of.
-const CURRENT: &str = "current";
+use crate::store::CURRENT;
 
 impl Runner {
     /// How to wait for the trace of a test: as the current polling profile says, where a user has stored one.

@@ -132,8 +132,10 @@ impl Runner {
             let ended = runner.carry_out_suite(&run, Arc::new(order), &mut log, stopped, reached).await;
             lock(&runner.suites.under_way).remove(&run);
             if let Err(error) = ended {
-                tracing::error!(error = &error as &dyn std::error::Error, "a run of a suite broke off");
                 let broken = What::Ended { passed: false, message: Some(error.to_string()) };
+                if !matches!(error, Error::Lost) {
+                    tracing::error!(error = &error as &dyn std::error::Error, "a run of a suite broke off");
+                }
                 // The store is probably what failed; the run is then carried on at the next start.
                 let _ = log.end(SuiteState::Failed, broken).await;
             }

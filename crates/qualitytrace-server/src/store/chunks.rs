@@ -175,7 +175,7 @@ impl Store {
     /// Answers with the bytes still retained and whether there may be more to remove.
     pub async fn evict(&self, before: Timestamp) -> Result<(u64, bool), Error> {
         let failed = failed("remove old traces");
-        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let mut transaction = self.begin_removal().await.map_err(&failed)?;
         let gone: Vec<i64> = sqlx::query_scalar(
             "DELETE FROM chunks WHERE arrived IN (
                  SELECT arrived FROM chunks

@@ -25,14 +25,22 @@ impl Store {
 
     /// Keeps the document of this name.
     pub async fn put_document(&self, name: &str, body: &str) -> Result<(), Error> {
-        sqlx::query(
-            "INSERT INTO documents (name, body) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET body = excluded.body",
-        )
-        .bind(name)
-        .bind(body)
-        .execute(&self.write)
-        .await
-        .map_err(failed("store a document"))?;
-        Ok(())
+        put(&self.write, name, body).await.map_err(failed("store a document"))
     }
+}
+
+/// Keeps the document of this name as part of what else is written.
+pub(super) async fn put<'e>(
+    executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
+    name: &str,
+    body: &str,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO documents (name, body) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET body = excluded.body",
+    )
+    .bind(name)
+    .bind(body)
+    .execute(executor)
+    .await?;
+    Ok(())
 }

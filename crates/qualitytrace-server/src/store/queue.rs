@@ -121,8 +121,9 @@ impl Store {
         }
         // Whoever changed the row above first has its turn first: no number is given twice.
         let number: i64 = sqlx::query_scalar(
-            "INSERT INTO run_numbers (test_id, number) VALUES ($1, 1)
-             ON CONFLICT (test_id) DO UPDATE SET number = run_numbers.number + 1 RETURNING number",
+            "INSERT INTO run_numbers (test_id, number, stored) VALUES ($1, 1, 1)
+             ON CONFLICT (test_id) DO UPDATE SET number = run_numbers.number + 1, stored = run_numbers.stored + 1
+             RETURNING number",
         )
         .bind(&run.test)
         .fetch_one(&mut *transaction)

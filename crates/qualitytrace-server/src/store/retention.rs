@@ -8,19 +8,57 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
+use super::runs::{RUNS, Table};
+use super::suites::SUITE_RUNS;
 use super::{Error, Store, failed};
 
 /// The tables that hold what users and senders brought.
-const TABLES: [&str; 7] =
-    ["chunks", "resources", "definitions", "runs", "run_numbers", "run_events", "histories"];
+const TABLES: [&str; 12] = [
+    "chunks",
+    "resources",
+    "definitions",
+    "runs",
+    "run_numbers",
+    "run_events",
+    "histories",
+    "series",
+    "suite_runs",
+    "suite_run_numbers",
+    "suite_run_events",
+    "suite_run_steps",
+];
+
+/// Whose runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunsOf {
+    /// Runs of tests.
+    Tests,
+    /// Runs of suites.
+    Suites,
+}
+
+impl RunsOf {
+    const fn table(self) -> Table {
+        match self {
+            Self::Tests => RUNS,
+            Self::Suites => SUITE_RUNS,
+        }
+    }
+}
 
 impl Store {
     /// Some of the runs that are over and were asked for before a point in time, oldest first.
-    pub async fn runs_before(&self, before: Timestamp, limit: u64) -> Result<Vec<(String, u64)>, Error> {
+    pub async fn runs_before(
+        &self,
+        of: RunsOf,
+        before: Timestamp,
+        limit: u64,
+    ) -> Result<Vec<(String, u64)>, Error> {
         let failed = failed("look for old runs");
+        let Table { name, id, .. } = of.table();
         let text = format!(
-            "SELECT test_id, number FROM runs WHERE created < $1 AND state IN ({}) ORDER BY created LIMIT $2",
-            final_states()
+            "SELECT {id}, number FROM {name} WHERE created < $1 AND state NOT IN ({}) ORDER BY created LIMIT $2",
+            unfinished_states()
         );
         let rows = sqlx::query(AssertSqlSafe(text))
             .bind(signed(before.as_nanos()))
@@ -31,14 +69,15 @@ impl Store {
         rows.iter().map(run).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Some of the runs that are over and older than the latest `most` of their test.
-    pub async fn surplus_runs(&self, most: u64, limit: u64) -> Result<Vec<(String, u64)>, Error> {
+    /// Some of the runs that are over and older than the latest `most` of their test or suite.
+    pub async fn surplus_runs(&self, of: RunsOf, most: u64, limit: u64) -> Result<Vec<(String, u64)>, Error> {
         let failed = failed("look for surplus runs");
+        let Table { name, id, numbers } = of.table();
+        // SQLite reads the tables of a CROSS JOIN in the order in which they are written.
         let text = format!(
-            "SELECT r.test_id, r.number FROM run_numbers n
-             JOIN runs r ON r.test_id = n.test_id AND r.number <= n.number - $1
-             WHERE r.state IN ({}) LIMIT $2",
-            final_states()
+            "SELECT r.{id}, r.number FROM {numbers} n CROSS JOIN {name} r
+             WHERE n.number > $1 AND r.{id} = n.{id} AND r.number <= n.number - $1 AND r.state NOT IN ({}) LIMIT $2",
+            unfinished_states()
         );
         let rows = sqlx::query(AssertSqlSafe(text))
             .bind(signed(most))
@@ -62,12 +101,13 @@ impl Store {
     }
 }
 
-/// The words of the states in which a run is over; nothing that a user wrote.
-fn final_states() -> String {
-    let states = State::ALL.into_iter().filter(|state| state.is_final());
+/// The words of the states in which a run is not over; nothing that a user wrote. Those in which it is are no help in
+/// finding a run, and a database that is asked for them by name looks through most of the table.
+fn unfinished_states() -> String {
+    let states = State::ALL.into_iter().filter(|state| !state.is_final());
     states.map(|state| format!("'{}'", state.as_str())).collect::<Vec<_>>().join(", ")
 }
 
 fn run(row: &AnyRow) -> Result<(String, u64), sqlx::Error> {
-    Ok((row.try_get("test_id")?, unsigned(row.try_get("number")?)))
+    Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))
 }

@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::{Error, Store, failed};
+use super::{Error, Store, failed, rows_written};
 
 /// A run that is about to begin.
 #[derive(Debug, Clone)]
@@ -85,15 +85,17 @@ pub struct StoredEvent {
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) id: &'static str,
+    /// The table that says which number was the last, and how many runs there are.
+    pub(super) numbers: &'static str,
 }
 
-pub(super) const RUNS: Table = Table { name: "runs", id: "test_id" };
+pub(super) const RUNS: Table = Table { name: "runs", id: "test_id", numbers: "run_numbers" };
 
 /// Moves a run that this owner has from one state to another. `false` when it was not in the first, or is not this
 /// owner's.
 pub(super) async fn move_state<'e>(
     executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
-    Table { name, id }: Table,
+    Table { name, id, .. }: Table,
     (of, number): (&str, u64),
     owner: &str,
     (from, to): (&str, &str),
@@ -156,11 +158,7 @@ impl Store {
     /// Runs of a test, newest first, and how many there are in all.
     pub async fn runs(&self, test: &str, take: u64, skip: u64) -> Result<(u64, Vec<StoredRun>), Error> {
         let failed = failed("list runs");
-        let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM runs WHERE test_id = $1")
-            .bind(test)
-            .fetch_one(&self.read)
-            .await
-            .map_err(&failed)?;
+        let count = self.run_count(RUNS, test).await.map_err(&failed)?;
         let rows = sqlx::query(
             "SELECT test_id, number, test_version, trace_id, state, created, variables, request FROM runs
              WHERE test_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3",
@@ -172,7 +170,16 @@ impl Store {
         .await
         .map_err(&failed)?;
         let runs = rows.iter().map(stored).collect::<Result<_, _>>().map_err(&failed)?;
-        Ok((unsigned(count), runs))
+        Ok((count, runs))
+    }
+
+    /// How many runs there are of a test or suite.
+    pub(super) async fn run_count(&self, table: Table, of: &str) -> Result<u64, sqlx::Error> {
+        let Table { id, numbers, .. } = table;
+        let text = format!("SELECT stored FROM {numbers} WHERE {id} = $1");
+        let count: Option<i64> =
+            sqlx::query_scalar(AssertSqlSafe(text)).bind(of).fetch_optional(&self.read).await?;
+        Ok(count.map_or(0, unsigned))
     }
 
     /// How the runs of some tests went, in the order of the tests.
@@ -186,14 +193,13 @@ impl Store {
         if ids.is_empty() {
             return Ok(summaries);
         }
-        let Table { name, id } = table;
+        let Table { name, id, numbers } = table;
         let marks: Vec<String> = (1..=ids.len()).map(|at| format!("${at}")).collect();
         // Nothing but names of ours and numbered marks becomes part of this text.
         let text = format!(
-            "SELECT t.{id} AS id, t.runs, r.created, r.passed, r.failed
-             FROM (SELECT {id}, COUNT(*) AS runs, MAX(number) AS number FROM {name}
-                   WHERE {id} IN ({}) GROUP BY {id}) t
-             JOIN {name} r ON r.{id} = t.{id} AND r.number = t.number",
+            "SELECT n.{id} AS id, n.stored AS runs, r.created, r.passed, r.failed FROM {numbers} n
+             JOIN {name} r ON r.{id} = n.{id} AND r.number = (SELECT MAX(l.number) FROM {name} l WHERE l.{id} = n.{id})
+             WHERE n.{id} IN ({})",
             marks.join(", ")
         );
         let mut query = sqlx::query(AssertSqlSafe(text));
@@ -214,34 +220,6 @@ impl Store {
             }
         }
         Ok(summaries)
-    }
-
-    /// Removes a run, its events and its trace. `false` when it was not there.
-    pub async fn delete_run(&self, test: &str, number: u64) -> Result<bool, Error> {
-        let failed = failed("delete a run");
-        let mut transaction = self.write.begin().await.map_err(&failed)?;
-        let trace: Option<Vec<u8>> =
-            sqlx::query_scalar("DELETE FROM runs WHERE test_id = $1 AND number = $2 RETURNING trace_id")
-                .bind(test)
-                .bind(signed(number))
-                .fetch_optional(&mut *transaction)
-                .await
-                .map_err(&failed)?;
-        let Some(trace) = trace else {
-            return Ok(false);
-        };
-        // A rerun judges the trace of another run, which may still need it.
-        let gone: Vec<i64> = sqlx::query_scalar(
-            "DELETE FROM chunks WHERE trace_id = $1 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = $1)
-             RETURNING size",
-        )
-        .bind(trace)
-        .fetch_all(&mut *transaction)
-        .await
-        .map_err(&failed)?;
-        release(&mut transaction, &gone).await?;
-        transaction.commit().await.map_err(&failed)?;
-        Ok(true)
     }
 
     /// Moves a run from one state to another. `false` when it was not in `from`: somebody else was faster.
@@ -322,11 +300,8 @@ impl Store {
             values(events.len()),
             events.len() * 3 + 3,
         );
-        with_events(&text, (test, number), events)
-            .bind(owner)
-            .execute(&self.write)
-            .await
-            .map_err(failed("store events"))?;
+        let done = with_events(&text, (test, number), events).bind(owner).execute(&self.write).await;
+        rows_written(done).map_err(failed("store events"))?;
         Ok(())
     }
 
@@ -413,13 +388,13 @@ impl Store {
             .bind(test)
             .bind(after),
         };
-        let done = query.execute(&self.write).await.map_err(failed("store what a run taught"))?;
-        Ok(done.rows_affected() == 1)
+        let done = query.execute(&self.write).await;
+        Ok(rows_written(done).map_err(failed("store what a run taught"))? == 1)
     }
 
     /// Keeps what a run taught about the shape of this test's trace.
     pub async fn put_history(&self, test: &str, body: &str) -> Result<(), Error> {
-        sqlx::query(
+        let done = sqlx::query(
             "INSERT INTO histories (test_id, body)
              SELECT $1, $2 WHERE EXISTS (SELECT 1 FROM resources WHERE kind = 'Test' AND id = $1)
              ON CONFLICT (test_id) DO UPDATE SET body = excluded.body",
@@ -427,8 +402,8 @@ impl Store {
         .bind(test)
         .bind(body)
         .execute(&self.write)
-        .await
-        .map_err(failed("store what a run taught"))?;
+        .await;
+        rows_written(done).map_err(failed("store what a run taught"))?;
         Ok(())
     }
 }
@@ -455,17 +430,4 @@ pub(super) fn stored(row: &AnyRow) -> Result<StoredRun, sqlx::Error> {
         variables: row.try_get("variables")?,
         request: row.try_get("request")?,
     })
-}
-
-/// Takes the bytes of removed chunks off what is retained.
-pub(super) async fn release(
-    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
-    sizes: &[i64],
-) -> Result<(), Error> {
-    sqlx::query("UPDATE totals SET value = value - $1 WHERE name = 'retained_bytes'")
-        .bind(sizes.iter().sum::<i64>())
-        .execute(&mut **transaction)
-        .await
-        .map_err(failed("release the bytes of a trace"))?;
-    Ok(())
 }

@@ -23,15 +23,20 @@ impl Store {
         Ok(())
     }
 
-    /// Seals a text that belongs to something.
-    pub(super) async fn seal(&self, belongs_to: &str, text: &str) -> Result<String, Error> {
+    /// Makes sure that the database knows its key before the first secret is sealed.
+    async fn mark_key(&self) -> Result<(), Error> {
         if !self.is_key_marked.load(Ordering::Relaxed) {
             let mark = self.vault.seal(MARK, MARKED)?;
             self.add_document(MARK, &mark).await?;
             // Another server on the same database may have been faster, with another key.
             self.check_key().await?;
         }
-        Ok(self.vault.seal(belongs_to, text)?)
+        Ok(())
+    }
+
+    /// The same if there is a secret in these definitions.
+    pub(super) async fn mark_key_for(&self, new: &[NewDefinition<'_>]) -> Result<(), Error> {
+        if new.iter().any(has_secrets) { self.mark_key().await } else { Ok(()) }
     }
 
     /// Opens a text that may be sealed.
@@ -41,7 +46,8 @@ impl Store {
 
     /// Seals a secret that a run of a test was given.
     pub async fn seal_variable(&self, test: &str, value: &str) -> Result<String, Error> {
-        self.seal(&run_place(test), value).await
+        self.mark_key().await?;
+        Ok(self.vault.seal(&run_place(test), value)?)
     }
 
     /// Opens such a secret.
@@ -49,17 +55,18 @@ impl Store {
         self.unseal(&run_place(test), sealed.to_owned())
     }
 
-    /// The definition and its meaning as they are kept.
-    pub(super) async fn kept<'n>(
-        &self,
-        new: &'n NewDefinition<'_>,
-    ) -> Result<(Cow<'n, str>, Cow<'n, str>), Error> {
-        if secrets(&in_envelope(&new.spec), Format::Json, new.kind).is_empty() {
+    /// The definition and its meaning as they are kept, once the key is marked.
+    pub(super) fn kept<'n>(&self, new: &'n NewDefinition<'_>) -> Result<(Cow<'n, str>, Cow<'n, str>), Error> {
+        if !has_secrets(new) {
             return Ok((Cow::Borrowed(new.text), Cow::Borrowed(&new.spec)));
         }
-        let place = place(new.kind, new.id);
-        Ok((self.seal(&place, new.text).await?.into(), self.seal(&place, &new.spec).await?.into()))
+        let place = place(new.kind, &new.id);
+        Ok((self.vault.seal(&place, new.text)?.into(), self.vault.seal(&place, &new.spec)?.into()))
     }
+}
+
+fn has_secrets(new: &NewDefinition<'_>) -> bool {
+    !secrets(&in_envelope(&new.spec), Format::Json, new.kind).is_empty()
 }
 
 /// What a definition is sealed as.
@@ -79,13 +86,12 @@ pub(super) fn filled(
 ) -> Result<(String, String), String> {
     let known =
         stored.map_or_else(Vec::new, |stored| secrets(&in_envelope(&stored.spec), Format::Json, new.kind));
-    let format = if new.format == "json" { Format::Json } else { Format::Yaml };
     let fill = |text: &str, format| {
         unmasked(text, format, new.kind, &known).map(Cow::into_owned).map_err(|unknown| unknown.name)
     };
     let spec = fill(&in_envelope(&new.spec), Format::Json)?;
     let spec = spec.strip_prefix(ENVELOPE.0).and_then(|spec| spec.strip_suffix(ENVELOPE.1));
-    Ok((fill(new.text, format)?, spec.unwrap_or(&new.spec).to_owned()))
+    Ok((fill(new.text, new.format)?, spec.unwrap_or(&new.spec).to_owned()))
 }
 
 const ENVELOPE: (&str, &str) = ("{\"spec\":", "}");

@@ -3,7 +3,7 @@
 use sqlx::Row;
 
 use super::chunks::{signed, unsigned};
-use super::{Error, Store, failed};
+use super::{Error, Store, failed, rows_written};
 
 /// How far back the flake rate looks, in runs of the test.
 const FLAKE_WINDOW: i64 = 100;
@@ -27,7 +27,7 @@ impl Store {
         outcome: &str,
         body: &str,
     ) -> Result<(), Error> {
-        sqlx::query(
+        let done = sqlx::query(
             "INSERT INTO series (test_id, first, owner, outcome, body)
              SELECT $1, $2, $3, $4, $5 WHERE EXISTS (SELECT 1 FROM runs WHERE test_id = $1 AND number = $2)
              ON CONFLICT (test_id, first) DO UPDATE SET outcome = excluded.outcome, body = excluded.body
@@ -39,8 +39,8 @@ impl Store {
         .bind(outcome)
         .bind(body)
         .execute(&self.write)
-        .await
-        .map_err(failed("store a series of runs"))?;
+        .await;
+        rows_written(done).map_err(failed("store a series of runs"))?;
         Ok(())
     }
 

@@ -7,8 +7,8 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::chunks::{signed, unsigned};
-use super::runs::{RunSummary, StoredEvent, StoredRun, Table, event, move_state, release, stored};
-use super::{Error, Store, failed};
+use super::runs::{RunSummary, StoredEvent, StoredRun, Table, event, move_state, stored};
+use super::{Error, Store, failed, rows_written};
 
 /// A run of a suite that is about to begin.
 #[derive(Debug, Clone)]
@@ -57,7 +57,8 @@ pub struct StoredSuiteRun {
 /// The runs of tests that runs of a suite started: each with its events, by the number of the suite's run.
 pub type StepRuns = BTreeMap<u64, Vec<(StoredRun, Vec<StoredEvent>)>>;
 
-const SUITE_RUNS: Table = Table { name: "suite_runs", id: "suite_id" };
+pub(super) const SUITE_RUNS: Table =
+    Table { name: "suite_runs", id: "suite_id", numbers: "suite_run_numbers" };
 
 /// The states of a run of a suite that a server is at work on.
 const UNDER_WAY: &str = "('CREATED', 'EXECUTING')";
@@ -80,8 +81,9 @@ impl Store {
             return Ok(None);
         }
         let number: i64 = sqlx::query_scalar(
-            "INSERT INTO suite_run_numbers (suite_id, number) VALUES ($1, 1)
-             ON CONFLICT (suite_id) DO UPDATE SET number = suite_run_numbers.number + 1 RETURNING number",
+            "INSERT INTO suite_run_numbers (suite_id, number, stored) VALUES ($1, 1, 1)
+             ON CONFLICT (suite_id) DO UPDATE
+             SET number = suite_run_numbers.number + 1, stored = suite_run_numbers.stored + 1 RETURNING number",
         )
         .bind(&run.suite)
         .fetch_one(&mut *transaction)
@@ -126,11 +128,7 @@ impl Store {
         skip: u64,
     ) -> Result<(u64, Vec<StoredSuiteRun>), Error> {
         let failed = failed("list runs of a suite");
-        let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM suite_runs WHERE suite_id = $1")
-            .bind(suite)
-            .fetch_one(&self.read)
-            .await
-            .map_err(&failed)?;
+        let count = self.run_count(SUITE_RUNS, suite).await.map_err(&failed)?;
         let text = format!(
             "SELECT {COLUMNS} FROM suite_runs WHERE suite_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3"
         );
@@ -142,7 +140,7 @@ impl Store {
             .await
             .map_err(&failed)?;
         let runs = rows.iter().map(suite_run).collect::<Result<_, _>>().map_err(&failed)?;
-        Ok((unsigned(count), runs))
+        Ok((count, runs))
     }
 
     /// Runs of suites under way whose server is not there any more.
@@ -397,22 +395,6 @@ impl Store {
     pub async fn suite_summaries(&self, suites: &[&str]) -> Result<Vec<RunSummary>, Error> {
         self.summaries(SUITE_RUNS, suites).await.map_err(failed("sum up runs of suites"))
     }
-
-    /// Removes a run of a suite with the runs that it started, their events and their traces. `false` when it was not
-    /// there.
-    pub async fn delete_suite_run(&self, suite: &str, number: u64) -> Result<bool, Error> {
-        let failed = failed("delete a run of a suite");
-        let mut transaction = self.write.begin().await.map_err(&failed)?;
-        delete_step_runs(&mut transaction, suite, number).await?;
-        let done = sqlx::query("DELETE FROM suite_runs WHERE suite_id = $1 AND number = $2")
-            .bind(suite)
-            .bind(signed(number))
-            .execute(&mut *transaction)
-            .await
-            .map_err(&failed)?;
-        transaction.commit().await.map_err(&failed)?;
-        Ok(done.rows_affected() == 1)
-    }
 }
 
 async fn append<'e>(
@@ -420,7 +402,7 @@ async fn append<'e>(
     (suite, number, owner): (&str, u64, &str),
     event: &StoredEvent,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    let done = sqlx::query(
         "INSERT INTO suite_run_events (suite_id, number, seq, at, body) SELECT $1, $2, $3, $4, $5
          WHERE EXISTS (SELECT 1 FROM suite_runs WHERE suite_id = $1 AND number = $2 AND owner = $6)
          ON CONFLICT DO NOTHING",
@@ -432,39 +414,8 @@ async fn append<'e>(
     .bind(&event.body)
     .bind(owner)
     .execute(executor)
-    .await?;
-    Ok(())
-}
-
-/// Removes the runs that a run of a suite started, with their traces; those of all its runs when the number is 0.
-pub(super) async fn delete_step_runs(
-    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
-    suite: &str,
-    number: u64,
-) -> Result<(), Error> {
-    let failed = failed("delete the steps of a suite's run");
-    let traces: Vec<Vec<u8>> = sqlx::query_scalar(
-        "DELETE FROM runs WHERE (test_id, number) IN
-         (SELECT test_id, run FROM suite_run_steps WHERE suite_id = $1 AND ($2 = 0 OR number = $2))
-         RETURNING trace_id",
-    )
-    .bind(suite)
-    .bind(signed(number))
-    .fetch_all(&mut **transaction)
-    .await
-    .map_err(&failed)?;
-    for trace in traces {
-        // A rerun judges the trace of another run, which may still need it.
-        let gone: Vec<i64> = sqlx::query_scalar(
-            "DELETE FROM chunks WHERE trace_id = $1 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = $1)
-             RETURNING size",
-        )
-        .bind(trace)
-        .fetch_all(&mut **transaction)
-        .await
-        .map_err(&failed)?;
-        release(transaction, &gone).await?;
-    }
+    .await;
+    rows_written(done)?;
     Ok(())
 }
 

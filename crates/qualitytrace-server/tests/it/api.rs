@@ -19,7 +19,6 @@ on_every_database!(
     suites_show_their_tests_in_full,
     traces_can_be_looked_through,
     every_described_route_is_there,
-    parallel_clients_lose_nothing,
 );
 
 /// A server of its own, and someone who talks to it.
@@ -313,40 +312,5 @@ async fn every_described_route_is_there(database: &Database) {
         }
     }
     assert!(bench.get("/api/docs").await.text.contains("/api/tests/{id}/run"));
-    bench.server.shutdown().await;
-}
-
-async fn parallel_clients_lose_nothing(database: &Database) {
-    const CLIENTS: usize = 20;
-    let bench = Bench::new(database).await;
-    bench.put("/api/tests", &test("shared", "0")).await;
-    let clients = (0..CLIENTS).map(|client| {
-        let (http, base) = (bench.client.clone(), bench.base.clone());
-        tokio::spawn(async move {
-            let send = async |method: Method, path: String, body: Value| {
-                let sent = http
-                    .request(method, format!("{base}{path}"))
-                    .body(body.to_string())
-                    .send()
-                    .await
-                    .unwrap();
-                assert!(sent.status().is_success(), "{path}: {}", sent.status());
-            };
-            let own = format!("own-{client}");
-            send(Method::POST, "/api/tests".into(), test(&own, "own")).await;
-            send(Method::PUT, "/api/tests/shared".into(), test("shared", &format!("by {client}"))).await;
-            send(Method::POST, "/api/tests/shared/run".into(), json!({})).await;
-            send(Method::POST, format!("/api/tests/{own}/run"), json!({})).await;
-            send(Method::DELETE, format!("/api/tests/{own}"), Value::Null).await;
-        })
-    });
-    for client in clients.collect::<Vec<_>>() {
-        client.await.unwrap();
-    }
-    let headers = [("x-tracetest-augmented", "true")];
-    let shown = bench.send(Method::GET, "/api/tests", &headers, "").await.json();
-    assert_eq!(shown["count"], 1);
-    assert_eq!(shown["items"][0]["spec"]["version"], CLIENTS + 1);
-    assert_eq!(shown["items"][0]["spec"]["summary"]["runs"], CLIENTS);
     bench.server.shutdown().await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use qualitytrace_core::definition::Kind;
+use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 use qualitytrace_core::time::Timestamp;
@@ -27,12 +27,12 @@ async fn with_tests(database: &Database, ids: &[&str]) -> Store {
     for id in ids {
         let new = NewDefinition {
             kind: Kind::Test,
-            id,
+            id: (*id).to_owned(),
             tenant: "",
-            name: id,
-            description: "",
-            sort_kind: "",
-            format: "json",
+            name: (*id).to_owned(),
+            description: String::new(),
+            sort_kind: String::new(),
+            format: Format::Json,
             text: "{}",
             spec: "{}".to_owned(),
         };

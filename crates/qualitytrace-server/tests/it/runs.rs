@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
-use qualitytrace_core::definition::Kind;
+use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::wait::Policy;
 use qualitytrace_server::clock;
@@ -326,12 +326,12 @@ async fn a_closed_port_is_named_with_the_way_out() {
 async fn stored(store: &Store, definition: &str) -> StoredTest {
     let new = NewDefinition {
         kind: Kind::Test,
-        id: "t",
+        id: "t".to_owned(),
         tenant: "",
-        name: "T",
-        description: "",
-        sort_kind: "",
-        format: "json",
+        name: "T".to_owned(),
+        description: String::new(),
+        sort_kind: String::new(),
+        format: Format::Json,
         text: definition,
         spec: definition.to_owned(),
     };

@@ -1,15 +1,12 @@
 //! One suite, three databases.
 
 use bytes::Bytes;
-use qualitytrace_core::definition::Kind;
+use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_server::store::{
     Inserted, Listing, Mode, NewChunk, NewDefinition, NewRun, Order, Packed, Put, Signal, Store, StoredEvent,
 };
-
-use qualitytrace_server::limits::Limits;
-use qualitytrace_server::retention;
 
 use crate::databases::{Database, on_every_database};
 
@@ -26,20 +23,18 @@ on_every_database!(
     one_of_two_state_changes_wins,
     events_come_back_in_order_and_once,
     history_is_replaced,
-    what_is_deleted_leaves_no_row_behind,
-    old_and_surplus_runs_go_a_few_at_a_time,
 );
 
-fn trace(byte: u8) -> TraceId {
+pub(crate) fn trace(byte: u8) -> TraceId {
     TraceId::from_bytes([byte; 16]).unwrap()
 }
 
-fn chunk(trace: TraceId, arrived: u64, data: &'static [u8]) -> NewChunk {
+pub(crate) fn chunk(trace: TraceId, arrived: u64, data: &'static [u8]) -> NewChunk {
     let arrived = Timestamp::from_nanos(arrived);
     NewChunk { trace, signal: Signal::Spans, arrived, items: 1, data: Packed::new(data) }
 }
 
-fn run(test: &str, trace: TraceId) -> NewRun {
+pub(crate) fn run(test: &str, trace: TraceId) -> NewRun {
     NewRun {
         test: test.to_owned(),
         test_version: 1,
@@ -54,26 +49,26 @@ fn run(test: &str, trace: TraceId) -> NewRun {
     }
 }
 
-async fn inserted(store: &Store, run: &NewRun) -> Inserted {
+pub(crate) async fn inserted(store: &Store, run: &NewRun) -> Inserted {
     store.insert_run(run, 1_000).await.unwrap()
 }
 
-fn definition<'a>(id: &'a str, name: &'a str, text: &'a str) -> NewDefinition<'a> {
+pub(crate) fn definition<'a>(id: &str, name: &str, text: &'a str) -> NewDefinition<'a> {
     NewDefinition {
         kind: Kind::Test,
-        id,
+        id: id.to_owned(),
         tenant: "",
-        name,
-        description: "",
-        sort_kind: "",
-        format: "json",
+        name: name.to_owned(),
+        description: String::new(),
+        sort_kind: String::new(),
+        format: Format::Json,
         text,
         spec: text.trim().to_owned(),
     }
 }
 
 /// A store with these tests.
-async fn with_tests(database: &Database, ids: &[&str]) -> Store {
+pub(crate) async fn with_tests(database: &Database, ids: &[&str]) -> Store {
     let store = database.open().await;
     for id in ids {
         let put = store.put(&definition(id, id, "{}"), Mode::Create, Timestamp::from_nanos(1)).await.unwrap();
@@ -270,56 +265,4 @@ async fn history_is_replaced(database: &Database) {
     store.put_history("t", "one").await.unwrap();
     store.put_history("t", "two").await.unwrap();
     assert_eq!(store.history("t").await.unwrap().as_deref(), Some("two"));
-}
-
-async fn what_is_deleted_leaves_no_row_behind(database: &Database) {
-    let store = with_tests(database, &["gone", "stays"]).await;
-    let before = store.row_counts().await.unwrap();
-    let log = NewChunk { signal: Signal::Logs, ..chunk(trace(1), 12, b"log") };
-    store
-        .append_chunks(&mut [chunk(trace(1), 10, b"own"), chunk(trace(2), 11, b"shared"), log])
-        .await
-        .unwrap();
-    for (test, id) in [("gone", 1), ("gone", 2), ("stays", 2)] {
-        inserted(&store, &run(test, trace(id))).await;
-        store.put_history(test, "{}").await.unwrap();
-    }
-    assert!(store.delete(Kind::Test, "gone").await.unwrap());
-    let counts = store.row_counts().await.unwrap();
-    // The trace that another test's run is about stays with it.
-    let left = ["chunks", "resources", "definitions", "runs", "run_numbers", "run_events", "histories"];
-    assert_eq!(left.map(|table| counts[table]), [1, 1, 1, 1, 1, 1, 1], "{counts:?}");
-    assert!(store.delete_run("stays", 1).await.unwrap());
-    assert!(store.delete(Kind::Test, "stays").await.unwrap());
-    let counts = store.row_counts().await.unwrap();
-    assert!(counts.values().all(|count| *count == 0) && before["resources"] == 2, "{counts:?}");
-    assert_eq!(store.retained_bytes().await.unwrap(), 0);
-}
-
-async fn old_and_surplus_runs_go_a_few_at_a_time(database: &Database) {
-    let store = with_tests(database, &["t"]).await;
-    for id in 1..=6 {
-        let created = Timestamp::from_nanos(u64::from(id) * 1_000);
-        // The second is under way and stays, however old it is.
-        let state = if id == 2 { "EXECUTING" } else { "FINISHED" };
-        inserted(&store, &NewRun { created, state, ..run("t", trace(id)) }).await;
-        store.append_chunks(&mut [chunk(trace(id), u64::from(id), b"span")]).await.unwrap();
-    }
-    let limits = |age, per_test| Limits {
-        run_retention: std::time::Duration::from_nanos(age),
-        runs_per_test: per_test,
-        ..Limits::default()
-    };
-    let now = Timestamp::from_nanos(10_000);
-    let left = async || {
-        let (_, runs) = store.runs("t", 10, 0).await.unwrap();
-        runs.iter().map(|run| run.number).collect::<Vec<_>>()
-    };
-    assert_eq!(retention::step(&store, &limits(0, 1_000), now).await.unwrap(), 0);
-    assert_eq!(retention::step(&store, &limits(6_500, 1_000), now).await.unwrap(), 2);
-    assert_eq!(left().await, [6, 5, 4, 2]);
-    assert_eq!(retention::step(&store, &limits(0, 1), now).await.unwrap(), 2);
-    assert_eq!(left().await, [6, 2]);
-    assert_eq!(retention::step(&store, &limits(0, 1), now).await.unwrap(), 0);
-    assert_eq!(store.row_counts().await.unwrap()["chunks"], 2);
 }

@@ -122,10 +122,13 @@ impl Running {
             return;
         }
         let (applied, waiting) = self.compare(&resolved);
-        server.reload(resolved.config);
+        let undone = server.reload(resolved.config);
         let sinks = resolved.telemetry.sinks.len();
         apply(telemetry, resolved.telemetry).await;
         tracing::info!(applied = applied.join(", "), sinks, "reloaded the configuration");
+        for undone in undone {
+            tracing::error!("{undone}");
+        }
         if !waiting.is_empty() {
             tracing::warn!("restart the server to apply {}", waiting.join(", "));
         }

@@ -57,18 +57,87 @@ impl Target {
         }
     }
 
+    /// The server that flags or the environment name.
+    pub(crate) fn named_server(&self) -> Option<String> {
+        self.server_url.clone().or_else(|| variable("SERVER_URL"))
+    }
+
+    /// The token that flags or the environment give.
+    pub(crate) fn given_token(&self) -> Option<String> {
+        self.token.clone().or_else(|| variable("TOKEN"))
+    }
+
     /// A client of the server that they name.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let file = Settings::find(self.config.as_deref())?;
-        let named = self.server_url.clone().or_else(|| variable("SERVER_URL"));
-        let base = match named {
-            Some(url) => origin(&url)?,
+        let base = match self.named_server() {
+            Some(url) => Place::of(&url)?.origin(),
             None => file.base()?.unwrap_or_else(|| format!("http://127.0.0.1:{HTTP_PORT}")),
         };
-        let given = self.token.clone().or_else(|| variable("TOKEN"));
-        let token = given.or_else(|| file.text("token")).or_else(|| file.text("jwt"));
+        let token = self.given_token().or_else(|| file.text("token")).or_else(|| file.text("jwt"));
         Ok(Client::new(&base)?.at_path(&file.server_path()).with_token(token))
     }
+
+    /// Where to write down which server to talk to: the named file, the one in this folder if there is one, else the
+    /// user's own.
+    pub(crate) fn file_to_write(&self) -> anyhow::Result<PathBuf> {
+        if let Some(named) = &self.config {
+            return Ok(named.clone());
+        }
+        if Path::new(LOCAL_FILE).exists() {
+            return Ok(LOCAL_FILE.into());
+        }
+        let home = std::env::home_dir().context("you have no home folder; name a file with --config")?;
+        Ok(home.join(FOLDERS[0]).join(LOCAL_FILE))
+    }
+}
+
+/// The parts of a server's address.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) scheme: String,
+    /// Host and port.
+    pub(crate) endpoint: String,
+    /// Begins with a slash; `None` for no path.
+    pub(crate) path: Option<String>,
+}
+
+impl Place {
+    pub(crate) fn of(url: &str) -> anyhow::Result<Self> {
+        let Some((scheme @ ("http" | "https"), rest)) = url.split_once("://") else {
+            bail!(
+                "`{url}` is not the address of a server: it must start with the scheme, either \"http://\" or \"https://\""
+            );
+        };
+        let (endpoint, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let path = Some(path.trim_matches('/')).filter(|path| !path.is_empty());
+        Ok(Self {
+            scheme: scheme.to_owned(),
+            endpoint: endpoint.to_owned(),
+            path: path.map(|path| format!("/{path}")),
+        })
+    }
+
+    /// Scheme, host and port.
+    fn origin(&self) -> String {
+        format!("{}://{}", self.scheme, self.endpoint)
+    }
+
+    /// A client of the server at this place, path included.
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        let prefix = format!("{}/api", self.path.as_deref().unwrap_or_default());
+        Ok(Client::new(&self.origin())?.at_path(&prefix))
+    }
+}
+
+/// What a file of the command line says; nothing if it is not there.
+pub(crate) fn entries(file: &Path) -> anyhow::Result<Map<String, Value>> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    if text.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    serde_saphyr::from_str(&text)
+        .with_context(|| format!("{} is not a file of keys and values", file.display()))
 }
 
 /// The command line's own file; keys are compared without their case.
@@ -84,19 +153,17 @@ impl Settings {
             && !path.exists()
         {
             bail!(
-                "there is no file {}; write one with `scheme` and `endpoint`, or use --server-url",
+                "there is no file {}; write one with `qualitytrace configure`, or use --server-url",
                 path.display()
             );
         }
         let home = std::env::home_dir().unwrap_or_default();
         let own = [named.unwrap_or(Path::new(LOCAL_FILE)).to_owned()];
         for path in own.into_iter().chain(FOLDERS.map(|folder| home.join(folder).join(LOCAL_FILE))) {
-            let Ok(text) = std::fs::read_to_string(&path) else { continue };
-            if text.trim().is_empty() {
+            let entries = entries(&path)?;
+            if entries.is_empty() {
                 continue;
             }
-            let entries: Map<String, Value> = serde_saphyr::from_str(&text)
-                .with_context(|| format!("{} is not a file of keys and values", path.display()))?;
             let entries = entries.into_iter().map(|(key, value)| (key.to_lowercase(), value)).collect();
             return Ok(Self { entries });
         }
@@ -115,7 +182,7 @@ impl Settings {
     fn base(&self) -> anyhow::Result<Option<String>> {
         let Some(endpoint) = self.text("endpoint") else { return Ok(None) };
         let scheme = self.text("scheme").unwrap_or_else(|| "http".to_owned());
-        origin(&format!("{scheme}://{endpoint}")).map(Some)
+        Ok(Some(Place::of(&format!("{scheme}://{endpoint}"))?.origin()))
     }
 
     /// What comes before the routes; `/` means nothing.
@@ -131,14 +198,4 @@ fn variable(name: &str) -> Option<String> {
         .iter()
         .filter_map(|prefix| std::env::var(format!("{prefix}{name}")).ok())
         .find(|value| !value.is_empty())
-}
-
-/// Scheme, host and port of an address; a path means nothing.
-fn origin(url: &str) -> anyhow::Result<String> {
-    let Some((scheme @ ("http" | "https"), rest)) = url.split_once("://") else {
-        bail!(
-            "`{url}` is not the address of a server: it must start with the scheme, either \"http://\" or \"https://\""
-        );
-    };
-    Ok(format!("{scheme}://{}", rest.split('/').next().unwrap_or_default()))
 }

@@ -1,12 +1,15 @@
 //! The program from outside.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod busy;
 mod cluster;
 mod config;
+mod configure;
 mod demo;
 mod interrupt;
 mod kill;
 mod learned;
+mod provision;
 mod reload;
 mod resources;
 #[path = "../rough/load.rs"]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use reqwest::StatusCode;
 use serde_json::json;
 
+use crate::busy::{Gate, put, start, until};
 use crate::program;
 use crate::rough::program::Served;
 
@@ -49,6 +50,13 @@ impl Bench {
         self.served.child.wait().await.unwrap();
     }
 
+    /// The state of a run of the test `t`.
+    async fn state(&self, number: u32) -> String {
+        let path = format!("/api/tests/t/run/{number}");
+        let run = self.client.get(self.served.url(&path)).send().await.unwrap();
+        run.json::<serde_json::Value>().await.unwrap()["state"].as_str().unwrap().to_owned()
+    }
+
     async fn get(&self, trace: &str) {
         let header = format!("00-{trace}-00000000000000aa-01");
         let sent = self.client.get(self.served.url("/api/tests")).header("traceparent", header).send().await;
@@ -67,11 +75,11 @@ fn write(file: &Path, more: &str) {
 async fn a_changed_file_counts_at_once_and_a_broken_one_does_not() {
     let mut bench = Bench::start("limits: {bodyBytes: 1MiB}\n").await;
     assert!(bench.takes(5_000).await);
-    write(&bench.file(), "limits: {bodyBytes: 4KiB}\nruns: {concurrency: 7}\n");
+    write(&bench.file(), "limits: {bodyBytes: 4KiB}\nauth: {otlp: true}\n");
     let line = bench.served.logged("reloaded the configuration").await;
     assert!(line.contains("limits.bodyBytes=4KiB"), "{line}");
     let line = bench.served.logged("restart the server").await;
-    assert!(line.contains("runs.concurrency=7") && !line.contains("bodyBytes"), "{line}");
+    assert!(line.contains("auth.otlp=true") && !line.contains("bodyBytes"), "{line}");
     assert!(!bench.takes(5_000).await);
 
     write(&bench.file(), "limits: {bodyBytes: lots}\n");
@@ -206,4 +214,132 @@ async fn a_silent_collector_holds_up_nothing() {
     bench.get("0123456789abcdef0123456789abcde0").await;
     assert!(bench.takes(5_000).await);
     bench.stop().await;
+}
+
+#[tokio::test]
+async fn more_and_fewer_runs_at_one_time_count_while_runs_are_under_way() {
+    let gate = Gate::start().await;
+    let mut bench = Bench::start("runs: {concurrency: 1}\n").await;
+    put(&bench.client, &bench.served, &gate.test("t")).await;
+    for _ in 0..4 {
+        assert_eq!(start(&bench.client, &bench.served, "t").await.status(), StatusCode::OK);
+    }
+    gate.asked(1).await;
+    write(&bench.file(), "runs: {concurrency: 3}\n");
+    bench.served.logged("reloaded the configuration").await;
+    gate.asked(3).await;
+    // Of three under way, two have to end before the last may begin.
+    write(&bench.file(), "runs: {concurrency: 1}\n");
+    bench.served.logged("reloaded the configuration").await;
+    gate.answers.add_permits(2);
+    let ended = async || {
+        let runs = bench.client.get(bench.served.url("/api/tests/t/run")).send().await.unwrap();
+        let runs: serde_json::Value = runs.json().await.unwrap();
+        runs.as_array().unwrap().iter().filter(|run| run["state"] == "FINISHED").count()
+    };
+    until(async || ended().await == 2).await;
+    assert_eq!(gate.times(), 3);
+    gate.answers.add_permits(1);
+    gate.asked(4).await;
+    gate.answers.add_permits(1);
+    until(async || ended().await == 4).await;
+}
+
+#[tokio::test]
+async fn addresses_that_become_listed_are_not_spoken_to_any_more() {
+    let gate = Gate::start().await;
+    gate.answers.add_permits(9);
+    let mut bench = Bench::start("").await;
+    put(&bench.client, &bench.served, &gate.test("t")).await;
+    start(&bench.client, &bench.served, "t").await;
+    until(async || bench.state(1).await == "FINISHED").await;
+    write(&bench.file(), "trigger: {deny: [127.0.0.0/8]}\n");
+    let line = bench.served.logged("reloaded the configuration").await;
+    assert!(line.contains("trigger.deny=127.0.0.0/8"), "{line}");
+    // The connection of the first run is still open; it must not be used.
+    start(&bench.client, &bench.served, "t").await;
+    until(async || !matches!(bench.state(2).await.as_str(), "CREATED" | "EXECUTING")).await;
+    assert_eq!((bench.state(2).await.as_str(), gate.times()), ("TRIGGER_FAILED", 1));
+}
+
+#[tokio::test]
+async fn a_token_that_is_taken_away_opens_nothing() {
+    let mut bench = Bench::start("auth: {tokens: ['full:first-token-0123456789']}\n").await;
+    let status = async |bench: &Bench, token: &str| {
+        let sent = bench.client.get(bench.served.url("/api/tests")).bearer_auth(token).send().await;
+        sent.unwrap().status()
+    };
+    assert_eq!(status(&bench, "first-token-0123456789").await, StatusCode::OK);
+    write(&bench.file(), "auth: {tokens: ['full:other-token-0123456789']}\n");
+    let line = bench.served.logged("reloaded the configuration").await;
+    assert!(line.contains("auth.tokens=full:sha256:") && !line.contains("other-token"), "{line}");
+    assert_eq!(status(&bench, "first-token-0123456789").await, StatusCode::UNAUTHORIZED);
+    assert_eq!(status(&bench, "other-token-0123456789").await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn room_for_what_arrives_changes_at_once() {
+    let mut bench = Bench::start("limits: {ingestBytes: 2KiB}\n").await;
+    let status = async |bench: &Bench| {
+        let span = json!({
+            "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203331", "name": "x".repeat(50_000),
+        });
+        let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+        bench.client.post(bench.served.url("/v1/traces")).json(&body).send().await.unwrap().status()
+    };
+    assert_eq!(status(&bench).await, StatusCode::TOO_MANY_REQUESTS);
+    write(&bench.file(), "limits: {ingestBytes: 1MiB}\n");
+    bench.served.logged("reloaded the configuration").await;
+    assert_eq!(status(&bench).await, StatusCode::OK);
+    write(&bench.file(), "limits: {ingestBytes: 2KiB}\n");
+    bench.served.logged("reloaded the configuration").await;
+    assert_eq!(status(&bench).await, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_shown_after_sighup() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let renew = || {
+        let made =
+            rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        made.cert.pem()
+    };
+    let first = renew();
+    let tls = format!(
+        "server: {{httpPort: 0, tls: {{certFile: {}, keyFile: {}}}}}\n",
+        certificate.display(),
+        key.display()
+    );
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let file = folder.path().join("qualitytrace.yaml");
+    std::fs::write(&file, BASE.replace("server: {httpPort: 0}\n", &tls)).unwrap();
+    let data = folder.path().join("data");
+    let arguments = ["--config", file.to_str().unwrap(), "--data-dir", data.to_str().unwrap()];
+    let mut served = Served::start_with(program(), &arguments).await;
+    let is_trusted = async |served: &Served, authority: &str| {
+        let root = reqwest::Certificate::from_pem(authority.as_bytes()).unwrap();
+        let client = reqwest::Client::builder().tls_certs_only([root]).build().unwrap();
+        client.get(format!("https://{}/healthz", served.http)).send().await.is_ok()
+    };
+    assert!(is_trusted(&served, &first).await);
+    let second = renew();
+    assert!(is_trusted(&served, &first).await, "nobody has told the server yet");
+    let hang_up = |served: &Served| {
+        let pid = served.child.id().unwrap().to_string();
+        assert!(std::process::Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    };
+    hang_up(&served);
+    served.logged("reloaded the configuration").await;
+    assert!(is_trusted(&served, &second).await);
+    assert!(!is_trusted(&served, &first).await);
+
+    // A broken one changes nothing.
+    std::fs::write(&certificate, "nothing").unwrap();
+    hang_up(&served);
+    let line = served.logged("stays as it was").await;
+    assert!(line.contains("server.tls") && line.contains("cert.pem"), "{line}");
+    assert!(is_trusted(&served, &second).await);
 }

@@ -37,8 +37,8 @@ pub(super) struct Strictness {
 pub(super) struct Body<'a> {
     /// As the user wrote it.
     pub(super) text: &'a str,
-    /// `yaml` or `json`.
-    pub(super) format: &'static str,
+    /// How it is written.
+    pub(super) format: Format,
     /// What it means.
     pub(super) resource: Resource,
     /// Its own id, the one in the path, or one made up.
@@ -94,7 +94,7 @@ impl<'a> Body<'a> {
             .ok_or_else(|| Problem::bad_request("cannot parse body: it must hold exactly one definition"))?;
         Ok(Self {
             text,
-            format: format_word(media.format()),
+            format: media.format(),
             resource: document.resource,
             id,
             has_id,
@@ -172,13 +172,6 @@ pub(in crate::api) fn stored_resource(kind: Kind, stored: &StoredResource) -> Re
                 message: format!("the stored {} cannot be read", kind.as_str()),
             }
         })
-}
-
-const fn format_word(format: Format) -> &'static str {
-    match format {
-        Format::Yaml => "yaml",
-        Format::Json => "json",
-    }
 }
 
 /// Nine characters that need no escaping anywhere, nor quotes in YAML: the first one is a letter.

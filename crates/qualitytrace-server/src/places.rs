@@ -1,0 +1,118 @@
+//! A number of places, of which some are taken, that can become another number meanwhile.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Places; each is taken until its permit is dropped.
+#[derive(Debug)]
+pub(crate) struct Places {
+    semaphore: Arc<Semaphore>,
+    count: Mutex<Count>,
+}
+
+#[derive(Debug)]
+struct Count {
+    /// How many places there are to be.
+    size: usize,
+    /// How many more there are for now, because they are taken.
+    surplus: usize,
+}
+
+impl Places {
+    pub(crate) fn new(size: usize) -> Self {
+        let size = size.min(Semaphore::MAX_PERMITS);
+        let count = Mutex::new(Count { size, surplus: 0 });
+        Self { semaphore: Arc::new(Semaphore::new(size)), count }
+    }
+
+    /// From now on there are so many. Those beyond that go as soon as they are free.
+    pub(crate) fn resize(&self, size: usize) {
+        let size = size.min(Semaphore::MAX_PERMITS);
+        let mut count = self.count();
+        if size > count.size {
+            let more = size - count.size;
+            let kept = more.min(count.surplus);
+            count.surplus -= kept;
+            self.semaphore.add_permits(more - kept);
+        } else {
+            count.surplus += count.size - size;
+        }
+        count.size = size;
+        count.surplus -= self.semaphore.forget_permits(count.surplus);
+    }
+
+    /// Waits for a place. `None` never happens: nobody closes the semaphore.
+    pub(crate) async fn take(&self) -> Option<OwnedSemaphorePermit> {
+        loop {
+            let place = Arc::clone(&self.semaphore).acquire_owned().await.ok()?;
+            if let Some(place) = self.kept(place) {
+                return Some(place);
+            }
+        }
+    }
+
+    /// A place, if one is free.
+    pub(crate) fn try_take(&self) -> Option<OwnedSemaphorePermit> {
+        self.try_take_many(1)
+    }
+
+    /// So many places, if they are free.
+    pub(crate) fn try_take_many(&self, places: u32) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.semaphore).try_acquire_many_owned(places).ok()
+    }
+
+    /// Whether a place is free.
+    pub(crate) fn has_free(&self) -> bool {
+        self.semaphore.available_permits() > 0
+    }
+
+    /// Gives up a place that there should not be any more.
+    fn kept(&self, place: OwnedSemaphorePermit) -> Option<OwnedSemaphorePermit> {
+        let mut count = self.count();
+        if count.surplus == 0 {
+            return Some(place);
+        }
+        count.surplus -= 1;
+        place.forget();
+        None
+    }
+
+    fn count(&self) -> MutexGuard<'_, Count> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn fewer_places_count_as_soon_as_they_are_free() {
+        let places = Places::new(3);
+        let (a, b) = (places.take().await.unwrap(), places.take().await.unwrap());
+        places.resize(1);
+        assert!(!places.has_free());
+        drop(a);
+        places.resize(1);
+        assert!(!places.has_free(), "one of two that were taken is one too many");
+        drop(b);
+        let only = places.take().await.unwrap();
+        assert!(!places.has_free());
+        places.resize(2);
+        assert!(places.try_take().is_some());
+        drop(only);
+    }
+
+    #[tokio::test]
+    async fn places_that_were_to_go_stay_when_there_are_more_again() {
+        let places = Places::new(2);
+        let taken = (places.take().await.unwrap(), places.take().await.unwrap());
+        places.resize(1);
+        places.resize(3);
+        assert!(places.try_take_many(2).is_none());
+        assert!(places.try_take().is_some());
+        drop(taken);
+        assert!(places.try_take_many(3).is_some());
+    }
+}

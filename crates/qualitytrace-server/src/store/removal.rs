@@ -1,0 +1,200 @@
+//! Removing things with all that belongs to them.
+//!
+//! Removals happen one after another: each begins by taking the same row. Of two at once that remove the last runs of
+//! one trace, each would otherwise leave the trace to the other; and two that meet in many rows could wait for each
+//! other for ever.
+
+use std::collections::BTreeMap;
+
+use qualitytrace_core::definition::Kind;
+use sqlx::{Any, AssertSqlSafe, Row, Transaction};
+
+use super::chunks::signed;
+use super::runs::{RUNS, Table};
+use super::suites::SUITE_RUNS;
+use super::{Error, Store, failed};
+
+/// Traces that one statement removes.
+const TRACES_AT_ONCE: usize = 500;
+
+/// Runs of suites: one of them, or all of a suite.
+#[derive(Debug, Clone, Copy)]
+enum Which {
+    One(u64),
+    All,
+}
+
+impl Store {
+    /// Removes a resource and all that belongs to it. `false` when it was not there.
+    pub async fn delete(&self, kind: Kind, id: &str) -> Result<bool, Error> {
+        let failed = failed("delete a definition");
+        let mut transaction = self.begin_removal().await.map_err(&failed)?;
+        // Whoever begins a run of it takes this row first: none is added from here on.
+        let found = sqlx::query("UPDATE resources SET version = version WHERE kind = $1 AND id = $2")
+            .bind(kind.as_str())
+            .bind(id)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        if found.rows_affected() == 0 {
+            return Ok(false);
+        }
+        let traces = match kind {
+            Kind::Test => sqlx::query_scalar("DELETE FROM runs WHERE test_id = $1 RETURNING trace_id")
+                .bind(id)
+                .fetch_all(&mut *transaction)
+                .await
+                .map_err(&failed)?,
+            Kind::TestSuite => {
+                self.delete_step_runs(&mut transaction, id, Which::All).await.map_err(&failed)?
+            }
+            _ => Vec::new(),
+        };
+        // Versions, runs, events and histories go with it: the tables say so.
+        sqlx::query("DELETE FROM resources WHERE kind = $1 AND id = $2")
+            .bind(kind.as_str())
+            .bind(id)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        delete_traces(&mut transaction, &traces).await.map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(true)
+    }
+
+    /// Removes a run, its events and its trace. `false` when it was not there.
+    pub async fn delete_run(&self, test: &str, number: u64) -> Result<bool, Error> {
+        let failed = failed("delete a run");
+        let mut transaction = self.begin_removal().await.map_err(&failed)?;
+        let trace: Option<Vec<u8>> =
+            sqlx::query_scalar("DELETE FROM runs WHERE test_id = $1 AND number = $2 RETURNING trace_id")
+                .bind(test)
+                .bind(signed(number))
+                .fetch_optional(&mut *transaction)
+                .await
+                .map_err(&failed)?;
+        let Some(trace) = trace else {
+            return Ok(false);
+        };
+        count_off(&mut transaction, RUNS, test, 1).await.map_err(&failed)?;
+        delete_traces(&mut transaction, &[trace]).await.map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(true)
+    }
+
+    /// Removes a run of a suite with the runs that it started, their events and their traces. `false` when it was not
+    /// there.
+    pub async fn delete_suite_run(&self, suite: &str, number: u64) -> Result<bool, Error> {
+        let failed = failed("delete a run of a suite");
+        let mut transaction = self.begin_removal().await.map_err(&failed)?;
+        let traces =
+            self.delete_step_runs(&mut transaction, suite, Which::One(number)).await.map_err(&failed)?;
+        let done = sqlx::query("DELETE FROM suite_runs WHERE suite_id = $1 AND number = $2")
+            .bind(suite)
+            .bind(signed(number))
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        count_off(&mut transaction, SUITE_RUNS, suite, 1).await.map_err(&failed)?;
+        delete_traces(&mut transaction, &traces).await.map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        Ok(true)
+    }
+
+    /// A transaction that removes; another such one waits until this one is over.
+    pub(super) async fn begin_removal(&self) -> Result<Transaction<'static, Any>, sqlx::Error> {
+        let mut transaction = self.write.begin().await?;
+        sqlx::query("UPDATE totals SET value = value + 1 WHERE name = 'removals'")
+            .execute(&mut *transaction)
+            .await?;
+        Ok(transaction)
+    }
+
+    /// Removes the runs that runs of a suite started, and answers with their traces.
+    async fn delete_step_runs(
+        &self,
+        transaction: &mut Transaction<'_, Any>,
+        suite: &str,
+        which: Which,
+    ) -> Result<Vec<Vec<u8>>, sqlx::Error> {
+        let number = match which {
+            Which::One(number) => signed(number),
+            Which::All => 0,
+        };
+        if self.is_shared() {
+            // Whoever adds a step holds its suite's run and waits for the test's run; this way round, too, nobody waits
+            // for whoever waits for him.
+            sqlx::query(
+                "SELECT number FROM suite_runs WHERE suite_id = $1 AND ($2 = 0 OR number = $2) FOR UPDATE",
+            )
+            .bind(suite)
+            .bind(number)
+            .fetch_all(&mut **transaction)
+            .await?;
+        }
+        let rows = sqlx::query(
+            "DELETE FROM runs WHERE (test_id, number) IN
+             (SELECT test_id, run FROM suite_run_steps WHERE suite_id = $1 AND ($2 = 0 OR number = $2))
+             RETURNING test_id, trace_id",
+        )
+        .bind(suite)
+        .bind(number)
+        .fetch_all(&mut **transaction)
+        .await?;
+        let mut by_test: BTreeMap<String, i64> = BTreeMap::new();
+        let mut traces = Vec::with_capacity(rows.len());
+        for row in rows {
+            *by_test.entry(row.try_get("test_id")?).or_default() += 1;
+            traces.push(row.try_get("trace_id")?);
+        }
+        for (test, gone) in by_test {
+            count_off(transaction, RUNS, &test, gone).await?;
+        }
+        Ok(traces)
+    }
+}
+
+/// Takes removed runs off the number of those that there are.
+async fn count_off(
+    transaction: &mut Transaction<'_, Any>,
+    Table { id, numbers, .. }: Table,
+    of: &str,
+    gone: i64,
+) -> Result<(), sqlx::Error> {
+    let text = format!("UPDATE {numbers} SET stored = stored - $1 WHERE {id} = $2");
+    sqlx::query(AssertSqlSafe(text)).bind(gone).bind(of).execute(&mut **transaction).await?;
+    Ok(())
+}
+
+/// Removes what arrived of these traces, unless another run is about it: a rerun judges the trace of an earlier run.
+async fn delete_traces(
+    transaction: &mut Transaction<'_, Any>,
+    traces: &[Vec<u8>],
+) -> Result<(), sqlx::Error> {
+    let mut gone = 0;
+    for traces in traces.chunks(TRACES_AT_ONCE) {
+        let marks: Vec<String> = (1..=traces.len()).map(|at| format!("${at}")).collect();
+        // Nothing but numbered marks becomes part of this text.
+        let text = format!(
+            "DELETE FROM chunks WHERE trace_id IN ({})
+             AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = chunks.trace_id) RETURNING size",
+            marks.join(", ")
+        );
+        let mut query = sqlx::query_scalar(AssertSqlSafe(text));
+        for trace in traces {
+            query = query.bind(trace);
+        }
+        let sizes: Vec<i64> = query.fetch_all(&mut **transaction).await?;
+        gone += sizes.iter().sum::<i64>();
+    }
+    if gone > 0 {
+        sqlx::query("UPDATE totals SET value = value - $1 WHERE name = 'retained_bytes'")
+            .bind(gone)
+            .execute(&mut **transaction)
+            .await?;
+    }
+    Ok(())
+}

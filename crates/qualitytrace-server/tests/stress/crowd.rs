@@ -1,0 +1,178 @@
+//! Many clients at once: each makes, changes, runs, stops and deletes things of its own, and all change what they share.
+//!
+//! In the end every acknowledged change is there as a version, every acknowledged run is there, no answer was a 5xx, no
+//! row has lost what it belongs to, and no secret is readable.
+
+#[path = "census.rs"]
+mod census;
+#[path = "client.rs"]
+mod client;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use qualitytrace_server::config::Config;
+use qualitytrace_server::limits::Limits;
+use qualitytrace_server::server::Server;
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+
+use census::Census;
+
+/// How long runs may take to end once nobody starts new ones.
+const DRAIN_TIMEOUT: Duration = Duration::from_mins(3);
+/// Runs that may wait: few enough to be carried out before anybody loses patience.
+const QUEUE: u64 = 1_000;
+/// What all clients change.
+const SHARED: &str = "shared";
+/// Every secret of every client begins like this.
+const SECRET: &str = "s3cr3t-of-";
+
+/// What was found, for people, and what of it must not be.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) text: String,
+    pub(crate) wrong: Vec<String>,
+}
+
+/// When a client has done enough.
+#[derive(Debug, Clone, Copy)]
+#[expect(dead_code, reason = "each program that shares this file knows one of them")]
+pub(crate) enum Until {
+    Time(Duration),
+    Rounds(u64),
+}
+
+/// Lets so many clients loose on a server with this database.
+pub(crate) async fn stress(url: &str, clients: u64, until: Until) -> Result<Report, String> {
+    let config = Config {
+        http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        otlp_grpc: None,
+        otlp_http: None,
+        database_url: url.to_owned(),
+        limits: Limits { queued_runs: QUEUE, ..Limits::default() },
+        ..Config::default()
+    };
+    let server =
+        Server::start(config).await.map_err(|error| format!("the server does not start: {error}"))?;
+    let crowd = Arc::new(Crowd {
+        http: Client::builder().no_proxy().build().map_err(|error| error.to_string())?,
+        base: format!("http://{}", server.addresses().http),
+        seen: Mutex::default(),
+    });
+    crowd.settle_in().await;
+    let start = Instant::now();
+    let work = (0..clients).map(|client| {
+        let crowd = Arc::clone(&crowd);
+        tokio::spawn(async move {
+            let mut round = 0;
+            while until.goes_on(start, round) {
+                crowd.round(client, round).await;
+                round += 1;
+            }
+            round
+        })
+    });
+    let mut rounds = 0;
+    for worker in work.collect::<Vec<_>>() {
+        rounds += worker.await.map_err(|error| format!("a client broke: {error}"))?;
+    }
+    let mut report = Report::default();
+    let _ = writeln!(report.text, "{clients} clients, {rounds} rounds in {} s", start.elapsed().as_secs());
+    crowd.answers(&mut report);
+    let mut census = Census::open(url).await?;
+    let begin = Instant::now();
+    while census.under_way().await? > 0 && begin.elapsed() < DRAIN_TIMEOUT {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    if census.under_way().await? > 0 {
+        report.wrong.push(format!("runs are still under way {DRAIN_TIMEOUT:?} after the last was started"));
+    }
+    let _ = writeln!(report.text, "the last run ended {} s later", begin.elapsed().as_secs());
+    let seen = std::mem::take(&mut *crowd.seen());
+    census.compare(&seen, &mut report).await?;
+    server.shutdown().await;
+    census.orphans(&mut report).await?;
+    Ok(report)
+}
+
+impl Until {
+    fn goes_on(self, start: Instant, round: u64) -> bool {
+        match self {
+            // Whoever comes late has a turn all the same.
+            Self::Time(time) => round == 0 || start.elapsed() < time,
+            Self::Rounds(rounds) => round < rounds,
+        }
+    }
+}
+
+/// The clients, and what they saw.
+struct Crowd {
+    http: Client,
+    base: String,
+    seen: Mutex<Seen>,
+}
+
+/// What was answered, and what was acknowledged.
+#[derive(Debug, Default)]
+struct Seen {
+    /// By what was asked for, status, and what was said of a bad one.
+    answers: BTreeMap<(&'static str, u16, String), u64>,
+    /// The words of the last change of what a client has for itself, by kind and id; `None` once it is deleted.
+    own: BTreeMap<(&'static str, String), Option<String>>,
+    /// The words of every change of what is shared, by kind.
+    shared: BTreeMap<&'static str, BTreeSet<String>>,
+    /// Every run that was started, by test or suite.
+    runs: BTreeMap<(&'static str, String), Vec<u64>>,
+    /// Those that were deleted.
+    deleted: BTreeSet<(&'static str, String, u64)>,
+}
+
+impl Crowd {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is there before the first client comes.
+    async fn settle_in(&self) {
+        let periodic = json!({ "retryDelay": "200ms", "timeout": "2s" });
+        let profile = json!({ "name": "short", "strategy": "periodic", "periodic": periodic });
+        let body = json!({ "type": "PollingProfile", "spec": profile });
+        self.send("settle in", Method::PUT, "/api/pollingprofiles/current", &body).await;
+        for kind in client::KINDS {
+            self.change_shared(kind, "first").await;
+        }
+    }
+
+    /// Sends a request and counts its answer; gives the answer only if it is a good one.
+    async fn send(&self, what: &'static str, method: Method, path: &str, body: &Value) -> Option<Value> {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        let request = if body.is_null() { request } else { request.json(body) };
+        let (status, text) = match request.send().await {
+            Ok(response) => (response.status().as_u16(), response.text().await.unwrap_or_default()),
+            Err(error) => (0, error.to_string()),
+        };
+        *self.seen().answers.entry((what, status, in_short(status, &text))).or_default() += 1;
+        (200..300).contains(&status).then(|| serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    /// Says how often there was which answer, and which there must not be.
+    fn answers(&self, report: &mut Report) {
+        for ((what, status, said), count) in &self.seen().answers {
+            let _ = writeln!(report.text, "{what:20} {status} {count:>8} {said}");
+            // Where the queue of runs is full, a client is told to come again.
+            let is_good = (200..300).contains(status) || (what.starts_with("run") && *status == 429);
+            if !is_good {
+                report.wrong.push(format!("{what} was answered {status}, {count} times: {said}"));
+            }
+        }
+    }
+}
+
+/// The beginning of an answer that is not a good one.
+fn in_short(status: u16, text: &str) -> String {
+    if (200..300).contains(&status) { String::new() } else { text.trim().chars().take(100).collect() }
+}

@@ -1,0 +1,106 @@
+//! Which server later commands talk to, and which versions meet.
+
+use std::cmp::Ordering;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::{Map, Value};
+
+use super::Exit;
+use super::target::{self, Target};
+use crate::report::out;
+
+/// The version of this program.
+const OWN: &str = env!("CARGO_PKG_VERSION");
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    target: Target,
+    /// The old name of --server-url
+    #[arg(long, short, value_name = "URL", hide = true)]
+    endpoint: Option<String>,
+    /// Has no effect: the user's own file is written wherever there is no config.yml
+    #[arg(long, short, hide = true)]
+    global: bool,
+}
+
+/// Writes down which server later commands talk to, after asking it for its version.
+pub(crate) async fn configure(options: Options, before: Target) -> anyhow::Result<Exit> {
+    let target = options.target.or(before);
+    let Some(url) = target.named_server().or(options.endpoint) else {
+        bail!("name the server: qualitytrace configure --server-url URL");
+    };
+    let place = target::Place::of(&url)?;
+    let token = target.given_token();
+    let client = place.client()?.with_token(token.clone());
+    let version = client.version().await?;
+    let file = target.file_to_write()?;
+    let mut entries = target::entries(&file)?;
+    for (key, value) in [
+        ("scheme", Some(place.scheme)),
+        ("endpoint", Some(place.endpoint)),
+        ("serverPath", place.path.map(|path| format!("{path}/api"))),
+        // A token of another server is none of this one's business.
+        ("token", token),
+        ("jwt", None),
+    ] {
+        entries.retain(|known, _| !known.eq_ignore_ascii_case(key));
+        entries.extend(value.map(|value| (key.to_owned(), Value::from(value))));
+    }
+    write(&file, &entries).with_context(|| format!("failed to write {}", file.display()))?;
+    out(&format!("✔  {} has version {version}; written to {}\n", client.base(), file.display()));
+    Ok(Exit::Passed)
+}
+
+/// A file that may hold a token is its user's alone.
+fn write(file: &Path, entries: &Map<String, Value>) -> std::io::Result<()> {
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    // JSON values are YAML, too.
+    let lines: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    file.write_all(lines.concat().as_bytes())
+}
+
+/// Says the version of this program and, where it can be asked, of the server.
+pub(crate) async fn version(target: Target) -> anyhow::Result<Exit> {
+    let client = target.client()?;
+    let text = match client.version().await {
+        Ok(server) => {
+            let order = compare(OWN, &server);
+            let outdated = if order == Ordering::Less { " (outdated)" } else { "" };
+            let verdict = if order == Ordering::Equal { "\n✔️ Version match" } else { "" };
+            format!("CLI: {OWN}{outdated}\nServer: {server}{verdict}\n")
+        }
+        Err(error) => format!("CLI: {OWN}\nServer: unknown ({error})\n"),
+    };
+    out(&text);
+    Ok(Exit::Passed)
+}
+
+/// The order of two versions, by the numbers before anything else.
+fn compare(one: &str, other: &str) -> Ordering {
+    let numbers = |text: &str| -> Vec<u64> {
+        let release = text.trim_start_matches('v').split(['-', '+']).next().unwrap_or_default();
+        release.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+    };
+    numbers(one).cmp(&numbers(other)).then_with(|| one.cmp(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert_eq!(compare("2.0.0", "2.0.0"), Ordering::Equal);
+        assert_eq!(compare("2.9.0", "2.10.0"), Ordering::Less);
+        assert_eq!(compare("2.0.1", "v1.7.1"), Ordering::Greater);
+    }
+}

@@ -1,0 +1,103 @@
+//! Which server commands talk to, which versions meet, and which token opens what.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use tokio::process::Command;
+
+use crate::program;
+use crate::rough::program::Served;
+
+const FULL: &str = "full-access-token-0123456789";
+const READ: &str = "read-only-token-0123456789ab";
+
+/// Runs a command line in a folder that is also the home of its user; with its exit code, what it wrote to both outputs.
+async fn run(folder: &Path, line: &str, token: Option<&str>) -> (i32, String) {
+    let mut command = Command::new(program());
+    command.args(line.split_whitespace()).current_dir(folder).env("HOME", folder.join("home"));
+    if let Some(token) = token {
+        command.env("QUALITYTRACE_TOKEN", token);
+    }
+    let output = command.output().await.unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout) + &text(&output.stderr))
+}
+
+#[tokio::test]
+async fn a_configured_server_is_the_one_that_later_commands_talk_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    let url = server.url("");
+    let (code, said) = run(here, "configure", None).await;
+    assert!(code == 1 && said.contains("configure --server-url URL"), "{said}");
+    let (code, said) = run(here, "configure --server-url http://127.0.0.1:1", None).await;
+    assert!(code == 1 && said.contains("start it with `qualitytrace serve`"), "{said}");
+    assert!(!here.join("home").exists(), "nothing is written about a server that does not answer");
+
+    let (code, said) = run(here, &format!("configure -g --server-url {url}"), None).await;
+    let file = here.join("home/.qualitytrace/config.yml");
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains(&url) && said.contains(file.to_str().unwrap()), "{said}");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
+    assert_eq!(run(here, "list test -o json", None).await.0, 0);
+
+    // The file of a folder counts more, keeps what else it says, and is the one that is changed where it is there.
+    std::fs::write(here.join("config.yml"), "scheme: http\nendpoint: 127.0.0.1:1\nother: kept\ntoken: old\n")
+        .unwrap();
+    assert_eq!(run(here, "list test -o json", None).await.0, 1);
+    assert_eq!(run(here, &format!("-s {url} configure"), None).await.0, 0);
+    assert_eq!(run(here, "list test -o json", None).await.0, 0);
+    let written = std::fs::read_to_string(here.join("config.yml")).unwrap();
+    assert!(written.contains("other: \"kept\"\n") && !written.contains("old"), "{written}");
+}
+
+#[tokio::test]
+async fn a_server_below_a_path_is_configured_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Served::start(program(), "sqlite::memory:", &["--server.pathPrefix", "/shop"]).await;
+    let (code, said) = run(folder.path(), &format!("configure -e {}", server.url("/shop/")), None).await;
+    assert_eq!(code, 0, "{said}");
+    let written = std::fs::read_to_string(folder.path().join("home/.qualitytrace/config.yml")).unwrap();
+    assert!(written.contains("serverPath: \"/shop/api\""), "{written}");
+    assert_eq!(run(folder.path(), "list test -o json", None).await.0, 0);
+}
+
+#[tokio::test]
+async fn the_versions_of_both_sides_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    let own = env!("CARGO_PKG_VERSION");
+    let (code, said) = run(folder.path(), &format!("version -s {}", server.url("")), None).await;
+    assert_eq!((code, said), (0, format!("CLI: {own}\nServer: {own}\n✔️ Version match\n")));
+    let (code, said) = run(folder.path(), "version -s http://127.0.0.1:1", None).await;
+    assert_eq!(code, 0);
+    assert!(said.starts_with(&format!("CLI: {own}\nServer: unknown (")), "{said}");
+}
+
+#[tokio::test]
+async fn a_token_opens_what_its_scope_allows() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let tokens = format!("full:{FULL},read:{READ}");
+    let server = Served::start(program(), "sqlite::memory:", &["--auth.tokens", &tokens]).await;
+    let at = format!("-s {}", server.url(""));
+    std::fs::write(here.join("set.yaml"), "type: VariableSet\nspec:\n  id: v\n  name: V\n").unwrap();
+    let (list, apply) = (format!("list variableset {at}"), format!("apply variableset -f set.yaml {at}"));
+
+    let (code, said) = run(here, &list, None).await;
+    assert!(code == 1 && said.contains("this server asks for a token"), "{said}");
+    let (code, said) = run(here, &list, Some("somebody-else-0123456789")).await;
+    assert!(code == 1 && said.contains("the token is not known to this server"), "{said}");
+    assert_eq!(run(here, &list, Some(READ)).await.0, 0);
+    let (code, said) = run(here, &apply, Some(READ)).await;
+    assert!(code == 1 && said.contains("a token of scope `read` does not allow this"), "{said}");
+    // What stands on the command line counts more than the environment.
+    assert_eq!(run(here, &format!("{apply} --token {FULL}"), Some(READ)).await.0, 0);
+    assert_eq!(run(here, &apply, Some(FULL)).await.0, 0);
+    // Written down once, it need not be given again.
+    let (code, said) = run(here, &format!("configure {at}"), Some(FULL)).await;
+    assert!(code == 0 && !said.contains(FULL), "{said}");
+    assert_eq!(run(here, "delete variableset --id v", None).await.0, 0);
+}
