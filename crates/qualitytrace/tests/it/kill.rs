@@ -155,7 +155,7 @@ async fn corrects_a_verdict(database_url: &str) {
     let trigger = loop {
         let url = server.url("/api/tests/late/run/1");
         let shown: Value = http.get(url).send().await.unwrap().json().await.unwrap();
-        match shown["spanId"].as_str().filter(|id| id.trim_matches('0') != "") {
+        match shown["spanId"].as_str().filter(|id| !id.trim_matches('0').is_empty()) {
             Some(id) => break id.to_owned(),
             None => tokio::time::sleep(Duration::from_millis(5)).await,
         }

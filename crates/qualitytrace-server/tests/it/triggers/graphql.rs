@@ -17,6 +17,9 @@ use serde_json::{Value, json};
 
 use super::{SPAN, TRACE, closed_port, send, send_within, trigger};
 
+/// The trace context of each request so far, where it had one.
+type Asked = Arc<Mutex<Vec<Option<String>>>>;
+
 struct Query;
 struct Mutation;
 struct Book {
@@ -82,7 +85,7 @@ impl Query {
     }
 
     async fn broken(&self) -> async_graphql::Result<String> {
-        Err("the database is gone".into())
+        std::future::ready(Err("the database is gone".into())).await
     }
 
     async fn hang(&self) -> bool {
@@ -106,7 +109,7 @@ type Books = Schema<Query, Mutation, EmptySubscription>;
 /// A GraphQL server, and the traces of the queries that it got.
 struct Peer {
     url: String,
-    asked: Arc<Mutex<Vec<Option<String>>>>,
+    asked: Asked,
 }
 
 impl Peer {
@@ -115,7 +118,7 @@ impl Peer {
     }
 
     async fn serve(schema: Books) -> Self {
-        let asked: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
+        let asked: Asked = Arc::default();
         let router =
             axum::Router::new().route("/graphql", post(answer)).with_state((schema, Arc::clone(&asked)));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -130,7 +133,7 @@ impl Peer {
 }
 
 async fn answer(
-    State((schema, asked)): State<(Books, Arc<Mutex<Vec<Option<String>>>>)>,
+    State((schema, asked)): State<(Books, Asked)>,
     headers: HeaderMap,
     Json(request): Json<Request>,
 ) -> Json<Response> {
