@@ -87,8 +87,12 @@ async fn suite_run(store: &Store, created: u64, byte: u8) -> u64 {
     let number = store.insert_suite_run(&new).await.unwrap().unwrap();
     let event = StoredEvent { seq: 1, at: Timestamp::from_nanos(created), body: "{}".to_owned() };
     store.append_suite_event("s", number, "me", &event).await.unwrap();
-    let step =
-        NewRun { created: Timestamp::from_nanos(created + 1), state: "FINISHED", ..run("t", trace(byte)) };
+    let step = NewRun {
+        created: Timestamp::from_nanos(created + 1),
+        state: "FINISHED",
+        step_of: Some(("s".to_owned(), number)),
+        ..run("t", trace(byte))
+    };
     let Inserted::Number(first) = inserted(store, &step).await else { panic!("refused") };
     store.put_series("t", first, "me", "passed", "{}").await.unwrap();
     store.append_chunks(&mut [chunk(trace(byte), created, b"span")]).await.unwrap();

@@ -208,8 +208,11 @@ fn the_settle_window_grows_for_a_service_that_delivers_later() {
         5000 4<2 shop/internal/count end=4999";
     let mut runs = vec![slow; 9];
     runs.push(lost);
-    assert!(play_all(&runs).starts_with("11000 ms: ready, nothing more came for a settle window"));
+    // Two flushes of the shop a run; the mail came 9 s after its end. While few were seen, it may be twice as late, but
+    // nothing is waited for longer than twice the window.
+    let ended = play_all(&runs);
+    assert!(ended.starts_with("17000 ms: ready, nothing more came for a settle window"), "{ended}");
     runs.insert(0, slow);
-    // Two flushes of the shop a run; the mail came 9 s after its end.
-    assert!(play_all(&runs).starts_with("14100 ms: ready, nothing more came for a settle window"));
+    let ended = play_all(&runs);
+    assert!(ended.starts_with("16350 ms: ready, nothing more came for a settle window"), "{ended}");
 }

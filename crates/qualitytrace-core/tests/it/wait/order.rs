@@ -105,7 +105,7 @@ fn specs_are_judged_once_a_silence_and_not_once_a_span() {
     };
     let mut now = START;
     for number in 0..20_000 {
-        now += 10 * MS;
+        now += 2 * MS;
         let parent = if number == 0 { TRIGGER } else { TRIGGER + 1 };
         let ids = (TRIGGER + 1 + number, parent);
         let span = maker.span(ids.0, ids.1, &shop, SpanKind::Internal, &name, (now, now + MS));
