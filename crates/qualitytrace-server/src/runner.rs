@@ -21,6 +21,7 @@ mod variables;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::State;
@@ -171,6 +172,11 @@ impl Runner {
     /// Wakes whenever something has happened to a run.
     pub fn follow(&self, run: RunId) -> watch::Receiver<u64> {
         self.followers.follow(run)
+    }
+
+    /// How long a follower may rely on being woken: another server can die before it has told what it wrote.
+    pub fn safety_poll(&self) -> Duration {
+        self.cluster.safety_poll()
     }
 
     /// Stores a new run of a test, to be carried out when its turn comes.

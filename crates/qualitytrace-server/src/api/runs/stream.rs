@@ -115,8 +115,7 @@ impl Cursor {
             if self.is_over {
                 return None;
             }
-            // The runner outlives every request.
-            let _ = self.changes.changed().await;
+            let _ = tokio::time::timeout(self.app.runner.safety_poll(), self.changes.changed()).await;
             // The state is read first: when it is final, the events read after it are all there are.
             self.is_over = self.followed.is_over(&self.app).await.ok()??;
             let events = self.followed.events(&self.app, self.seen).await.ok()?;
