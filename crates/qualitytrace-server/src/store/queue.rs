@@ -9,7 +9,8 @@ use qualitytrace_core::time::Timestamp;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::runs::{add_events, stored};
+use super::events::add_events;
+use super::runs::{RUNS, stored};
 use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 
 /// How far behind the one before it a run of the same test waits. Whoever asks for a thousand runs at once is overtaken
@@ -314,7 +315,7 @@ impl Store {
         if ended.rows_affected() == 0 {
             return Ok(false);
         }
-        add_events(&mut transaction, (test, number), &end.events).await.map_err(&failed)?;
+        add_events(&mut transaction, RUNS, (test, number), &end.events).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
         Ok(true)
     }
@@ -342,7 +343,9 @@ impl Store {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
-        add_events(&mut transaction, (test, number), std::slice::from_ref(event)).await.map_err(&failed)?;
+        add_events(&mut transaction, RUNS, (test, number), std::slice::from_ref(event))
+            .await
+            .map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
         Ok(true)
     }

@@ -72,7 +72,7 @@ impl Store {
     /// Some of the runs that are over and older than the latest `most` of their test or suite.
     pub async fn surplus_runs(&self, of: RunsOf, most: u64, limit: u64) -> Result<Vec<(String, u64)>, Error> {
         let failed = failed("look for surplus runs");
-        let Table { name, id, numbers } = of.table();
+        let Table { name, id, numbers, .. } = of.table();
         // SQLite reads the tables of a CROSS JOIN in the order in which they are written.
         let text = format!(
             "SELECT r.{id}, r.number FROM {numbers} n CROSS JOIN {name} r

@@ -1,6 +1,4 @@
-//! Runs and their events.
-
-use std::collections::BTreeMap;
+//! Runs.
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
@@ -69,27 +67,19 @@ pub struct RunSummary {
     pub failed: u64,
 }
 
-/// Something that happened to a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredEvent {
-    /// Counts from 1 within the run.
-    pub seq: u64,
-    /// When it happened.
-    pub at: Timestamp,
-    /// What happened, as JSON.
-    pub body: String,
-}
-
 /// Where runs are kept: the table, and its column that says of what they are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) id: &'static str,
+    /// The table of what happened to them.
+    pub(super) events: &'static str,
     /// The table that says which number was the last, and how many runs there are.
     pub(super) numbers: &'static str,
 }
 
-pub(super) const RUNS: Table = Table { name: "runs", id: "test_id", numbers: "run_numbers" };
+pub(super) const RUNS: Table =
+    Table { name: "runs", id: "test_id", events: "run_events", numbers: "run_numbers" };
 
 /// Moves a run that this owner has from one state to another. `false` when it was not in the first, or is not this
 /// owner's.
@@ -107,32 +97,17 @@ pub(super) async fn move_state<'e>(
     Ok(query.execute(executor).await?.rows_affected() == 1)
 }
 
-/// Adds events to a run as part of what else is written about it.
-pub(super) async fn add_events(
-    connection: &mut sqlx::AnyConnection,
-    run: (&str, u64),
-    events: &[StoredEvent],
+/// Notes how many assertions of a run held and how many did not.
+pub(super) async fn count<'e>(
+    executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
+    Table { name, id, .. }: Table,
+    (of, number): (&str, u64),
+    (passed, failed): (u64, u64),
 ) -> Result<(), sqlx::Error> {
-    let text = format!("INSERT INTO run_events (test_id, number, seq, at, body) {}", values(events.len()));
-    with_events(&text, run, events).execute(connection).await?;
+    let text = format!("UPDATE {name} SET passed = $1, failed = $2 WHERE {id} = $3 AND number = $4");
+    let query = sqlx::query(AssertSqlSafe(text)).bind(signed(passed)).bind(signed(failed));
+    query.bind(of).bind(signed(number)).execute(executor).await?;
     Ok(())
-}
-
-/// Rows of events: the run is given first and once, then number, time and text of each.
-fn values(events: usize) -> String {
-    let row = |at: usize| format!("($1, $2, ${}, ${}, ${})", at * 3 + 3, at * 3 + 4, at * 3 + 5);
-    format!("VALUES {}", (0..events).map(row).collect::<Vec<_>>().join(", "))
-}
-
-fn with_events<'q>(
-    text: &str,
-    (test, number): (&'q str, u64),
-    events: &'q [StoredEvent],
-) -> sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments> {
-    let query = sqlx::query(AssertSqlSafe(text.to_owned())).bind(test).bind(signed(number));
-    events.iter().fold(query, |query, event| {
-        query.bind(signed(event.seq)).bind(signed(event.at.as_nanos())).bind(&event.body)
-    })
 }
 
 impl Store {
@@ -144,15 +119,9 @@ impl Store {
         passed: u64,
         failed_ones: u64,
     ) -> Result<(), Error> {
-        sqlx::query("UPDATE runs SET passed = $1, failed = $2 WHERE test_id = $3 AND number = $4")
-            .bind(signed(passed))
-            .bind(signed(failed_ones))
-            .bind(test)
-            .bind(signed(number))
-            .execute(&self.write)
+        count(&self.write, RUNS, (test, number), (passed, failed_ones))
             .await
-            .map_err(failed("count the assertions of a run"))?;
-        Ok(())
+            .map_err(failed("count the assertions of a run"))
     }
 
     /// Runs of a test, newest first, and how many there are in all.
@@ -193,7 +162,7 @@ impl Store {
         if ids.is_empty() {
             return Ok(summaries);
         }
-        let Table { name, id, numbers } = table;
+        let Table { name, id, numbers, .. } = table;
         let marks: Vec<String> = (1..=ids.len()).map(|at| format!("${at}")).collect();
         // Nothing but names of ours and numbered marks becomes part of this text.
         let text = format!(
@@ -285,69 +254,6 @@ impl Store {
         rows.iter().map(pair).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Appends events to a run that this owner has. An event that is already there stays as it is.
-    pub async fn append_events(
-        &self,
-        test: &str,
-        number: u64,
-        owner: &str,
-        events: &[StoredEvent],
-    ) -> Result<(), Error> {
-        let text = format!(
-            "INSERT INTO run_events (test_id, number, seq, at, body) SELECT * FROM ({}) AS event
-             WHERE EXISTS (SELECT 1 FROM runs WHERE test_id = $1 AND number = $2 AND owner = ${})
-             ON CONFLICT DO NOTHING",
-            values(events.len()),
-            events.len() * 3 + 3,
-        );
-        let done = with_events(&text, (test, number), events).bind(owner).execute(&self.write).await;
-        rows_written(done).map_err(failed("store events"))?;
-        Ok(())
-    }
-
-    /// The events of a run after `after`, in order.
-    pub async fn events(&self, test: &str, number: u64, after: u64) -> Result<Vec<StoredEvent>, Error> {
-        let failed = failed("load the events of a run");
-        let rows = sqlx::query(
-            "SELECT seq, at, body FROM run_events WHERE test_id = $1 AND number = $2 AND seq > $3 ORDER BY seq",
-        )
-        .bind(test)
-        .bind(signed(number))
-        .bind(signed(after))
-        .fetch_all(&self.read)
-        .await
-        .map_err(&failed)?;
-        rows.iter().map(event).collect::<Result<_, _>>().map_err(&failed)
-    }
-
-    /// The events of some runs of a test, in order, by run.
-    pub async fn events_of_runs(
-        &self,
-        test: &str,
-        numbers: &[u64],
-    ) -> Result<BTreeMap<u64, Vec<StoredEvent>>, Error> {
-        let failed = failed("load the events of runs");
-        let (Some(first), Some(last)) = (numbers.iter().min(), numbers.iter().max()) else {
-            return Ok(BTreeMap::new());
-        };
-        let rows = sqlx::query(
-            "SELECT number, seq, at, body FROM run_events WHERE test_id = $1 AND number >= $2 AND number <= $3
-             ORDER BY number, seq",
-        )
-        .bind(test)
-        .bind(signed(*first))
-        .bind(signed(*last))
-        .fetch_all(&self.read)
-        .await
-        .map_err(&failed)?;
-        let mut events: BTreeMap<u64, Vec<StoredEvent>> = BTreeMap::new();
-        for row in rows {
-            let number: i64 = row.try_get("number").map_err(&failed)?;
-            events.entry(unsigned(number)).or_default().push(event(&row).map_err(&failed)?);
-        }
-        Ok(events)
-    }
-
     /// What earlier runs taught about the shape of this test's trace, as JSON.
     pub async fn history(&self, test: &str) -> Result<Option<String>, Error> {
         sqlx::query_scalar("SELECT body FROM histories WHERE test_id = $1")
@@ -406,14 +312,6 @@ impl Store {
         rows_written(done).map_err(failed("store what a run taught"))?;
         Ok(())
     }
-}
-
-pub(super) fn event(row: &AnyRow) -> Result<StoredEvent, sqlx::Error> {
-    Ok(StoredEvent {
-        seq: unsigned(row.try_get("seq")?),
-        at: Timestamp::from_nanos(unsigned(row.try_get("at")?)),
-        body: row.try_get("body")?,
-    })
 }
 
 pub(super) fn stored(row: &AnyRow) -> Result<StoredRun, sqlx::Error> {

@@ -1,4 +1,4 @@
-//! Runs of suites, their events, and the runs of tests that they started.
+//! Runs of suites, and the runs of tests that they started.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::chunks::{signed, unsigned};
-use super::runs::{RunSummary, StoredEvent, StoredRun, Table, event, move_state, stored};
-use super::{Error, Store, failed, rows_written};
+use super::events::{StoredEvent, append, event};
+use super::runs::{RunSummary, StoredRun, Table, count, move_state, stored};
+use super::{Error, Store, failed};
 
 /// A run of a suite that is about to begin.
 #[derive(Debug, Clone)]
@@ -58,7 +59,7 @@ pub struct StoredSuiteRun {
 pub type StepRuns = BTreeMap<u64, Vec<(StoredRun, Vec<StoredEvent>)>>;
 
 pub(super) const SUITE_RUNS: Table =
-    Table { name: "suite_runs", id: "suite_id", numbers: "suite_run_numbers" };
+    Table { name: "suite_runs", id: "suite_id", events: "suite_run_events", numbers: "suite_run_numbers" };
 
 /// The states of a run of a suite that a server is at work on.
 const UNDER_WAY: &str = "('CREATED', 'EXECUTING')";
@@ -208,30 +209,11 @@ impl Store {
         &self,
         suite: &str,
         number: u64,
-        (passed, failed_ones): (u64, u64),
+        counts: (u64, u64),
     ) -> Result<(), Error> {
-        sqlx::query("UPDATE suite_runs SET passed = $1, failed = $2 WHERE suite_id = $3 AND number = $4")
-            .bind(signed(passed))
-            .bind(signed(failed_ones))
-            .bind(suite)
-            .bind(signed(number))
-            .execute(&self.write)
+        count(&self.write, SUITE_RUNS, (suite, number), counts)
             .await
-            .map_err(failed("count the assertions of a suite's run"))?;
-        Ok(())
-    }
-
-    /// Appends an event to a run of a suite that this owner has. An event that is already there stays as it is.
-    pub async fn append_suite_event(
-        &self,
-        suite: &str,
-        number: u64,
-        owner: &str,
-        event: &StoredEvent,
-    ) -> Result<(), Error> {
-        append(&self.write, (suite, number, owner), event)
-            .await
-            .map_err(failed("store an event of a suite's run"))
+            .map_err(failed("count the assertions of a suite's run"))
     }
 
     /// Moves a run of a suite that this owner has under way to its last state, together with its last event. `false`
@@ -261,7 +243,8 @@ impl Store {
         if ended.rows_affected() == 0 {
             return Ok(false);
         }
-        append(&mut *transaction, (suite, number, owner), event).await.map_err(&failed)?;
+        let events = std::slice::from_ref(event);
+        append(&mut *transaction, SUITE_RUNS, (suite, number, owner), events).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
         Ok(true)
     }
@@ -301,53 +284,6 @@ impl Store {
         }
         transaction.commit().await.map_err(&failed)?;
         Ok(true)
-    }
-
-    /// The events of a run of a suite after `after`, in order.
-    pub async fn suite_events(
-        &self,
-        suite: &str,
-        number: u64,
-        after: u64,
-    ) -> Result<Vec<StoredEvent>, Error> {
-        let failed = failed("load the events of a suite's run");
-        let rows = sqlx::query(
-            "SELECT seq, at, body FROM suite_run_events
-             WHERE suite_id = $1 AND number = $2 AND seq > $3 ORDER BY seq",
-        )
-        .bind(suite)
-        .bind(signed(number))
-        .bind(signed(after))
-        .fetch_all(&self.read)
-        .await
-        .map_err(&failed)?;
-        rows.iter().map(event).collect::<Result<_, _>>().map_err(&failed)
-    }
-
-    /// The events of the runs of a suite from one number to another, by run.
-    pub async fn suite_events_between(
-        &self,
-        suite: &str,
-        first: u64,
-        last: u64,
-    ) -> Result<BTreeMap<u64, Vec<StoredEvent>>, Error> {
-        let failed = failed("load the events of runs of a suite");
-        let rows = sqlx::query(
-            "SELECT number, seq, at, body FROM suite_run_events
-             WHERE suite_id = $1 AND number >= $2 AND number <= $3 ORDER BY number, seq",
-        )
-        .bind(suite)
-        .bind(signed(first))
-        .bind(signed(last))
-        .fetch_all(&self.read)
-        .await
-        .map_err(&failed)?;
-        let mut events: BTreeMap<u64, Vec<StoredEvent>> = BTreeMap::new();
-        for row in rows {
-            let number: i64 = row.try_get("number").map_err(&failed)?;
-            events.entry(unsigned(number)).or_default().push(event(&row).map_err(&failed)?);
-        }
-        Ok(events)
     }
 
     /// What the runs of a suite from one number to another started, in two statements however many they are.
@@ -395,28 +331,6 @@ impl Store {
     pub async fn suite_summaries(&self, suites: &[&str]) -> Result<Vec<RunSummary>, Error> {
         self.summaries(SUITE_RUNS, suites).await.map_err(failed("sum up runs of suites"))
     }
-}
-
-async fn append<'e>(
-    executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
-    (suite, number, owner): (&str, u64, &str),
-    event: &StoredEvent,
-) -> Result<(), sqlx::Error> {
-    let done = sqlx::query(
-        "INSERT INTO suite_run_events (suite_id, number, seq, at, body) SELECT $1, $2, $3, $4, $5
-         WHERE EXISTS (SELECT 1 FROM suite_runs WHERE suite_id = $1 AND number = $2 AND owner = $6)
-         ON CONFLICT DO NOTHING",
-    )
-    .bind(suite)
-    .bind(signed(number))
-    .bind(signed(event.seq))
-    .bind(signed(event.at.as_nanos()))
-    .bind(&event.body)
-    .bind(owner)
-    .execute(executor)
-    .await;
-    rows_written(done)?;
-    Ok(())
 }
 
 fn suite_run(row: &AnyRow) -> Result<StoredSuiteRun, sqlx::Error> {

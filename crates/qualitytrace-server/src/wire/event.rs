@@ -2,25 +2,28 @@
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::{run, wait};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::verdict::{Outcome, Verdict};
 use crate::store::StoredEvent;
 use crate::trigger;
 
-/// Something that happened to a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Event {
+/// Something that happened to a run, of a test or of a suite.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{W}Event")]
+pub struct Event<W = What> {
     /// Counts from 1 within the run.
     pub seq: u64,
     /// Nanoseconds since the epoch.
     pub at: u64,
     /// What happened.
     #[serde(flatten)]
-    pub what: What,
+    pub what: W,
 }
 
-impl Event {
+impl<W: DeserializeOwned> Event<W> {
     /// The event as the store has it. One that cannot be read is left out, which is said.
     pub fn read(stored: &StoredEvent) -> Option<Self> {
         match serde_json::from_str(&stored.body) {
@@ -31,7 +34,9 @@ impl Event {
             }
         }
     }
+}
 
+impl Event {
     /// When it happened.
     pub fn at(&self) -> Timestamp {
         Timestamp::from_nanos(self.at)

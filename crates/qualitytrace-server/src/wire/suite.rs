@@ -11,36 +11,14 @@ use serde_json::{Map, Value};
 use super::run::{Asked, Run, VariableSet, is_blank, sorted, variable_set};
 use super::series::Outcome;
 use super::time::{UNFINISHED, rfc3339};
-use crate::store::{StoredEvent, StoredSuiteRun};
+use crate::store::StoredSuiteRun;
 
 /// Something that happened to a run of a suite.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "SuiteEvent")]
-pub struct Event {
-    /// Counts from 1 within the run.
-    pub seq: u64,
-    /// Nanoseconds since the epoch.
-    pub at: u64,
-    /// What happened.
-    #[serde(flatten)]
-    pub what: What,
-}
-
-impl Event {
-    /// The event as the store has it. One that cannot be read is left out, which is said.
-    pub fn read(stored: &StoredEvent) -> Option<Self> {
-        match serde_json::from_str(&stored.body) {
-            Ok(what) => Some(Self { seq: stored.seq, at: stored.at.as_nanos(), what }),
-            Err(error) => {
-                tracing::error!(%error, "a stored event of a suite cannot be read and is left out");
-                None
-            }
-        }
-    }
-}
+pub type Event = super::Event<What>;
 
 /// What can happen to a run of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Suite")]
 #[serde(tag = "what", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum What {
     /// It was asked for; this is what it will do.

@@ -86,7 +86,7 @@ async fn suite_run(store: &Store, created: u64, byte: u8) -> u64 {
     };
     let number = store.insert_suite_run(&new).await.unwrap().unwrap();
     let event = StoredEvent { seq: 1, at: Timestamp::from_nanos(created), body: "{}".to_owned() };
-    store.append_suite_event("s", number, "me", &event).await.unwrap();
+    store.append_suite_events("s", number, "me", &[event]).await.unwrap();
     let step = NewRun {
         created: Timestamp::from_nanos(created + 1),
         state: "FINISHED",

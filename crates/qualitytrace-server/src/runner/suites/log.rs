@@ -67,7 +67,7 @@ impl SuiteLog {
     pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
         let event = self.next(&what);
         let SuiteRunId { suite, number } = &self.run;
-        self.store.append_suite_event(suite, *number, &self.owner, &event).await?;
+        self.store.append_suite_events(suite, *number, &self.owner, &[event]).await?;
         self.wake();
         Ok(())
     }

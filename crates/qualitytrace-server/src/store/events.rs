@@ -1,0 +1,176 @@
+//! The events of runs, of tests and of suites alike.
+
+use std::collections::BTreeMap;
+
+use qualitytrace_core::time::Timestamp;
+use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row};
+
+use super::chunks::{signed, unsigned};
+use super::runs::{RUNS, Table};
+use super::suites::SUITE_RUNS;
+use super::{Error, Store, failed, rows_written};
+
+/// Something that happened to a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// Counts from 1 within the run.
+    pub seq: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened, as JSON.
+    pub body: String,
+}
+
+impl Store {
+    /// Appends events to a run that this owner has. An event that is already there stays as it is.
+    pub async fn append_events(
+        &self,
+        test: &str,
+        number: u64,
+        owner: &str,
+        events: &[StoredEvent],
+    ) -> Result<(), Error> {
+        append(&self.write, RUNS, (test, number, owner), events).await.map_err(failed("store events"))
+    }
+
+    /// The same for a run of a suite.
+    pub async fn append_suite_events(
+        &self,
+        suite: &str,
+        number: u64,
+        owner: &str,
+        events: &[StoredEvent],
+    ) -> Result<(), Error> {
+        append(&self.write, SUITE_RUNS, (suite, number, owner), events)
+            .await
+            .map_err(failed("store events of a suite's run"))
+    }
+
+    /// The events of a run after `after`, in order.
+    pub async fn events(&self, test: &str, number: u64, after: u64) -> Result<Vec<StoredEvent>, Error> {
+        self.events_in(RUNS, (test, number), after).await.map_err(failed("load the events of a run"))
+    }
+
+    /// The events of a run of a suite after `after`, in order.
+    pub async fn suite_events(
+        &self,
+        suite: &str,
+        number: u64,
+        after: u64,
+    ) -> Result<Vec<StoredEvent>, Error> {
+        self.events_in(SUITE_RUNS, (suite, number), after)
+            .await
+            .map_err(failed("load the events of a suite's run"))
+    }
+
+    /// The events of the runs of a test from one number to another, in order, by run.
+    pub async fn events_between(
+        &self,
+        test: &str,
+        first: u64,
+        last: u64,
+    ) -> Result<BTreeMap<u64, Vec<StoredEvent>>, Error> {
+        self.between(RUNS, test, (first, last)).await.map_err(failed("load the events of runs"))
+    }
+
+    /// The events of the runs of a suite from one number to another, in order, by run.
+    pub async fn suite_events_between(
+        &self,
+        suite: &str,
+        first: u64,
+        last: u64,
+    ) -> Result<BTreeMap<u64, Vec<StoredEvent>>, Error> {
+        self.between(SUITE_RUNS, suite, (first, last))
+            .await
+            .map_err(failed("load the events of runs of a suite"))
+    }
+
+    async fn events_in(
+        &self,
+        Table { events, id, .. }: Table,
+        (of, number): (&str, u64),
+        after: u64,
+    ) -> Result<Vec<StoredEvent>, sqlx::Error> {
+        let text = format!(
+            "SELECT seq, at, body FROM {events} WHERE {id} = $1 AND number = $2 AND seq > $3 ORDER BY seq"
+        );
+        let query = sqlx::query(AssertSqlSafe(text)).bind(of).bind(signed(number)).bind(signed(after));
+        query.fetch_all(&self.read).await?.iter().map(event).collect()
+    }
+
+    async fn between(
+        &self,
+        Table { events, id, .. }: Table,
+        of: &str,
+        (first, last): (u64, u64),
+    ) -> Result<BTreeMap<u64, Vec<StoredEvent>>, sqlx::Error> {
+        let text = format!(
+            "SELECT number, seq, at, body FROM {events} WHERE {id} = $1 AND number >= $2 AND number <= $3
+             ORDER BY number, seq"
+        );
+        let query = sqlx::query(AssertSqlSafe(text)).bind(of).bind(signed(first)).bind(signed(last));
+        let mut found: BTreeMap<u64, Vec<StoredEvent>> = BTreeMap::new();
+        for row in query.fetch_all(&self.read).await? {
+            found.entry(unsigned(row.try_get("number")?)).or_default().push(event(&row)?);
+        }
+        Ok(found)
+    }
+}
+
+/// Adds events to a run as part of what else is written about it.
+pub(super) async fn add_events(
+    connection: &mut sqlx::AnyConnection,
+    Table { events: name, id, .. }: Table,
+    run: (&str, u64),
+    events: &[StoredEvent],
+) -> Result<(), sqlx::Error> {
+    let text = format!("INSERT INTO {name} ({id}, number, seq, at, body) {}", values(events.len()));
+    with_events(text, run, events).execute(connection).await?;
+    Ok(())
+}
+
+/// Appends events to a run that this owner has, as part of what else is written about it or alone.
+pub(super) async fn append<'e>(
+    executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
+    table: Table,
+    (of, number, owner): (&str, u64, &str),
+    events: &[StoredEvent],
+) -> Result<(), sqlx::Error> {
+    let Table { name, id, events: name_of_events, .. } = table;
+    let text = format!(
+        "INSERT INTO {name_of_events} ({id}, number, seq, at, body) SELECT * FROM ({}) AS event
+         WHERE EXISTS (SELECT 1 FROM {name} WHERE {id} = $1 AND number = $2 AND owner = ${})
+         ON CONFLICT DO NOTHING",
+        values(events.len()),
+        events.len() * 3 + 3,
+    );
+    let done = with_events(text, (of, number), events).bind(owner).execute(executor).await;
+    rows_written(done)?;
+    Ok(())
+}
+
+/// Rows of events: the run is given first and once, then number, time and text of each.
+fn values(events: usize) -> String {
+    let row = |at: usize| format!("($1, $2, ${}, ${}, ${})", at * 3 + 3, at * 3 + 4, at * 3 + 5);
+    format!("VALUES {}", (0..events).map(row).collect::<Vec<_>>().join(", "))
+}
+
+fn with_events<'q>(
+    text: String,
+    (of, number): (&'q str, u64),
+    events: &'q [StoredEvent],
+) -> sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments> {
+    let query = sqlx::query(AssertSqlSafe(text)).bind(of).bind(signed(number));
+    events.iter().fold(query, |query, event| {
+        query.bind(signed(event.seq)).bind(signed(event.at.as_nanos())).bind(&event.body)
+    })
+}
+
+pub(super) fn event(row: &AnyRow) -> Result<StoredEvent, sqlx::Error> {
+    Ok(StoredEvent {
+        seq: unsigned(row.try_get("seq")?),
+        at: Timestamp::from_nanos(unsigned(row.try_get("at")?)),
+        body: row.try_get("body")?,
+    })
+}
