@@ -10,6 +10,7 @@ mod expressions;
 mod health;
 mod hosted;
 mod negotiation;
+mod query;
 mod refusal;
 mod resources;
 mod runs;
@@ -23,12 +24,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::middleware::{map_request_with_state, map_response};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{any, get, post, put};
 use http::header::LOCATION;
-use http::{StatusCode, Uri};
+use http::{Method, StatusCode, Uri};
 use qualitytrace_core::time::Timestamp;
 use tower_http::compression::CompressionLayer;
 
@@ -37,6 +39,7 @@ use crate::ingest::Ingest;
 use crate::runner::Runner;
 use crate::source::Source;
 use crate::store::Store;
+use tenant::Tenant;
 
 /// What the handlers work with.
 #[derive(Debug, Clone)]
@@ -90,7 +93,7 @@ pub(crate) fn routes(app: App) -> Router {
 /// Tests and their runs.
 fn test_routes() -> Router<App> {
     Router::new()
-        .route("/api/tests/import", post(runs::export::import))
+        .route("/api/tests/{id}", post(post_to_test))
         .route("/api/tests/{id}/definition", get(definitions::specs))
         .route("/api/tests/{id}/version/{version}", get(definitions::version))
         .route("/api/tests/{id}/run", get(runs::list).post(runs::start))
@@ -108,6 +111,14 @@ fn test_routes() -> Router<App> {
         .route("/api/tests/{id}/run/{number}/events/stream", get(runs::stream))
 }
 
+/// `import` is a word of the API where something is posted to it; elsewhere it is an id like any other.
+async fn post_to_test(app: State<App>, tenant: Tenant, Path(id): Path<String>, sent: Bytes) -> Response {
+    if id == "import" {
+        return runs::export::import(app, tenant, sent).await.into_response();
+    }
+    not_allowed(&Method::POST, &format!("/api/tests/{id}"))
+}
+
 /// Asked for each request, so that a reload counts.
 async fn limit_body(State(config): State<Live>, mut request: Request) -> Request {
     let limit = usize::try_from(config.get().limits.body_bytes).unwrap_or(usize::MAX);
@@ -116,7 +127,11 @@ async fn limit_body(State(config): State<Live>, mut request: Request) -> Request
 }
 
 async fn method_not_allowed(request: Request) -> Response {
-    let message = format!("{} is not allowed on {}", request.method(), request.uri().path());
+    not_allowed(request.method(), request.uri().path())
+}
+
+fn not_allowed(method: &Method, path: &str) -> Response {
+    let message = format!("{method} is not allowed on {path}");
     answer::Problem { status: StatusCode::METHOD_NOT_ALLOWED, message }.into_response()
 }
 

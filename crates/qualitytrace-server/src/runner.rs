@@ -221,6 +221,7 @@ impl Runner {
         match self.store.insert_run(new, bound).await? {
             Inserted::Number(number) => Ok(RunId { test, number }),
             Inserted::NoTest => Err(Error::Gone { test }),
+            Inserted::NoSuiteRun => Err(Error::Lost),
             Inserted::QueueFull => Err(Error::QueueFull { bound }),
         }
     }

@@ -1,20 +1,20 @@
 //! Tests and suites in one list.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderValue, StatusCode};
 use qualitytrace_core::definition::Kind;
-use qualitytrace_core::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::App;
 use super::answer::plain_json;
+use super::query::Query;
 use super::refusal::Refusal;
 use super::resources::{Parameters, augmented_specs};
 use super::tenant::Tenant;
-use crate::store::{Listing, StoredResource};
+use crate::store::{Listing, Order};
 
 /// A test or a suite.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -33,29 +33,22 @@ pub(super) async fn list(
     tenant: Tenant,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Refusal> {
-    let asked = parameters.listing(Kind::Test, &tenant)?;
-    let all = Listing { take: asked.take.saturating_add(asked.skip), skip: 0, ..asked };
-    let mut count = 0;
-    let mut found = Vec::new();
-    for kind in [Kind::Test, Kind::TestSuite] {
-        let page = app.store.list(&Listing { kind, ..all }).await?;
-        count += page.count;
-        found.extend(page.items.into_iter().map(|item| (kind, item)));
+    // Whatever order is asked for, it is this one; a word that names none is refused all the same.
+    let listing =
+        Listing { order: Order::Created, ascending: false, ..parameters.listing(Kind::Test, &tenant)? };
+    let (count, page) = app.store.list_of(&[Kind::Test, Kind::TestSuite], &listing).await?;
+    let (mut tests, mut suites, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
+    for (kind, stored) in page {
+        kinds.push(kind);
+        if kind == Kind::Test { &mut tests } else { &mut suites }.push(stored);
     }
-    found.sort_by_key(|(_, item)| std::cmp::Reverse(item.created));
-    let (skip, take) = (usize::try_from(asked.skip), usize::try_from(asked.take));
-    let page = found.into_iter().skip(skip.unwrap_or(usize::MAX)).take(take.unwrap_or(usize::MAX));
-    let mut items: Vec<(Timestamp, Listed)> = Vec::new();
-    let (tests, suites): (Vec<_>, Vec<_>) = page.partition(|(kind, _)| *kind == Kind::Test);
-    for (of, kind, stored) in [(Kind::Test, "test", tests), (Kind::TestSuite, "testsuite", suites)] {
-        let stored: Vec<StoredResource> = stored.into_iter().map(|(_, stored)| stored).collect();
-        let created: Vec<Timestamp> = stored.iter().map(|stored| stored.created).collect();
-        let specs = augmented_specs(&app, of, stored).await?;
-        let shown = specs.into_iter().map(|item| Listed { kind, item });
-        items.extend(created.into_iter().zip(shown));
-    }
-    items.sort_by_key(|(created, _)| std::cmp::Reverse(*created));
-    let items: Vec<Listed> = items.into_iter().map(|(_, item)| item).collect();
+    let mut tests = augmented_specs(&app, Kind::Test, tests).await?.into_iter();
+    let mut suites = augmented_specs(&app, Kind::TestSuite, suites).await?.into_iter();
+    let listed = |kind: &Kind| match kind {
+        Kind::Test => Some(Listed { kind: "test", item: tests.next()? }),
+        _ => Some(Listed { kind: "testsuite", item: suites.next()? }),
+    };
+    let items: Vec<Listed> = kinds.iter().filter_map(listed).collect();
     let mut response = plain_json(StatusCode::OK, &items);
     response.headers_mut().insert("x-total-count", HeaderValue::from(count));
     Ok(response)

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -20,6 +20,7 @@ use super::App;
 use super::answer::Problem;
 use super::definitions;
 use super::negotiation::Media;
+use super::query::Query;
 use super::tenant::Tenant;
 use crate::clock;
 use crate::store::{CURRENT, Mode, NO_ID, NewDefinition, Put, StoredResource, is_id, unscoped};

@@ -7,7 +7,7 @@ mod start;
 mod stream;
 
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::App;
 use super::answer::{Success, plain_json};
+use super::query::Query;
 use super::refusal::{Refusal, body, number};
 use super::tenant::Tenant;
 use crate::clock;

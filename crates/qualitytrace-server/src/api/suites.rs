@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::header::CONTENT_TYPE;
@@ -15,6 +15,7 @@ use qualitytrace_core::suite::{Plan, Values};
 use super::App;
 use super::answer::{Success, plain_json};
 use super::definitions;
+use super::query::Query;
 use super::refusal::{MissingVariables, Refusal, body, number};
 use super::runs::{Found, PageOf, RunInformation, lacked, missing_variables, read_events, stream_of_suite};
 use super::tenant::Tenant;

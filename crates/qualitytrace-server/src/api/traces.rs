@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::App;
 use super::answer::Problem;
+use super::query::Query;
 use crate::runner::Variables;
 use crate::wire;
 use digest::Digest;

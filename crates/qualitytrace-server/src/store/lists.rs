@@ -1,7 +1,8 @@
 //! Pages of resources, found by index.
 
 use qualitytrace_core::definition::Kind;
-use sqlx::AssertSqlSafe;
+use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
 use super::definitions::StoredResource;
@@ -65,39 +66,58 @@ impl Order {
 impl Store {
     /// One page of resources.
     pub async fn list(&self, listing: &Listing<'_>) -> Result<Page, Error> {
+        let (count, items) = self.list_of(&[listing.kind], listing).await?;
+        Ok(Page { count, items: items.into_iter().map(|(_, item)| item).collect() })
+    }
+
+    /// One page of resources of these kinds, in one order; and how many there are in all.
+    pub async fn list_of(
+        &self,
+        kinds: &[Kind],
+        listing: &Listing<'_>,
+    ) -> Result<(u64, Vec<(Kind, StoredResource)>), Error> {
         let failed = failed("list definitions");
         let pattern = pattern(listing.query);
-        let filter = if listing.query.is_empty() {
-            "kind = $1 AND tenant = $2 AND $3 = $3"
+        let found = if listing.query.is_empty() {
+            "tenant = $1 AND $2 = $2"
         } else {
-            r"kind = $1 AND tenant = $2 AND (name LIKE $3 ESCAPE '\' OR description LIKE $3 ESCAPE '\')"
+            r"tenant = $1 AND (name LIKE $2 ESCAPE '\' OR description LIKE $2 ESCAPE '\')"
         };
         let (column, direction) = (listing.order.column(), if listing.ascending { "ASC" } else { "DESC" });
-        let count: i64 =
-            sqlx::query_scalar(AssertSqlSafe(format!("SELECT COUNT(*) FROM resources WHERE {filter}")))
-                .bind(listing.kind.as_str())
-                .bind(listing.tenant)
-                .bind(&pattern)
-                .fetch_one(&self.read)
-                .await
-                .map_err(&failed)?;
-        // Nothing that a user wrote becomes part of this text.
-        let rows = sqlx::query(AssertSqlSafe(format!(
-            "SELECT id, version, created, spec FROM resources WHERE {filter}
-             ORDER BY {column} {direction}, id {direction} LIMIT $4 OFFSET $5"
-        )))
-        .bind(listing.kind.as_str())
-        .bind(listing.tenant)
-        .bind(&pattern)
-        .bind(signed(listing.take))
-        .bind(signed(listing.skip))
-        .fetch_all(&self.read)
-        .await
-        .map_err(&failed)?;
-        Ok(Page {
-            count: unsigned(count),
-            items: rows.iter().map(|row| self.opened(listing.kind, row)).collect::<Result<_, _>>()?,
-        })
+        // Nothing that a user wrote becomes part of these texts.
+        let each = |columns: &str| {
+            let of = |kind: &Kind| {
+                let kind = kind.as_str();
+                format!("SELECT {columns} FROM resources WHERE kind = '{kind}' AND {found}")
+            };
+            kinds.iter().map(of).collect::<Vec<_>>().join(" UNION ALL ")
+        };
+        let count = format!("SELECT COUNT(*) FROM ({}) AS listed", each("id"));
+        let count: i64 = sqlx::query_scalar(AssertSqlSafe(count))
+            .bind(listing.tenant)
+            .bind(&pattern)
+            .fetch_one(&self.read)
+            .await
+            .map_err(&failed)?;
+        let page = format!(
+            "SELECT kind, id, version, created, spec FROM ({}) AS listed
+             ORDER BY place {direction}, id {direction} LIMIT $3 OFFSET $4",
+            each(&format!("kind, id, version, created, spec, {column} AS place"))
+        );
+        let rows = sqlx::query(AssertSqlSafe(page))
+            .bind(listing.tenant)
+            .bind(&pattern)
+            .bind(signed(listing.take))
+            .bind(signed(listing.skip))
+            .fetch_all(&self.read)
+            .await
+            .map_err(&failed)?;
+        let item = |row: &AnyRow| {
+            let word: String = row.try_get("kind").map_err(&failed)?;
+            let kind = kinds.iter().copied().find(|kind| kind.as_str() == word).unwrap_or(listing.kind);
+            Ok::<_, Error>((kind, self.opened(kind, row)?))
+        };
+        Ok((unsigned(count), rows.iter().map(item).collect::<Result<_, _>>()?))
     }
 }
 

@@ -30,6 +30,8 @@ pub enum Inserted {
     Number(u64),
     /// The test is not there any more.
     NoTest,
+    /// The run of a suite that it is a step of is not there any more.
+    NoSuiteRun,
     /// As many runs wait as may.
     QueueFull,
 }
@@ -165,17 +167,23 @@ impl Store {
             .await
             .map_err(&failed)?;
         if let Some((suite, suite_run)) = &run.step_of {
-            sqlx::query(
-                "INSERT INTO suite_run_steps (suite_id, number, test_id, run) SELECT $1, $2, $3, $4
-                 WHERE EXISTS (SELECT 1 FROM suite_runs WHERE suite_id = $1 AND number = $2)",
-            )
-            .bind(suite)
-            .bind(signed(*suite_run))
-            .bind(&run.test)
-            .bind(number)
-            .execute(&mut *transaction)
-            .await
-            .map_err(&failed)?;
+            // Whoever is deleting the suite's run now is waited for.
+            let lock = if self.is_shared() { "FOR KEY SHARE" } else { "" };
+            let text = format!(
+                "INSERT INTO suite_run_steps (suite_id, number, test_id, run)
+                 SELECT suite_id, number, $3, $4 FROM suite_runs WHERE suite_id = $1 AND number = $2 {lock}"
+            );
+            let noted = sqlx::query(AssertSqlSafe(text))
+                .bind(suite)
+                .bind(signed(*suite_run))
+                .bind(&run.test)
+                .bind(number)
+                .execute(&mut *transaction)
+                .await
+                .map_err(&failed)?;
+            if noted.rows_affected() == 0 {
+                return Ok(Inserted::NoSuiteRun);
+            }
         }
         transaction.commit().await.map_err(&failed)?;
         Ok(Inserted::Number(unsigned(number)))

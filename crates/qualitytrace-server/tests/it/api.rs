@@ -17,6 +17,7 @@ on_every_database!(
     runs_are_listed_newest_first_and_deleted_with_all_they_have,
     wrong_paths_and_methods_are_answered_in_json,
     suites_show_their_tests_in_full,
+    import_is_an_id_like_any_other,
     traces_can_be_looked_through,
     every_described_route_is_there,
 );
@@ -230,6 +231,29 @@ async fn suites_show_their_tests_in_full(database: &Database) {
     let all = bench.get("/api/resources").await;
     assert_eq!(all.headers["x-total-count"], "2");
     assert_eq!(all.json()[0]["type"], "testsuite");
+    bench.put("/api/tests", &test("u", "U")).await;
+    let page = async |query: &str| -> Vec<String> {
+        let page = bench.get(&format!("/api/resources?{query}")).await.json();
+        page.as_array().unwrap().iter().map(|listed| listed["item"]["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(page("").await, ["u", "s", "t"]);
+    assert_eq!(page("take=1&skip=1").await, ["s"]);
+    assert_eq!(page("take=1&skip=2&sortBy=name").await, ["t"]);
+    assert_eq!(page("query=u").await, ["u"]);
+    assert!(page("skip=3").await.is_empty());
+    bench.server.shutdown().await;
+}
+
+async fn import_is_an_id_like_any_other(database: &Database) {
+    let bench = Bench::new(database).await;
+    bench.put("/api/tests", &test("import", "Import")).await;
+    assert_eq!(bench.get("/api/tests/import").await.json()["spec"]["name"], "Import");
+    let sent = bench.send(Method::POST, "/api/tests/import", &[], "{}").await;
+    assert_eq!(sent.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", sent.text);
+    let sent = bench.send(Method::POST, "/api/tests/other", &[], "{}").await;
+    assert_eq!(sent.status, StatusCode::METHOD_NOT_ALLOWED, "{}", sent.text);
+    let gone = bench.send(Method::DELETE, "/api/tests/import", &[], "").await;
+    assert_eq!(gone.status, StatusCode::NO_CONTENT, "{}", gone.text);
     bench.server.shutdown().await;
 }
 
@@ -268,6 +292,11 @@ async fn traces_can_be_looked_through(database: &Database) {
     assert_eq!(names("?name=get&status=error").await, ["GET /b"]);
     assert_eq!(names("?minDuration=2ms&maxDuration=2ms").await, ["GET /b"]);
     assert_eq!(names("?attribute=n%3D0").await, ["GET /a"]);
+    assert_eq!(names("?attribute=n").await.len(), 3);
+    assert!(names("?attribute=n%3D7").await.is_empty());
+    assert!(names("?attribute=m").await.is_empty());
+    // Of a parameter that is given twice, the first counts.
+    assert_eq!(names("?service=shop&service=till&take=1&take=x").await, ["GET /b"]);
     let first = bench.get("/api/traces?take=2").await.json();
     assert_eq!(names(&format!("?take=2&next={}", first["next"].as_str().unwrap())).await, ["GET /a"]);
     assert_eq!(bench.get("/api/traces?status=odd").await.status, StatusCode::BAD_REQUEST);

@@ -124,6 +124,10 @@ async fn what_a_suite_started_goes_with_its_run_and_with_the_suite(database: &Da
         assert_eq!(with_two.remove(table), Some(2), "{table}");
     }
     assert_eq!((with_two["runs"], with_two["run_events"]), (3, 3), "{with_two:?}");
+    // A step that was about to begin does not begin, nor leave a run behind that belongs to nobody.
+    let too_late = NewRun { step_of: Some(("s".to_owned(), 2)), ..run("t", trace(98)) };
+    assert_eq!(inserted(&store, &too_late).await, Inserted::NoSuiteRun);
+    assert_eq!(store.row_counts().await.unwrap()["runs"], 3);
 
     // What was run of the test without the suite stays.
     assert!(store.delete(Kind::TestSuite, "s").await.unwrap());

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+use qualitytrace_server::config::Config;
 use qualitytrace_server::server::{Addresses, Server};
 use qualitytrace_telemetry::{Telemetry, record_panics};
 use tracing_subscriber::layer::SubscriberExt;
@@ -46,8 +47,9 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
     let changes = Changes::follow(resolved.file.as_deref()).context("failed to listen to SIGHUP")?;
     let config = resolved.config;
     telemetry.observe_runtime(&tokio::runtime::Handle::current());
+    let banner = Banner::of(&config);
     let server = Server::start_watched(config, telemetry.clone()).await?;
-    report::out(&banner(&server.addresses(), began));
+    report::out(&banner.text(&server.addresses(), began));
     tokio::select! {
         () = stop_signal() => {}
         () = running.follow(changes, &server, &telemetry) => {}
@@ -73,17 +75,36 @@ pub(crate) fn start_logging(level: &str, telemetry: Option<&Telemetry>) {
     }
 }
 
-fn banner(addresses: &Addresses, began: Instant) -> String {
-    let or_off =
-        |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
-    format!(
-        "qualitytrace {} is ready in {} ms\n  API and OTLP   http://{}\n  OTLP gRPC      {}\n  OTLP HTTP      {}\n",
-        env!("CARGO_PKG_VERSION"),
-        began.elapsed().as_millis(),
-        addresses.http,
-        or_off(addresses.otlp_grpc),
-        or_off(addresses.otlp_http),
-    )
+/// Where the server listens, and how it wants to be spoken to there.
+struct Banner {
+    main: String,
+    otlp_scheme: &'static str,
+}
+
+impl Banner {
+    fn of(config: &Config) -> Self {
+        let scheme = |is_secure: bool| if is_secure { "https" } else { "http" };
+        let takes = if config.otlp { "API and OTLP" } else { "API" };
+        Self {
+            main: format!("{takes:<13}  {}://", scheme(config.tls.is_some())),
+            otlp_scheme: scheme(config.otlp_tls.is_some()),
+        }
+    }
+
+    fn text(&self, addresses: &Addresses, began: Instant) -> String {
+        let or_off = |address: Option<SocketAddr>| {
+            address.map_or_else(|| "off".to_owned(), |address| format!("{}://{address}", self.otlp_scheme))
+        };
+        format!(
+            "qualitytrace {} is ready in {} ms\n  {}{}\n  OTLP gRPC      {}\n  OTLP HTTP      {}\n",
+            env!("CARGO_PKG_VERSION"),
+            began.elapsed().as_millis(),
+            self.main,
+            addresses.http,
+            or_off(addresses.otlp_grpc),
+            or_off(addresses.otlp_http),
+        )
+    }
 }
 
 /// Waits for Ctrl-C or a polite request to end.

@@ -1,7 +1,7 @@
 //! Trying things out on the trace of a run: selectors, specs, words.
 
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::definition::{Spec, Test, Text};
@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::Found;
 use crate::api::App;
 use crate::api::answer::plain_json;
+use crate::api::query::Query;
 use crate::api::refusal::{Refusal, body};
 use crate::api::tenant::Tenant;
 use crate::runner::Runner;

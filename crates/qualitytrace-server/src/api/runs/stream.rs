@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::response::Sse;
 use axum::response::sse::{self, KeepAlive};
 use futures_util::Stream;
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::last_seen;
 use crate::api::App;
+use crate::api::query::Query;
 use crate::api::refusal::{Refusal, number};
 use crate::api::tenant::Tenant;
 use crate::runner::{RunId, SuiteRunId, SuiteState};

@@ -3,14 +3,14 @@
 //! Taking spans in is where time counts, so nothing is summed up there. A trace is decoded when a list first meets it,
 //! and again only after more of it has arrived: whether that is so, the index of arrivals says.
 
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_core::trace::{Span, StatusCode, Trace};
+use qualitytrace_core::trace::{Span, StatusCode, Trace, special};
 
 use super::filter::TraceSummary;
 use super::senders::Sent;
@@ -21,6 +21,8 @@ use crate::store::{self, Store};
 const REMEMBERED: usize = 20_000;
 /// A trace with more names of spans than that is decoded each time.
 const MOST_NAMES: usize = 1_000;
+/// Of a trace with more different attributes than that, it is not remembered which.
+const MOST_ATTRIBUTES: usize = 256;
 
 /// What is known about a trace without its spans.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(super) struct Digest {
     pub(super) services: Vec<String>,
     /// In lower case, each once.
     pub(super) names: Vec<String>,
+    /// Hashes of the names of attributes, and of each name with its value; none when there are too many.
+    attributes: Option<BTreeSet<u64>>,
 }
 
 impl Digest {
@@ -56,8 +60,31 @@ impl Digest {
             status,
             services: once(|span| span.service().to_lowercase()),
             names: once(|span| span.name.to_lowercase()),
+            attributes: attributes(trace),
         }
     }
+
+    /// Whether a span may have this attribute, with this value if one is given. Only the spans know for sure.
+    pub(super) fn may_have(&self, name: &str, value: Option<&str>) -> bool {
+        self.attributes.as_ref().is_none_or(|known| known.contains(&hash(name, value)))
+    }
+}
+
+fn attributes(trace: &Trace) -> Option<BTreeSet<u64>> {
+    let mut hashes = BTreeSet::new();
+    for (name, value) in trace.spans().iter().flat_map(special::texts) {
+        hashes.extend([hash(&name, None), hash(&name, Some(&value))]);
+        if hashes.len() > 2 * MOST_ATTRIBUTES {
+            return None;
+        }
+    }
+    Some(hashes)
+}
+
+fn hash(name: &str, value: Option<&str>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (name, value).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The worst of its spans' status.

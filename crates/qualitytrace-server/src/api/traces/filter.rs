@@ -108,6 +108,7 @@ impl Filter {
             && (self.service.is_empty() || trace.services.contains(&self.service))
             && (self.name.is_empty() || trace.names.iter().any(|name| name.contains(&self.name)))
             && self.status.is_none_or(|wanted| trace.status == wanted)
+            && self.attribute.as_ref().is_none_or(|(name, value)| trace.may_have(name, value.as_deref()))
             // A trace whose last part came later stood on an earlier page.
             && trace.last < self.before
     }

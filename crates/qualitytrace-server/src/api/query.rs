@@ -1,0 +1,30 @@
+//! What stands behind the question mark.
+
+use std::collections::HashSet;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequestParts, Query as Strict};
+use http::Uri;
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+
+/// The parameters of a request. Of one that is given twice, the first counts.
+#[derive(Debug)]
+pub(super) struct Query<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = QueryRejection;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, QueryRejection> {
+        let asked = parts.uri.query().map(firsts).unwrap_or_default();
+        let uri = Uri::try_from(format!("/?{asked}")).unwrap_or_default();
+        Strict::try_from_uri(&uri).map(|Strict(parameters)| Self(parameters))
+    }
+}
+
+fn firsts(query: &str) -> String {
+    let mut seen = HashSet::new();
+    let name = |pair: &&str| pair.split('=').next().unwrap_or_default().to_owned();
+    let kept: Vec<&str> = query.split('&').filter(|pair| seen.insert(name(pair))).collect();
+    kept.join("&")
+}
