@@ -59,6 +59,10 @@ use crate::time::Timestamp;
 /// Debts that an ended wait names; the rest is counted.
 pub const MAX_NAMED_DEBTS: usize = 100;
 
+/// The settle window of a first run is shorter by this part of it: judging takes time too, and the verdict of a test that
+/// nothing is known about is due when the window of the policy is over.
+const HEADROOM: u32 = 40;
+
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
@@ -240,10 +244,11 @@ struct Windows {
 impl Windows {
     fn new(policy: &Policy, run: &Progress, lags: &Lags, answered_at: Timestamp) -> Self {
         let overtaking = run.disorder(lags).saturating_mul(2);
+        let settle = run.history().settle(policy, lags);
         Self {
             quiet: (run.history().quiet(policy).saturating_add(overtaking))
                 .min(policy.settle.max(policy.quiet)),
-            settle: run.history().settle(policy, lags),
+            settle: if run.history().runs() == 0 { settle - settle / HEADROOM } else { settle },
             last: run.last_arrival().map_or(answered_at, |last| last.max(answered_at)),
             deadline: answered_at + policy.timeout,
         }

@@ -13,6 +13,10 @@ use qualitytrace_server::wire::{self, What};
 
 use crate::client::Flakiness;
 
+/// Said of a run whose trigger was answered with more than is kept.
+const CUT_OFF: &str =
+    "the answer is longer than the server keeps (limits.replyBytes): only its beginning was judged";
+
 /// Writes to standard output, with colours only where they are wanted. A closed pipe is no error.
 pub(crate) fn out(text: &str) {
     let mut stdout = anstream::stdout().lock();
@@ -47,6 +51,8 @@ pub(crate) struct TestReport {
     pub(crate) phases: Phases,
     /// What the trace still owed when the wait ended.
     pub(crate) debts: Vec<String>,
+    /// What else a reader of the verdict has to know.
+    pub(crate) notes: Vec<String>,
     /// The trace, for the picture; only fetched when it is needed.
     pub(crate) trace: Option<wire::Trace>,
 }
@@ -140,6 +146,7 @@ impl TestReport {
             ending: Ending::Skipped("an earlier step could not be run or judged"),
             phases: Phases::default(),
             debts: Vec::new(),
+            notes: Vec::new(),
             trace: None,
         }
     }
@@ -154,14 +161,21 @@ impl TestReport {
     /// Folds the events of a run.
     pub(crate) fn fold(name: String, id: String, run: u64, trace_id: String, events: &[wire::Event]) -> Self {
         let mut ending = Ending::Broken("the run ended without a verdict".to_owned());
-        let mut debts = Vec::new();
+        let (mut debts, mut notes) = (Vec::new(), Vec::new());
         let mut marks = Marks::default();
         for event in events {
             marks.note(event);
             match &event.what {
-                What::Judged { verdict } | What::Late { verdict, .. } => {
+                What::Judged { verdict } => ending = Ending::Judged(verdict.clone()),
+                What::Late { spans, before, verdict } => {
+                    let came = pretty::counted(*spans, "more span");
+                    notes.push(format!(
+                        "corrected: {came} came after the verdict, which was {}",
+                        before.as_str()
+                    ));
                     ending = Ending::Judged(verdict.clone());
                 }
+                What::Triggered { reply } if reply.is_truncated() => notes.push(CUT_OFF.to_owned()),
                 What::WaitEnded { debts: left, .. } => debts.clone_from(left),
                 What::NotResolved { message } | What::NoTrace { message } | What::Broken { message } => {
                     ending = Ending::Broken(message.clone());
@@ -193,7 +207,16 @@ impl TestReport {
             Ending::Broken(_) => Outcome::Failed,
             Ending::Skipped(_) => Outcome::Skipped,
         };
-        Self { outcome, run, trace_id, ending, phases: marks.phases(), debts, ..Self::skipped(name, id) }
+        Self {
+            outcome,
+            run,
+            trace_id,
+            ending,
+            phases: marks.phases(),
+            debts,
+            notes,
+            ..Self::skipped(name, id)
+        }
     }
 }
 

@@ -237,6 +237,18 @@ pub enum Reply {
     },
 }
 
+impl Reply {
+    /// Whether there was more of it than is kept.
+    pub const fn is_truncated(&self) -> bool {
+        match self {
+            Self::Http { truncated, .. } | Self::Grpc { truncated, .. } | Self::Exec { truncated, .. } => {
+                *truncated
+            }
+            Self::Kafka { .. } | Self::TraceId { .. } => false,
+        }
+    }
+}
+
 /// A header of a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {

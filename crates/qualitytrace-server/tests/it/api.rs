@@ -234,7 +234,11 @@ async fn suites_show_their_tests_in_full(database: &Database) {
     bench.put("/api/tests", &test("u", "U")).await;
     let page = async |query: &str| -> Vec<String> {
         let page = bench.get(&format!("/api/resources?{query}")).await.json();
-        page.as_array().unwrap().iter().map(|listed| listed["item"]["id"].as_str().unwrap().to_owned()).collect()
+        page.as_array()
+            .unwrap()
+            .iter()
+            .map(|listed| listed["item"]["id"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(page("").await, ["u", "s", "t"]);
     assert_eq!(page("take=1&skip=1").await, ["s"]);

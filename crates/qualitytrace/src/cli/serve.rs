@@ -86,8 +86,8 @@ impl Banner {
         let scheme = |is_secure: bool| if is_secure { "https" } else { "http" };
         let takes = if config.otlp { "API and OTLP" } else { "API" };
         Self {
-            main: format!("{takes:<13}  {}://", scheme(config.tls.is_some())),
-            otlp_scheme: scheme(config.otlp_tls.is_some()),
+            main: format!("{takes:<13}  {}://", scheme(config.safety.tls.is_some())),
+            otlp_scheme: scheme(config.safety.otlp_tls.is_some()),
         }
     }
 

@@ -36,6 +36,7 @@ struct Suite {
     name: String,
     time: Duration,
     cases: Vec<Case>,
+    notes: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -78,7 +79,7 @@ impl Suite {
                 case.problem = Some(case.earlier.remove(0));
             }
         }
-        Self { name: report.title(), time: report.phases.total, cases }
+        Self { name: report.title(), time: report.phases.total, cases, notes: report.notes.clone() }
     }
 
     fn count(&self, kind: Kind) -> usize {
@@ -104,6 +105,9 @@ impl Suite {
         );
         for case in &self.cases {
             case.write(xml);
+        }
+        if !self.notes.is_empty() {
+            push(xml, 2, &format!("<system-out>{}</system-out>", escaped(&self.notes.join("\n"))));
         }
         push(xml, 1, "</testsuite>");
     }

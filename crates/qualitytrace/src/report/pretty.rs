@@ -91,6 +91,9 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
     for output in &verdict.outputs {
         self::output(text, output);
     }
+    for note in &report.notes {
+        line(text, 1, &style::unsure(note));
+    }
     if verdict.outcome == wire::Outcome::Passed && report.outcome == Outcome::Failed {
         line(text, 1, &style::bad("a required gate did not pass"));
     }
@@ -253,7 +256,7 @@ pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
 }
 
 /// So many of a thing.
-fn counted(number: usize, thing: &str) -> String {
+pub(super) fn counted(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")
 }

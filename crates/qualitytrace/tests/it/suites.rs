@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use crate::rough::program::Served;
+
 /// A subject that answers `/third` with 200 every third time, `/bad` with 500, and all else with 200 and the path.
 async fn subject() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -135,6 +137,18 @@ spec:
         ],
     );
     holds(&junit, &["<testsuite name=\"All of it › Test logout [teardown]\" tests=\"1\" failures=\"0\""]);
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_is_told() {
+    let server = Served::start(crate::program(), "sqlite::memory:", &["--limits.replyBytes", "16"]).await;
+    let files = [("long.yaml", test("long", "/a-long-way", "")), ("short.yaml", test("short", "/", ""))];
+    let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let (code, text, junit) = run(&files, &[".", "--server", &server.url("")]).await;
+    assert_eq!(code, Some(0), "{text}");
+    let told =
+        "the answer is longer than the server keeps (limits.replyBytes): only its beginning was judged";
+    assert_eq!((text.matches(told).count(), junit.matches(told).count()), (1, 1), "{text}{junit}");
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ fn nothing_at_all_is_waited_for_until_the_time_is_up() {
 fn a_final_verdict_waits_for_a_trace_one_settle_window_only() {
     first(
         "final",
-        "6000 ms: ready, no further span can change the verdict; Judge
+        "5850 ms: ready, no further span can change the verdict; Judge
          no span below the trigger span 0000000000000001 has arrived: check that the system under test exports to this server and takes over the trace context of the request
          this test has no complete run yet that says which spans to expect",
     );
@@ -45,7 +45,7 @@ fn a_final_verdict_waits_for_a_trace_one_settle_window_only() {
 fn a_first_run_settles() {
     first(
         SHOP,
-        "6020 ms: ready, nothing more came for a settle window; Judge
+        "5870 ms: ready, nothing more came for a settle window; Judge
          this test has no complete run yet that says which spans to expect",
     );
 }
@@ -86,7 +86,7 @@ fn a_missing_parent_makes_the_verdict_inconclusive() {
 fn a_missing_parent_does_not_matter_to_a_final_verdict() {
     first(
         "10 2<1 gateway/server/GET\n 20 4<3 shop/server/GET\n final",
-        "12020 ms: gave up, parents are missing and nothing more came for two settle windows; Judge
+        "11720 ms: gave up, parents are missing and nothing more came for two settle windows; Judge
          the parent 0000000000000003 of span `GET` (shop) has not arrived
          this test has no complete run yet that says which spans to expect",
     );
@@ -96,7 +96,7 @@ fn a_missing_parent_does_not_matter_to_a_final_verdict() {
 fn spans_that_hang_in_the_air_are_a_question_of_parents_and_not_of_the_time_out() {
     first(
         "20 4<3 shop/server/GET",
-        "12020 ms: gave up, parents are missing and nothing more came for two settle windows; Inconclusive
+        "11720 ms: gave up, parents are missing and nothing more came for two settle windows; Inconclusive
          no span below the trigger span 0000000000000001 has arrived: check that the system under test exports to this server and takes over the trace context of the request
          the parent 0000000000000003 of span `GET` (shop) has not arrived
          this test has no complete run yet that says which spans to expect",
@@ -119,7 +119,7 @@ fn an_unanswered_call_settles_and_is_then_taken_as_a_leaf() {
     let outside = "10 3<2 gateway/client/GET http.url=http://bank/\n 20 2<1 gateway/server/GET";
     first(
         outside,
-        "6020 ms: ready, nothing more came for a settle window; Judge
+        "5870 ms: ready, nothing more came for a settle window; Judge
          the call `GET` (gateway, span 0000000000000003) to http://bank/ has no answering span
          this test has no complete run yet that says which spans to expect",
     );
@@ -142,7 +142,7 @@ fn a_span_inside_the_caller_answers_nothing() {
         "10 3<2 gateway/client/GET http.request.method=GET
          10 5<3 gateway/internal/dns
          20 2<1 gateway/server/GET",
-        "6020 ms: ready, nothing more came for a settle window; Judge
+        "5870 ms: ready, nothing more came for a settle window; Judge
          the call `GET` (gateway, span 0000000000000003) has no answering span
          this test has no complete run yet that says which spans to expect",
     );
@@ -155,7 +155,7 @@ fn a_link_answers_a_message() {
                   30 4<1 worker/consumer/orders >3";
     first(
         linked,
-        "6030 ms: ready, nothing more came for a settle window; Judge
+        "5880 ms: ready, nothing more came for a settle window; Judge
          this test has no complete run yet that says which spans to expect",
     );
 }
@@ -243,7 +243,7 @@ fn runs_that_failed_teach_nothing() {
     let error = "20 2<1 gateway/server/GET\n failed";
     check(
         &[error, SHOP],
-        "6020 ms: ready, nothing more came for a settle window; Judge
+        "5870 ms: ready, nothing more came for a settle window; Judge
          this test has no complete run yet that says which spans to expect",
     );
     let tail = format!("{SHOP}\n 3000 5<2 gateway/internal/mail");
@@ -313,7 +313,7 @@ fn a_caller_without_spans_is_accepted_when_it_is_the_only_parent_missing() {
         "attached\n 0 3<2 shop/server/GET\n 0 4<3 shop/client/GET http.method=GET\n 0 5<4 bank/server/GET";
     first(
         trace,
-        "12000 ms: ready, nothing more came for a settle window; Judge
+        "11700 ms: ready, nothing more came for a settle window; Judge
          the caller's own span 0000000000000002 has not arrived
          this test has no complete run yet that says which spans to expect",
     );

@@ -10,8 +10,8 @@ use qualitytrace_core::lang::diagnostic::nearest;
 
 use super::super::failure::Failure;
 
-/// The name that the trigger's own protocol has, unless one of the imports has it too.
-const MAIN: &str = "trigger.proto";
+/// The name that the trigger's own text has in messages: the key that it stands under.
+const MAIN: &str = "protobufFile";
 /// Details of rich statuses, which servers send whatever their own protocol is.
 const ERROR_DETAILS: &str = include_str!("error_details.proto");
 const ERROR_DETAILS_FILE: &str = "google/rpc/error_details.proto";
@@ -29,7 +29,7 @@ pub(super) fn compile(call: &Grpc) -> Result<DescriptorPool, Failure> {
         } else {
             ""
         };
-        Failure::invalid(format!("the trigger's `protobufFile` cannot be compiled: {error:?}{help}"))
+        Failure::invalid(format!("the protocol of the trigger cannot be compiled: {error:?}{help}"))
     })?;
     Ok(compiler.descriptor_pool())
 }

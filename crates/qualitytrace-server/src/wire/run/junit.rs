@@ -10,8 +10,10 @@ const NO_MATCH: &str = "no match";
 /// The report: one suite a spec, one case a span and assertion.
 pub fn junit(test: &str, verdict: Option<&Verdict>, seconds: u64) -> String {
     let specs = verdict.map_or(&[][..], |verdict| &verdict.specs);
+    let missing = verdict.map_or(&[][..], |verdict| &verdict.missing);
+    let incomplete = (usize::from(!missing.is_empty()), 0, usize::from(!missing.is_empty()));
     let (tests, failures, errors) =
-        specs.iter().map(counts).fold((0, 0, 0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
+        specs.iter().map(counts).fold(incomplete, |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
     let mut out = format!(
         "<testsuites name=\"{}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"0\" time=\"{seconds}\">",
         escaped(test)
@@ -19,7 +21,17 @@ pub fn junit(test: &str, verdict: Option<&Verdict>, seconds: u64) -> String {
     for spec in specs {
         suite(&mut out, spec);
     }
-    if !specs.is_empty() {
+    if !missing.is_empty() {
+        let message = escaped(&format!("inconclusive: {}", missing.join("; ")));
+        let _ = write!(
+            out,
+            "\n\t<testsuite name=\"trace\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\">\
+             \n\t\t<testcase name=\"is complete\">\
+             \n\t\t\t<error type=\"error\" message=\"{message}\"></error>\
+             \n\t\t</testcase>\n\t</testsuite>"
+        );
+    }
+    if tests > 0 || !specs.is_empty() {
         out.push('\n');
     }
     out.push_str("</testsuites>");

@@ -212,12 +212,12 @@ async fn what_is_wrong_with_a_test_is_said_before_anybody_is_called() {
     .await;
     check(
         format!("{}\n  protobufFile: 'syntax = 3'", reflected("localhost:1", "peer.Echo.Say", "")),
-        "the trigger's `protobufFile` cannot be compiled: trigger.proto:1:10: expected a string, but found '3'",
+        "the protocol of the trigger cannot be compiled: protobufFile:1:10: expected a string, but found '3'",
     )
     .await;
     check(
         format!("{}\n  protobufFile: 'import \"a.proto\";'", reflected("localhost:1", "peer.Echo.Say", "")),
-        "the trigger's `protobufFile` cannot be compiled: trigger.proto:1:1: import 'a.proto' not found; put the \
+        "the protocol of the trigger cannot be compiled: protobufFile:1:1: import 'a.proto' not found; put the \
          imported text under the trigger's `imports`, by the name under which it is imported",
     )
     .await;
