@@ -157,7 +157,9 @@ impl<'t> Stream<'t> {
     fn refused(&self, document: &Document, why: &Put) -> Error {
         let why = match why {
             Put::Masked { name } => format!("`{name}` is masked; write the secret itself"),
-            Put::Created(_) | Put::Updated(_) | Put::Missing | Put::Exists => "it was refused".to_owned(),
+            Put::Created(_) | Put::Updated(_) | Put::Same(_) | Put::Missing | Put::Exists => {
+                "it was refused".to_owned()
+            }
         };
         self.wrong(&[format!("{}: {why}", self.place(&document.span))])
     }

@@ -92,14 +92,17 @@ impl From<Exit> for ExitCode {
 /// Does what was asked.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let before = arguments.target;
-    let takes_flags =
-        matches!(arguments.command, Command::Resource(_) | Command::Configure(_) | Command::Version(_));
-    if !takes_flags && !before.is_empty() {
-        bail!("put --config, --server-url and --output after the name of this command");
+    let takes_flags = match arguments.command {
+        Command::Resource(_) | Command::Configure(_) | Command::Version(_) => true,
+        Command::Run(_) => before.names_server_only(),
+        _ => before.is_empty(),
+    };
+    if !takes_flags {
+        bail!("put --config, --server-url, --token and --output after the name of this command");
     }
     match arguments.command {
         Command::Serve(options) => serve::serve(options).await,
-        Command::Run(options) => run::run(options).await,
+        Command::Run(options) => run::run(options.on(before)).await,
         Command::Resource(command) => resource::run(command, before).await,
         Command::Check(options) => check::check(&options),
         Command::Demo(options) => demo::demo(options).await,

@@ -9,19 +9,14 @@ use std::process::ExitCode;
 
 use anstream::eprintln;
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = match cli::Arguments::try_parse() {
         Ok(arguments) => arguments,
         // The parser's own exit code for a mistyped command is the one that means "a test did not pass".
-        Err(error) => {
-            let _ = error.print();
-            let is_help =
-                !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-            return if is_help { cli::Exit::Passed } else { cli::Exit::Error }.into();
-        }
+        Err(error) => return explain(&error).into(),
     };
     match cli::run(arguments).await {
         Ok(exit) => exit.into(),
@@ -30,4 +25,20 @@ async fn main() -> ExitCode {
             cli::Exit::Error.into()
         }
     }
+}
+
+/// Says what is wrong with the arguments; help that was asked for goes to standard output.
+fn explain(error: &clap::Error) -> cli::Exit {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        report::out(&error.render().ansi().to_string());
+        return cli::Exit::Passed;
+    }
+    match (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue)) {
+        (Some(argument), Some(value)) if argument.to_string().starts_with("--output") => {
+            // Clients know this sentence.
+            eprintln!("Invalid output format {value}. Available formats are [pretty|json|yaml]");
+        }
+        _ => drop(error.print()),
+    }
+    if error.use_stderr() { cli::Exit::Error } else { cli::Exit::Passed }
 }

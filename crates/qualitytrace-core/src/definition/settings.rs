@@ -203,10 +203,10 @@ pub(super) fn polling_profile(reader: &Reader<'_>, node: &Node) -> Option<Pollin
 fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_strict: bool) {
     profile.is_periodic_given = true;
     let mut required = |key: &'static str, period: &mut Period| {
-        let has_key = fields.get(key).is_some();
+        let is_given = fields.text(key).is_some_and(|text| !text.is_empty());
         match period_or(fields, key, |text| known_complaint(key, text)) {
             Some(given) => *period = given,
-            None if is_strict && !has_key => {
+            None if is_strict && !is_given => {
                 let diagnostic =
                     Diagnostic::error("no-details", fields.span.clone(), known_complaint(key, ""));
                 fields.reader.report(diagnostic.helped(format!("put `{key}` under `periodic:`")));
@@ -267,8 +267,27 @@ fn period_or(
 /// What is said of a text that is no duration in a polling profile: clients know these words.
 fn known_complaint(key: &str, text: &str) -> String {
     let name = if key == "retryDelay" { "retry delay" } else { key };
-    format!("{name} configuration is invalid: time: invalid duration \"{text}\"")
+    format!("{name} configuration is invalid: time: {}", unreadable(text))
 }
+
+/// Why a text is no duration, in the words that clients know.
+fn unreadable(text: &str) -> String {
+    let is_digit = |letter: char| letter.is_ascii_digit() || letter == '.';
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    while rest.starts_with(is_digit) {
+        rest = rest.trim_start_matches(is_digit);
+        let unit = &rest[..rest.find(is_digit).unwrap_or(rest.len())];
+        match unit {
+            "" => return format!("missing unit in duration \"{text}\""),
+            "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h" => rest = &rest[unit.len()..],
+            _ => return format!("unknown unit \"{unit}\" in duration \"{text}\""),
+        }
+    }
+    format!("invalid duration \"{text}\"")
+}
+
+/// Nanoseconds, the first number that a signed one of 64 bits does not hold.
+const LONGEST: f64 = 9_223_372_036_854_775_808.0;
 
 /// A duration as Go programs write it: numbers with units, one after the other.
 pub fn parse_duration(text: &str) -> Option<Duration> {
@@ -296,8 +315,8 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         nanos += number * unit;
         rest = &rest[letters..];
     }
-    let seconds = nanos / 1e9;
-    (!text.is_empty()).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
+    let is_duration = !text.is_empty() && nanos < LONGEST;
+    is_duration.then(|| Duration::try_from_secs_f64(nanos / 1e9).ok()).flatten()
 }
 
 pub(super) fn test_runner(reader: &Reader<'_>, node: &Node) -> Option<TestRunner> {

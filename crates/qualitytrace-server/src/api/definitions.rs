@@ -14,7 +14,7 @@ use super::App;
 use super::answer::plain_json;
 use super::negotiation::{Media, content_type};
 use super::query::Query;
-use super::refusal::{Refusal, number};
+use super::refusal::{Refusal, count, number};
 use super::resources::{FullSteps, augmented_steps, summary};
 use super::tenant::Tenant;
 use crate::store::{RunSummary, StoredDefinition, unscoped};
@@ -89,7 +89,7 @@ pub(super) async fn source(
     Path(id): Path<String>,
     Query(asked): Query<Version>,
 ) -> Result<Response, Refusal> {
-    let version = number(&asked.version)?;
+    let version = count("version", &asked.version)?;
     let id = if kind.is_singleton() { "current" } else { &id };
     let stored = app.store.definition(kind, &tenant.scoped(id), (version > 0).then_some(version)).await?;
     let stored = stored.ok_or_else(Refusal::missing)?;

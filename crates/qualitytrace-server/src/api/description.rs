@@ -14,6 +14,7 @@ use super::hosted;
 use super::refusal::Said;
 use super::resources::{collection, sorts};
 use Content::{Json, Negotiated, Nothing};
+use http::Method;
 use routes::{Body, Content, ROUTES, Route};
 use schemas::{Schemas, of};
 
@@ -60,9 +61,10 @@ pub(crate) fn openapi() -> Value {
     for route in ROUTES {
         paths.add(route.method, route.path, route.summary, route);
     }
-    for path in hosted::ROUTES.into_iter().filter(|path| !path.contains('*')) {
-        let stub = routes::get(path, "Only the original's hosted service has it", &[(402, Json(of::<()>))]);
-        paths.add(stub.method, path, stub.summary, &stub.for_all());
+    for hosted in hosted::ROUTES.iter().filter(|hosted| hosted.methods.contains(&Method::GET)) {
+        let answers = &[(402, Json(of::<()>)), (400, Json(of::<Said>))];
+        let stub = routes::get(hosted.path, "Only the original's hosted service has it", answers);
+        paths.add(stub.method, hosted.path, stub.summary, &stub.for_all());
     }
     json!({
         "openapi": "3.1.0",

@@ -14,7 +14,6 @@ use super::query::Query;
 use super::refusal::Refusal;
 use super::resources::{Parameters, augmented_specs};
 use super::tenant::Tenant;
-use crate::store::{Listing, Order};
 
 /// A test or a suite.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -27,15 +26,13 @@ pub(super) struct Listed {
     item: Value,
 }
 
-/// A page of tests and suites, newest first.
+/// A page of tests and suites, in one order.
 pub(super) async fn list(
     State(app): State<App>,
     tenant: Tenant,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Refusal> {
-    // Whatever order is asked for, it is this one; a word that names none is refused all the same.
-    let listing =
-        Listing { order: Order::Created, ascending: false, ..parameters.listing(Kind::Test, &tenant)? };
+    let listing = parameters.of_everything(&tenant)?;
     let (count, page) = app.store.list_of(&[Kind::Test, Kind::TestSuite], &listing).await?;
     let (mut tests, mut suites, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
     for (kind, stored) in page {

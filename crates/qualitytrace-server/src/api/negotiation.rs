@@ -110,7 +110,8 @@ fn without_blanks(value: &Value) -> Value {
             .filter(|(key, value)| !(key.as_str() == "trigger" && **value == json!({ "type": "" })))
             .filter(|(key, value)| !(key.as_str() == "time" && **value == NEVER))
             .map(|(key, value)| {
-                let is_list = matches!(key.as_str(), "values" | "addresses" | "tips" | "requiredGates");
+                let is_list =
+                    matches!(key.as_str(), "values" | "steps" | "addresses" | "tips" | "requiredGates");
                 (key.clone(), if is_list && value.is_null() { json!([]) } else { without_blanks(value) })
             })
             .collect(),

@@ -1,10 +1,13 @@
 //! The older half of the API: bodies are JSON and nothing else, and what is wrong is a JSON text.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::answer::{Problem, plain_json};
 use crate::{runner, store};
@@ -144,7 +147,12 @@ pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     if let Some(other) = other {
         return Err(Refusal::bad_request(format!("json: cannot unmarshal {other}, an object is expected")));
     }
-    serde_json::from_slice(body).map_err(|error| {
+    let read = serde_json::from_slice(body).or_else(|error| {
+        // Other clients write null where there is nothing.
+        let bare = serde_json::from_slice(body).map(without_nulls).and_then(serde_json::from_value);
+        bare.map_err(|_| error)
+    });
+    read.map_err(|error| {
         let text = error.to_string();
         let unknown = text.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
         match unknown {
@@ -155,12 +163,41 @@ pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     })
 }
 
-/// A number in a path or a query; an empty one is 0.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, without_nulls(value)))
+            .collect(),
+        Value::Array(items) => {
+            items.into_iter().filter(|value| !value.is_null()).map(without_nulls).collect()
+        }
+        other => other,
+    }
+}
+
+/// A number in a path; nothing has a negative one.
 pub(super) fn number(text: &str) -> Result<u64, Refusal> {
+    u64::try_from(integer(text)?).map_err(|_| Refusal::missing())
+}
+
+/// A number in a query that says how many.
+pub(super) fn count(name: &str, text: &str) -> Result<u64, Refusal> {
+    let wrong = |_| Refusal::bad_request(format!("cannot process request: {name} must not be negative"));
+    u64::try_from(integer(text)?).map_err(wrong)
+}
+
+/// A whole number in the range that clients know; an empty one is 0.
+pub(super) fn integer(text: &str) -> Result<i32, Refusal> {
     if text.is_empty() {
         return Ok(0);
     }
-    let wrong = |why: &str| Refusal::bad_request(format!("strconv.ParseInt: parsing \"{text}\": {why}"));
-    let number: i64 = text.parse().map_err(|_| wrong("invalid syntax"))?;
-    u64::try_from(number).map_err(|_| wrong("value out of range"))
+    text.parse().map_err(|error: ParseIntError| {
+        let why = match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        Refusal::bad_request(format!("strconv.ParseInt: parsing \"{text}\": {why}"))
+    })
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::App;
 use super::answer::{Success, plain_json};
 use super::query::Query;
-use super::refusal::{Refusal, body, number};
+use super::refusal::{Refusal, body, count, number};
 use super::tenant::Tenant;
 use crate::clock;
 use crate::runner::{RunId, Variables};
@@ -46,8 +46,8 @@ pub(super) struct PageOf {
 impl PageOf {
     /// How many, and how many to leave out first.
     pub(super) fn numbers(&self) -> Result<(u64, u64), Refusal> {
-        let take = number(&self.take)?;
-        Ok((if take == 0 { TAKE } else { take.min(MOST) }, number(&self.skip)?))
+        let take = count("take", &self.take)?;
+        Ok((if take == 0 { TAKE } else { take.min(MOST) }, count("skip", &self.skip)?))
     }
 }
 

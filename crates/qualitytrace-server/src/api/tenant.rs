@@ -40,14 +40,27 @@ impl<S: Sync> FromRequestParts<S> for Tenant {
             return Ok(Self::default());
         };
         let text = header.to_str().unwrap_or_default();
-        if is_uuid(text) {
-            return Ok(Self(text.to_lowercase()));
+        if text.is_empty() {
+            return Ok(Self::default());
         }
-        Err((StatusCode::BAD_REQUEST, format!("invalid tenant id: `{text}` is not a UUID")).into_response())
+        uuid(text)
+            .map(Self)
+            .ok_or_else(|| (StatusCode::BAD_REQUEST, format!("invalid tenant id: {text}")).into_response())
     }
 }
 
-fn is_uuid(text: &str) -> bool {
-    let lengths = text.split('-').map(str::len);
-    lengths.eq([8, 4, 4, 4, 12]) && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+/// A UUID as it is usually written, whichever way it was.
+fn uuid(text: &str) -> Option<String> {
+    let bare = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let bare = bare.or_else(|| text.strip_prefix("urn:uuid:")).unwrap_or(text).to_lowercase();
+    let digits = bare.replace('-', "");
+    let is_whole = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_whole || !(bare == digits || bare.split('-').map(str::len).eq([8, 4, 4, 4, 12])) {
+        return None;
+    }
+    let (a, rest) = digits.split_at(8);
+    let (b, rest) = rest.split_at(4);
+    let (c, rest) = rest.split_at(4);
+    let (d, e) = rest.split_at(4);
+    Some(format!("{a}-{b}-{c}-{d}-{e}"))
 }

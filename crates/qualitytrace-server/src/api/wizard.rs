@@ -11,7 +11,7 @@ use super::App;
 use super::answer::plain_json;
 use super::refusal::{Refusal, body};
 use super::tenant::Tenant;
-use crate::wire::time::NEVER;
+use crate::wire::time::{NEVER, is_rfc3339};
 
 /// The steps, in order.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -52,6 +52,10 @@ pub(super) async fn get(State(app): State<App>, tenant: Tenant) -> Result<Respon
 
 pub(super) async fn put(State(app): State<App>, tenant: Tenant, sent: Bytes) -> Result<Response, Refusal> {
     let wizard: Wizard = body(&sent)?;
+    if let Some(step) = wizard.steps.iter().find(|step| !is_rfc3339(&step.completed_at)) {
+        let message = format!("`{}` is no time; write completedAt like {NEVER}", step.completed_at);
+        return Err(Refusal::bad_request(message));
+    }
     let text = serde_json::to_string(&wizard).unwrap_or_default();
     app.store.put_document(&tenant.scoped("wizard"), &text).await?;
     Ok(answer(&wizard))

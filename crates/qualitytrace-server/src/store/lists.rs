@@ -99,9 +99,9 @@ impl Store {
             .fetch_one(&self.read)
             .await
             .map_err(&failed)?;
+        // Each kind is read in order by its index, and the kinds are merged: nothing is sorted.
         let page = format!(
-            "SELECT kind, id, version, created, spec FROM ({}) AS listed
-             ORDER BY place {direction}, id {direction} LIMIT $3 OFFSET $4",
+            "{} ORDER BY place {direction}, id {direction} LIMIT $3 OFFSET $4",
             each(&format!("kind, id, version, created, spec, {column} AS place"))
         );
         let rows = sqlx::query(AssertSqlSafe(page))

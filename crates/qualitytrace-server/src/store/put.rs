@@ -79,6 +79,8 @@ pub enum Put {
     Created(StoredResource),
     /// It was there and is now this.
     Updated(StoredResource),
+    /// It was there, just so.
+    Same(StoredResource),
     /// It is there and was not to be.
     Exists,
     /// It is not there and was to be.
@@ -151,7 +153,7 @@ impl Store {
                 },
                 (Some(known), Mode::Update | Mode::Upsert) if known.spec == new.spec => {
                     self.replace_text(transaction, new, known.version).await?;
-                    Put::Updated(known)
+                    Put::Same(known)
                 }
                 (Some(known), Mode::Update | Mode::Upsert) => {
                     Put::Updated(self.advance(transaction, new, known).await?)
@@ -263,7 +265,7 @@ impl Store {
 impl Put {
     fn is_stored(&self) -> bool {
         match self {
-            Self::Created(_) | Self::Updated(_) => true,
+            Self::Created(_) | Self::Updated(_) | Self::Same(_) => true,
             Self::Exists | Self::Missing | Self::Masked { .. } => false,
         }
     }

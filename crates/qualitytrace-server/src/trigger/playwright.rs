@@ -16,6 +16,9 @@ const ENGINE: &str = "@tracetest/playwright-engine";
 /// How long a script may take, the engine's download included.
 const TIMEOUT: Duration = Duration::from_mins(3);
 
+/// Lines of what a failed script wrote that are told.
+const LAST_LINES: usize = 10;
+
 /// Runs the script of a trigger.
 pub(super) async fn send(
     trigger: &PlaywrightEngine,
@@ -38,12 +41,21 @@ pub(super) async fn send(
         .args(["--url", &trigger.target.value, "--method", &trigger.method.value]);
     match exec::run(command, ENGINE, TIMEOUT, reply_bytes).await? {
         Reply::Exec { code, stdout, stderr, .. } if code != 0 => {
-            let message =
-                format!("the browser script ended with code {code}: {}", format!("{stdout}{stderr}").trim());
-            Err(Failure::told(Reason::Invalid, message))
+            Err(Failure::told(Reason::Invalid, complaint(code, &format!("{stdout}{stderr}"))))
         }
         reply => Ok(reply),
     }
+}
+
+/// What to tell of a script that failed, from all that it and the engine wrote.
+fn complaint(code: i32, written: &str) -> String {
+    if written.contains("playwright install") {
+        return "the browser script found no browser; run `npx playwright install chromium` where the server runs"
+            .to_owned();
+    }
+    let lines: Vec<&str> = written.lines().filter(|line| !line.trim().is_empty()).collect();
+    let end = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    format!("the browser script ended with code {code}: {}", end.join("\n").trim())
 }
 
 /// A program on the PATH.
@@ -68,5 +80,20 @@ impl Script {
 impl Drop for Script {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(Path::new(&self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_script_is_told_by_its_last_words() {
+        let written = (1..=12).map(|line| format!("line {line}\n\n")).collect::<String>();
+        let told = complaint(3, &written);
+        assert!(told.starts_with("the browser script ended with code 3: line 3\nline 4"), "{told}");
+        assert!(told.ends_with("line 12"), "{told}");
+        let missing = "Executable doesn't exist at /x\nPlease run: npx playwright install\n";
+        assert!(complaint(1, missing).starts_with("the browser script found no browser; run `npx"));
     }
 }

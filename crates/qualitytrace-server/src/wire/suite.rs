@@ -140,6 +140,8 @@ pub struct Facts {
     pub completed: Option<Timestamp>,
     /// Why it did not come to its end.
     pub error: Option<String>,
+    /// Whether everything passed in the end.
+    pub passed: Option<bool>,
 }
 
 impl Facts {
@@ -155,7 +157,10 @@ impl Facts {
                 What::Planned { steps } => facts.steps.clone_from(steps),
                 What::StepStarted { step, run, .. } => drop(facts.runs.insert(*step, *run)),
                 What::StepEnded { outputs, .. } => facts.outputs.extend(outputs.iter().cloned()),
-                What::Ended { message, .. } => ends(&mut facts, message.clone()),
+                What::Ended { message, passed } => {
+                    ends(&mut facts, message.clone());
+                    facts.passed = Some(*passed);
+                }
                 What::Interrupted => {
                     ends(&mut facts, Some("the server went away while the suite was under way".to_owned()));
                 }
@@ -163,6 +168,17 @@ impl Facts {
             }
         }
         facts
+    }
+}
+
+impl Facts {
+    /// Whether every step passed what it must. Steps whose runs were deleted meanwhile count as they did at the end.
+    fn gates_passed(&self, steps: &[Run]) -> bool {
+        let is_over = self.completed.is_some();
+        match self.passed {
+            Some(passed) if steps.len() < self.runs.len() => passed,
+            _ => (is_over || !steps.is_empty()) && steps.iter().all(|step| step.required_gates_result.passed),
+        }
     }
 }
 
@@ -212,8 +228,7 @@ pub fn suite_run(stored: &StoredSuiteRun, facts: &Facts, steps: Vec<Run>) -> Sui
         created_at: rfc3339(stored.created),
         completed_at: facts.completed.map_or_else(|| UNFINISHED.to_owned(), rfc3339),
         state: stored.state.clone(),
-        all_steps_required_gates_passed: !steps.is_empty()
-            && steps.iter().all(|step| step.required_gates_result.passed),
+        all_steps_required_gates_passed: facts.gates_passed(&steps),
         steps,
         variable_set: variable_set(&stored.variables, &asked, made),
         metadata: sorted(asked.metadata),

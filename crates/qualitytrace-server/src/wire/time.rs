@@ -13,7 +13,12 @@ pub fn rfc3339(at: Timestamp) -> String {
     jiff::Timestamp::from_microsecond(micros).map_or_else(|_| NEVER.to_owned(), |time| time.to_string())
 }
 
-/// The point in time of a text in RFC 3339.
+/// Whether a text is a point in time in RFC 3339.
+pub fn is_rfc3339(text: &str) -> bool {
+    text.parse::<jiff::Timestamp>().is_ok()
+}
+
+/// The point in time of a text in RFC 3339, if it is not before 1970.
 pub fn from_rfc3339(text: &str) -> Option<Timestamp> {
     let time: jiff::Timestamp = text.parse().ok()?;
     u64::try_from(time.as_nanosecond()).ok().map(Timestamp::from_nanos)

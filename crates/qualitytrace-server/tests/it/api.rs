@@ -108,7 +108,13 @@ async fn every_kind_of_resource_can_be_stored_and_read(database: &Database) {
         let shown = bench.get(&format!("/api/{collection}/{id}")).await;
         assert_eq!(shown.json(), stored.json(), "{collection}");
         let again = bench.put(&format!("/api/{collection}/{id}"), &stored.json()).await;
-        assert_eq!((again.status, again.json()), (StatusCode::OK, stored.json()), "{collection}");
+        let mut same = again.json();
+        if collection == "testsuites" {
+            // Clients know a suite that did not change by these two.
+            let more = ["createdAt", "version"].map(|key| same["spec"].as_object_mut().unwrap().remove(key));
+            assert!(more.iter().all(Option::is_some), "{}", again.text);
+        }
+        assert_eq!((again.status, same), (StatusCode::OK, stored.json()), "{collection}");
         let list = bench.get(&format!("/api/{collection}")).await.json();
         assert_eq!(list, json!({ "count": 1, "items": [stored.json()] }));
         let deleted = bench.send(Method::DELETE, &format!("/api/{collection}/{id}"), &[], "").await;
@@ -242,7 +248,8 @@ async fn suites_show_their_tests_in_full(database: &Database) {
     };
     assert_eq!(page("").await, ["u", "s", "t"]);
     assert_eq!(page("take=1&skip=1").await, ["s"]);
-    assert_eq!(page("take=1&skip=2&sortBy=name").await, ["t"]);
+    assert_eq!(page("take=1&skip=1&sortBy=name&sortDirection=asc").await, ["t"]);
+    assert_eq!(page("sortBy=name").await, ["u", "t", "s"]);
     assert_eq!(page("query=u").await, ["u"]);
     assert!(page("skip=3").await.is_empty());
     bench.server.shutdown().await;

@@ -129,7 +129,7 @@ async fn a_test_gets_a_version_for_each_change(database: &Database) {
         .unwrap()
     {
         Put::Created(stored) => (true, stored.version, stored.created.as_nanos()),
-        Put::Updated(stored) => (false, stored.version, stored.created.as_nanos()),
+        Put::Updated(stored) | Put::Same(stored) => (false, stored.version, stored.created.as_nanos()),
         Put::Exists => (false, 0, 1),
         Put::Missing | Put::Masked { .. } => (false, 0, 0),
     };

@@ -10,7 +10,102 @@ on_every_database!(
     a_nul_is_neither_stored_nor_found,
     bodies_that_are_no_objects_are_refused,
     text_beyond_ascii_says_how_it_is_encoded,
+    the_hosted_service_cannot_be_had,
+    numbers_and_orders_are_read_as_clients_know_them,
+    tenants_are_named_in_many_ways,
 );
+
+async fn the_hosted_service_cannot_be_had(database: &Database) {
+    let bench = Bench::new(database).await;
+    for (method, path, body, status, told) in [
+        (Method::GET, "/api/rungroups", "", StatusCode::PAYMENT_REQUIRED, "null\n"),
+        (Method::GET, "/api/rungroups?take=x", "", StatusCode::BAD_REQUEST, "strconv.ParseInt"),
+        (Method::POST, "/api/rungroups", "{\"id\": \"a\"}", StatusCode::PAYMENT_REQUIRED, "null\n"),
+        (Method::POST, "/api/rungroups", "{}", StatusCode::UNPROCESSABLE_ENTITY, "required field 'id' is"),
+        (Method::POST, "/api/environments", "", StatusCode::BAD_REQUEST, "\"EOF\"\n"),
+        (Method::PUT, "/api/environments/x", "{", StatusCode::BAD_REQUEST, "\"unexpected EOF\"\n"),
+        (Method::GET, "/api/monitors/m/run/1", "", StatusCode::PAYMENT_REQUIRED, "null\n"),
+        (Method::GET, "/api/monitors/m/version/z", "", StatusCode::BAD_REQUEST, "invalid syntax"),
+        (Method::DELETE, "/api/rungroups/x", "", StatusCode::METHOD_NOT_ALLOWED, "not allowed"),
+        (Method::GET, "/api/environments/a/b", "", StatusCode::NOT_FOUND, "there is nothing at"),
+    ] {
+        let got = bench.send(method.clone(), path, &[], body).await;
+        assert_eq!(got.status, status, "{method} {path}: {}", got.text);
+        assert!(got.text.contains(told), "{method} {path}: {}", got.text);
+    }
+    bench.server.shutdown().await;
+}
+
+async fn numbers_and_orders_are_read_as_clients_know_them(database: &Database) {
+    let bench = Bench::new(database).await;
+    for (path, status, told) in [
+        (
+            "/api/resources?take=x",
+            StatusCode::BAD_REQUEST,
+            r#"strconv.ParseInt: parsing \"x\": invalid syntax"#,
+        ),
+        ("/api/resources?take=99999999999", StatusCode::BAD_REQUEST, "value out of range"),
+        ("/api/resources?sortBy=nothing", StatusCode::OK, "[]"),
+        ("/api/testsuites/nobody/run", StatusCode::OK, "[]"),
+        ("/api/testsuites/nobody/run?take=-1", StatusCode::BAD_REQUEST, "take must not be negative"),
+        ("/api/tests/nobody/run/-1", StatusCode::NOT_FOUND, "no rows"),
+        ("/api/tests/nobody/run/99999999999", StatusCode::BAD_REQUEST, "value out of range"),
+        ("/api/configs?take=-1", StatusCode::OK, "\"count\":1"),
+        ("/api/demos?take=-1", StatusCode::BAD_REQUEST, "take must not be negative"),
+    ] {
+        let got = bench.get(path).await;
+        assert_eq!(got.status, status, "{path}: {}", got.text);
+        assert!(got.text.contains(told), "{path}: {}", got.text);
+    }
+    // What is null is not there.
+    let wizard = bench.send(Method::PUT, "/api/wizard", &[], "{\"steps\": null}").await;
+    assert_eq!((wizard.status, wizard.text.as_str()), (StatusCode::OK, "{}\n"));
+    let wizard = bench.send(Method::PUT, "/api/wizard", &[], r#"{"steps": [{"completedAt": "x"}]}"#).await;
+    assert_eq!(wizard.status, StatusCode::BAD_REQUEST, "{}", wizard.text);
+    for (delay, told) in [
+        ("5", r#"time: missing unit in duration \"5\""#),
+        ("1h30", r#"time: missing unit in duration \"1h30\""#),
+        ("5x", r#"time: unknown unit \"x\" in duration \"5x\""#),
+        ("1 s", r#"time: unknown unit \" s\" in duration \"1 s\""#),
+        ("x", r#"time: invalid duration \"x\""#),
+        ("9999999h", r#"time: invalid duration \"9999999h\""#),
+        ("", r#"time: invalid duration \"\""#),
+    ] {
+        let periodic = json!({ "retryDelay": delay, "timeout": "1m" });
+        let spec = json!({ "name": "p", "strategy": "periodic", "periodic": periodic });
+        let refused = bench.put("/api/pollingprofiles/current", &json!({ "spec": spec })).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{delay}: {}", refused.text);
+        assert!(refused.text.contains(told), "{delay}: {}", refused.text);
+    }
+    let suite = json!({ "spec": { "id": "s", "name": "S" } });
+    assert_eq!(bench.put("/api/testsuites", &suite).await.json()["spec"]["steps"], json!(null));
+    let again = bench.put("/api/testsuites/s", &suite).await.json();
+    assert_eq!(again["spec"]["version"], 1, "{again}");
+    let yaml = bench.send(Method::GET, "/api/testsuites/s", &[("accept", "text/yaml")], "").await;
+    assert!(yaml.text.contains("steps: []"), "{}", yaml.text);
+    bench.server.shutdown().await;
+}
+
+async fn tenants_are_named_in_many_ways(database: &Database) {
+    let bench = Bench::new(database).await;
+    let id = "0123ABCD-0123-0123-0123-0123456789AB";
+    let put = json!({ "spec": { "id": "v", "name": "V" } }).to_string();
+    let stored = bench.send(Method::PUT, "/api/variablesets", &[("x-tracetest-tenantid", id)], &put).await;
+    assert_eq!(stored.status, StatusCode::CREATED, "{}", stored.text);
+    for (tenant, status) in [
+        (id.to_lowercase(), StatusCode::OK),
+        (id.replace('-', ""), StatusCode::OK),
+        (format!("{{{id}}}"), StatusCode::OK),
+        (format!("urn:uuid:{id}"), StatusCode::OK),
+        (String::new(), StatusCode::NOT_FOUND),
+        ("x".to_owned(), StatusCode::BAD_REQUEST),
+    ] {
+        let headers = [("x-tracetest-tenantid", tenant.as_str())];
+        let got = bench.send(Method::GET, "/api/variablesets/v", &headers, "").await;
+        assert_eq!(got.status, status, "{tenant}: {}", got.text);
+    }
+    bench.server.shutdown().await;
+}
 
 async fn a_nul_is_neither_stored_nor_found(database: &Database) {
     let bench = Bench::new(database).await;

@@ -17,6 +17,7 @@ use super::interrupt::Interrupt;
 use super::learned;
 use super::plan::Plan;
 use super::serve::start_logging;
+use super::target::Target;
 use crate::client::{Client, Wanted};
 use crate::report::{self, Outcome, TestReport};
 
@@ -55,6 +56,14 @@ pub(crate) struct Options {
     /// Write a JUnit report
     #[arg(long, short = 'j', value_name = "FILE")]
     junit: Option<PathBuf>,
+}
+
+impl Options {
+    /// The same on the server that was named before the command, if one was.
+    pub(crate) fn on(self, before: Target) -> Self {
+        let (server, token) = before.server_and_token();
+        Self { server: server.or(self.server), token: token.or(self.token), ..self }
+    }
 }
 
 /// Where the server that is started for the run expects OTLP, besides its own port.

@@ -47,6 +47,16 @@ impl Target {
         self.config.is_none() && self.server_url.is_none() && self.token.is_none() && self.output.is_none()
     }
 
+    /// Whether no flag was given but those that say which server, and who asks.
+    pub(crate) fn names_server_only(&self) -> bool {
+        self.config.is_none() && self.output.is_none()
+    }
+
+    /// The server and the token that were given.
+    pub(crate) fn server_and_token(self) -> (Option<String>, Option<String>) {
+        (self.server_url, self.token)
+    }
+
     /// These flags, and where one is missing, the other's.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {

@@ -78,7 +78,8 @@ pub(super) struct TestSuiteSpec<'a> {
     version: Option<u32>,
     #[serde(skip_serializing_if = "is_blank")]
     setup: Vec<StepSpec<'a>>,
-    steps: Vec<StepSpec<'a>>,
+    /// Clients know that there is none as null.
+    steps: Option<Vec<StepSpec<'a>>>,
     #[serde(skip_serializing_if = "is_blank")]
     teardown: Vec<StepSpec<'a>>,
     #[serde(skip_serializing_if = "is_blank")]
@@ -94,7 +95,7 @@ pub(super) struct TestSuiteSpec<'a> {
 
 impl<'a> TestSuiteSpec<'a> {
     pub(super) fn of(id: &'a str, suite: &'a TestSuite, stored: &'a Stored) -> Self {
-        let steps = |steps: &'a [Step]| steps.iter().map(StepSpec::of).collect();
+        let steps = |steps: &'a [Step]| steps.iter().map(StepSpec::of).collect::<Vec<_>>();
         Self {
             id,
             created_at: stored.created_at.as_deref(),
@@ -102,7 +103,7 @@ impl<'a> TestSuiteSpec<'a> {
             description: &suite.description,
             version: stored.version,
             setup: steps(&suite.setup),
-            steps: steps(&suite.steps),
+            steps: Some(steps(&suite.steps)).filter(|steps| !steps.is_empty()),
             teardown: steps(&suite.teardown),
             data: suite.data.as_ref().map(|data| TableSpec {
                 rows: data.rows.iter().map(|row| Pairs::of(row)).collect(),

@@ -4,6 +4,7 @@ use qualitytrace_core::definition::Kind;
 use serde::Deserialize;
 
 use crate::api::answer::Problem;
+use crate::api::refusal::{Refusal, count};
 use crate::api::tenant::Tenant;
 use crate::store::{Listing, Order};
 
@@ -32,7 +33,28 @@ impl Parameters {
         kind: Kind,
         tenant: &'a Tenant,
     ) -> Result<Listing<'a>, Problem> {
-        let take = number("take", &self.take)?;
+        let (take, skip) = (number(kind, "take", &self.take)?, number(kind, "skip", &self.skip)?);
+        let order = order(kind, &self.sort_by).ok_or_else(|| {
+            Problem::bad_request(format!("cannot process request: invalid sort field: {}", self.sort_by))
+        })?;
+        self.page(kind, tenant, order, (take, skip))
+    }
+
+    /// The same, of tests and suites together: numbers are spelled as in the older half of the API, and who asks for an
+    /// order that there is not gets the usual one.
+    pub(in crate::api) fn of_everything<'a>(&'a self, tenant: &'a Tenant) -> Result<Listing<'a>, Refusal> {
+        let numbers = (count("take", &self.take)?, count("skip", &self.skip)?);
+        let order = order(Kind::Test, &self.sort_by).unwrap_or(Order::Created);
+        Ok(self.page(Kind::Test, tenant, order, numbers)?)
+    }
+
+    fn page<'a>(
+        &'a self,
+        kind: Kind,
+        tenant: &'a Tenant,
+        order: Order,
+        (take, skip): (u64, u64),
+    ) -> Result<Listing<'a>, Problem> {
         if self.query.contains('\0') {
             return Err(Problem::bad_request("cannot process request: query holds the character U+0000"));
         }
@@ -40,15 +62,15 @@ impl Parameters {
             kind,
             tenant: tenant.as_str(),
             query: &self.query,
-            order: order(kind, &self.sort_by)?,
+            order,
             ascending: self.sort_direction.eq_ignore_ascii_case("asc"),
             take: if take == 0 { TAKE } else { take.min(MOST) },
-            skip: number("skip", &self.skip)?,
+            skip,
         })
     }
 }
 
-fn number(name: &str, text: &str) -> Result<u64, Problem> {
+fn number(kind: Kind, name: &str, text: &str) -> Result<u64, Problem> {
     if text.is_empty() {
         return Ok(0);
     }
@@ -57,8 +79,12 @@ fn number(name: &str, text: &str) -> Result<u64, Problem> {
             "cannot process request: error reading {name} param: '{text}' is not a number"
         ))
     })?;
-    u64::try_from(number)
-        .map_err(|_| Problem::bad_request(format!("cannot process request: {name} must not be negative")))
+    match u64::try_from(number) {
+        Ok(number) => Ok(number),
+        // What a server has one of is on every page.
+        Err(_) if kind.is_singleton() => Ok(0),
+        Err(_) => Err(Problem::bad_request(format!("cannot process request: {name} must not be negative"))),
+    }
 }
 
 /// What resources of a kind can be sorted by.
@@ -76,9 +102,7 @@ pub(in crate::api) const fn sorts(kind: Kind) -> &'static [(&'static str, Order)
 }
 
 /// The first that a kind can be sorted by, unless another is named.
-fn order(kind: Kind, name: &str) -> Result<Order, Problem> {
+fn order(kind: Kind, name: &str) -> Option<Order> {
     let found = sorts(kind).iter().find(|(known, _)| name.is_empty() || *known == name);
-    found
-        .map(|(_, order)| *order)
-        .ok_or_else(|| Problem::bad_request(format!("cannot process request: invalid sort field: {name}")))
+    found.map(|(_, order)| *order)
 }

@@ -66,7 +66,7 @@ pub(in crate::api) async fn import(
             return Err(Refusal::unprocessable(format!("required field '{name}' is zero value.")));
         }
     }
-    let run: Run = body(without_nulls(Value::Object(run)).to_string().as_bytes())?;
+    let run: Run = body(Value::Object(run).to_string().as_bytes())?;
     let text = definition(&Value::Object(test)).to_string();
     let stored = create_from_json(&app, &tenant, Kind::Test, &text).await;
     let stored = stored.map_err(|problem| Refusal::unprocessable(problem.message))?;
@@ -75,19 +75,6 @@ pub(in crate::api) async fn import(
     let RunId { number, .. } = app.runner.import(&latest, run).await?;
     let found = Found::load(&app, &tenant, &id, &number.to_string()).await?;
     Ok(plain_json(StatusCode::OK, &exported(&app, &found).await?))
-}
-
-/// Other servers write null where there is nothing.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(entries) => entries
-            .into_iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(key, value)| (key, without_nulls(value)))
-            .collect(),
-        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
-        other => other,
-    }
 }
 
 /// An exported test as a definition.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::query::Query;
-use crate::api::refusal::{Refusal, number};
+use crate::api::refusal::{Refusal, count, number};
 use crate::api::tenant::Tenant;
 use crate::runner::RunId;
 use crate::wire::run::Asked;
@@ -33,7 +33,7 @@ pub(in crate::api) async fn series(
     Query(After { after }): Query<After>,
 ) -> Result<Response, Refusal> {
     let wait = !after.is_empty();
-    let after = number(&after)?;
+    let after = count("after", &after)?;
     let (test, run) = (tenant.scoped(&test), number(&run)?);
     let stored = app.store.run(&test, run).await?.ok_or_else(Refusal::missing)?;
     let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
