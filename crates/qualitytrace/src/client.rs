@@ -1,19 +1,21 @@
 //! The API as the command line uses it.
 
+pub(crate) mod contact;
+mod events;
 pub(crate) mod resources;
 
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use futures_util::{Stream, StreamExt};
 use qualitytrace_core::definition::Format;
 use qualitytrace_server::wire;
 use qualitytrace_server::wire::series::Series;
-use reqwest::StatusCode;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{Method, StatusCode};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::json;
+
+use self::contact::{Contact, Pauses};
 
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,6 +25,9 @@ const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
 /// How long to leave a busy server alone, whatever it says.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// More runs than any series has, and as many as the server counts.
+const MOST_RUNS: u32 = i32::MAX.unsigned_abs();
+
 /// A server to talk to.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
@@ -31,6 +36,7 @@ pub(crate) struct Client {
     /// What comes before the routes.
     prefix: String,
     token: Option<String>,
+    contact: Contact,
 }
 
 /// A run that was started.
@@ -83,7 +89,8 @@ impl Client {
         let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().build()?;
         let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
         let base = base.trim_end_matches('/').to_owned();
-        Ok(Self { http, base, prefix: "/api".to_owned(), token: None })
+        let contact = Contact::new(&base);
+        Ok(Self { http, base, prefix: "/api".to_owned(), token: None, contact })
     }
 
     /// The same, for a server whose routes stand under this path.
@@ -94,6 +101,21 @@ impl Client {
     /// The same, with a token to show.
     pub(crate) fn with_token(self, token: Option<String>) -> Self {
         Self { token, ..self }
+    }
+
+    /// The same, with another time to wait for a server that went away.
+    pub(crate) fn with_patience(self, patience: Duration) -> Self {
+        Self { contact: self.contact.with_patience(patience), ..self }
+    }
+
+    /// Waits no longer, from now on, for a server that went away.
+    pub(crate) fn hurry(&self) {
+        self.contact.hurry();
+    }
+
+    /// Whether the server has ever answered.
+    pub(crate) fn was_reached(&self) -> bool {
+        self.contact.was_made()
     }
 
     /// Where the server is.
@@ -160,7 +182,7 @@ impl Client {
     /// The series that begins with this run, when it is over.
     pub(crate) async fn series(&self, test: &str, run: u64) -> anyhow::Result<Series> {
         loop {
-            let series = self.series_after(test, run, u32::MAX).await?;
+            let series = self.series_after(test, run, MOST_RUNS).await?;
             if series.outcome.is_some() {
                 return Ok(series);
             }
@@ -171,8 +193,9 @@ impl Client {
     /// too long.
     async fn series_after(&self, test: &str, run: u64, runs: u32) -> anyhow::Result<Series> {
         let path = format!("/api/tests/{}/run/{run}/series?after={runs}", escaped(test));
-        let response = self.ask(self.http.get(self.url(&path))).await?;
-        response.json().await.context("the server's answer is not a series")
+        let body = self.get(&path).await?;
+        let body = body.with_context(|| format!("the server knows no run {run} of test {test} any more"))?;
+        serde_json::from_slice(&body).context("the server's answer is not a series")
     }
 
     /// Stops a run of a test, and the series that it began.
@@ -203,38 +226,6 @@ impl Client {
         Ok(serde_json::from_value(shown["spec"]["summary"]["flakiness"].clone()).ok())
     }
 
-    /// The events of a run of a suite, from the first to the last, as they happen.
-    pub(crate) async fn suite_events(
-        &self,
-        suite: &str,
-        run: u64,
-    ) -> anyhow::Result<impl Stream<Item = anyhow::Result<wire::suite::Event>> + use<>> {
-        self.stream(&format!("/api/testsuites/{}/run/{run}/events/stream", escaped(suite))).await
-    }
-
-    /// The events of a run, from the first to the last, as they happen.
-    pub(crate) async fn events(
-        &self,
-        test: &str,
-        run: u64,
-    ) -> anyhow::Result<impl Stream<Item = anyhow::Result<wire::Event>> + use<>> {
-        self.stream(&format!("/api/tests/{}/run/{run}/events/stream", escaped(test))).await
-    }
-
-    async fn stream<E: DeserializeOwned>(
-        &self,
-        path: &str,
-    ) -> anyhow::Result<impl Stream<Item = anyhow::Result<E>> + use<E>> {
-        let response = self.ask(self.http.get(self.url(path))).await?;
-        let lines = Lines { bytes: response.bytes_stream().boxed(), rest: Vec::new() };
-        Ok(futures_util::stream::unfold(lines, |mut lines| async move {
-            let line = lines.next_data().await?;
-            let event =
-                line.and_then(|line| serde_json::from_str(&line).context("the server sent an unknown event"));
-            Some((event, lines))
-        }))
-    }
-
     /// The version of the server.
     pub(crate) async fn version(&self) -> anyhow::Result<String> {
         let response = self.ask(self.http.get(self.path("/version.json"))).await?;
@@ -251,11 +242,25 @@ impl Client {
 
     /// A trace; `None` when nothing of it is there.
     pub(crate) async fn trace(&self, id: &str) -> anyhow::Result<Option<wire::Trace>> {
-        let response = self.send(self.http.get(self.url(&format!("/api/traces/{id}")))).await?;
-        if response.status() == StatusCode::NOT_FOUND {
-            return Ok(None);
-        }
-        Ok(Some(response.error_for_status()?.json().await?))
+        let Some(body) = self.get(&format!("/api/traces/{id}")).await? else { return Ok(None) };
+        Ok(Some(serde_json::from_slice(&body).context("the server's answer is not a trace")?))
+    }
+
+    /// What to say about a run of a test that was not followed to its end.
+    pub(crate) fn unfinished_test(&self, test: &str, run: u64) -> String {
+        self.unfinished("test", &format!("/api/tests/{}/run/{run}", escaped(test)), test, run)
+    }
+
+    /// What to say about a run of a suite that was not followed to its end.
+    pub(crate) fn unfinished_suite(&self, suite: &str, run: u64) -> String {
+        self.unfinished("suite", &format!("/api/testsuites/{}/run/{run}", escaped(suite)), suite, run)
+    }
+
+    fn unfinished(&self, what: &str, path: &str, id: &str, run: u64) -> String {
+        format!(
+            "run {run} of {what} {id} was not followed to its end; look at it later at {}",
+            self.url(path)
+        )
     }
 
     fn url(&self, path: &str) -> String {
@@ -267,17 +272,49 @@ impl Client {
         format!("{}{}{route}", self.base, self.prefix)
     }
 
+    /// Sends a request, and again while a server that went away may come back.
     async fn send(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
         let request = match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,
         };
-        request.send().await.with_context(|| {
-            format!(
-                "the server at {} does not answer; start it with `qualitytrace serve`, or name another with --server-url",
-                self.base
-            )
-        })
+        let request = request.build()?;
+        let mut pauses = Pauses::default();
+        loop {
+            // Every body is in memory.
+            let copy = request.try_clone().context("the request cannot be sent twice")?;
+            let answer = self.http.execute(copy).await;
+            if answer.as_ref().is_ok_and(|answer| !is_away(answer.status())) {
+                self.contact.made();
+                return Ok(answer?);
+            }
+            if !may_repeat(request.method(), &answer) || !self.contact.lost(&mut pauses).await {
+                return answer.with_context(|| {
+                    format!(
+                        "the server at {} does not answer; start it with `qualitytrace serve`, or name another with --server-url",
+                        self.base
+                    )
+                });
+            }
+        }
+    }
+
+    /// What the server says at this address, in whole.
+    async fn get(&self, path: &str) -> anyhow::Result<Option<axum::body::Bytes>> {
+        let mut pauses = Pauses::default();
+        loop {
+            let answer = self.send(self.http.get(self.url(path))).await?;
+            if answer.status() == StatusCode::NOT_FOUND {
+                return Ok(None);
+            }
+            match accepted(answer).await?.bytes().await {
+                Ok(bytes) => return Ok(Some(bytes)),
+                Err(error) if !self.contact.lost(&mut pauses).await => {
+                    return Err(error).context("the server broke off its answer");
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     async fn ask(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
@@ -292,11 +329,28 @@ async fn accepted(response: reqwest::Response) -> anyhow::Result<reqwest::Respon
         return Ok(response);
     }
     let body = response.text().await.unwrap_or_default();
-    let message = serde_json::from_str::<serde_json::Value>(&body)
-        .ok()
-        .and_then(|body| Some(body.get("error")?.as_str()?.to_owned()))
-        .unwrap_or(body);
-    bail!("the server answers {status}: {message}")
+    bail!("the server answers {status}: {}", sentence(&body))
+}
+
+/// What a refusal says, without the JSON around it.
+pub(crate) fn sentence(body: &str) -> String {
+    let said = serde_json::from_str::<serde_json::Value>(body).ok();
+    let said = said.as_ref().and_then(|said| said.as_str().or_else(|| said.get("error")?.as_str()));
+    said.unwrap_or(body).trim().to_owned()
+}
+
+/// Whether this is said in place of a server that is away.
+fn is_away(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT)
+}
+
+/// Whether a request without a proper answer may be sent again: one that starts something must not do so twice.
+fn may_repeat(method: &Method, answer: &reqwest::Result<reqwest::Response>) -> bool {
+    let was_refused = match answer {
+        Ok(answer) => answer.status() == StatusCode::SERVICE_UNAVAILABLE,
+        Err(error) => error.is_connect(),
+    };
+    *method != Method::POST || was_refused
 }
 
 /// When a server that is busy wants to be asked again.
@@ -318,30 +372,6 @@ fn missing_variables(body: &str) -> Option<String> {
         })
         .collect();
     Some(format!("variables are missing: {}; give them with --var NAME=VALUE", tests.join("; ")))
-}
-
-/// The `data:` lines of a server-sent event stream.
-struct Lines {
-    bytes: futures_util::stream::BoxStream<'static, reqwest::Result<axum::body::Bytes>>,
-    rest: Vec<u8>,
-}
-
-impl Lines {
-    /// The next data line; `None` at the end.
-    async fn next_data(&mut self) -> Option<anyhow::Result<String>> {
-        loop {
-            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=end).collect();
-                if let Some(data) = String::from_utf8_lossy(&line).strip_prefix("data:") {
-                    return Some(Ok(data.trim().to_owned()));
-                }
-            }
-            match self.bytes.next().await? {
-                Ok(part) => self.rest.extend_from_slice(&part),
-                Err(error) => return Some(Err(error).context("the server broke off the stream of events")),
-            }
-        }
-    }
 }
 
 /// An id as part of a path.

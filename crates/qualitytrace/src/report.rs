@@ -67,10 +67,16 @@ pub(crate) enum Outcome {
         /// Whether it passed whenever it was tried again.
         recovered: bool,
     },
-    /// It did not pass, or came to no verdict.
+    /// It was judged, and did not pass.
     Failed,
     /// What is missing could change the verdict.
     Inconclusive,
+    /// It came to no verdict.
+    Broken,
+    /// Somebody ended it.
+    Stopped,
+    /// Its result could not be had from the server.
+    Unknown,
     /// It was not run.
     Skipped,
 }
@@ -82,9 +88,9 @@ impl Outcome {
             wire::series::Outcome::Passed => Self::Passed,
             wire::series::Outcome::Flaky => Self::Flaky { recovered },
             wire::series::Outcome::Inconclusive => Self::Inconclusive,
-            wire::series::Outcome::Failed
-            | wire::series::Outcome::Broken
-            | wire::series::Outcome::Stopped => Self::Failed,
+            wire::series::Outcome::Failed => Self::Failed,
+            wire::series::Outcome::Broken => Self::Broken,
+            wire::series::Outcome::Stopped => Self::Stopped,
         }
     }
 
@@ -161,6 +167,7 @@ impl TestReport {
     /// Folds the events of a run.
     pub(crate) fn fold(name: String, id: String, run: u64, trace_id: String, events: &[wire::Event]) -> Self {
         let mut ending = Ending::Broken("the run ended without a verdict".to_owned());
+        let mut was_stopped = false;
         let (mut debts, mut notes) = (Vec::new(), Vec::new());
         let mut marks = Marks::default();
         for event in events {
@@ -183,9 +190,12 @@ impl TestReport {
                 What::TriggerFailed { message, .. } => {
                     ending = Ending::Broken(format!("the trigger failed: {message}"));
                 }
-                What::Stopped => ending = Ending::Broken("the run was stopped".to_owned()),
+                What::Stopped => {
+                    was_stopped = true;
+                    ending = Ending::Broken("the run was stopped".to_owned());
+                }
                 What::Interrupted => {
-                    ending = Ending::Broken("the server went away during the run".to_owned());
+                    ending = Ending::Broken("the server went away while the run was under way".to_owned());
                 }
                 What::Created
                 | What::Requeued
@@ -204,7 +214,8 @@ impl TestReport {
         }
         let outcome = match &ending {
             Ending::Judged(verdict) => verdict.outcome.into(),
-            Ending::Broken(_) => Outcome::Failed,
+            Ending::Broken(_) if was_stopped => Outcome::Stopped,
+            Ending::Broken(_) => Outcome::Broken,
             Ending::Skipped(_) => Outcome::Skipped,
         };
         Self {
@@ -238,7 +249,7 @@ impl Marks {
         match &event.what {
             What::Created => self.created = event.at,
             What::Triggering { .. } => self.triggering = event.at,
-            What::Triggered { .. } => self.triggered = event.at,
+            What::Triggered { .. } | What::TriggerFailed { .. } => self.triggered = event.at,
             What::WaitEnded { last_arrival, .. } => {
                 self.wait_ended = event.at;
                 self.last_arrival = *last_arrival;
@@ -250,7 +261,6 @@ impl Marks {
             | What::Resolving
             | What::Resolved { .. }
             | What::NotResolved { .. }
-            | What::TriggerFailed { .. }
             | What::Waiting { .. }
             | What::Arrived { .. }
             | What::WaitSkipped
@@ -267,7 +277,7 @@ impl Marks {
     fn phases(&self) -> Phases {
         // A phase that was never reached took no time.
         let between = |from: u64, to: u64| {
-            if from == 0 { Duration::ZERO } else { Duration::from_nanos(to.saturating_sub(from)) }
+            if from == 0 || to == 0 { Duration::ZERO } else { Duration::from_nanos(to.saturating_sub(from)) }
         };
         Phases {
             trigger: between(self.triggering, self.triggered),

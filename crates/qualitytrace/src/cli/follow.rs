@@ -10,24 +10,31 @@ use super::plan::Course;
 use crate::client::{Client, StartedRun};
 use crate::report::{self, Ending, Outcome, TestReport};
 
-/// Runs a suite that the server knows, and shows each of its steps as it ends.
+/// Runs a suite that the server knows, and shows each of its steps as it ends. What is known when contact is lost for good
+/// is reported.
 pub(super) async fn suite(course: Course<'_>, name: &str, id: &str) -> anyhow::Result<Vec<TestReport>> {
     let run = course.client.start_suite(id, course.wanted).await?;
     let stop = async || course.client.stop_suite(id, &run).await;
-    course.interrupt.follow(steps(course, name, id, &run), stop).await
+    let mut reports = Vec::new();
+    let followed = course.interrupt.follow(steps(course, name, id, &run, &mut reports), stop).await;
+    if let Err(error) = followed {
+        let error = error.context(course.client.unfinished_suite(id, run.number));
+        reports.push(course.without_result(name, id, &error));
+    }
+    Ok(reports)
 }
 
-/// The reports of the steps of a suite that is under way.
+/// Makes reports of the steps of a suite that is under way.
 async fn steps(
     Course { client, progress, .. }: Course<'_>,
     name: &str,
     id: &str,
     run: &StartedRun,
-) -> anyhow::Result<Vec<TestReport>> {
-    let mut events = std::pin::pin!(client.suite_events(id, run.number).await?);
+    reports: &mut Vec<TestReport>,
+) -> anyhow::Result<()> {
+    let mut events = std::pin::pin!(client.suite_events(id, run.number));
     let mut steps: Vec<Step> = Vec::new();
     let mut runs: HashMap<usize, Vec<(u64, String)>> = HashMap::new();
-    let mut reports: Vec<TestReport> = Vec::new();
     let mut why = None;
     while let Some(event) = events.try_next().await? {
         match event.what {
@@ -66,11 +73,11 @@ async fn steps(
     let is_told = reports.iter().any(|report| !report.outcome.is_pass());
     if let Some(why) = why.filter(|_| !is_told) {
         let mut report = TestReport::skipped(name.to_owned(), id.to_owned());
-        (report.outcome, report.ending) = (Outcome::Failed, Ending::Broken(why));
+        (report.outcome, report.ending) = (Outcome::Broken, Ending::Broken(why));
         report::out(&report::pretty::test(&report));
         reports.push(report);
     }
-    Ok(reports)
+    Ok(())
 }
 
 /// The report of a test that was run: the last run in full, and what the earlier ones say.
@@ -85,7 +92,7 @@ pub(super) async fn report(
 ) -> anyhow::Result<TestReport> {
     let mut reports = Vec::new();
     for (run, trace_id) in runs {
-        let events: Vec<_> = client.events(id, *run).await?.try_collect().await?;
+        let events: Vec<_> = client.events(id, *run).try_collect().await?;
         reports.push(TestReport::fold(name.to_owned(), id.to_owned(), *run, trace_id.clone(), &events));
     }
     let mut report = match reports.pop() {

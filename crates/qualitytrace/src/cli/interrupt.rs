@@ -35,16 +35,24 @@ impl Interrupt {
         *self.raised.borrow()
     }
 
+    /// Waits until nothing new should begin.
+    pub(crate) async fn raised(&self) {
+        if self.raised.clone().wait_for(|is_raised| *is_raised).await.is_err() {
+            // Nobody listens any more, so that nobody can be heard.
+            std::future::pending().await;
+        }
+    }
+
     /// Follows something to its end, and asks it to stop when the user does not want to wait for that.
     pub(super) async fn follow<T>(
         &self,
         end: impl Future<Output = anyhow::Result<T>>,
         stop: impl AsyncFnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<T> {
-        let (mut end, mut raised) = (pin!(end), self.raised.clone());
+        let mut end = pin!(end);
         tokio::select! {
             ended = &mut end => return ended,
-            Ok(_) = raised.wait_for(|is_raised| *is_raised) => {}
+            () = self.raised() => {}
         }
         stop().await?;
         end.await

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use qualitytrace_core::definition::{Format, Resource, Test, TestSuite};
 use qualitytrace_core::suite;
@@ -15,7 +15,7 @@ use super::interrupt::Interrupt;
 use super::references::{self, step_path};
 use crate::client::{Client, Wanted};
 use crate::report::progress::Progress;
-use crate::report::{self, Ending, TestReport};
+use crate::report::{self, Ending, Outcome, TestReport};
 
 /// What is to be run.
 #[derive(Debug)]
@@ -113,17 +113,35 @@ impl Plan {
         let course = Course { client, wanted, progress, interrupt };
         let suites = self.suites.iter().map(|suite| self.run_suite(suite, course).boxed());
         let tests = alone().map(|test| test.run(course).boxed());
-        let reports: Vec<Vec<TestReport>> =
-            futures_util::stream::iter(suites.chain(tests)).buffered(parallel.max(1)).try_collect().await?;
+        let all = futures_util::stream::iter(suites.chain(tests)).buffered(parallel.max(1));
+        let mut all = std::pin::pin!(all.try_collect::<Vec<Vec<TestReport>>>());
+        let reports = tokio::select! {
+            reports = &mut all => reports?,
+            () = interrupt.raised() => {
+                client.hurry();
+                all.await?
+            }
+        };
         Ok(reports.into_iter().flatten().collect())
     }
 
     /// Stores a suite and its tests, and has the server run it.
     async fn run_suite(&self, found: &FoundSuite, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
-        let (file, suite, client) = (&self.files[found.file], &found.suite, course.client);
+        let suite = &found.suite;
         if course.interrupt.is_raised() {
             return Ok(vec![course.left_alone(&suite.name, suite.id.as_deref())]);
         }
+        match self.carry_out(found, course).await {
+            Err(error) if course.client.was_reached() => {
+                let id = suite.id.as_deref().unwrap_or_default();
+                Ok(vec![course.without_result(&suite.name, id, &error)])
+            }
+            reports => reports,
+        }
+    }
+
+    async fn carry_out(&self, found: &FoundSuite, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
+        let (file, suite, client) = (&self.files[found.file], &found.suite, course.client);
         let mut stored: HashMap<usize, String> = HashMap::new();
         let mut ids = HashMap::new();
         for (path, at) in &found.tests {
@@ -148,8 +166,21 @@ impl FoundTest {
         if course.interrupt.is_raised() {
             return Ok(vec![course.left_alone(&self.name, self.id.as_deref())]);
         }
-        let Course { client, progress, .. } = course;
-        progress.began(&self.name);
+        course.progress.began(&self.name);
+        let report = match self.carry_out(course).await {
+            Ok(report) => report,
+            Err(error) if course.client.was_reached() => {
+                let id = self.id.as_deref().unwrap_or_default();
+                return Ok(vec![course.without_result(&self.name, id, &error)]);
+            }
+            Err(error) => return Err(error),
+        };
+        course.progress.ended(&self.name, &report::pretty::test(&report));
+        Ok(vec![report])
+    }
+
+    async fn carry_out(&self, course: Course<'_>) -> anyhow::Result<TestReport> {
+        let client = course.client;
         let id = client.put_test(&self.source, self.format).await?;
         let run = client.start(&id, course.wanted).await?;
         let end = async {
@@ -162,9 +193,8 @@ impl FoundTest {
             };
             follow::report(client, &self.name, &id, &attempts, ended).await
         };
-        let report = course.interrupt.follow(end, async || client.stop(&id, &run).await).await?;
-        progress.ended(&self.name, &report::pretty::test(&report));
-        Ok(vec![report])
+        let report = course.interrupt.follow(end, async || client.stop(&id, &run).await).await;
+        report.with_context(|| client.unfinished_test(&id, run.number))
     }
 }
 
@@ -183,6 +213,14 @@ impl Course<'_> {
         let id = id.unwrap_or_default().to_owned();
         let ending = Ending::Skipped("interrupted before it began");
         let report = TestReport { ending, ..TestReport::skipped(name.to_owned(), id) };
+        self.progress.ended(name, &report::pretty::test(&report));
+        report
+    }
+
+    /// The report of something whose result could not be had.
+    pub(super) fn without_result(&self, name: &str, id: &str, error: &anyhow::Error) -> TestReport {
+        let (outcome, ending) = (Outcome::Unknown, Ending::Broken(format!("{error:#}")));
+        let report = TestReport { outcome, ending, ..TestReport::skipped(name.to_owned(), id.to_owned()) };
         self.progress.ended(name, &report::pretty::test(&report));
         report
     }

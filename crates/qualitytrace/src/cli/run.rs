@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -18,6 +18,7 @@ use super::learned;
 use super::plan::Plan;
 use super::serve::start_logging;
 use super::target::Target;
+use crate::client::contact::PATIENCE;
 use crate::client::{Client, Wanted};
 use crate::report::{self, Outcome, TestReport};
 
@@ -32,6 +33,9 @@ pub(crate) struct Options {
     /// Token to show to the server
     #[arg(long, value_name = "TOKEN", env = "QUALITYTRACE_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// How long to wait for a server that goes away meanwhile, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE.as_secs(), requires = "server")]
+    patience: u64,
     #[command(flatten)]
     otlp: OtlpOptions,
     /// Variable for the tests; may be given more than once
@@ -108,7 +112,10 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     };
     let began = Instant::now();
     let (client, server) = match &options.server {
-        Some(url) => (Client::new(url)?.with_token(options.token.clone()), None),
+        Some(url) => {
+            let client = Client::new(url)?.with_token(options.token.clone());
+            (client.with_patience(Duration::from_secs(options.patience)), None)
+        }
         None => {
             let server = own_server(&options.otlp).await?;
             if let Some(path) = &options.learned {
@@ -145,7 +152,13 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
 pub(crate) fn exit(reports: &[TestReport], fail_on_flaky: bool) -> Exit {
     let passes =
         |outcome: Outcome| if fail_on_flaky { outcome == Outcome::Passed } else { outcome.is_pass() };
-    if reports.iter().all(|report| passes(report.outcome)) { Exit::Passed } else { Exit::NotPassed }
+    if reports.iter().any(|report| report.outcome == Outcome::Unknown) {
+        Exit::Error
+    } else if reports.iter().all(|report| passes(report.outcome)) {
+        Exit::Passed
+    } else {
+        Exit::NotPassed
+    }
 }
 
 /// A server inside this process: a free port for the API, the usual ones for OTLP, nothing kept.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 
-use super::{Ending, Outcome, TestReport, style, waterfall};
+use super::{Ending, Outcome, Phases, TestReport, style, waterfall};
 
 /// Different failing results shown of one assertion; the rest is counted.
 const SHOWN_RESULTS: usize = 5;
@@ -22,22 +22,10 @@ pub(crate) fn test(report: &TestReport) -> String {
         line(&mut text, 0, &style::faint(format!("- {name}  not run")));
         return text;
     }
-    line(
-        &mut text,
-        0,
-        &format!(
-            "{} {}  {}  {}",
-            mark(report.outcome),
-            style::strong(padded(&name, NAME_WIDTH)),
-            style::strong(format!("{:>8}", duration(phases.total))),
-            style::faint(format!(
-                "trigger {} · wait {} · judge {}",
-                duration(phases.trigger),
-                duration(phases.wait),
-                duration(phases.judge)
-            )),
-        ),
-    );
+    let head = format!("{} {}", mark(report.outcome), style::strong(padded(&name, NAME_WIDTH)));
+    // Nobody knows how long something took that has no result.
+    let times = if report.outcome == Outcome::Unknown { String::new() } else { times(phases) };
+    line(&mut text, 0, &format!("{head}{times}"));
     match &report.ending {
         Ending::Broken(why) => line(&mut text, 1, &style::bad(why)),
         Ending::Judged(verdict) => judged(&mut text, report, verdict),
@@ -45,6 +33,16 @@ pub(crate) fn test(report: &TestReport) -> String {
     }
     attempts(&mut text, report);
     text
+}
+
+fn times(phases: &Phases) -> String {
+    let parts = style::faint(format!(
+        "trigger {} · wait {} · judge {}",
+        duration(phases.trigger),
+        duration(phases.wait),
+        duration(phases.judge)
+    ));
+    format!("  {}  {parts}", style::strong(format!("{:>8}", duration(phases.total))))
 }
 
 /// The runs before the last one, when there were some: what did not pass in each.
@@ -66,7 +64,13 @@ fn attempts(text: &mut String, report: &TestReport) {
     let word = match report.outcome {
         Outcome::Flaky { recovered: true } => "flaky, passed when tried again",
         Outcome::Flaky { recovered: false } => "flaky",
-        Outcome::Passed | Outcome::Failed | Outcome::Inconclusive | Outcome::Skipped => "run more than once",
+        Outcome::Passed
+        | Outcome::Failed
+        | Outcome::Inconclusive
+        | Outcome::Broken
+        | Outcome::Stopped
+        | Outcome::Unknown
+        | Outcome::Skipped => "run more than once",
     };
     let summary = format!("{word}: {passed} of {runs} runs passed{}", rate.unwrap_or_default());
     line(text, 1, &style::unsure(summary));
@@ -216,39 +220,29 @@ fn output(text: &mut String, output: &Output) {
     line(text, 1, &format!("{} {} = {value}", style::faint("→"), output.name));
 }
 
-/// The last lines: how many of what, and how long.
+/// The last lines: how many tests came to what, and how long.
 pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
     let count = |is: fn(Outcome) -> bool| reports.iter().filter(|report| is(report.outcome)).count();
     let passed = count(|outcome| outcome == Outcome::Passed);
-    let failed = count(|outcome| outcome == Outcome::Failed);
-    let unsure = count(|outcome| outcome == Outcome::Inconclusive);
-    let flaky = count(|outcome| matches!(outcome, Outcome::Flaky { .. }));
-    let skipped = count(|outcome| outcome == Outcome::Skipped);
-    let specs = reports.iter().map(|report| match &report.ending {
-        Ending::Judged(verdict) => verdict.specs.len(),
-        Ending::Broken(_) | Ending::Skipped(_) => 0,
-    });
-    let mut parts = vec![style::good(format!("{passed} passed"))];
-    if failed > 0 {
-        parts.push(style::bad(format!("{failed} failed")));
-    }
-    if unsure > 0 {
-        parts.push(style::unsure(format!("{unsure} inconclusive")));
-    }
-    if flaky > 0 {
-        parts.push(style::unsure(format!("{flaky} flaky")));
-    }
-    if skipped > 0 {
-        parts.push(style::faint(format!("{skipped} not run")));
-    }
+    let others = [
+        (count(|outcome| outcome == Outcome::Failed), style::bad as fn(String) -> String, "failed"),
+        (count(|outcome| outcome == Outcome::Inconclusive), style::unsure, "inconclusive"),
+        (count(|outcome| outcome == Outcome::Broken), style::bad, "broken"),
+        (count(|outcome| outcome == Outcome::Stopped), style::bad, "stopped"),
+        (count(|outcome| matches!(outcome, Outcome::Flaky { .. })), style::unsure, "flaky"),
+        (count(|outcome| outcome == Outcome::Skipped), style::faint, "not run"),
+        (count(|outcome| outcome == Outcome::Unknown), style::bad, "without a result"),
+    ];
+    let others = others.into_iter().filter(|(count, ..)| *count > 0);
+    let others = others.map(|(count, styled, word)| styled(format!("{count} {word}")));
+    let parts: Vec<String> = std::iter::once(style::good(format!("{passed} passed"))).chain(others).collect();
     let slowest = reports.iter().filter_map(|report| report.phases.after_last_span).max();
     let slowest = slowest
         .map(|time| format!("; verdicts at most {} after the last span", duration(time)))
         .unwrap_or_default();
     format!(
-        "\n{} with {}: {} in {}{}\n",
+        "\n{}: {} in {}{}\n",
         counted(reports.len(), "test"),
-        counted(specs.sum(), "spec"),
         parts.join(", "),
         duration(took),
         style::faint(slowest),
@@ -264,7 +258,7 @@ pub(super) fn counted(number: usize, thing: &str) -> String {
 fn mark(outcome: Outcome) -> String {
     match outcome {
         Outcome::Passed => style::good("✔"),
-        Outcome::Failed => style::bad("✘"),
+        Outcome::Failed | Outcome::Broken | Outcome::Stopped | Outcome::Unknown => style::bad("✘"),
         Outcome::Inconclusive => style::unsure("?"),
         Outcome::Flaky { .. } => style::unsure("~"),
         Outcome::Skipped => style::faint("-"),

@@ -84,7 +84,7 @@ async fn an_interrupted_run_reports_what_it_knows() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(130), "{text}");
     assert!(text.contains("the run was stopped"), "{text}");
-    assert!(text.contains("2 tests with 0 specs: 0 passed, 1 failed, 1 not run"), "{text}");
+    assert!(text.contains("2 tests: 0 passed, 1 stopped, 1 not run"), "{text}");
     let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
     assert!(junit.contains("interrupted before it began"), "{junit}");
 }

@@ -5,6 +5,7 @@ mod busy;
 mod cluster;
 mod config;
 mod configure;
+mod contact;
 mod demo;
 mod interrupt;
 mod kill;

@@ -133,7 +133,7 @@ spec:
             "✔ All of it › Test use-it [row 1: NAME=one,",
             "✘ All of it › Test use-it [row 2: NAME=two,",
             "✔ All of it › Test logout [teardown]",
-            "8 tests with 8 specs: 7 passed, 1 failed",
+            "8 tests: 7 passed, 1 failed",
         ],
     );
     holds(&junit, &["<testsuite name=\"All of it › Test logout [teardown]\" tests=\"1\" failures=\"0\""]);
@@ -160,7 +160,7 @@ async fn a_broken_step_skips_the_rest_but_not_the_teardown() {
         run(&[("s.yaml", suite), ("broken.yaml", &broken), ("good.yaml", &good)], &["."]).await;
     assert_eq!(code, Some(2), "{text}");
     holds(&text, &["✘ S › Test broken", "- S › Test good  not run", "✔ S › Test good [teardown]"]);
-    holds(&text, &["3 tests with 1 spec: 1 passed, 1 failed, 1 not run"]);
+    holds(&text, &["3 tests: 1 passed, 1 broken, 1 not run"]);
     holds(&junit, &["tests=\"3\" failures=\"0\" errors=\"1\" skipped=\"1\"", "<skipped type=\"skipped\""]);
 }
 

@@ -1,0 +1,112 @@
+//! Staying in touch with a server that may go away for a while: how long to wait for it, and what to say meanwhile.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::report;
+
+/// How long to wait for a server that went away, unless told otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The pause before a server that went away is asked again for the first time; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest of these pauses.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What is known about the connection to one server. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct Contact {
+    server: Arc<str>,
+    patience: Duration,
+    hurry: Arc<watch::Sender<bool>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether the server has ever answered.
+    was_made: bool,
+    /// Since when it does not.
+    lost: Option<Instant>,
+}
+
+/// The pauses of one request that is sent again and again.
+#[derive(Debug)]
+pub(super) struct Pauses(Duration);
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self(FIRST_PAUSE)
+    }
+}
+
+impl Contact {
+    pub(super) fn new(server: &str) -> Self {
+        Self {
+            server: server.into(),
+            patience: PATIENCE,
+            hurry: Arc::new(watch::Sender::new(false)),
+            state: Arc::default(),
+        }
+    }
+
+    pub(super) fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Waits for the server no longer, from now on.
+    pub(super) fn hurry(&self) {
+        self.hurry.send_replace(true);
+    }
+
+    /// Whether the server has ever answered.
+    pub(super) fn was_made(&self) -> bool {
+        self.state().was_made
+    }
+
+    /// The server answers.
+    pub(super) fn made(&self) {
+        let mut state = self.state();
+        state.was_made = true;
+        if state.lost.take().is_some() {
+            report::err(&format!("the server at {} answers again\n", self.server));
+        }
+    }
+
+    /// The server does not answer. Whether to ask it again, after the pause that has passed by then.
+    ///
+    /// One that never answered is not waited for: its address is wrong, or nobody has started it.
+    pub(super) async fn lost(&self, pauses: &mut Pauses) -> bool {
+        let Some(left) = self.time_left() else { return false };
+        let pause = pauses.0.min(left);
+        pauses.0 = (pauses.0 * 2).min(LONGEST_PAUSE);
+        let mut hurry = self.hurry.subscribe();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => true,
+            _ = hurry.wait_for(|is_raised| *is_raised) => false,
+        }
+    }
+
+    /// How much longer to wait for the server; `None` when there is no point in it. The first to ask says what happens.
+    fn time_left(&self) -> Option<Duration> {
+        let mut state = self.state();
+        if !state.was_made || *self.hurry.borrow() {
+            return None;
+        }
+        if state.lost.is_none() {
+            let patience = report::pretty::duration(self.patience);
+            report::err(&format!(
+                "the server at {} does not answer any more; waiting for it for up to {patience}\n",
+                self.server
+            ));
+        }
+        let lost = *state.lost.get_or_insert_with(Instant::now);
+        self.patience.checked_sub(lost.elapsed()).filter(|left| !left.is_zero())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,150 @@
+//! The events of a run as a stream that outlives the connection: it goes on where it broke off.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt};
+use qualitytrace_server::wire;
+use reqwest::header::HeaderName;
+use serde::de::DeserializeOwned;
+
+use super::contact::Pauses;
+use super::{Client, escaped};
+
+/// The header that says which event was the last one seen.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// A stream that is silent for so long is taken for broken: a server says every ten seconds that it is there.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+/// How often a stream may end without any news, and without the event that ends a run.
+const MOST_EMPTY: u32 = 3;
+
+impl Client {
+    /// The events of a run of a suite, from the first to the last, as they happen.
+    pub(crate) fn suite_events(
+        &self,
+        suite: &str,
+        run: u64,
+    ) -> impl Stream<Item = anyhow::Result<wire::suite::Event>> + use<> {
+        let ends = |event: &wire::suite::Event| {
+            wire::suite::Facts::of(std::slice::from_ref(event)).completed.is_some()
+        };
+        self.follow(format!("/api/testsuites/{}/run/{run}/events/stream", escaped(suite)), ends)
+    }
+
+    /// The events of a run, from the first to the last, as they happen.
+    pub(crate) fn events(
+        &self,
+        test: &str,
+        run: u64,
+    ) -> impl Stream<Item = anyhow::Result<wire::Event>> + use<> {
+        let ends =
+            |event: &wire::Event| wire::run::Facts::of(std::slice::from_ref(event)).completed.is_some();
+        self.follow(format!("/api/tests/{}/run/{run}/events/stream", escaped(test)), ends)
+    }
+
+    fn follow<W: DeserializeOwned>(
+        &self,
+        path: String,
+        ends: fn(&wire::Event<W>) -> bool,
+    ) -> impl Stream<Item = anyhow::Result<wire::Event<W>>> + use<W> {
+        let follower = Follower {
+            client: self.clone(),
+            path,
+            ends,
+            lines: None,
+            seen: 0,
+            has_ended: false,
+            empty: 0,
+            pauses: Pauses::default(),
+        };
+        futures_util::stream::try_unfold(follower, |mut follower| async move {
+            Ok(follower.next().await?.map(|event| (event, follower)))
+        })
+    }
+}
+
+/// Where a stream of events stands.
+struct Follower<W> {
+    client: Client,
+    path: String,
+    /// Whether nothing is bound to come after an event.
+    ends: fn(&wire::Event<W>) -> bool,
+    lines: Option<Lines>,
+    /// The number of the last event.
+    seen: u64,
+    has_ended: bool,
+    /// How often in a row the stream ended without an event.
+    empty: u32,
+    pauses: Pauses,
+}
+
+impl<W: DeserializeOwned> Follower<W> {
+    /// The next event; `None` after the last one of a run that is over.
+    async fn next(&mut self) -> anyhow::Result<Option<wire::Event<W>>> {
+        loop {
+            let lines = match &mut self.lines {
+                Some(lines) => lines,
+                None => self.lines.insert(Lines::open(&self.client, &self.path, self.seen).await?),
+            };
+            match lines.next_data().await {
+                Ok(Some(data)) => {
+                    let event: wire::Event<W> =
+                        serde_json::from_str(&data).context("the server sent an unknown event")?;
+                    (self.seen, self.empty, self.pauses) = (event.seq, 0, Pauses::default());
+                    self.has_ended |= (self.ends)(&event);
+                    return Ok(Some(event));
+                }
+                _ if self.has_ended => return Ok(None),
+                // A server that stops in good order ends its streams, too.
+                Ok(None) => {
+                    self.empty += 1;
+                    if self.empty >= MOST_EMPTY {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => {
+                    if !self.client.contact.lost(&mut self.pauses).await {
+                        return Err(error);
+                    }
+                }
+            }
+            self.lines = None;
+        }
+    }
+}
+
+/// The `data:` lines of a server-sent event stream.
+struct Lines {
+    bytes: BoxStream<'static, reqwest::Result<axum::body::Bytes>>,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// The lines of the events after the last one that was seen.
+    async fn open(client: &Client, path: &str, seen: u64) -> anyhow::Result<Self> {
+        let request = client.http.get(client.url(path));
+        let request = if seen == 0 { request } else { request.header(LAST_EVENT_ID, seen) };
+        let response = client.ask(request).await?;
+        Ok(Self { bytes: response.bytes_stream().boxed(), rest: Vec::new() })
+    }
+
+    /// The next data line; `None` at the end.
+    async fn next_data(&mut self) -> anyhow::Result<Option<String>> {
+        loop {
+            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                if let Some(data) = String::from_utf8_lossy(&line).strip_prefix("data:") {
+                    return Ok(Some(data.trim().to_owned()));
+                }
+            }
+            match tokio::time::timeout(LONGEST_SILENCE, self.bytes.next()).await {
+                Ok(Some(part)) => {
+                    self.rest.extend_from_slice(&part.context("the server broke off the stream of events")?);
+                }
+                Ok(None) => return Ok(None),
+                Err(_) => bail!("the server says nothing any more in its stream of events"),
+            }
+        }
+    }
+}
