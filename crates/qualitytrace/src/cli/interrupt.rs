@@ -39,7 +39,7 @@ impl Interrupt {
     pub(crate) async fn raised(&self) {
         if self.raised.clone().wait_for(|is_raised| *is_raised).await.is_err() {
             // Nobody listens any more, so that nobody can be heard.
-            std::future::pending().await;
+            std::future::pending::<()>().await;
         }
     }
 
