@@ -33,7 +33,7 @@ pub use place::{Place, place};
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;
 pub use suite::{Data, Step, TestSuite};
-pub use test::{Output, Spec, Test};
+pub use test::{Output, Profile, Spec, Test};
 pub use text::{Origin, Text};
 pub use trigger::Trigger;
 pub use variables::{Variable, VariableSet};

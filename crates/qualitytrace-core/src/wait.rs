@@ -146,6 +146,8 @@ pub enum Reason {
     TimedOut,
     /// The time was up, and no span had come.
     NoTrace,
+    /// The user did not want to wait any longer.
+    Skipped,
 }
 
 /// What an ended wait means for the verdict.
@@ -168,16 +170,19 @@ impl Ended {
             | Debt::Answer { .. }
             | Debt::Shape { .. }
             | Debt::Spec { .. }
-            | Debt::Quiet => self.reason == Reason::TimedOut,
+            | Debt::Quiet => matches!(self.reason, Reason::TimedOut | Reason::Skipped),
             Debt::Caller { .. } | Debt::First => false,
         });
         match self.reason {
             _ if self.is_final => Meaning::Judge,
             Reason::NoTrace => Meaning::NoTrace,
             _ if could_change => Meaning::Inconclusive,
-            Reason::Complete | Reason::Settled | Reason::Decided | Reason::Orphaned | Reason::TimedOut => {
-                Meaning::Judge
-            }
+            Reason::Complete
+            | Reason::Settled
+            | Reason::Decided
+            | Reason::Orphaned
+            | Reason::TimedOut
+            | Reason::Skipped => Meaning::Judge,
         }
     }
 }
@@ -191,6 +196,7 @@ impl fmt::Display for Reason {
             Self::Orphaned => "parents are missing and nothing more came for two settle windows",
             Self::TimedOut => "the time is up",
             Self::NoTrace => "the time is up and no span has come",
+            Self::Skipped => "the user did not want to wait any longer",
         })
     }
 }
@@ -231,6 +237,17 @@ pub fn wait(
         return Wait::Until(end, owed);
     }
     windows.ended(run, lags, &owed, standing, now)
+}
+
+/// How a wait ends that the user does not want to go on with.
+pub fn skipped(policy: &Policy, run: &Progress, lags: &Lags, standing: Standing, now: Timestamp) -> Ended {
+    let windows = Windows::new(policy, run, lags, run.answered_at().unwrap_or(now));
+    windows.left(run, lags, Reason::Skipped, standing, now)
+}
+
+/// The parents that are missing of spans that are here: nothing is certain without them.
+pub fn missing_parents(run: &Progress, lags: &Lags) -> Vec<Debt> {
+    run.debts(lags).filter(|debt| matches!(debt, Debt::Parent { .. })).take(MAX_NAMED_DEBTS).collect()
 }
 
 /// The times at which a wait can end, as things stand.
@@ -283,16 +300,8 @@ impl Windows {
     }
 
     fn ended(&self, run: &Progress, lags: &Lags, owed: &Owed, standing: Standing, now: Timestamp) -> Wait {
-        let Standing { undecided, is_final } = standing;
-        let still_arriving = now < self.last + self.quiet;
-        let specs = undecided.into_iter().map(|name| Debt::Spec { name });
-        let mut debts = run
-            .debts(lags)
-            .chain(specs)
-            .chain(owed.first.then_some(Debt::First))
-            .chain(still_arriving.then_some(Debt::Quiet));
-        let named: Vec<Debt> = debts.by_ref().take(MAX_NAMED_DEBTS).collect();
-        let unnamed_debts = debts.count();
+        let is_final = standing.is_final;
+        let ended = self.left(run, lags, Reason::Complete, standing, now);
         let unhurried = Self { deadline: Timestamp::from_nanos(u64::MAX), ..*self };
         let reason = if now < unhurried.end(run, owed, is_final) {
             if run.spans() == 0 { Reason::NoTrace } else { Reason::TimedOut }
@@ -300,23 +309,42 @@ impl Windows {
             Reason::Orphaned
         } else if now < unhurried.end(run, owed, false) {
             Reason::Decided
-        } else if named.is_empty() {
+        } else if ended.debts.is_empty() {
             Reason::Complete
         } else {
             Reason::Settled
         };
-        let ended = Ended {
+        let ended = Ended { reason, ..ended };
+        match reason {
+            Reason::Complete | Reason::Settled | Reason::Decided => Wait::Ready(ended),
+            Reason::Orphaned | Reason::TimedOut | Reason::NoTrace | Reason::Skipped => Wait::GaveUp(ended),
+        }
+    }
+
+    /// What is left when a wait ends now, for this reason.
+    fn left(
+        &self,
+        run: &Progress,
+        lags: &Lags,
+        reason: Reason,
+        Standing { undecided, is_final }: Standing,
+        now: Timestamp,
+    ) -> Ended {
+        let still_arriving = now < self.last + self.quiet;
+        let specs = undecided.into_iter().map(|name| Debt::Spec { name });
+        let mut debts = run
+            .debts(lags)
+            .chain(specs)
+            .chain((run.history().runs() == 0).then_some(Debt::First))
+            .chain(still_arriving.then_some(Debt::Quiet));
+        Ended {
             reason,
-            debts: named,
-            unnamed_debts,
+            debts: debts.by_ref().take(MAX_NAMED_DEBTS).collect(),
+            unnamed_debts: debts.count(),
             is_final,
             quiet: self.quiet,
             settle: self.settle,
             silence: now.since(self.last),
-        };
-        match reason {
-            Reason::Complete | Reason::Settled | Reason::Decided => Wait::Ready(ended),
-            Reason::Orphaned | Reason::TimedOut | Reason::NoTrace => Wait::GaveUp(ended),
         }
     }
 }

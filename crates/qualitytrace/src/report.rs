@@ -183,7 +183,9 @@ impl TestReport {
                     ending = Ending::Judged(verdict.clone());
                 }
                 What::Triggered { reply } if reply.is_truncated() => notes.push(CUT_OFF.to_owned()),
-                What::WaitEnded { debts: left, .. } => debts.clone_from(left),
+                What::WaitEnded { debts: left, .. } | What::WaitSkipped { debts: left } => {
+                    debts.clone_from(left)
+                }
                 What::NotResolved { message } | What::NoTrace { message } | What::Broken { message } => {
                     ending = Ending::Broken(message.clone());
                 }
@@ -207,7 +209,6 @@ impl TestReport {
                 | What::Triggered { .. }
                 | What::Waiting { .. }
                 | What::Arrived { .. }
-                | What::WaitSkipped
                 | What::Analyzed { .. }
                 | What::Judging => {}
             }
@@ -263,7 +264,7 @@ impl Marks {
             | What::NotResolved { .. }
             | What::Waiting { .. }
             | What::Arrived { .. }
-            | What::WaitSkipped
+            | What::WaitSkipped { .. }
             | What::NoTrace { .. }
             | What::Analyzed { .. }
             | What::Judging

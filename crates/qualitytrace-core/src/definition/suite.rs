@@ -64,7 +64,7 @@ impl Step {
     }
 }
 
-fn is_path(text: &str) -> bool {
+pub(super) fn is_path(text: &str) -> bool {
     ["./", "../", "/"].iter().any(|start| text.starts_with(start))
 }
 

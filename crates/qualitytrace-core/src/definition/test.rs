@@ -3,10 +3,15 @@
 use super::is_map;
 use super::node::Node;
 use super::reader::{Fields, Reader};
+use super::settings::{self, PollingProfile};
+use super::suite::is_path;
 use super::text::Text;
 use super::trigger::{self, Trigger};
 use crate::lang::Diagnostic;
 use crate::series::Attempts;
+
+/// The id of what a server has one of.
+const CURRENT: &str = "current";
 
 /// A trigger, and what must hold for the trace that it causes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,10 +30,29 @@ pub struct Test {
     pub outputs: Vec<Output>,
     /// Whether to judge the trigger's answer alone, without waiting for a trace.
     pub skip_trace_collection: bool,
-    /// The polling profile to wait by: an id, or a path for the command line; `None` means the current one.
-    pub polling_profile: Option<Text>,
+    /// The polling profile to wait by; `None` means the current one.
+    pub polling_profile: Option<Profile>,
     /// How often it is run before it counts as failed, and how often in any case.
     pub attempts: Attempts,
+}
+
+/// The polling profile of a test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Profile {
+    /// An id, or a path for the command line, which puts the profile itself in its place.
+    Named(Text),
+    /// One of its own.
+    Own(Box<PollingProfile>),
+}
+
+impl Profile {
+    /// The file that it is named by.
+    pub fn path(&self) -> Option<&Text> {
+        match self {
+            Self::Named(name) if is_path(&name.value) => Some(name),
+            Self::Named(_) | Self::Own(_) => None,
+        }
+    }
 }
 
 /// What must hold for the spans that a selector picks.
@@ -73,7 +97,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
         specs: fields.items("specs").iter().filter_map(|node| spec(reader, node)).collect(),
         outputs: fields.items("outputs").iter().filter_map(|node| output(reader, node)).collect(),
         skip_trace_collection: fields.flag("skipTraceCollection").unwrap_or_default(),
-        polling_profile: fields.text("pollingProfile").filter(|text| !text.is_empty()),
+        polling_profile: fields.get("pollingProfile").and_then(|node| profile(reader, node)),
         attempts: Attempts {
             retries: fields.count("retries", Attempts::MOST).unwrap_or(0),
             repeat: fields.count("repeat", Attempts::MOST).unwrap_or(1).max(1),
@@ -85,6 +109,22 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
     fields.ignore(&["summary"]);
     fields.finish();
     Some(test)
+}
+
+fn profile(reader: &Reader<'_>, node: &Node) -> Option<Profile> {
+    if is_map(node) {
+        return Some(Profile::Own(Box::new(settings::polling_profile(reader, node)?)));
+    }
+    let name = reader.text(node, "`pollingProfile`").filter(|text| !text.is_empty())?;
+    if name.value != CURRENT && !is_path(&name.value) {
+        let message = format!(
+            "the server has one polling profile, `{CURRENT}`, and waits by it; `{}` is not known",
+            name.value
+        );
+        let help = "name a file, like `./profile.yaml`, or write the profile itself in its place";
+        reader.report(Diagnostic::warning("unknown-profile", node.span.clone(), message).helped(help));
+    }
+    Some(Profile::Named(name))
 }
 
 fn spec(reader: &Reader<'_>, node: &Node) -> Option<Spec> {

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use qualitytrace_core::definition::{Kind, Test};
+use qualitytrace_core::run::State as RunState;
 use qualitytrace_core::trace::Trace;
 use serde::Deserialize;
 use serde_json::Value;
@@ -184,9 +185,12 @@ pub(super) async fn junit(
     let definition = found.test(&app).await?;
     let end = found.facts.completed.unwrap_or_else(clock::now);
     let seconds = end.since(found.stored.created).as_millis().div_ceil(1000);
+    let is_stopped = found.stored.state == RunState::Stopped.as_str();
+    let problem = found.facts.error.as_deref().or(is_stopped.then_some("the run was stopped"));
     let text = run::junit(
         &definition.name,
         found.facts.verdict.as_ref(),
+        problem,
         u64::try_from(seconds).unwrap_or(u64::MAX),
     );
     Ok(([(CONTENT_TYPE, "application/xml; charset=UTF-8")], text).into_response())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::trace::{Span, Trace};
-use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Standing, Wait, wait};
+use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Standing, Wait, skipped, wait};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -37,7 +37,7 @@ pub(super) struct Arrivals {
 pub(super) enum Waited {
     /// By what arrived, or did not.
     Ended(Ended),
-    /// By the user's wish, or it never began.
+    /// It never began.
     Skipped,
 }
 
@@ -120,8 +120,11 @@ impl Arrivals {
                         // The ingest outlives every run.
                         _ = self.changes.changed() => {}
                         () = wished(&mut skip, Wish::Skip) => {
-                            log.note(&What::WaitSkipped);
-                            return Ok(Waited::Skipped);
+                            let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
+                            let ended = skipped(policy, &self.progress, &memory.lags(), specs, clock::now());
+                            let debts = ended.debts.iter().map(ToString::to_string).collect();
+                            log.note(&What::WaitSkipped { debts });
+                            return Ok(Waited::Ended(ended));
                         }
                     }
                 }

@@ -114,11 +114,8 @@ impl Runner {
 
         let judge = Judge::compile(&test, variables, generator);
         let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
-        let waited = if test.skip_trace_collection {
-            log.note(&What::WaitSkipped);
-            Waited::Skipped
-        } else {
-            let policy = self.policy(&test).await?;
+        let policy = self.policy(&stored.id, &test).await?;
+        let waited = if let Some(policy) = policy {
             log.append(&What::waiting(&policy)).await?;
             arrivals.progress.answered(end);
             let specs = |trace: &_| judge.standing(trace);
@@ -126,6 +123,9 @@ impl Runner {
             let poll = Poll { caller, test: &stored.id, trace, span, root: &root };
             let wait = arrivals.wait(&policy, &self.memory, log, specs, poll, skip);
             wait.instrument(poll.start()).await?
+        } else {
+            log.note(&What::WaitSkipped { debts: Vec::new() });
+            Waited::Skipped
         };
         let missing = match &waited {
             Waited::Skipped => Vec::new(),
@@ -139,7 +139,7 @@ impl Runner {
             },
         };
         let tree = arrivals.trace(&root);
-        if let Some(report) = analyze(&self.analyzer().await?, &tree) {
+        if let Some(report) = analyze(&self.analyzer(&stored.id).await?, &tree) {
             log.note(&What::Analyzed { analysis: run::analysis(&report) });
         }
         log.note(&What::Judging);

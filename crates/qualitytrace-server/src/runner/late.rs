@@ -5,7 +5,7 @@ use std::sync::Arc;
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::State;
-use qualitytrace_core::wait::Begin;
+use qualitytrace_core::wait::{Begin, missing_parents};
 use tokio::time::Instant;
 
 use super::arrivals::Arrivals;
@@ -17,7 +17,7 @@ use super::{Error, RunId, Runner, Variables, lock};
 use crate::clock;
 use crate::store::StoredRun;
 use crate::wire::run::Facts;
-use crate::wire::{Event, What};
+use crate::wire::{Event, Outcome, What};
 
 impl Runner {
     /// Looks for late spans until then.
@@ -40,8 +40,10 @@ impl Runner {
         }
         self.memory.late(&log.run().test, &judged.arrivals.progress).await?;
         let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
-        let verdict = judged.judge.verdict(&trace, Vec::new());
-        if verdict.outcome == judged.outcome {
+        let missing = missing_parents(&judged.arrivals.progress, &self.memory.lags());
+        let verdict = judged.judge.verdict(&trace, missing.iter().map(ToString::to_string).collect());
+        // Whoever is sure now is not made unsure by half of what is coming.
+        if verdict.outcome == judged.outcome || verdict.outcome == Outcome::Inconclusive {
             return Ok(());
         }
         let before = std::mem::replace(&mut judged.outcome, verdict.outcome);

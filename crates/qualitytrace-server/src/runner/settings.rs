@@ -2,33 +2,45 @@
 
 use qualitytrace_core::definition::settings::Strategy;
 use qualitytrace_core::definition::{
-    self, Analyzer, Format, Kind, PollingProfile, Resource, Stored, Test, Trigger,
+    self, Analyzer, Format, Kind, PollingProfile, Profile, Resource, Stored, Test, Trigger,
 };
 use qualitytrace_core::wait::Policy;
 
 use super::{Error, Runner};
-use crate::store::CURRENT;
+use crate::store::{CURRENT, beside};
 
 impl Runner {
-    /// How to wait for the trace of a test: as the current polling profile says, where a user has stored one.
-    pub(super) async fn policy(&self, _test: &Test) -> Result<Policy, Error> {
-        let Some(Resource::PollingProfile(profile)) = self.setting(Kind::PollingProfile).await? else {
-            return Ok(self.policy);
+    /// How to wait for the trace of a test: as its own polling profile says, or the current one, where a user has stored
+    /// one. `None` when it is not to be waited for.
+    pub(super) async fn policy(&self, id: &str, test: &Test) -> Result<Option<Policy>, Error> {
+        if test.skip_trace_collection {
+            return Ok(None);
+        }
+        let profile = match &test.polling_profile {
+            Some(Profile::Own(profile)) => Some(PollingProfile::clone(profile)),
+            Some(Profile::Named(_)) | None => match self.setting(Kind::PollingProfile, id).await? {
+                Some(Resource::PollingProfile(profile)) => Some(profile),
+                _ => None,
+            },
         };
-        Ok(policy(&self.policy, &profile))
+        Ok(match profile {
+            Some(profile) if profile.strategy == Strategy::NoPolling => None,
+            Some(profile) => Some(policy(&self.policy, &profile)),
+            None => Some(self.policy),
+        })
     }
 
-    /// What the analyzer looks at.
-    pub(super) async fn analyzer(&self) -> Result<Analyzer, Error> {
-        match self.setting(Kind::Analyzer).await? {
+    /// What the analyzer looks at in traces of this test.
+    pub(super) async fn analyzer(&self, id: &str) -> Result<Analyzer, Error> {
+        match self.setting(Kind::Analyzer, id).await? {
             Some(Resource::Analyzer(analyzer)) => Ok(analyzer),
             _ => Ok(Analyzer::default()),
         }
     }
 
-    /// What a user has stored of this kind.
-    async fn setting(&self, kind: Kind) -> Result<Option<Resource>, Error> {
-        let Some(stored) = self.store.resource(kind, CURRENT).await? else {
+    /// What the one who the test belongs to has stored of this kind.
+    async fn setting(&self, kind: Kind, test: &str) -> Result<Option<Resource>, Error> {
+        let Some(stored) = self.store.resource(kind, &beside(test, CURRENT)).await? else {
             return Ok(None);
         };
         let text = format!("{{\"spec\":{}}}", stored.spec);
@@ -40,7 +52,7 @@ impl Runner {
 /// The policy with what a profile says put in.
 fn policy(base: &Policy, profile: &PollingProfile) -> Policy {
     let mut policy = *base;
-    if profile.strategy == Strategy::Periodic && profile.is_periodic_given {
+    if profile.is_periodic_given {
         policy.timeout = profile.timeout.duration;
     }
     if let Some(quiet) = &profile.quiet {

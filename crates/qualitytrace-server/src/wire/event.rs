@@ -128,11 +128,24 @@ pub enum What {
         last_arrival: Option<u64>,
         /// What was still owed, a sentence each.
         debts: Vec<String>,
+        /// What the specs still lacked, a sentence each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        undecided: Vec<String>,
+        /// Whether no earlier run said what to expect.
+        #[serde(default)]
+        first: bool,
+        /// The quiet window that was in force, in milliseconds.
+        #[serde(default)]
+        quiet: u64,
         /// The settle window that was in force, in milliseconds.
         settle: u64,
     },
     /// Nobody waits for the trace: the test or the user does not want to.
-    WaitSkipped,
+    WaitSkipped {
+        /// What the trace owed when the user ended the wait, a sentence each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        debts: Vec<String>,
+    },
     /// No trace came.
     NoTrace {
         /// What to look at.
@@ -356,19 +369,20 @@ impl What {
     /// The wait that ended like this.
     pub fn wait_ended(ended: &wait::Ended, progress: &wait::Progress) -> Self {
         let unnamed = (ended.unnamed_debts > 0).then(|| format!("and {} more", ended.unnamed_debts));
+        let told = |is_told: fn(&wait::Debt) -> bool| {
+            ended.debts.iter().filter(move |debt| is_told(debt)).map(ToString::to_string)
+        };
         Self::WaitEnded {
             reason: ended.reason.to_string(),
             complete: ended.meaning() == wait::Meaning::Judge,
             spans: progress.spans(),
             last_arrival: progress.last_arrival().map(Timestamp::as_nanos),
-            // That a test is new is no lack, and what the specs lack is in the verdict.
-            debts: ended
-                .debts
-                .iter()
-                .filter(|debt| !matches!(debt, wait::Debt::First | wait::Debt::Spec { .. }))
-                .map(ToString::to_string)
+            debts: told(|debt| !matches!(debt, wait::Debt::First | wait::Debt::Spec { .. }))
                 .chain(unnamed)
                 .collect(),
+            undecided: told(|debt| matches!(debt, wait::Debt::Spec { .. })).collect(),
+            first: ended.debts.contains(&wait::Debt::First),
+            quiet: millis(ended.quiet),
             settle: millis(ended.settle),
         }
     }

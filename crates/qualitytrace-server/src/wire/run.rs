@@ -138,6 +138,9 @@ pub struct Run {
     /// The series that it is one of.
     #[serde(skip_serializing_if = "is_blank")]
     pub series: Option<InSeries>,
+    /// What is missing of the trace and could change the result: with it, the run is inconclusive.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub missing: Vec<String>,
 }
 
 /// The results of specs.
@@ -303,6 +306,7 @@ pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&trace::Trace>, now:
             first: if series.first == 0 { stored.number } else { series.first },
             ..series
         }),
+        missing: facts.verdict.as_ref().map(|verdict| verdict.missing.clone()).unwrap_or_default(),
     }
 }
 

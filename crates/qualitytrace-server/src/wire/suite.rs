@@ -228,7 +228,7 @@ pub fn suite_run(stored: &StoredSuiteRun, facts: &Facts, steps: Vec<Run>) -> Sui
         created_at: rfc3339(stored.created),
         completed_at: facts.completed.map_or_else(|| UNFINISHED.to_owned(), rfc3339),
         state: stored.state.clone(),
-        all_steps_required_gates_passed: facts.gates_passed(&steps),
+        all_steps_required_gates_passed: facts.error.is_none() && facts.gates_passed(&steps),
         steps,
         variable_set: variable_set(&stored.variables, &asked, made),
         metadata: sorted(asked.metadata),

@@ -41,16 +41,19 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Results that hold and results that do not, of all assertions on all spans.
+    /// Results that hold and results that do not, of all assertions on all spans. A test that did not pass has at least
+    /// one that does not: what is missing, if nothing else.
     pub fn counts(&self) -> (u64, u64) {
         let results =
             self.specs.iter().flat_map(|spec| &spec.assertions).flat_map(|assertion| &assertion.results);
-        results.fold(
-            (0, 0),
-            |(passed, failed), result| {
-                if result.passed { (passed + 1, failed) } else { (passed, failed + 1) }
-            },
-        )
+        let (passed, failed) =
+            results.fold(
+                (0, 0),
+                |(passed, failed), result| {
+                    if result.passed { (passed + 1, failed) } else { (passed, failed + 1) }
+                },
+            );
+        (passed, failed.max(u64::from(self.outcome != Outcome::Passed)))
     }
 }
 

@@ -195,7 +195,7 @@ async fn the_answer_can_be_judged_without_a_trace() {
     let run = bench.runner.start(&test, Variables::default()).await.unwrap();
     let events = bench.until(&run, is_judged).await;
     assert_eq!(outcome(&events), Outcome::Passed);
-    assert!(events.contains(&What::WaitSkipped));
+    assert!(events.contains(&What::WaitSkipped { debts: Vec::new() }));
 }
 
 #[tokio::test]
@@ -262,11 +262,52 @@ async fn stop_ends_a_hanging_trigger() {
 async fn whoever_does_not_want_to_wait_gets_a_verdict_on_what_is_here() {
     let mut bench = Bench::start().await;
     let run = bench.run(&bench.http("/answer"), LEAF).await;
-    let (trace, _) = bench.context().await;
+    let (trace, parent) = bench.context().await;
     bench.send(vec![span(&trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
     bench.until(&run, |what| matches!(what, What::Arrived { .. })).await;
     bench.runner.skip_waiting(&run).await.unwrap();
-    assert_eq!(outcome(&bench.until(&run, is_judged).await), Outcome::Passed);
+    // The leaf is there and cannot go away, but who knows what its missing parent has below it.
+    let events = bench.until(&run, is_judged).await;
+    assert_eq!(outcome(&events), Outcome::Inconclusive);
+    let told = format!("{events:?}");
+    assert!(
+        told.contains(&format!("the parent {} of span `leaf` (subject) has not arrived", id(1))),
+        "{told}"
+    );
+    // When the rest comes, the verdict does.
+    let root = span(&trace, 1, &parent, "root", SpanKind::Server);
+    bench.state(&run, "FINISHED").await;
+    bench.send(vec![root]).await;
+    let events = bench.until(&run, |what| matches!(what, What::Late { .. })).await;
+    let Some(What::Late { before: Outcome::Inconclusive, verdict, .. }) = events.last() else {
+        panic!("{:?}", events.last())
+    };
+    assert_eq!(verdict.outcome, Outcome::Passed);
+}
+
+#[tokio::test]
+async fn a_test_waits_by_its_own_polling_profile() {
+    let mut bench = Bench::start().await;
+    let trigger = bench.http("/answer");
+    let with = |profile: &str| {
+        format!(
+            r#"{{"spec":{{"id":"t","name":"T","pollingProfile":{profile},"trigger":{trigger},"specs":{LEAF}}}}}"#
+        )
+    };
+    let settle = r#"{"strategy":"periodic","periodic":{"retryDelay":"1s","timeout":"5s","settle":"200ms"}}"#;
+    let test = stored(&bench.store, &with(settle)).await;
+    let run = bench.runner.start(&test, Variables::default()).await.unwrap();
+    let (trace, parent) = bench.context().await;
+    bench.send(vec![span(&trace, 1, &parent, "root", SpanKind::Server)]).await;
+    let events = bench.until(&run, is_judged).await;
+    let ended = events.iter().find(|what| matches!(what, What::WaitEnded { .. }));
+    let Some(What::WaitEnded { settle: 195, first: true, undecided, .. }) = ended else { panic!("{ended:?}") };
+    assert_eq!(undecided.len(), 1, "{undecided:?}");
+
+    let test = stored(&bench.store, &with(r#"{"strategy":"no-polling"}"#)).await;
+    let run = bench.runner.start(&test, Variables::default()).await.unwrap();
+    let events = bench.until(&run, is_judged).await;
+    assert!(events.contains(&What::WaitSkipped { debts: Vec::new() }), "{events:?}");
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ fn is_definition(path: &Path) -> anyhow::Result<bool> {
     Ok(definition::is_meant(&String::from_utf8_lossy(&source), format_of(path)))
 }
 
-fn format_of(path: &Path) -> Format {
+pub(super) fn format_of(path: &Path) -> Format {
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     if is_json { Format::Json } else { Format::Yaml }
 }

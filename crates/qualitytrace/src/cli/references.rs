@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use qualitytrace_core::definition::trigger::FileUse;
-use qualitytrace_core::definition::{Data, Document, Reading, Resource, Step, Test, TestSuite, Text};
-use qualitytrace_core::lang::Diagnostic;
+use qualitytrace_core::definition::{
+    self, Data, Document, Format, Profile, Reading, Resource, Step, Stored, Test, TestSuite, Text,
+};
+use qualitytrace_core::lang::{Diagnostic, Severity};
 
-use super::files::File;
+use super::files::{File, format_of};
 
 /// A document of a file, with the files that it names put into it.
 pub(crate) fn inlined(file: &File, document: &Document) -> anyhow::Result<String> {
     let mut changes = Vec::new();
     for named in named(&file.path, &document.resource) {
         let content = read(&named).map_err(|cause| anyhow!("{}: {cause}", file.path.display()))?;
-        let change = (named.span, quoted(&content));
+        let change = (named.span, content);
         // Two aliases of one text are one place.
         if !changes.contains(&change) {
             changes.push(change);
@@ -83,20 +85,35 @@ pub(crate) fn missing(path: &Path, reading: &Reading) -> Vec<Diagnostic> {
 /// A text that names a file.
 struct Named {
     path: PathBuf,
-    file_use: FileUse,
+    what: Wanted,
     /// Where the text stands.
     span: Range<usize>,
 }
 
+/// What is wanted of a file.
+enum Wanted {
+    /// Its text or bytes.
+    Content(FileUse),
+    /// The polling profile that it defines.
+    Profile,
+}
+
 fn named(definition: &Path, resource: &Resource) -> Vec<Named> {
     let mut found = Vec::new();
-    let Resource::Test(Test { trigger: Some(trigger), .. }) = resource else { return found };
+    let Resource::Test(Test { trigger, polling_profile, .. }) = resource else { return found };
     let folder = definition.parent().unwrap_or(Path::new(""));
+    if let Some(name) = polling_profile.as_ref().and_then(Profile::path)
+        && let Some(origin) = &name.origin
+    {
+        let path = folder.join(&name.value);
+        found.push(Named { path, what: Wanted::Profile, span: origin.span.clone() });
+    }
+    let Some(trigger) = trigger else { return found };
     let Ok(()) = trigger.clone().each_file(|file_use, text| {
         if let (Some(written), Some(origin)) = (file_use.path(text), &text.origin) {
             let path = folder.join(written);
             if file_use.must_exist(written) || path.is_file() {
-                found.push(Named { path, file_use, span: origin.span.clone() });
+                found.push(Named { path, what: Wanted::Content(file_use), span: origin.span.clone() });
             }
         }
         Ok::<(), Infallible>(())
@@ -104,12 +121,38 @@ fn named(definition: &Path, resource: &Resource) -> Vec<Named> {
     found
 }
 
-/// What stands for the content of a file; why it cannot be had, otherwise.
+/// What stands in the place of a file's name, as JSON and YAML read it; why it cannot be had, otherwise.
 fn read(named: &Named) -> Result<String, String> {
     let path = named.path.display().to_string();
     let bytes =
         std::fs::read(&named.path).map_err(|error| format!("the file `{path}` cannot be read: {error}"))?;
-    named.file_use.content(&path, bytes).ok_or_else(|| format!("the file `{path}` is not text"))
+    match &named.what {
+        Wanted::Content(file_use) => {
+            let content = file_use.content(&path, bytes);
+            content.map(|text| quoted(&text)).ok_or_else(|| format!("the file `{path}` is not text"))
+        }
+        Wanted::Profile => {
+            let text = String::from_utf8(bytes).map_err(|_| format!("the file `{path}` is not text"))?;
+            profile(&text, format_of(&named.path)).map_err(|cause| format!("the file `{path}` {cause}"))
+        }
+    }
+}
+
+/// The polling profile that a file defines, as a test has it.
+fn profile(text: &str, format: Format) -> Result<String, String> {
+    let Reading { documents, diagnostics, .. } = definition::read(text, format);
+    if let Some(wrong) = diagnostics.iter().find(|found| found.severity == Severity::Error) {
+        let key = definition::place(text, format, &wrong.span).key;
+        return Err(format!("is wrong at `{key}`: {}", wrong.message));
+    }
+    match documents.into_iter().map(|document| document.resource).next() {
+        Some(Resource::PollingProfile(own)) => {
+            let test = Test { polling_profile: Some(Profile::Own(Box::new(own))), ..Test::default() };
+            let spec = definition::to_spec_json(&Resource::Test(test), &Stored::default());
+            Ok(spec["pollingProfile"].to_string())
+        }
+        _ => Err("defines no polling profile; its first document is `type: PollingProfile`".to_owned()),
+    }
 }
 
 /// The text of a document with some of its places written anew. What stands around the only one belongs to it.

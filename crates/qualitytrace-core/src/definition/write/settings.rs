@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::{Stored, is_blank};
 use crate::definition::analyzer::{Plugin, Rule};
-use crate::definition::settings::{Gate, Period};
-use crate::definition::{Analyzer, Config, Demo, PollingProfile, TestRunner, VariableSet};
+use crate::definition::settings::{Gate, Period, Strategy};
+use crate::definition::{Analyzer, Config, Demo, PollingProfile, Profile, TestRunner, VariableSet};
 
 /// Values that tests can refer to.
 #[derive(Serialize, JsonSchema)]
@@ -60,9 +60,35 @@ pub(super) struct PollingProfileSpec<'a> {
     periodic: Option<PeriodicSpec<'a>>,
 }
 
-#[derive(Serialize, JsonSchema)]
+/// The polling profile of a test: its id, or the profile itself.
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum ProfileSpec<'a> {
+    Named(&'a str),
+    Own {
+        /// `no-polling`, or nothing.
+        #[serde(skip_serializing_if = "is_blank")]
+        strategy: &'static str,
+        #[serde(skip_serializing_if = "is_blank")]
+        periodic: Option<PeriodicSpec<'a>>,
+    },
+}
+
+impl<'a> ProfileSpec<'a> {
+    pub(super) fn of(profile: &'a Profile) -> Self {
+        match profile {
+            Profile::Named(name) => Self::Named(&name.value),
+            Profile::Own(profile) => Self::Own {
+                strategy: if profile.strategy == Strategy::NoPolling { "no-polling" } else { "" },
+                periodic: profile.is_periodic_given.then(|| PeriodicSpec::of(profile)),
+            },
+        }
+    }
+}
+
+#[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct PeriodicSpec<'a> {
+pub(super) struct PeriodicSpec<'a> {
     retry_delay: &'a str,
     timeout: &'a str,
     selector_match_retries: u32,
@@ -72,22 +98,27 @@ struct PeriodicSpec<'a> {
     settle: Option<&'a str>,
 }
 
-impl<'a> PollingProfileSpec<'a> {
-    pub(super) fn of(id: &'a str, profile: &'a PollingProfile) -> Self {
+impl<'a> PeriodicSpec<'a> {
+    fn of(profile: &'a PollingProfile) -> Self {
         let text = |period: &'a Period| period.text.as_str();
-        let periodic = || PeriodicSpec {
+        Self {
             retry_delay: text(&profile.retry_delay),
             timeout: text(&profile.timeout),
             selector_match_retries: profile.selector_match_retries,
             quiet: profile.quiet.as_ref().map(text),
             settle: profile.settle.as_ref().map(text),
-        };
+        }
+    }
+}
+
+impl<'a> PollingProfileSpec<'a> {
+    pub(super) fn of(id: &'a str, profile: &'a PollingProfile) -> Self {
         Self {
             id,
             name: &profile.name,
             default: true,
             strategy: profile.strategy.as_str(),
-            periodic: profile.is_periodic_given.then(periodic),
+            periodic: profile.is_periodic_given.then(|| PeriodicSpec::of(profile)),
         }
     }
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::settings::ProfileSpec;
 use super::trigger::{TriggerSpec, period};
 use super::{Pairs, Stored, is_blank, texts};
 use crate::definition::{Output, Spec, Step, Test, TestSuite};
@@ -35,7 +36,7 @@ pub(super) struct TestSpec<'a> {
     #[serde(skip_serializing_if = "is_blank")]
     skip_trace_collection: bool,
     #[serde(skip_serializing_if = "is_blank")]
-    polling_profile: Option<&'a str>,
+    polling_profile: Option<ProfileSpec<'a>>,
     #[serde(skip_serializing_if = "is_blank")]
     retries: u32,
     #[serde(skip_serializing_if = "is_blank")]
@@ -55,7 +56,7 @@ impl<'a> TestSpec<'a> {
             outputs: test.outputs.iter().map(OutputSpec::of).collect(),
             summary: stored.summary.as_ref(),
             skip_trace_collection: test.skip_trace_collection,
-            polling_profile: test.polling_profile.as_ref().map(|id| id.value.as_str()),
+            polling_profile: test.polling_profile.as_ref().map(ProfileSpec::of),
             retries: test.attempts.retries,
             repeat: Some(test.attempts.repeat).filter(|repeat| *repeat > 1),
         }

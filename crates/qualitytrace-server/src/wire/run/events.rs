@@ -159,8 +159,13 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
                 iteration(*spans, *iterations, false),
             ]
         }
-        What::WaitEnded { reason, spans, complete, .. } => {
+        What::WaitEnded { reason, spans, complete, debts, undecided, first, quiet, settle, .. } => {
             *iterations += 1;
+            let unknown = first.then_some("no earlier run says what to expect");
+            let left: Vec<&str> = debts.iter().chain(undecided).map(String::as_str).chain(unknown).collect();
+            let windows = format!("quiet window {quiet} ms, settle window {settle} ms");
+            let left = if left.is_empty() { "nothing".to_owned() } else { left.join("; ") };
+            let reason = format!("{reason} ({windows}); left open: {left}");
             if *spans == 0 && !complete {
                 return vec![iteration(*spans, *iterations, false)];
             }
@@ -175,7 +180,7 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
                 ),
             ]
         }
-        What::WaitSkipped => vec![
+        What::WaitSkipped { .. } => vec![
             event("POLLING_SKIPPED", TRACE, "Trace polling has been skipped", "Nobody waits for more spans"),
             event(
                 "POLLING_SUCCESS",
@@ -206,12 +211,11 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
             ));
             known
         }
-        What::Late { spans, .. } => vec![event(
-            "OTLP_SERVER_RECEIVED_SPANS",
-            TRACE,
-            "OTLP server endpoint received spans",
-            format!("{spans} spans came after the verdict, and the trace was judged again"),
-        )],
+        What::Late { spans, before, verdict } => {
+            let (before, after) = (before.as_str(), verdict.outcome.as_str());
+            let told = format!("{spans} spans came after the verdict: it was {before} and is now {after}");
+            vec![event("LATE_SPANS", TEST, "Late spans", told)]
+        }
         What::Stopped => vec![event("STOPPED_INFO", TRACE, "Test run stopped", "The user ended the run")],
         What::Interrupted => vec![event(
             "TEST_SPECS_RUN_ERROR",

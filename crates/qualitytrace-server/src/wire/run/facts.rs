@@ -98,7 +98,7 @@ impl Facts {
                     self.obtained = None;
                 }
             }
-            What::WaitEnded { .. } | What::WaitSkipped => self.obtained = Some(at),
+            What::WaitEnded { .. } | What::WaitSkipped { .. } => self.obtained = Some(at),
             What::Analyzed { analysis } => self.analysis = Some(analysis.clone()),
             What::Judged { verdict } => {
                 self.verdict = Some(verdict.clone());

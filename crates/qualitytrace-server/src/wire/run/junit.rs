@@ -7,13 +7,18 @@ use crate::wire::verdict::{Spec, Verdict};
 /// What a comparison that does not hold says.
 const NO_MATCH: &str = "no match";
 
-/// The report: one suite a spec, one case a span and assertion.
-pub fn junit(test: &str, verdict: Option<&Verdict>, seconds: u64) -> String {
+/// The report: one suite a spec, one case a span and assertion. `problem` is why there is no verdict.
+pub fn junit(test: &str, verdict: Option<&Verdict>, problem: Option<&str>, seconds: u64) -> String {
     let specs = verdict.map_or(&[][..], |verdict| &verdict.specs);
-    let missing = verdict.map_or(&[][..], |verdict| &verdict.missing);
-    let incomplete = (usize::from(!missing.is_empty()), 0, usize::from(!missing.is_empty()));
+    let missing = verdict.map(|verdict| verdict.missing.join("; ")).filter(|missing| !missing.is_empty());
+    let lack = match (missing, problem) {
+        (Some(missing), _) => Some(("trace", "is complete", format!("inconclusive: {missing}"))),
+        (None, Some(problem)) => Some(("run", "comes to a verdict", problem.to_owned())),
+        (None, None) => None,
+    };
+    let lacking = usize::from(lack.is_some());
     let (tests, failures, errors) =
-        specs.iter().map(counts).fold(incomplete, |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
+        specs.iter().map(counts).fold((lacking, 0, lacking), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
     let mut out = format!(
         "<testsuites name=\"{}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"0\" time=\"{seconds}\">",
         escaped(test)
@@ -21,17 +26,17 @@ pub fn junit(test: &str, verdict: Option<&Verdict>, seconds: u64) -> String {
     for spec in specs {
         suite(&mut out, spec);
     }
-    if !missing.is_empty() {
-        let message = escaped(&format!("inconclusive: {}", missing.join("; ")));
+    if let Some((suite, case, message)) = &lack {
+        let message = escaped(message);
         let _ = write!(
             out,
-            "\n\t<testsuite name=\"trace\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\">\
-             \n\t\t<testcase name=\"is complete\">\
+            "\n\t<testsuite name=\"{suite}\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\">\
+             \n\t\t<testcase name=\"{case}\">\
              \n\t\t\t<error type=\"error\" message=\"{message}\"></error>\
              \n\t\t</testcase>\n\t</testsuite>"
         );
     }
-    if tests > 0 || !specs.is_empty() {
+    if lack.is_some() || !specs.is_empty() {
         out.push('\n');
     }
     out.push_str("</testsuites>");
