@@ -1,5 +1,6 @@
 //! What a run of tests comes to, as one value, and one file for each way of showing it.
 
+mod brief;
 pub(crate) mod junit;
 pub(crate) mod pretty;
 pub(crate) mod progress;
@@ -12,6 +13,8 @@ use std::time::Duration;
 use qualitytrace_server::wire::{self, What};
 
 use crate::client::Flakiness;
+
+pub(crate) use self::brief::text as brief;
 
 /// Said of a run whose trigger was answered with more than is kept.
 const CUT_OFF: &str =
@@ -37,6 +40,8 @@ pub(crate) struct TestReport {
     pub(crate) id: String,
     /// The suite that it was run in.
     pub(crate) suite: Option<String>,
+    /// What the suite calls its step.
+    pub(crate) step: Option<String>,
     /// The row, or the part of the suite.
     pub(crate) part: Option<String>,
     /// What it comes to, with all runs of the test counted.
@@ -143,6 +148,7 @@ impl TestReport {
             name,
             id,
             suite: None,
+            step: None,
             part: None,
             outcome: Outcome::Skipped,
             earlier: Vec::new(),
@@ -161,7 +167,11 @@ impl TestReport {
     pub(crate) fn title(&self) -> String {
         let suite = self.suite.as_ref().map(|suite| format!("{suite} › ")).unwrap_or_default();
         let part = self.part.as_ref().map(|part| format!(" [{part}]")).unwrap_or_default();
-        format!("{suite}{}{part}", self.name)
+        let name = match &self.step {
+            Some(step) => format!("{step} ({})", self.name),
+            None => self.name.clone(),
+        };
+        format!("{suite}{name}{part}")
     }
 
     /// Folds the events of a run.
@@ -173,24 +183,24 @@ impl TestReport {
         for event in events {
             marks.note(event);
             match &event.what {
-                What::Judged { verdict } => ending = Ending::Judged(verdict.clone()),
+                What::Judged { verdict } => ending = Ending::Judged(brief::verdict(verdict)),
                 What::Late { spans, before, verdict } => {
                     let came = pretty::counted(*spans, "more span");
                     notes.push(format!(
                         "corrected: {came} came after the verdict, which was {}",
                         before.as_str()
                     ));
-                    ending = Ending::Judged(verdict.clone());
+                    ending = Ending::Judged(brief::verdict(verdict));
                 }
                 What::Triggered { reply } if reply.is_truncated() => notes.push(CUT_OFF.to_owned()),
                 What::WaitEnded { debts: left, .. } | What::WaitSkipped { debts: left } => {
                     debts.clone_from(left)
                 }
                 What::NotResolved { message } | What::NoTrace { message } | What::Broken { message } => {
-                    ending = Ending::Broken(message.clone());
+                    ending = Ending::Broken(brief::text(message));
                 }
                 What::TriggerFailed { message, .. } => {
-                    ending = Ending::Broken(format!("the trigger failed: {message}"));
+                    ending = Ending::Broken(format!("the trigger failed: {}", brief::text(message)));
                 }
                 What::Stopped => {
                     was_stopped = true;

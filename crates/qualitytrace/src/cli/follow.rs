@@ -50,7 +50,7 @@ async fn steps(
                 let ended = Some((outcome, recovered));
                 let mut report = self::report(client, &step.title, &step.test, &runs, ended).await?;
                 if let Some(message) = message {
-                    report.ending = Ending::Broken(message);
+                    report.ending = Ending::Broken(report::brief(&message));
                 }
                 report.place(name, step);
                 progress.ended(&step.title, &report::pretty::test(&report));
@@ -116,12 +116,17 @@ impl TestReport {
     /// Says where in a suite it belongs.
     fn place(&mut self, suite: &str, step: &Step) {
         self.suite = Some(suite.to_owned());
+        // A step without a name is called by the id of its test.
+        self.step = Some(&step.name).filter(|name| **name != step.test && **name != step.title).cloned();
         self.part = match (step.role, step.row) {
             (Part::Setup, _) => Some("setup".to_owned()),
             (Part::Teardown, _) => Some("teardown".to_owned()),
             (Part::Step, Some(row)) => {
-                let values: Vec<String> =
-                    step.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let values: Vec<String> = step
+                    .values
+                    .iter()
+                    .map(|(name, value)| format!("{name}={}", report::brief(value)))
+                    .collect();
                 Some(format!("row {row}: {}", values.join(", ")))
             }
             (Part::Step, None) => None,

@@ -58,7 +58,28 @@ impl Case {
 enum Kind {
     Failure,
     Error,
+    Inconclusive,
     Skipped,
+}
+
+impl Kind {
+    /// What CI systems count it as.
+    const fn counts_as(self) -> Self {
+        match self {
+            Self::Inconclusive => Self::Error,
+            Self::Failure | Self::Error | Self::Skipped => self,
+        }
+    }
+
+    /// The word that says what it is.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Failure => "assertion",
+            Self::Error => "error",
+            Self::Inconclusive => "inconclusive",
+            Self::Skipped => "skipped",
+        }
+    }
 }
 
 impl Suite {
@@ -85,7 +106,7 @@ impl Suite {
     fn count(&self, kind: Kind) -> usize {
         self.cases
             .iter()
-            .filter(|case| case.problem.as_ref().is_some_and(|(found, _)| *found == kind))
+            .filter(|case| case.problem.as_ref().is_some_and(|(found, _)| found.counts_as() == kind))
             .count()
     }
 
@@ -126,20 +147,22 @@ impl Case {
         let mut tell = |tag: &str, kind: &str, message: &str| {
             push(xml, 3, &format!("<{tag} type=\"{kind}\" message=\"{}\"></{tag}>", escaped(message)));
         };
-        match &self.problem {
-            Some((Kind::Failure, message)) => tell("failure", "assertion", message),
-            Some((Kind::Error, message)) => tell("error", "error", message),
-            Some((Kind::Skipped, message)) => tell("skipped", "skipped", message),
-            None => {}
+        if let Some((kind, message)) = &self.problem {
+            let tag = match kind {
+                Kind::Failure => "failure",
+                Kind::Error | Kind::Inconclusive => "error",
+                Kind::Skipped => "skipped",
+            };
+            tell(tag, kind.word(), message);
         }
         for (kind, message) in &self.earlier {
-            let (tag, kind) = match (self.problem.is_some(), kind) {
-                (false, Kind::Failure) => ("flakyFailure", "assertion"),
-                (false, Kind::Error | Kind::Skipped) => ("flakyError", "error"),
-                (true, Kind::Failure) => ("rerunFailure", "assertion"),
-                (true, Kind::Error | Kind::Skipped) => ("rerunError", "error"),
+            let tag = match (self.problem.is_some(), kind) {
+                (false, Kind::Failure) => "flakyFailure",
+                (false, Kind::Error | Kind::Inconclusive | Kind::Skipped) => "flakyError",
+                (true, Kind::Failure) => "rerunFailure",
+                (true, Kind::Error | Kind::Inconclusive | Kind::Skipped) => "rerunError",
             };
-            tell(tag, kind, message);
+            tell(tag, kind.word(), message);
         }
         push(xml, 2, "</testcase>");
     }
@@ -155,17 +178,26 @@ fn cases(report: &TestReport) -> Vec<Case> {
 
 fn judged(verdict: &Verdict) -> Vec<Case> {
     let missing = verdict.missing.join("; ");
-    let inconclusive = (!missing.is_empty()).then(|| {
-        let problem = Some((Kind::Error, format!("inconclusive: {missing}")));
-        Case::new("trace", "is complete", problem)
-    });
     let specs = verdict.specs.iter().flat_map(|spec| {
         let class = if spec.name.is_empty() { &spec.selector } else { &spec.name };
-        spec.assertions
-            .iter()
-            .map(move |assertion| Case::new(class, &assertion.assertion, problem(spec, assertion)))
+        spec.assertions.iter().map(|assertion| {
+            let problem = match (problem(spec, assertion), assertion.outcome) {
+                (Some((_, said)), wire::Outcome::Inconclusive) => {
+                    Some((Kind::Inconclusive, format!("inconclusive: {missing}; {said}")))
+                }
+                (problem, _) => problem,
+            };
+            Case::new(class, &assertion.assertion, problem)
+        })
     });
-    specs.chain(inconclusive).collect()
+    let mut cases: Vec<Case> = specs.collect();
+    let is_told = cases.iter().any(|case| matches!(case.problem, Some((Kind::Inconclusive, _))));
+    // What is missing is told once: by the assertions that it leaves open, or where there are none, by itself.
+    if !missing.is_empty() && !is_told {
+        let problem = Some((Kind::Inconclusive, format!("inconclusive: {missing}")));
+        cases.push(Case::new("trace", "is complete", problem));
+    }
+    cases
 }
 
 fn problem(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {

@@ -74,18 +74,46 @@ fn attempts(text: &mut String, report: &TestReport) {
     };
     let summary = format!("{word}: {passed} of {runs} runs passed{}", rate.unwrap_or_default());
     line(text, 1, &style::unsure(summary));
-    for run in report.earlier.iter().filter(|run| run.outcome != Outcome::Passed) {
-        line(text, 1, &style::faint(format!("run {} of test {}, trace {}:", run.run, run.id, run.trace_id)));
-        match &run.ending {
-            Ending::Broken(why) => line(text, 2, &style::bad(why)),
-            Ending::Judged(verdict) => {
-                for failed in verdict.specs.iter().filter(|spec| spec.outcome != wire::Outcome::Passed) {
-                    spec(text, failed);
-                }
-            }
-            Ending::Skipped(_) => {}
-        }
+    let own = findings(report);
+    let (same, others) = report
+        .earlier
+        .iter()
+        .filter(|run| run.outcome != Outcome::Passed)
+        .partition::<Vec<_>, _>(|run| findings(run) == own);
+    if !same.is_empty() {
+        line(text, 1, &style::faint(format!("{} of test {} ended like this too", numbers(&same), report.id)));
     }
+    for (findings, runs) in alike(others, |run| findings(run)) {
+        let (first, numbers) = (runs[0], numbers(&runs));
+        line(text, 1, &style::faint(format!("{numbers} of test {}, trace {}:", first.id, first.trace_id)));
+        text.push_str(&findings);
+    }
+}
+
+/// `run 3`, or `runs 1, 2 and 5 more`.
+fn numbers(runs: &[&TestReport]) -> String {
+    let shown: Vec<String> = runs.iter().take(SHOWN_RESULTS).map(|run| run.run.to_string()).collect();
+    let word = if runs.len() == 1 { "run" } else { "runs" };
+    let rest = match runs.len().saturating_sub(SHOWN_RESULTS) {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    format!("{word} {}{rest}", shown.join(", "))
+}
+
+/// What did not pass in a run, without what differs from run to run anyway.
+fn findings(run: &TestReport) -> String {
+    let mut text = String::new();
+    match &run.ending {
+        Ending::Broken(why) => line(&mut text, 2, &style::bad(why)),
+        Ending::Judged(verdict) => {
+            for failed in verdict.specs.iter().filter(|spec| spec.outcome != wire::Outcome::Passed) {
+                spec(&mut text, &Spec { longest: None, ..failed.clone() });
+            }
+        }
+        Ending::Skipped(_) => {}
+    }
+    text
 }
 
 fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
@@ -161,27 +189,26 @@ fn spec(text: &mut String, spec: &Spec) {
 
 fn assertion(text: &mut String, assertion: &Assertion) {
     line(text, 2, &format!("{} {}", mark(assertion.outcome.into()), assertion.assertion));
-    let groups = alike(assertion.results.iter().filter(|result| !result.passed));
-    for group in groups.iter().take(SHOWN_RESULTS) {
+    let groups = alike(assertion.results.iter().filter(|result| !result.passed), |result| {
+        (&result.observed, &result.expected, &result.error)
+    });
+    for (_, group) in groups.iter().take(SHOWN_RESULTS) {
         line(text, 3, &span_result(group[0], group.len() - 1));
     }
     if groups.len() > SHOWN_RESULTS {
-        let spans: usize = groups[SHOWN_RESULTS..].iter().map(Vec::len).sum();
+        let spans: usize = groups[SHOWN_RESULTS..].iter().map(|(_, group)| group.len()).sum();
         line(text, 3, &style::faint(format!("and {spans} more spans with other values")));
     }
 }
 
-/// Results with the same values, together, in the order of their first.
-fn alike<'a>(results: impl Iterator<Item = &'a SpanResult>) -> Vec<Vec<&'a SpanResult>> {
-    let mut groups: Vec<Vec<&SpanResult>> = Vec::new();
-    for result in results {
-        let same = |other: &SpanResult| {
-            (&other.observed, &other.expected, &other.error)
-                == (&result.observed, &result.expected, &result.error)
-        };
-        match groups.iter_mut().find(|group| same(group[0])) {
-            Some(group) => group.push(result),
-            None => groups.push(vec![result]),
+/// Things of which the same is to be said, together, in the order of their first.
+fn alike<T, K: PartialEq>(things: impl IntoIterator<Item = T>, said: impl Fn(&T) -> K) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for thing in things {
+        let key = said(&thing);
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, group)) => group.push(thing),
+            None => groups.push((key, vec![thing])),
         }
     }
     groups

@@ -12,6 +12,7 @@ mod kill;
 mod learned;
 mod provision;
 mod reload;
+mod reports;
 mod resources;
 #[path = "../rough/load.rs"]
 #[expect(dead_code, reason = "measurements use the rest")]

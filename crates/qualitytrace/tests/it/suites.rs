@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 
 use crate::rough::program::Served;
 
-/// A subject that answers `/third` with 200 every third time, `/bad` with 500, and all else with 200 and the path.
+/// A subject that answers `/third` with 200 every third time, `/bad` with 500, and all else with 200 and the path;
+/// `/huge` with a long text instead.
 async fn subject() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -28,7 +29,11 @@ async fn subject() -> String {
                     path => !path.starts_with("/bad"),
                 };
                 let status = if is_good { "200 OK" } else { "500 Internal Server Error" };
-                let body = format!("{{\"value\": \"{}\"}}", path.rsplit('/').next().unwrap());
+                let value = match path.rsplit('/').next().unwrap() {
+                    "huge" => "x".repeat(100_000),
+                    value => value.to_owned(),
+                };
+                let body = format!("{{\"value\": \"{value}\"}}");
                 let length = body.len();
                 let answer = format!(
                     "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
@@ -40,7 +45,7 @@ async fn subject() -> String {
     url
 }
 
-fn test(id: &str, path: &str, more: &str) -> String {
+pub(crate) fn test(id: &str, path: &str, more: &str) -> String {
     format!(
         "type: Test
 spec:
@@ -62,7 +67,7 @@ spec:
 }
 
 /// Writes files, runs the program in their folder, and gives its exit code, what it printed, and its JUnit report.
-async fn run(files: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) async fn run(files: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         std::fs::write(folder.path().join(name), text).unwrap();
@@ -87,7 +92,7 @@ fn program(folder: &Path, url: &str, arguments: &[String]) -> std::process::Outp
         .unwrap()
 }
 
-fn holds(text: &str, told: &[&str]) {
+pub(crate) fn holds(text: &str, told: &[&str]) {
     for expected in told {
         assert!(text.contains(expected), "no `{expected}` in:\n{text}");
     }

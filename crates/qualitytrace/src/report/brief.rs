@@ -1,0 +1,65 @@
+//! Long texts, cut for reports. The API keeps them whole.
+
+use qualitytrace_server::wire::Verdict;
+use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
+
+/// Characters of a text that are shown.
+const LONGEST: usize = 500;
+
+/// A text, or its beginning and how long it is.
+pub(crate) fn text(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        None => text.to_owned(),
+        Some((end, _)) => {
+            format!("{}… (the first {LONGEST} of {} characters)", &text[..end], text.chars().count())
+        }
+    }
+}
+
+/// A verdict without what nobody would read.
+pub(super) fn verdict(verdict: &Verdict) -> Verdict {
+    Verdict {
+        outcome: verdict.outcome,
+        missing: verdict.missing.iter().map(|missing| text(missing)).collect(),
+        specs: verdict.specs.iter().map(spec).collect(),
+        outputs: verdict.outputs.iter().map(output).collect(),
+    }
+}
+
+fn spec(spec: &Spec) -> Spec {
+    Spec {
+        name: text(&spec.name),
+        selector: text(&spec.selector),
+        problem: spec.problem.as_deref().map(text),
+        nearest: spec.nearest.iter().map(|hint| text(hint)).collect(),
+        assertions: spec.assertions.iter().map(assertion).collect(),
+        ..*spec
+    }
+}
+
+fn assertion(assertion: &Assertion) -> Assertion {
+    Assertion {
+        assertion: text(&assertion.assertion),
+        outcome: assertion.outcome,
+        results: assertion.results.iter().map(result).collect(),
+    }
+}
+
+fn result(result: &SpanResult) -> SpanResult {
+    SpanResult {
+        span: text(&result.span),
+        observed: text(&result.observed),
+        expected: text(&result.expected),
+        error: result.error.as_deref().map(text),
+        ..result.clone()
+    }
+}
+
+fn output(output: &Output) -> Output {
+    Output {
+        name: output.name.clone(),
+        value: text(&output.value),
+        span_id: output.span_id.clone(),
+        error: output.error.as_deref().map(text),
+    }
+}
