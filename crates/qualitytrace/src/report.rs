@@ -56,6 +56,8 @@ pub(crate) struct TestReport {
     pub(crate) phases: Phases,
     /// What the trace still owed when the wait ended.
     pub(crate) debts: Vec<String>,
+    /// Whether spans came after the verdict and changed it.
+    pub(crate) is_corrected: bool,
     /// What else a reader of the verdict has to know.
     pub(crate) notes: Vec<String>,
     /// The trace, for the picture; only fetched when it is needed.
@@ -158,6 +160,7 @@ impl TestReport {
             ending: Ending::Skipped("an earlier step could not be run or judged"),
             phases: Phases::default(),
             debts: Vec::new(),
+            is_corrected: false,
             notes: Vec::new(),
             trace: None,
         }
@@ -178,13 +181,14 @@ impl TestReport {
     pub(crate) fn fold(name: String, id: String, run: u64, trace_id: String, events: &[wire::Event]) -> Self {
         let mut ending = Ending::Broken("the run ended without a verdict".to_owned());
         let mut was_stopped = false;
-        let (mut debts, mut notes) = (Vec::new(), Vec::new());
+        let (mut debts, mut notes, mut is_corrected) = (Vec::new(), Vec::new(), false);
         let mut marks = Marks::default();
         for event in events {
             marks.note(event);
             match &event.what {
                 What::Judged { verdict } => ending = Ending::Judged(brief::verdict(verdict)),
                 What::Late { spans, before, verdict } => {
+                    is_corrected = true;
                     let came = pretty::counted(*spans, "more span");
                     notes.push(format!(
                         "corrected: {came} came after the verdict, which was {}",
@@ -236,6 +240,7 @@ impl TestReport {
             ending,
             phases: marks.phases(),
             debts,
+            is_corrected,
             notes,
             ..Self::skipped(name, id)
         }

@@ -301,7 +301,9 @@ async fn a_test_waits_by_its_own_polling_profile() {
     bench.send(vec![span(&trace, 1, &parent, "root", SpanKind::Server)]).await;
     let events = bench.until(&run, is_judged).await;
     let ended = events.iter().find(|what| matches!(what, What::WaitEnded { .. }));
-    let Some(What::WaitEnded { settle: 195, first: true, undecided, .. }) = ended else { panic!("{ended:?}") };
+    let Some(What::WaitEnded { settle: 195, first: true, undecided, .. }) = ended else {
+        panic!("{ended:?}")
+    };
     assert_eq!(undecided.len(), 1, "{undecided:?}");
 
     let test = stored(&bench.store, &with(r#"{"strategy":"no-polling"}"#)).await;

@@ -112,6 +112,35 @@ pub(super) async fn report(
     Ok(report)
 }
 
+/// Looks at a test again that was judged while others were under way: spans may have come since and changed the verdict,
+/// which is shown then.
+pub(super) async fn again(course: Course<'_>, mut report: TestReport) -> TestReport {
+    if !matches!(report.ending, Ending::Judged(_)) {
+        return report;
+    }
+    // Whoever cannot be asked any more has said what counts.
+    let events: Result<Vec<_>, _> = course.client.events(&report.id, report.run).try_collect().await;
+    let late = TestReport::fold(
+        report.name.clone(),
+        report.id.clone(),
+        report.run,
+        report.trace_id.clone(),
+        &events.unwrap_or_default(),
+    );
+    if !late.is_corrected || report.is_corrected {
+        return report;
+    }
+    report = TestReport { ending: late.ending, notes: late.notes, is_corrected: true, ..report };
+    if report.earlier.is_empty() {
+        report.outcome = late.outcome;
+    }
+    if report.outcome != Outcome::Passed && report.trace.is_none() {
+        report.trace = course.client.trace(&report.trace_id).await.unwrap_or_default();
+    }
+    course.progress.ended(&report.name, &report::pretty::test(&report));
+    report
+}
+
 impl TestReport {
     /// Says where in a suite it belongs.
     fn place(&mut self, suite: &str, step: &Step) {

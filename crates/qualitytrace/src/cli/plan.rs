@@ -122,7 +122,8 @@ impl Plan {
                 all.await?
             }
         };
-        Ok(reports.into_iter().flatten().collect())
+        let again = reports.into_iter().flatten().map(|report| follow::again(course, report));
+        Ok(futures_util::stream::iter(again).buffered(parallel.max(1)).collect().await)
     }
 
     /// Stores a suite and its tests, and has the server run it.

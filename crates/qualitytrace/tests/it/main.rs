@@ -9,6 +9,7 @@ mod contact;
 mod demo;
 mod interrupt;
 mod kill;
+mod late;
 mod learned;
 mod provision;
 mod reload;

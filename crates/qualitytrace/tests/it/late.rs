@@ -1,0 +1,101 @@
+//! `qualitytrace run`: spans that come after a verdict while other tests are under way are part of the report.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::get;
+use serde_json::json;
+use tokio::process::Command;
+
+const LATE: &str = "type: Test
+spec:
+  id: late
+  name: Comes late
+  pollingProfile: ./short.yaml
+  trigger:
+    type: http
+    httpRequest: { method: GET, url: '${var:URL}/late' }
+  specs:
+  - selector: span[name = \"leaf\"]
+    assertions:
+    - attr:tracetest.selected_spans.count = 0
+";
+
+const SLOW: &str = "type: Test
+spec:
+  id: slow
+  name: Takes its time
+  skipTraceCollection: true
+  trigger:
+    type: http
+    httpRequest: { method: GET, url: '${var:URL}/slow' }
+";
+
+const SHORT: &str = "type: PollingProfile
+spec:
+  name: Short
+  strategy: periodic
+  periodic: { retryDelay: 1s, timeout: 20s, settle: 300ms, quiet: 50ms }
+";
+
+/// Answers at once, sends one span then and another one a second later.
+async fn late(State(otlp): State<String>, headers: HeaderMap) -> &'static str {
+    let parent = headers["traceparent"].to_str().unwrap().to_owned();
+    tokio::spawn(async move {
+        let parts: Vec<&str> = parent.split('-').collect();
+        deliver(&otlp, parts[1], "0000000000000001", parts[2], "root").await;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        deliver(&otlp, parts[1], "0000000000000002", "0000000000000001", "leaf").await;
+    });
+    "yes"
+}
+
+async fn deliver(otlp: &str, trace: &str, id: &str, parent: &str, name: &str) {
+    let span = json!({
+        "traceId": trace, "spanId": id, "parentSpanId": parent, "name": name, "kind": 2,
+        "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": "1700000000001000000",
+    });
+    let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+    let sent = reqwest::Client::new().post(format!("http://{otlp}/v1/traces")).json(&body).send().await;
+    sent.unwrap().error_for_status().unwrap();
+}
+
+async fn slow() -> &'static str {
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    "yes"
+}
+
+/// Where the server of a run can listen; nobody else takes a port that was just given back.
+async fn free() -> SocketAddr {
+    tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn a_verdict_that_late_spans_change_is_corrected_in_the_report() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let otlp = free().await.to_string();
+    let router = Router::new().route("/late", get(late)).route("/slow", get(slow)).with_state(otlp.clone());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("late.yaml", LATE), ("slow.yaml", SLOW), ("short.yaml", SHORT)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let output = Command::new(crate::program())
+        .current_dir(folder.path())
+        .args(["run", "late.yaml", "slow.yaml", "--var", &format!("URL={url}"), "-j", "report.xml"])
+        .args(["--otlp-grpc-addr", "off", "--otlp-http-addr", &otlp])
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let told = "corrected: 1 more span came after the verdict, which was passed";
+    assert!(text.contains(told) && text.contains("1 failed"), "{text}");
+    let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
+    assert!(junit.contains("failures=\"1\"") && junit.contains(told), "{junit}");
+}
