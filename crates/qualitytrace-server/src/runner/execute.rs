@@ -10,7 +10,7 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::{State, TriggerSpan};
 use qualitytrace_core::trace::Span;
-use qualitytrace_core::wait::{Begin, Debt, Ended, Meaning};
+use qualitytrace_core::wait::{Begin, Debt, Ended, Meaning, Reason};
 use tokio::sync::watch;
 use tracing::Instrument;
 
@@ -36,6 +36,8 @@ pub(super) struct Judged {
     pub(super) outcome: Outcome,
     /// Whether spans that come now matter.
     pub(super) has_trace: bool,
+    /// Whether the wait ended by itself: only then late spans say that it was too short.
+    pub(super) was_awaited: bool,
     /// What the judge must not see, because what is known of the trigger does not have it either.
     pub(super) mask: Mask,
     /// Spans that the verdict rests on and that are still to be read.
@@ -44,8 +46,18 @@ pub(super) struct Judged {
 
 impl Judged {
     /// A run that was judged here and now, with all that is known of it.
-    fn just_now(judge: Judge, root: Span, arrivals: Arrivals, outcome: Outcome, has_trace: bool) -> Self {
-        Self { judge, root, arrivals, outcome, has_trace, mask: Mask::default(), already_counted: 0 }
+    fn just_now(judge: Judge, root: Span, arrivals: Arrivals, outcome: Outcome, waited: &Waited) -> Self {
+        let was_awaited = matches!(waited, Waited::Ended(ended) if ended.reason != Reason::Skipped);
+        Self {
+            judge,
+            root,
+            arrivals,
+            outcome,
+            has_trace: true,
+            was_awaited,
+            mask: Mask::default(),
+            already_counted: 0,
+        }
     }
 }
 
@@ -154,7 +166,8 @@ impl Runner {
             self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await?;
         }
         log.end(State::Finished, &What::Judged { verdict }).await?;
-        Ok(Some(Judged::just_now(judge, root, arrivals, outcome, !test.skip_trace_collection)))
+        let judged = Judged::just_now(judge, root, arrivals, outcome, &waited);
+        Ok(Some(Judged { has_trace: !test.skip_trace_collection, ..judged }))
     }
 }
 

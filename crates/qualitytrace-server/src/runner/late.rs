@@ -38,7 +38,9 @@ impl Runner {
         if new == 0 {
             return Ok(());
         }
-        self.memory.late(&log.run().test, &judged.arrivals.progress).await?;
+        if judged.was_awaited {
+            self.memory.late(&log.run().test, &judged.arrivals.progress).await?;
+        }
         let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
         let missing = missing_parents(&judged.arrivals.progress, &self.memory.lags());
         let verdict = judged.judge.verdict(&trace, missing.iter().map(ToString::to_string).collect());
@@ -107,6 +109,7 @@ impl Runner {
             arrivals,
             outcome: verdict.outcome,
             has_trace: true,
+            was_awaited: !events.iter().any(|event| matches!(event.what, What::WaitSkipped { .. })),
             already_counted: spans_of(&events),
         }))
     }
