@@ -265,7 +265,7 @@ impl Windows {
         Self {
             quiet: (run.history().quiet(policy).saturating_add(overtaking))
                 .min(policy.settle.max(policy.quiet)),
-            settle: if run.history().runs() == 0 { settle - settle / HEADROOM } else { settle },
+            settle: if run.history().runs() == 0 { settle.saturating_sub(settle / HEADROOM) } else { settle },
             last: run.last_arrival().map_or(answered_at, |last| last.max(answered_at)),
             deadline: answered_at + policy.timeout,
         }

@@ -58,9 +58,6 @@ fn uuid(text: &str) -> Option<String> {
     if !is_whole || !(bare == digits || bare.split('-').map(str::len).eq([8, 4, 4, 4, 12])) {
         return None;
     }
-    let (a, rest) = digits.split_at(8);
-    let (b, rest) = rest.split_at(4);
-    let (c, rest) = rest.split_at(4);
-    let (d, e) = rest.split_at(4);
-    Some(format!("{a}-{b}-{c}-{d}-{e}"))
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    Some(parts.join("-"))
 }
