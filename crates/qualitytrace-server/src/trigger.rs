@@ -11,6 +11,7 @@ mod grpc;
 mod http;
 mod kafka;
 mod playwright;
+mod progress;
 mod propagation;
 
 use std::path::Path;

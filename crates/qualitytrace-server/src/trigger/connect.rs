@@ -5,7 +5,6 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use qualitytrace_core::definition::trigger::Tls;
 use qualitytrace_telemetry::tls::{self, Identity, Trust};
@@ -17,9 +16,7 @@ use tokio_rustls::TlsConnector;
 
 use super::deny::Deny;
 use super::failure::{Failure, Place, Reason, tls_cause};
-
-/// How long a connection may take to come about.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+use super::progress;
 
 /// A connection, whatever is below.
 pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -83,8 +80,8 @@ pub(super) async fn connect(
     alpn: &[&[u8]],
     deny: &Deny,
 ) -> Result<Box<dyn Connection>, Failure> {
-    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, open(place, security, alpn, deny)).await;
-    connecting.unwrap_or_else(|_| Err(Failure::at(place, Reason::Timeout, "")))
+    progress::asks(place, None);
+    progress::connecting(open(place, security, alpn, deny)).await
 }
 
 async fn open(

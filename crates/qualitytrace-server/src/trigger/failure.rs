@@ -29,11 +29,11 @@ pub enum Reason {
     Dns,
     /// Nothing listens there.
     Refused,
-    /// The connection could not be made for another reason.
+    /// The connection could not be made for another reason, or not in time.
     Unreachable,
     /// The certificate or the handshake was not accepted.
     Tls,
-    /// No answer in time.
+    /// The connection was made, but no complete answer came in time.
     Timeout,
     /// The connection ended in the middle of the answer.
     Cut,
@@ -74,8 +74,9 @@ impl Reason {
     /// Whether no connection came about.
     pub const fn is_connection(self) -> bool {
         match self {
-            Self::Dns | Self::Refused | Self::Unreachable | Self::Tls | Self::Timeout => true,
+            Self::Dns | Self::Refused | Self::Unreachable | Self::Tls => true,
             Self::Invalid
+            | Self::Timeout
             | Self::Cut
             | Self::TooLarge
             | Self::Protocol
@@ -93,12 +94,49 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Whom a trigger speaks to, and which of its settings says so.
+/// Whom a trigger speaks to, and which setting says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
+    pub(super) role: Role,
     pub(super) host: String,
     pub(super) port: Option<u16>,
     pub(super) setting: &'static str,
+}
+
+/// What somebody is to a trigger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Whom the test is about.
+    System,
+    /// Who gives out tokens for it.
+    TokenServer,
+    /// Who leads there.
+    Proxy,
+}
+
+impl Role {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::System => "the system under test",
+            Self::TokenServer => "the token server",
+            Self::Proxy => "the proxy",
+        }
+    }
+}
+
+impl Place {
+    /// The address, and what is there unless it is what the test is about.
+    pub(super) fn named(&self) -> String {
+        match self.role {
+            Role::System => self.to_string(),
+            Role::TokenServer | Role::Proxy => format!("{} {self}", self.role.name()),
+        }
+    }
+
+    /// Whether it is on this very machine.
+    pub(super) fn is_localhost(&self) -> bool {
+        matches!(self.host.as_str(), "localhost" | "127.0.0.1" | "[::1]" | "::1")
+    }
 }
 
 impl fmt::Display for Place {
@@ -125,34 +163,29 @@ impl Failure {
 
     /// What happened on the way to `place` and back.
     pub(super) fn at(place: &Place, reason: Reason, cause: &str) -> Self {
-        let Place { host, setting, .. } = place;
+        let Place { role, host, setting, .. } = place;
+        let named = place.named();
         let message = match reason {
-            Reason::Dns => format!("the host `{host}` is unknown; check the name in the trigger's {setting}"),
-            Reason::Refused => format!(
-                "nothing listens on {place}; start the system under test or correct the trigger's {setting}"
-            ),
-            Reason::Unreachable => format!("{place} cannot be reached: {cause}"),
-            Reason::Tls => format!("the TLS handshake with {place} failed: {cause}"),
-            Reason::Timeout => format!("{place} did not answer in time; raise the trigger's `timeout`"),
-            Reason::Cut => format!("{place} closed the connection before the answer was complete: {cause}"),
-            Reason::TooLarge => format!("the answer of {place} is too large: {cause}"),
-            Reason::Protocol => format!("{place} answers in another protocol: {cause}"),
-            Reason::Credentials => {
-                format!("{place} does not accept the credentials: {cause}; correct them in the trigger")
+            Reason::Dns => format!("the host `{host}` is unknown; check the name in {setting}"),
+            Reason::Refused => {
+                format!("nothing listens on {place}; start {} or correct {setting}", role.name())
             }
-            Reason::Missing => format!("{place} does not have what the trigger names: {cause}"),
+            Reason::Unreachable => format!("{named} cannot be reached: {cause}"),
+            Reason::Tls => format!("the TLS handshake with {named} failed: {cause}"),
+            Reason::Timeout => format!("{named} did not answer in time; {cause}"),
+            Reason::Cut => format!("{named} closed the connection before the answer was complete: {cause}"),
+            Reason::TooLarge => format!("the answer of {named} is too large: {cause}"),
+            Reason::Protocol => format!("{named} answers in another protocol: {cause}"),
+            Reason::Credentials => {
+                format!("{named} does not accept the credentials: {cause}; correct them in the trigger")
+            }
+            Reason::Missing => format!("{named} does not have what the trigger names: {cause}"),
             Reason::Denied => cause.to_owned(),
             Reason::Invalid | Reason::Unsupported => {
-                format!("the request to {place} is not valid: {cause}")
+                format!("the request to {named} is not valid: {cause}")
             }
         };
-        let targets_localhost = matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]" | "::1");
-        Self { targets_localhost, ..Self::told(reason, message) }
-    }
-
-    /// Whether a request was not sent because its address is on the list.
-    pub(super) fn is_denied(error: &reqwest::Error) -> bool {
-        denied(error).is_some()
+        Self { targets_localhost: place.is_localhost(), ..Self::told(reason, message) }
     }
 
     /// Why the addresses of a place are not known.
@@ -202,9 +235,6 @@ fn classify(error: &reqwest::Error) -> Reason {
     }
     if error.is_builder() {
         return Reason::Invalid;
-    }
-    if error.is_redirect() {
-        return Reason::Protocol;
     }
     if tls_error(error).is_some() {
         return Reason::Tls;
@@ -293,7 +323,8 @@ mod tests {
     use super::*;
 
     fn check(host: &str, reason: Reason, is_told: bool) {
-        let place = Place { host: host.to_owned(), port: Some(80), setting: "url" };
+        let (host, setting) = (host.to_owned(), "the trigger's url");
+        let place = Place { role: Role::System, host, port: Some(80), setting };
         let failure = Failure::at(&place, reason, "x");
         assert!(!failure.running_on_container);
         let failure = failure.within_container();
@@ -304,7 +335,7 @@ mod tests {
     #[test]
     fn localhost_in_a_container_is_explained_where_nobody_answered() {
         check("localhost", Reason::Refused, true);
-        check("127.0.0.1", Reason::Timeout, true);
+        check("127.0.0.1", Reason::Timeout, false);
         check("[::1]", Reason::Unreachable, true);
         check("localhost", Reason::Tls, false);
         check("localhost", Reason::Cut, false);

@@ -26,8 +26,9 @@ use tonic::{Code, Status, TimeoutExpired};
 
 use super::connect::{Certificates, Security, connect};
 use super::deny::Deny;
-use super::failure::{Failure, Place, Reason, causes, root_cause};
+use super::failure::{Failure, Place, Reason, Role, causes, root_cause};
 use super::http::{Sender, basic};
+use super::progress;
 use super::propagation::Context;
 
 /// How long the whole call may take, unless the test says otherwise.
@@ -52,8 +53,7 @@ pub(super) async fn send(
     };
     let timeout = call.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
     let work = exchange(call, context, http, &place, &security, timeout, reply_bytes);
-    let answer = tokio::time::timeout(timeout, work).await;
-    answer.unwrap_or_else(|_| Err(Failure::at(&place, Reason::Timeout, "")))
+    progress::within(timeout, &place, work).await
 }
 
 async fn exchange(
@@ -99,6 +99,7 @@ async fn exchange(
         Ok(answer) => {
             let (headers, stream, _) = answer.into_parts();
             reply.metadata = pairs(&headers);
+            progress::answers();
             read(stream, &method, limit, &mut reply).await?
         }
         Err(status) => {
@@ -189,7 +190,7 @@ fn place(address: &str) -> Result<(Place, bool), Failure> {
     };
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?.to_owned();
     let port = uri.port_u16().or(Some(if tls { 443 } else { 80 }));
-    Ok((Place { host, port, setting: "address" }, tls))
+    Ok((Place { role: Role::System, host, port, setting: "the trigger's address" }, tls))
 }
 
 /// A client on a connection of its own.

@@ -3,24 +3,29 @@
 mod body;
 mod clients;
 mod oauth;
+mod redirect;
 
 use std::time::Duration;
 
 use base64::Engine;
 use futures_util::StreamExt;
-use qualitytrace_core::definition::trigger::{ApiKeyPlace, Auth, Http, HttpVersion, Redirects, Tls};
+use qualitytrace_core::definition::trigger::{ApiKeyPlace, Auth, Http, HttpVersion, Tls};
 use qualitytrace_core::run::Reply;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, StatusCode, Url};
+use reqwest::{Method, Response, StatusCode, Url};
 
 use super::connect::Certificates;
 use super::deny::Deny;
-use super::failure::{Failure, Place, Reason};
+use super::failure::{Failure, Place, Reason, Role};
+use super::progress;
 use super::propagation::Context;
 use clients::{Clients, Settings};
+use redirect::Step;
 
 /// How long the whole request may take, unless the test says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// The setting that says whom a request goes to.
+const URL: &str = "the trigger's url";
 
 /// Sends requests; keeps connections open and tokens at hand between them.
 #[derive(Debug, Clone)]
@@ -57,9 +62,7 @@ impl Sender {
     ) -> Result<Reply, Failure> {
         let timeout = request.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
         let place = place_of(request)?;
-        let work = self.exchange(request, context, reply_bytes, &place);
-        let answer = tokio::time::timeout(timeout, work).await;
-        answer.unwrap_or_else(|_| Err(Failure::at(&place, Reason::Timeout, "")))
+        progress::within(timeout, &place, self.exchange(request, context, reply_bytes)).await
     }
 
     async fn exchange(
@@ -67,30 +70,26 @@ impl Sender {
         request: &Http,
         context: Option<&Context>,
         reply_bytes: u64,
-        place: &Place,
     ) -> Result<Reply, Failure> {
         let mut url = url(&request.url.value)?;
         let method = method(&request.method.value)?;
         let mut headers = headers(request)?;
-        let settings = Settings {
-            certificates: Certificates::of(request.tls.as_ref(), request.ssl_verification),
-            redirects: request.redirects,
-            version: request.version,
-            proxy: clients::proxy(&request.proxy.value, &url)?,
-        };
-        let auth = self.granted(request.auth.as_ref(), &settings).await?;
+        let auth = self.granted(request.auth.as_ref(), &settings(request, &url)?).await?;
         if let Some(auth) = &auth {
             authorize(auth, &mut url, &mut headers)?;
         }
         for (name, value) in context.into_iter().flat_map(Context::headers) {
             headers.insert(HeaderName::from_static(name), header_value(name, &value)?);
         }
-        self.clients.admit(&url, &settings).await?;
-        let client = self.clients.of(&settings)?;
-        let mut builder = client.request(method, url.clone());
-        builder = body::attach(builder, &request.body, &headers)?.headers(headers);
-        let failed = |error: reqwest::Error| failure(&error, &url, place, &settings);
-        let response = builder.send().await.map_err(failed)?;
+        let mut step = Step { url, method, headers, with_body: true };
+        let mut followed = 0;
+        let response = loop {
+            let response = self.ask(request, &step).await?;
+            let next = redirect::next(&step, &response, request.redirects, followed)?;
+            let Some(next) = next else { break response };
+            (step, followed) = (next, followed + 1);
+        };
+        progress::answers();
         let status = response.status();
         if let (StatusCode::UNAUTHORIZED, Some(Auth::OAuth2(oauth2))) = (status, &request.auth) {
             // It may have been withdrawn: the next run is to fetch a new one.
@@ -103,6 +102,8 @@ impl Sender {
                 (canonical(name.as_str()), String::from_utf8_lossy(value.as_bytes()).into_owned())
             })
             .collect();
+        let settings = settings(request, &step.url)?;
+        let failed = |error: reqwest::Error| failure(&error, &place(&step.url, URL), &step.url, &settings);
         let (body, truncated) = read(response, reply_bytes).await.map_err(failed)?;
         Ok(Reply::Http {
             status: status.as_u16(),
@@ -111,6 +112,20 @@ impl Sender {
             body,
             truncated,
         })
+    }
+
+    /// Sends one request of a trigger.
+    async fn ask(&self, request: &Http, step: &Step) -> Result<Response, Failure> {
+        let Step { url, method, headers, with_body } = step;
+        let (place, settings) = (place(url, URL), settings(request, url)?);
+        self.clients.admit(url, &settings).await?;
+        progress::asks(&place, settings.proxy.serving(url));
+        let mut builder = self.clients.of(&settings)?.request(method.clone(), url.clone());
+        if *with_body {
+            builder = body::attach(builder, &request.body, headers)?;
+        }
+        let sent = builder.headers(headers.clone()).send().await;
+        sent.map_err(|error| failure(&error, &place, url, &settings))
     }
 
     /// The credentials of a call that is not made over HTTP/1.1 or a client of ours: tokens are fetched first.
@@ -136,22 +151,20 @@ impl Sender {
     }
 }
 
-/// Why no answer came. Who did not answer may have been the proxy, or whoever a redirect led to.
-fn failure(error: &reqwest::Error, url: &Url, place: &Place, settings: &Settings) -> Failure {
-    if error.is_redirect()
-        && !Failure::is_denied(error)
-        && let Redirects::Follow(most) = settings.redirects
-    {
-        let message = format!(
-            "{place} leads to more than {most} other places in turn; raise the trigger's `redirects`"
-        );
-        return Failure::told(Reason::Protocol, message);
-    }
-    let asked = error.url().unwrap_or(url);
-    let there = self::place(asked, place.setting);
-    let failure = Failure::of_request(error, &there);
+/// The client for a request to this address.
+fn settings(request: &Http, url: &Url) -> Result<Settings, Failure> {
+    Ok(Settings {
+        certificates: Certificates::of(request.tls.as_ref(), request.ssl_verification),
+        version: request.version,
+        proxy: clients::proxy(&request.proxy.value, url)?,
+    })
+}
+
+/// Why no answer came. Who did not answer may have been the proxy.
+fn failure(error: &reqwest::Error, place: &Place, url: &Url, settings: &Settings) -> Failure {
+    let failure = Failure::of_request(error, place);
     let with = |addition: String| Failure { message: failure.message.clone() + &addition, ..failure.clone() };
-    match (failure.reason, settings.proxy.serving(asked)) {
+    match (failure.reason, settings.proxy.serving(url)) {
         (Reason::Dns | Reason::Refused, Some(proxy)) => Failure::of_request(error, &proxy),
         (Reason::Unreachable, Some(proxy)) => with(format!(" (through the proxy {proxy})")),
         // A server that does not know the version just hangs up.
@@ -164,13 +177,13 @@ fn failure(error: &reqwest::Error, url: &Url, place: &Place, settings: &Settings
 
 /// Whom the address of a request means.
 pub(super) fn place_of(request: &Http) -> Result<Place, Failure> {
-    Ok(place(&url(&request.url.value)?, "url"))
+    Ok(place(&url(&request.url.value)?, URL))
 }
 
 /// Whom an address means.
 fn place(url: &Url, setting: &'static str) -> Place {
     let host = url.host_str().unwrap_or_default().to_owned();
-    Place { host, port: url.port_or_known_default(), setting }
+    Place { role: Role::System, host, port: url.port_or_known_default(), setting }
 }
 
 fn url(text: &str) -> Result<Url, Failure> {

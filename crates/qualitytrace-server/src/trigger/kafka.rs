@@ -27,7 +27,8 @@ use qualitytrace_core::run::Reply;
 
 use super::connect::{Certificates, Security};
 use super::deny::Deny;
-use super::failure::{Failure, Place, Reason};
+use super::failure::{Failure, Place, Reason, Role};
+use super::progress;
 use super::propagation::Context;
 use crate::clock;
 use broker::Broker;
@@ -43,6 +44,7 @@ const METADATA: i16 = 4;
 const PRODUCE: i16 = 3;
 /// Where brokers listen, unless the test says otherwise.
 const PORT: u16 = 9092;
+const SETTING: &str = "the trigger's `brokerUrls`";
 
 /// Sends the message that a trigger describes and waits until the broker has it.
 pub(super) async fn send(message: &Kafka, context: &Context, deny: &Deny) -> Result<Reply, Failure> {
@@ -55,14 +57,14 @@ pub(super) async fn send(message: &Kafka, context: &Context, deny: &Deny) -> Res
         return Err(Failure::invalid("the trigger names no topic; write its name as the trigger's `topic`"));
     }
     let timeout = message.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
-    let answer = tokio::time::timeout(timeout, deliver(message, context, &brokers, deny)).await;
-    answer.unwrap_or_else(|_| Err(Failure::at(first, Reason::Timeout, "")))
+    progress::within(timeout, first, deliver(message, context, &brokers, timeout, deny)).await
 }
 
 async fn deliver(
     message: &Kafka,
     context: &Context,
     brokers: &[Place],
+    timeout: Duration,
     deny: &Deny,
 ) -> Result<Reply, Failure> {
     let security = if message.tls.is_some() || message.ssl_verification {
@@ -70,7 +72,7 @@ async fn deliver(
     } else {
         Security::Plain
     };
-    let mut broker = any_of(brokers, message, &security, deny).await?;
+    let mut broker = any_of(brokers, message, &security, timeout, deny).await?;
     let records = records(message, context)?;
     let mut last = None;
     for attempt in 0..ATTEMPTS {
@@ -98,19 +100,23 @@ async fn deliver(
             Err(Refusal::Final(failure)) => return Err(failure),
         }
     }
-    Err(last.unwrap_or_else(|| Failure::at(&broker.place, Reason::Timeout, "")))
+    Err(last.unwrap_or_else(|| broker.odd("it never says what became of the message")))
 }
 
-/// A connection to the first broker that can be reached; the failure is that of the last.
+/// A connection to the first broker that can be reached; the failure is that of the last. One that does not answer
+/// leaves the others their share of the time.
 async fn any_of(
     brokers: &[Place],
     message: &Kafka,
     security: &Security,
+    timeout: Duration,
     deny: &Deny,
 ) -> Result<Broker, Failure> {
     let mut last = Failure::invalid("the trigger names no broker");
+    let share = timeout / u32::try_from(brokers.len()).unwrap_or(u32::MAX).max(1);
     for place in brokers {
-        match Broker::connect(place, security, message.authentication.as_ref(), deny).await {
+        let connecting = Broker::connect(place, security, message.authentication.as_ref(), deny);
+        match progress::within(share, place, connecting).await {
             Ok(broker) => return Ok(broker),
             Err(failure) => last = failure,
         }
@@ -160,7 +166,7 @@ fn target(cluster: &MetadataResponse, message: &Kafka, asked: &Place) -> Result<
         return Ok((index, asked.clone()));
     };
     let port = u16::try_from(leader.port).ok();
-    Ok((index, Place { host: leader.host.to_string(), port, setting: "`brokerUrls`" }))
+    Ok((index, Place { role: Role::System, host: leader.host.to_string(), port, setting: SETTING }))
 }
 
 async fn produce(
@@ -270,7 +276,7 @@ fn place(text: &str) -> Result<Place, Failure> {
         return Err(wrong());
     }
     let port = authority.port_u16().or(Some(PORT));
-    Ok(Place { host: authority.host().to_owned(), port, setting: "`brokerUrls`" })
+    Ok(Place { role: Role::System, host: authority.host().to_owned(), port, setting: SETTING })
 }
 
 #[cfg(test)]

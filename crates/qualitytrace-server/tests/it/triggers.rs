@@ -7,6 +7,7 @@ mod graphql;
 mod grpc;
 mod http;
 mod kafka;
+mod late;
 mod peer;
 mod proxy;
 mod web;

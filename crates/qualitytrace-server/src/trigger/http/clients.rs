@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use hyper_util::client::proxy::matcher::Matcher;
-use qualitytrace_core::definition::trigger::{HttpVersion, Redirects};
+use qualitytrace_core::definition::trigger::HttpVersion;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, Url};
+use tower::util::MapFutureLayer;
 
-use super::super::connect::{self, CONNECT_TIMEOUT, Certificates};
+use super::super::connect::{self, Certificates};
 use super::super::deny::{Denied, Deny};
-use super::super::failure::{Failure, Place, Reason, root_cause};
+use super::super::failure::{Failure, Place, Reason, Role, root_cause};
+use super::super::progress;
 
 /// What we call ourselves, unless the test says otherwise.
 const USER_AGENT: &str = concat!("qualitytrace/", env!("CARGO_PKG_VERSION"));
@@ -21,7 +23,6 @@ const MAX_CLIENTS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Settings {
     pub(super) certificates: Certificates,
-    pub(super) redirects: Redirects,
     pub(super) version: Option<HttpVersion>,
     pub(super) proxy: Way,
 }
@@ -44,12 +45,15 @@ impl Way {
         static ENVIRONMENT: LazyLock<Matcher> = LazyLock::new(Matcher::from_env);
         match self {
             Self::Direct => None,
-            Self::Through(proxy) => Some(super::place(proxy, "proxy")),
+            Self::Through(proxy) => {
+                Some(Place { role: Role::Proxy, ..super::place(proxy, "the trigger's proxy") })
+            }
             Self::Environment => {
                 let uri = url.as_str().parse().ok()?;
                 let proxy = ENVIRONMENT.intercept(&uri)?.uri().clone();
                 let host = proxy.host()?.to_owned();
-                Some(Place { host, port: proxy.port_u16(), setting: "proxy (from the server's environment)" })
+                let setting = "the proxy variables in the server's environment";
+                Some(Place { role: Role::Proxy, host, port: proxy.port_u16(), setting })
             }
         }
     }
@@ -102,7 +106,7 @@ impl Clients {
         self.deny.host(host).map_err(denied)?;
         if self.deny != Deny::default() && settings.proxy.serving(url).is_some() {
             let found = connect::addresses(host, 0, &self.deny).await;
-            let place = super::place(url, "url");
+            let place = super::place(url, super::URL);
             if let Err(failure) = found.map_err(|error| Failure::of_lookup(&place, &error))
                 && failure.reason == Reason::Denied
             {
@@ -134,15 +138,12 @@ fn build(settings: &Settings, deny: &Deny) -> Result<Client, Failure> {
         Some(HttpVersion::Two) => &[b"h2"],
     };
     let mut builder = Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
+        .connector_layer(MapFutureLayer::new(progress::connecting))
         .user_agent(USER_AGENT)
         .referer(false)
         .dns_resolver(Resolver(deny.clone()))
         .tls_backend_preconfigured(settings.certificates.client(alpn)?)
-        .redirect(match settings.redirects {
-            Redirects::Follow(most) => following(most.into(), deny.clone()),
-            Redirects::Stay => Policy::none(),
-        });
+        .redirect(Policy::none());
     builder = match settings.version {
         None => builder,
         Some(HttpVersion::One) => builder.http1_only(),
@@ -157,15 +158,6 @@ fn build(settings: &Settings, deny: &Deny) -> Result<Client, Failure> {
         Way::Through(proxy) => builder.proxy(Proxy::all(proxy.clone()).map_err(failed)?),
     };
     builder.build().map_err(failed)
-}
-
-/// Follows redirects, but not to whom must not be spoken to.
-fn following(most: usize, deny: Deny) -> Policy {
-    let limited = Policy::limited(most);
-    Policy::custom(move |attempt| match deny.host(attempt.url().host_str().unwrap_or_default()) {
-        Ok(()) => limited.redirect(attempt),
-        Err(denied) => attempt.error(denied),
-    })
 }
 
 /// Looks names up as every other trigger does.

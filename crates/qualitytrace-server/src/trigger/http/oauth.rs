@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use qualitytrace_core::definition::trigger::{ClientPlace, OAuth2, Redirects};
-use reqwest::RequestBuilder;
+use qualitytrace_core::definition::trigger::{ClientPlace, OAuth2};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use reqwest::{RequestBuilder, Url};
 use serde::Deserialize;
 
-use super::super::failure::{Failure, Place, Reason};
+use super::super::failure::{Failure, Place, Reason, Role};
+use super::super::progress;
 use super::clients::{self, Clients, Settings};
 
 /// How long before its end a token is not used any more.
@@ -55,13 +56,16 @@ impl Tokens {
         clients: &Clients,
         settings: &Settings,
     ) -> Result<String, Failure> {
+        let place = place(&super::url(&oauth2.token_url.value)?);
+        // Somebody else may be fetching it.
+        progress::asks(&place, None);
         let slot = self.slot(oauth2);
         let mut slot = slot.lock().await;
         if let Some(token) = slot.as_ref().filter(|token| Instant::now() < token.until) {
             return Ok(token.text.clone());
         }
         let asked = Instant::now();
-        let granted = fetch(oauth2, clients, settings).await?;
+        let granted = fetch(oauth2, clients, settings, &place).await?;
         let life = granted.expires_in.map_or(USUAL_LIFE, Duration::from_secs).saturating_sub(MARGIN);
         let until = asked.checked_add(life).unwrap_or(asked);
         *slot = Some(Token { text: granted.access_token.clone(), until });
@@ -97,12 +101,19 @@ fn scope(oauth2: &OAuth2) -> String {
     oauth2.scopes.iter().map(|scope| scope.value.as_str()).collect::<Vec<_>>().join(" ")
 }
 
+fn place(url: &Url) -> Place {
+    Place { role: Role::TokenServer, ..super::place(url, "the trigger's `tokenUrl`") }
+}
+
 /// Asks for a token. The trace is not passed on: fetching tokens is no part of what is tested.
-async fn fetch(oauth2: &OAuth2, clients: &Clients, settings: &Settings) -> Result<Granted, Failure> {
+async fn fetch(
+    oauth2: &OAuth2,
+    clients: &Clients,
+    settings: &Settings,
+    place: &Place,
+) -> Result<Granted, Failure> {
     let url = super::url(&oauth2.token_url.value)?;
-    let place = super::place(&url, "`tokenUrl`");
     let settings = Settings {
-        redirects: Redirects::Stay,
         version: None,
         proxy: match &settings.proxy {
             clients::Way::Through(proxy) => clients::Way::Through(proxy.clone()),
@@ -112,22 +123,24 @@ async fn fetch(oauth2: &OAuth2, clients: &Clients, settings: &Settings) -> Resul
     };
     clients.admit(&url, &settings).await?;
     let request = request(oauth2, clients.of(&settings)?.post(url.clone()))?;
-    let failed = |error: reqwest::Error| super::failure(&error, &url, &place, &settings);
+    let failed = |error: reqwest::Error| super::failure(&error, place, &url, &settings);
+    progress::asks(place, settings.proxy.serving(&url));
     let response = request.send().await.map_err(failed)?;
+    progress::answers();
     let status = response.status();
     let (body, _) = super::read(response, MAX_ANSWER).await.map_err(failed)?;
     if status.is_success() {
-        return serde_json::from_str(&body).map_err(|error| odd(&place, &format!("it is no token: {error}")));
+        return serde_json::from_str(&body).map_err(|error| odd(place, &format!("it is no token: {error}")));
     }
     match serde_json::from_str::<Refused>(&body) {
         Ok(Refused { error, error_description }) => {
             let cause = format!("{error} {error_description}");
-            Err(Failure::at(&place, Reason::Credentials, cause.trim()))
+            Err(Failure::at(place, Reason::Credentials, cause.trim()))
         }
         Err(_) if status.is_client_error() => {
-            Err(Failure::at(&place, Reason::Credentials, &status.to_string()))
+            Err(Failure::at(place, Reason::Credentials, &status.to_string()))
         }
-        Err(_) => Err(odd(&place, &format!("its status is {status}"))),
+        Err(_) => Err(odd(place, &format!("its status is {status}"))),
     }
 }
 
@@ -157,6 +170,7 @@ fn request(oauth2: &OAuth2, request: RequestBuilder) -> Result<RequestBuilder, F
 }
 
 fn odd(place: &Place, cause: &str) -> Failure {
-    let message = format!("the answer of {place} to the request for a token cannot be used: {cause}");
+    let message =
+        format!("the answer of {} cannot be used: {cause}; check the trigger's `tokenUrl`", place.named());
     Failure::told(Reason::Protocol, message)
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::is_blank;
+use crate::trigger::Reason;
 use crate::wire::connection::Connection;
 use crate::wire::event::{Event, What};
 use crate::wire::time::rfc3339;
@@ -121,11 +122,13 @@ fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
                 "The trigger was answered",
             )]
         }
-        What::TriggerFailed { message, connection, targets_localhost, running_on_container, .. } => {
+        What::TriggerFailed { reason, message, connection, targets_localhost, running_on_container } => {
             let unreachable = connection.then(|| {
                 event("HTTP_UNREACHABLE_HOST_ERROR", TRIGGER, "Unreachable host in the trigger", message)
             });
-            let own_container = (*targets_localhost && *running_on_container).then(|| {
+            // Whoever fails at TLS is there.
+            let nobody_there = *connection && reason != Reason::Tls.as_str();
+            let own_container = (nobody_there && *targets_localhost && *running_on_container).then(|| {
                 event("DOCKER_COMPOSE_HOST_MISMATCH_ERROR", TRIGGER, "Docker compose mismatch error", message)
             });
             unreachable

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{any, get, post};
@@ -45,7 +45,9 @@ impl Web {
             .route("/echo", any(echo))
             .route("/redirect/{left}", any(redirect))
             .route("/found", post(async || (StatusCode::FOUND, [(header::LOCATION, "/echo")])))
-            .route("/hang", get(hang))
+            .route("/to", any(async |RawQuery(url): RawQuery| Redirect::temporary(&url.unwrap_or_default())))
+            .route("/hang", any(hang))
+            .route("/drip", get(drip))
             .route("/huge", get(huge))
             .route("/token", post(token))
             .route("/guarded", get(guarded))
@@ -103,6 +105,12 @@ async fn hang(State(web): State<Web>) -> Response {
     web.hanging.fetch_add(1, Ordering::SeqCst);
     let _open = Open(web.hanging.clone());
     std::future::pending().await
+}
+
+/// An answer that begins and then stops.
+async fn drip() -> Body {
+    let first = futures_util::stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b"x")) });
+    Body::from_stream(futures_util::StreamExt::chain(first, futures_util::stream::pending()))
 }
 
 /// An answer without end.
