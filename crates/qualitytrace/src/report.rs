@@ -198,7 +198,7 @@ impl TestReport {
                 }
                 What::Triggered { reply } if reply.is_truncated() => notes.push(CUT_OFF.to_owned()),
                 What::WaitEnded { debts: left, .. } | What::WaitSkipped { debts: left } => {
-                    debts.clone_from(left)
+                    debts.clone_from(left);
                 }
                 What::NotResolved { message } | What::NoTrace { message } | What::Broken { message } => {
                     ending = Ending::Broken(brief::text(message));
