@@ -44,7 +44,7 @@ pub use queue::{Claimed, Inserted, JudgedOrphan, Orphan, RunEnd, Wish};
 pub use retention::RunsOf;
 pub use runs::{NewRun, RunSummary, StoredRun};
 pub use scope::{beside, scoped, unscoped};
-pub use series::Flakiness;
+pub use series::{Flakiness, OrphanSeries};
 pub use servers::Peer;
 pub use suites::{NewSuiteRun, StepRuns, StoredSuiteRun};
 

@@ -7,7 +7,7 @@ use qualitytrace_core::run::State;
 use qualitytrace_core::series::{self, Attempts, Ended, Next, next};
 
 use super::{Error, RunId, Runner, SuiteRunId, Variables, lock};
-use crate::store::{Notice, StoredTest};
+use crate::store::{Notice, OrphanSeries, StoredRun, StoredTest, beside};
 use crate::wire::run::{Asked, Facts, InSeries, passes_gates};
 use crate::wire::series::{Attempt, Series};
 use crate::wire::{self, Event, Outcome};
@@ -50,6 +50,20 @@ impl Course {
         Self { shown: Series::new(order.attempts), order, ended: Vec::new() }
     }
 
+    /// A series that another server began.
+    fn resumed(test: StoredTest, variables: Variables, asked: Asked, shown: Series) -> Self {
+        let attempts = Attempts { retries: shown.retries, repeat: shown.repeat };
+        let asked = Asked { series: None, ..asked };
+        let ended = shown.runs.iter().filter_map(|attempt| Some(attempt.outcome?.of_run())).collect();
+        Self { order: Order { test, attempts, variables, asked, step_of: None }, shown, ended }
+    }
+
+    /// The latest run, if it is not over.
+    fn under_way(&self) -> Option<RunId> {
+        let latest = self.shown.runs.last().filter(|attempt| attempt.outcome.is_none())?;
+        Some(RunId { test: self.order.test.id.clone(), number: latest.run })
+    }
+
     /// The next run of the series.
     pub(super) fn add(&mut self, run: u64, trace_id: String) {
         self.shown.runs.push(Attempt { run, trace_id, outcome: None });
@@ -86,25 +100,36 @@ impl Runner {
         let mut course = Course::new(order);
         let first = self.begin_attempt(&mut course).await?;
         if several {
-            let (runner, mut run) = (Arc::clone(self), first.clone());
-            let follow = async move {
-                loop {
-                    let over = runner.until_over(&run).await?;
-                    let next = course.note(over.ended);
-                    runner.keep_series(&course).await?;
-                    match next {
-                        Next::Start => run = runner.begin_next_attempt(&mut course).await?,
-                        Next::Done(_) => return Ok::<_, Error>(()),
-                    }
-                }
-            };
-            lock(&self.tasks).spawn(async move {
-                if let Err(error) = follow.await {
-                    tracing::error!(error = &error as &dyn std::error::Error, "a series of runs broke off");
-                }
-            });
+            self.spawn_series(course);
         }
         Ok(first)
+    }
+
+    /// Starts the runs of a series, each when the one before it is over.
+    fn spawn_series(self: &Arc<Self>, mut course: Course) {
+        let runner = Arc::clone(self);
+        let follow = async move {
+            loop {
+                let next = match course.under_way() {
+                    Some(run) => {
+                        let over = runner.until_over(&run).await?;
+                        let next = course.note(over.ended);
+                        runner.keep_series(&course).await?;
+                        next
+                    }
+                    None => next(course.order.attempts, &course.ended),
+                };
+                match next {
+                    Next::Start => drop(runner.begin_next_attempt(&mut course).await?),
+                    Next::Done(_) => return Ok::<_, Error>(()),
+                }
+            }
+        };
+        lock(&self.tasks).spawn(async move {
+            if let Err(error) = follow.await {
+                tracing::error!(error = &error as &dyn std::error::Error, "a series of runs broke off");
+            }
+        });
     }
 
     /// Begins the next run of a series.
@@ -155,17 +180,48 @@ impl Runner {
         self.cluster.tell(|| Notice::Run(first.test.clone(), first.number));
     }
 
-    /// Marks the series whose server is gone: nobody starts their next run.
-    pub(super) async fn settle_series(&self) -> Result<(), Error> {
-        for (test, first, body) in self.store.orphan_series().await? {
-            let mut series: Series =
-                serde_json::from_str(&body).unwrap_or_else(|_| Series::new(Attempts::default()));
-            series.end(series::Outcome::Broken);
-            let outcome = wire::series::Outcome::Broken.as_str();
-            let body = serde_json::to_string(&series).unwrap_or_default();
-            self.store.put_series(&test, first, "", outcome, &body).await?;
-            self.series_changed(&RunId { test, number: first });
+    /// Carries on the series whose server is gone. Those of suites' steps are the suites' matter.
+    pub(super) async fn settle_series(self: &Arc<Self>) -> Result<(), Error> {
+        let me = self.cluster.id();
+        for orphan in self.store.orphan_series().await? {
+            let Some(first) = self.store.run(&orphan.test, orphan.first).await? else { continue };
+            let asked: Asked = serde_json::from_str(&first.request).unwrap_or_default();
+            if self.is_carried_on(&first, &asked).await? || !self.store.take_series(&orphan, &me).await? {
+                continue;
+            }
+            let series = serde_json::from_str(&orphan.body).ok().filter(|_| asked.suite.is_none());
+            let test = self.store.test(&first.test, Some(first.test_version)).await?;
+            if let (Some(shown), Some(test)) = (series, test) {
+                let variables = Variables::open(&self.store, &first.test, &first.variables)?;
+                tracing::info!(
+                    test = first.test,
+                    run = orphan.first,
+                    "carries on a series whose server is gone"
+                );
+                self.spawn_series(Course::resumed(test, variables, asked, shown));
+            } else {
+                self.break_series(&orphan).await?;
+            }
         }
+        Ok(())
+    }
+
+    /// Whether a run is a step of a suite that is still under way.
+    async fn is_carried_on(&self, run: &StoredRun, asked: &Asked) -> Result<bool, Error> {
+        let Some(suite) = &asked.suite else { return Ok(false) };
+        let stored = self.store.suite_run(&beside(&run.test, &suite.id), suite.run).await?;
+        Ok(stored.is_some_and(|stored| ["CREATED", "EXECUTING"].contains(&stored.state.as_str())))
+    }
+
+    /// Marks a series that nobody can carry on.
+    async fn break_series(&self, orphan: &OrphanSeries) -> Result<(), Error> {
+        let mut series: Series =
+            serde_json::from_str(&orphan.body).unwrap_or_else(|_| Series::new(Attempts::default()));
+        series.end(series::Outcome::Broken);
+        let outcome = wire::series::Outcome::Broken.as_str();
+        let body = serde_json::to_string(&series).unwrap_or_default();
+        self.store.put_series(&orphan.test, orphan.first, "", outcome, &body).await?;
+        self.series_changed(&RunId { test: orphan.test.clone(), number: orphan.first });
         Ok(())
     }
 

@@ -17,6 +17,19 @@ pub struct Flakiness {
     pub flaky: u64,
 }
 
+/// A series under way whose server is not there any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrphanSeries {
+    /// The test.
+    pub test: String,
+    /// The first of its runs.
+    pub first: u64,
+    /// The server that is gone.
+    pub owner: String,
+    /// The series as JSON.
+    pub body: String,
+}
+
 impl Store {
     /// Keeps a series as it stands. One that is over stays as it is.
     pub async fn put_series(
@@ -54,18 +67,37 @@ impl Store {
             .map_err(failed("load a series of runs"))
     }
 
-    /// The series under way whose server is not there any more: test, first run and JSON.
-    pub async fn orphan_series(&self) -> Result<Vec<(String, u64, String)>, Error> {
+    /// Takes over a series under way from a server that is gone. `false` when another server did.
+    pub async fn take_series(&self, orphan: &OrphanSeries, owner: &str) -> Result<bool, Error> {
+        let done = sqlx::query(
+            "UPDATE series SET owner = $1 WHERE test_id = $2 AND first = $3 AND owner = $4 AND outcome = ''",
+        )
+        .bind(owner)
+        .bind(&orphan.test)
+        .bind(signed(orphan.first))
+        .bind(&orphan.owner)
+        .execute(&self.write)
+        .await;
+        Ok(done.map_err(failed("take over a series of runs"))?.rows_affected() == 1)
+    }
+
+    /// The series under way whose server is not there any more.
+    pub async fn orphan_series(&self) -> Result<Vec<OrphanSeries>, Error> {
         let failed = failed("look for series without a server");
         let rows = sqlx::query(
-            "SELECT test_id, first, body FROM series
+            "SELECT test_id, first, owner, body FROM series
              WHERE outcome = '' AND owner NOT IN (SELECT id FROM servers)",
         )
         .fetch_all(&self.read)
         .await
         .map_err(&failed)?;
         let series = |row: &sqlx::any::AnyRow| {
-            Ok((row.try_get("test_id")?, unsigned(row.try_get("first")?), row.try_get("body")?))
+            Ok(OrphanSeries {
+                test: row.try_get("test_id")?,
+                first: unsigned(row.try_get("first")?),
+                owner: row.try_get("owner")?,
+                body: row.try_get("body")?,
+            })
         };
         rows.iter().map(series).collect::<Result<_, _>>().map_err(&failed)
     }

@@ -68,6 +68,17 @@ impl Outcome {
 }
 
 impl Outcome {
+    /// How a run ended that is written down like this.
+    pub const fn of_run(self) -> Ended {
+        match self {
+            Self::Passed => Ended::Passed,
+            Self::Failed => Ended::Failed,
+            Self::Inconclusive => Ended::Inconclusive,
+            Self::Stopped => Ended::Stopped,
+            Self::Broken | Self::Flaky => Ended::Broken,
+        }
+    }
+
     /// What a series comes to that is written down like this.
     pub const fn of_series(self, recovered: bool) -> series::Outcome {
         match self {

@@ -125,6 +125,59 @@ async fn carries_on_a_suite(database_url: &str) {
 }
 
 #[tokio::test]
+async fn sqlite_file_carries_on_a_series_after_kill_9() {
+    let folder = tempfile::tempdir().unwrap();
+    carries_on_a_series(&format!("sqlite://{}", folder.path().join("kill.db").display())).await;
+}
+
+#[tokio::test]
+async fn postgres_carries_on_a_series_after_kill_9() {
+    if let Some(database) = fresh_database().await {
+        carries_on_a_series(&database).await;
+    }
+}
+
+/// The run under way is marked, and the ones that were asked for beside it follow.
+async fn carries_on_a_series(database_url: &str) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (client, (heard, system)) = (reqwest::Client::new(), echo().await);
+    let mut server = Served::start(program(), database_url, &[]).await;
+    let url = format!("{system}${{var:PATH_OF_IT}}");
+    let trigger = json!({ "type": "http", "httpRequest": { "method": "GET", "url": url, "timeout": "1m" } });
+    let spec = json!({ "id": "t", "name": "T", "trigger": trigger, "skipTraceCollection": true });
+    let put = client.put(server.url("/api/tests")).json(&json!({ "type": "Test", "spec": spec }));
+    put.send().await.unwrap().error_for_status().unwrap();
+    let variables = json!([{ "key": "PATH_OF_IT", "value": "/hang" }]);
+    let start = client.post(server.url("/api/tests/t/run"));
+    let start = start.json(&json!({ "variables": variables, "repeat": 2 })).send().await.unwrap();
+    start.error_for_status().unwrap();
+    until(&heard, "/hang").await;
+    server.child.kill().await.unwrap();
+
+    let server = Served::start(program(), database_url, &[]).await;
+    let series = async |after: &str| -> Value {
+        let url = server.url(&format!("/api/tests/t/run/1/series{after}"));
+        client.get(url).send().await.unwrap().json().await.unwrap()
+    };
+    let begun = loop {
+        let shown = series("?after=1").await;
+        if shown["runs"].as_array().unwrap().len() == 2 {
+            break shown;
+        }
+    };
+    assert_eq!(begun["runs"][0]["outcome"], "broken", "{begun}");
+    let stop = client.post(server.url("/api/tests/t/run/2/stop")).send().await.unwrap();
+    stop.error_for_status().unwrap();
+    let ended = loop {
+        let shown = series("?after=2").await;
+        if shown["outcome"].is_string() {
+            break shown;
+        }
+    };
+    assert_eq!((&ended["repeat"], &ended["runs"][1]["outcome"]), (&json!(2), &json!("stopped")), "{ended}");
+}
+
+#[tokio::test]
 async fn sqlite_file_corrects_a_verdict_after_kill_9() {
     let folder = tempfile::tempdir().unwrap();
     corrects_a_verdict(&format!("sqlite://{}", folder.path().join("kill.db").display())).await;
