@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicU64;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
-use axum::middleware::{map_request_with_state, map_response};
+use axum::middleware::{from_extractor, map_request_with_state, map_response};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{any, get, post, put};
 use http::header::LOCATION;
@@ -85,6 +85,7 @@ pub(crate) fn routes(app: App) -> Router {
         .route("/api/traces/{id}", get(traces::get))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(map_request_with_state(app.config.clone(), limit_body))
+        .layer(from_extractor::<Tenant>())
         .layer(map_response(answer::said_in_json))
         .layer(CompressionLayer::new())
         .with_state(app)

@@ -104,6 +104,8 @@ async fn tenants_are_named_in_many_ways(database: &Database) {
         let got = bench.send(Method::GET, "/api/variablesets/v", &headers, "").await;
         assert_eq!(got.status, status, "{tenant}: {}", got.text);
     }
+    let got = bench.send(Method::GET, "/api/version.json", &[("x-qualitytrace-tenantid", "x")], "").await;
+    assert_eq!((got.status, got.text.as_str()), (StatusCode::BAD_REQUEST, "invalid tenant id: x"));
     bench.server.shutdown().await;
 }
 
