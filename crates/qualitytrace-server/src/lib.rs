@@ -19,6 +19,7 @@ pub mod server;
 pub mod source;
 pub mod store;
 pub mod trigger;
+pub mod variables;
 pub mod vault;
 pub mod watch;
 pub mod wire;

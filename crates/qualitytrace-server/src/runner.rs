@@ -17,7 +17,6 @@ mod series;
 mod settings;
 mod spans;
 mod suites;
-mod variables;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +35,6 @@ use self::log::Log;
 use self::memory::Memory;
 use self::queue::Relays;
 use self::suites::Suites;
-pub use self::variables::Variables;
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::config::Live;
@@ -45,6 +43,7 @@ use crate::places::Places;
 use crate::source::Source;
 use crate::store::{self, Inserted, NewRun, Store, StoredRun, StoredTest, Wish};
 use crate::trigger::Triggers;
+use crate::variables::Variables;
 use crate::watch::{Caller, Watch};
 use crate::wire::What;
 

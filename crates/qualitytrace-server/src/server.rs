@@ -99,7 +99,8 @@ impl Server {
         watch.observe_ingest(&ingest);
         let runner =
             Runner::begin(store.clone(), source.clone(), config.wait, live.clone(), watch.clone()).await?;
-        watch.observe_runner(&runner);
+        let observed = Arc::downgrade(&runner);
+        watch.observe_runs(move || Some(observed.upgrade()?.unfinished()));
         let otlp = if config.otlp {
             otlp::http_routes(Arc::clone(&ingest)).merge(otlp::grpc_services(Arc::clone(&ingest)))
         } else {

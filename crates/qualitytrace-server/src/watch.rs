@@ -22,9 +22,9 @@ use qualitytrace_telemetry::{
 use tracing::Span;
 
 use self::instruments::Instruments;
+pub(crate) use self::request::REQUEST_ID;
 use crate::config::Live;
 use crate::ingest::Ingest;
-use crate::runner::Runner;
 use crate::store::Store;
 use crate::trigger;
 use crate::wire::Outcome;
@@ -54,9 +54,12 @@ impl Watch {
         self.telemetry.observe_database(if store.is_shared() { "postgresql" } else { "sqlite" });
     }
 
-    /// Shows how much the runner has to do.
-    pub(crate) fn observe_runner(&self, runner: &std::sync::Arc<Runner>) {
-        instruments::observe_runner(&self.telemetry.meter("qualitytrace"), runner);
+    /// Shows how many runs wait for their turn and how many are under way, as long as there is anybody who knows.
+    pub(crate) fn observe_runs(
+        &self,
+        unfinished: impl Fn() -> Option<(usize, usize)> + Send + Sync + 'static,
+    ) {
+        instruments::observe_runs(&self.telemetry.meter("qualitytrace"), unfinished);
     }
 
     /// The routes that show what was recorded.

@@ -4,14 +4,14 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::answer::Problem;
 use crate::access::{Refused, Wanted};
 use crate::config::Live;
+use crate::watch::REQUEST_ID;
 
 /// The header that names a request, in both directions.
-pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// A longer name is not taken over.
 const LONGEST_ID: usize = 128;
 /// Paths that are open to everybody.

@@ -23,8 +23,9 @@ use super::query::Query;
 use super::refusal::{Refusal, body, count, number};
 use super::tenant::Tenant;
 use crate::clock;
-use crate::runner::{RunId, Variables};
+use crate::runner::RunId;
 use crate::store::{StoredEvent, StoredRun};
+use crate::variables::Variables;
 use crate::wire::event::Event;
 use crate::wire::run::{self, Facts, Run};
 

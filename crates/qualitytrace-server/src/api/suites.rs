@@ -20,8 +20,9 @@ use super::refusal::{MissingVariables, Refusal, body, number};
 use super::runs::{Found, PageOf, RunInformation, lacked, missing_variables, read_events, stream_of_suite};
 use super::tenant::Tenant;
 use crate::clock;
-use crate::runner::{StepTest, SuiteOrder, SuiteRunId, SuiteState, Variables};
+use crate::runner::{StepTest, SuiteOrder, SuiteRunId, SuiteState};
 use crate::store::{StoredEvent, StoredRun, StoredSuiteRun};
+use crate::variables::Variables;
 use crate::wire::run;
 use crate::wire::suite::{self, Event, Facts, SuiteRun};
 

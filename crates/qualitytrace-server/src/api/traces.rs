@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::App;
 use super::answer::Problem;
 use super::query::Query;
-use crate::runner::Variables;
+use crate::variables::Variables;
 use crate::wire;
 use digest::Digest;
 use filter::{Filter, TraceSummary};

@@ -9,9 +9,10 @@ use qualitytrace_core::trace::Trace;
 
 use super::execute::read;
 use super::judging::Judge;
-use super::{Error, RunId, Runner, Variables, log, random_trace_id};
+use super::{Error, RunId, Runner, log, random_trace_id};
 use crate::clock;
 use crate::store::{NewRun, StoredRun, StoredTest};
+use crate::variables::Variables;
 use crate::wire::run::Run;
 use crate::wire::{Event, Verdict, What};
 

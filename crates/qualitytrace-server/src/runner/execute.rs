@@ -19,11 +19,12 @@ use super::judging::Judge;
 use super::log::Log;
 use super::queue::Announced;
 use super::spans::Poll;
-use super::{Error, Runner, Variables, random_span_id, resolving, settings, spans};
+use super::{Error, Runner, random_span_id, resolving, settings, spans};
 use crate::clock;
 use crate::mask::Mask;
 use crate::store::{StoredRun, StoredTest, Wish};
 use crate::trigger::Context;
+use crate::variables::Variables;
 use crate::watch::Caller;
 use crate::wire::{Outcome, Verdict, What, run};
 

@@ -6,7 +6,8 @@ use qualitytrace_core::lang::Generator;
 use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::Standing;
 
-use super::Variables;
+use crate::mask::Mask;
+use crate::variables::Variables;
 use crate::wire::{Outcome, Verdict, verdict};
 
 /// A test whose specs are ready to be judged.
@@ -134,4 +135,23 @@ fn shown_output(output: &judge::OutputResult) -> verdict::Output {
         span_id: output.span.map(|id| id.to_string()),
         error: output.error.clone(),
     }
+}
+
+/// The outputs of a verdict in which something is hidden.
+pub(super) fn secret_outputs(verdict: &Verdict, mask: &Mask) -> Variables {
+    let mut secret = Variables::default();
+    for output in verdict.outputs.iter().filter(|output| mask.text(&output.value) != output.value) {
+        secret.set(&output.name, &output.value, true);
+    }
+    secret
+}
+
+/// The outputs of a verdict that was written down, with the secrets that are hidden in it.
+pub(super) fn outputs(verdict: &Verdict, secrets: &Variables) -> Variables {
+    let mut outputs = Variables::default();
+    for output in &verdict.outputs {
+        let secret = secrets.get(&output.name);
+        outputs.set(&output.name, secret.unwrap_or(&output.value), secret.is_some());
+    }
+    outputs
 }

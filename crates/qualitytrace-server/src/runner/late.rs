@@ -13,9 +13,10 @@ use super::execute::{Judged, read};
 use super::judging::Judge;
 use super::log::Log;
 use super::queue::Announced;
-use super::{Error, RunId, Runner, Variables, lock};
+use super::{Error, RunId, Runner, lock};
 use crate::clock;
 use crate::store::StoredRun;
+use crate::variables::Variables;
 use crate::wire::run::Facts;
 use crate::wire::{Event, Outcome, What};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 
-use super::{Error, RunId, Variables};
+use super::judging::secret_outputs;
+use super::{Error, RunId};
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
@@ -127,7 +128,7 @@ impl Log {
         let (mut counts, mut secrets) = ((0, 0), String::new());
         if let What::Judged { verdict } = what {
             counts = verdict.counts();
-            secrets = Variables::secret_outputs(verdict, &self.mask).kept(&self.store, test).await?;
+            secrets = secret_outputs(verdict, &self.mask).kept(&self.store, test).await?;
         }
         let (test, number) = (test.clone(), *number);
         self.note(what);

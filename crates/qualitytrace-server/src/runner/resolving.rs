@@ -3,7 +3,7 @@
 use qualitytrace_core::definition::{Test, Trigger};
 use qualitytrace_core::lang::{self, Generator};
 
-use super::Variables;
+use crate::variables::Variables;
 
 /// The trigger with every text resolved, or the sentence that says why not.
 pub(super) fn resolve(

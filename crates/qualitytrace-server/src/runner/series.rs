@@ -6,8 +6,9 @@ use std::time::Duration;
 use qualitytrace_core::run::State;
 use qualitytrace_core::series::{self, Attempts, Ended, Next, next};
 
-use super::{Error, RunId, Runner, SuiteRunId, Variables, lock};
+use super::{Error, RunId, Runner, SuiteRunId, lock};
 use crate::store::{Notice, OrphanSeries, StoredRun, StoredTest, beside};
+use crate::variables::Variables;
 use crate::wire::run::{Asked, Facts, InSeries, passes_gates};
 use crate::wire::series::{Attempt, Series};
 use crate::wire::{self, Event, Outcome};

@@ -15,10 +15,11 @@ use tokio::sync::watch;
 
 use self::log::SuiteLog;
 use self::steps::Reached;
-use super::{Error, Runner, Variables, lock};
+use super::{Error, Runner, lock};
 use crate::clock;
 use crate::follow::Followers;
 use crate::store::{NewSuiteRun, Notice, StoredTest};
+use crate::variables::Variables;
 use crate::wire::run::{Asked, SuiteRun};
 use crate::wire::suite::{Step, What};
 

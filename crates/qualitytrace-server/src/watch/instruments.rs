@@ -7,7 +7,6 @@ use std::time::Duration;
 use qualitytrace_telemetry::{Histogram, KeyValue, Meter, Telemetry};
 
 use crate::ingest::{Counters, Ingest};
-use crate::runner::Runner;
 use crate::wire::Outcome;
 
 /// What the conventions advise for the duration of requests, in seconds.
@@ -124,16 +123,17 @@ pub(super) fn observe_ingest(meter: &Meter, ingest: &Arc<Ingest>) {
         .build();
 }
 
-/// Shows how much the runner has to do.
-pub(super) fn observe_runner(meter: &Meter, runner: &Arc<Runner>) {
-    let observed = Arc::downgrade(runner);
+/// Shows how many runs wait for their turn and how many are under way.
+pub(super) fn observe_runs(
+    meter: &Meter,
+    unfinished: impl Fn() -> Option<(usize, usize)> + Send + Sync + 'static,
+) {
     let _ = meter
         .u64_observable_gauge("qualitytrace.runs.unfinished")
         .with_unit("{run}")
         .with_description("Runs of this server that wait for their turn or are under way.")
         .with_callback(move |observer| {
-            if let Some(runner) = observed.upgrade() {
-                let (waiting, under_way) = runner.unfinished();
+            if let Some((waiting, under_way)) = unfinished() {
                 observer.observe(waiting as u64, &[KeyValue::new("state", "waiting")]);
                 observer.observe(under_way as u64, &[KeyValue::new("state", "under_way")]);
             }

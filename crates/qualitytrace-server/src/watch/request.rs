@@ -6,13 +6,15 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use qualitytrace_telemetry::SpanExt;
 use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::Watch;
-use crate::api::door::REQUEST_ID;
+
+/// The name of a request, in its head and in that of the answer.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Records one request.
 pub(super) async fn record(

@@ -17,8 +17,8 @@ use serde_json::{Map, Value};
 
 use super::time::{NEVER, UNFINISHED, rfc3339};
 use super::verdict::{Outcome, Spec, Verdict};
-use crate::runner::Variables;
 use crate::store::StoredRun;
+use crate::variables::Variables;
 
 pub use analysis::{Linter, analysis};
 pub use events::{RunEvent, catalogue};

@@ -19,8 +19,9 @@ use crate::api::refusal::{MissingVariable, MissingVariables, Refusal, body};
 use crate::api::resources::stored_resource;
 use crate::api::tenant::Tenant;
 use crate::clock;
-use crate::runner::{Order, Variables};
+use crate::runner::Order;
 use crate::store::{StoredRun, unscoped};
+use crate::variables::Variables;
 use crate::wire::run::{self, Asked, Facts};
 
 /// What a client may say about a run, of a test or of a suite.

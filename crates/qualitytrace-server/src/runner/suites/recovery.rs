@@ -12,8 +12,9 @@ use qualitytrace_core::suite::{Plan, Standing};
 use super::log::{SuiteLog, SuiteState};
 use super::steps::{Begun, Reached, StepEnd};
 use super::{StepTest, SuiteOrder, SuiteRunId};
-use crate::runner::{Error, RunId, Runner, Variables};
+use crate::runner::{Error, RunId, Runner};
 use crate::store::{self, StoredDefinition, StoredSuiteRun};
+use crate::variables::Variables;
 use crate::wire::run::Asked;
 use crate::wire::suite::{Event, Step, What};
 

@@ -12,8 +12,10 @@ use tokio::time::Instant;
 
 use super::log::{SuiteLog, SuiteState};
 use super::{SuiteOrder, SuiteRunId};
+use crate::runner::judging::outputs;
 use crate::runner::series::{Course, LOOK_AGAIN, Order, Over};
-use crate::runner::{Error, RunId, Runner, Variables};
+use crate::runner::{Error, RunId, Runner};
+use crate::variables::Variables;
 use crate::wire::suite::What;
 
 /// How far a run of a suite has come.
@@ -247,7 +249,7 @@ impl Runner {
         let mut end = StepEnd::nothing();
         let Some(verdict) = &over.facts.verdict else { return Ok(end) };
         let secrets = self.store.secret_outputs(&run.test, run.number).await?;
-        end.outputs = Variables::outputs(&self.store, &run.test, verdict, &secrets)?;
+        end.outputs = outputs(verdict, &Variables::open(&self.store, &run.test, &secrets)?);
         end.shown =
             verdict.outputs.iter().map(|output| (output.name.clone(), output.value.clone())).collect();
         end.counts = verdict.counts();

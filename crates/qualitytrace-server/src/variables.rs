@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use qualitytrace_core::definition::secrets::MASK;
 use serde_json::{Map, Value, json};
 
-use super::Error;
 use crate::mask::Mask;
-use crate::store::Store;
-use crate::wire::Verdict;
+use crate::store::{Error, Store};
 
 /// Variables of a run: names and values, in order.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -49,32 +47,6 @@ impl Variables {
     /// Whether this value must not be shown.
     pub fn is_secret(&self, name: &str) -> bool {
         self.secret.contains(name)
-    }
-
-    /// The outputs of a verdict in which something is hidden.
-    pub(crate) fn secret_outputs(verdict: &Verdict, mask: &Mask) -> Self {
-        let mut secret = Self::default();
-        for output in verdict.outputs.iter().filter(|output| mask.text(&output.value) != output.value) {
-            secret.set(&output.name, &output.value, true);
-        }
-        secret
-    }
-
-    /// The outputs of a verdict that was written down, with the values that are hidden in it, as they are kept with the
-    /// run of a test.
-    pub(crate) fn outputs(
-        store: &Store,
-        test: &str,
-        verdict: &Verdict,
-        secrets: &str,
-    ) -> Result<Self, Error> {
-        let secrets = Self::open(store, test, secrets)?;
-        let mut outputs = Self::default();
-        for output in &verdict.outputs {
-            let secret = secrets.get(&output.name);
-            outputs.set(&output.name, secret.unwrap_or(&output.value), secret.is_some());
-        }
-        Ok(outputs)
     }
 
     /// What must not be shown.
