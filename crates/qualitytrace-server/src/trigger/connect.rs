@@ -62,6 +62,12 @@ impl Certificates {
         let identity = Identity { certificate: self.certificate.as_bytes(), key: self.key.as_bytes() };
         let identity = (!self.certificate.is_empty()).then_some(identity);
         tls::client(trust, identity, alpn).map_err(|error| {
+            if let tls::Error::Setup(rustls::Error::InconsistentKeys(_)) = error {
+                return Failure::invalid(
+                    "the trigger's `tls.key` does not belong to its `tls.certificate`; give it the key that the \
+                     certificate was made for",
+                );
+            }
             let key = match &error {
                 tls::Error::Authorities(_) => "tls.ca",
                 tls::Error::Certificate(_) => "tls.certificate",

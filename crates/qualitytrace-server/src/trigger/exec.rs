@@ -49,14 +49,7 @@ pub(super) async fn run(
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     #[cfg(unix)]
     command.process_group(0);
-    let mut child = command.spawn().map_err(|error| {
-        Failure::invalid(match error.kind() {
-            ErrorKind::NotFound => {
-                format!("`{shown}` cannot be run: there is no such program or working directory here")
-            }
-            _ => format!("`{shown}` cannot be run: {error}"),
-        })
-    })?;
+    let mut child = command.spawn().map_err(|error| unrun(&command, shown, &error))?;
     let group = Group(child.id());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let limit = usize::try_from(reply_bytes).unwrap_or(usize::MAX);
@@ -69,6 +62,22 @@ pub(super) async fn run(
     })?;
     let status = status.map_err(|error| Failure::invalid(format!("`{shown}` was lost: {error}")))?;
     Ok(Reply::Exec { code: code(status), stdout, stderr, truncated: more_out || more_err })
+}
+
+/// Why a command did not even begin. The system says of a missing program and of a missing folder the same.
+fn unrun(command: &process::Command, shown: &str, error: &std::io::Error) -> Failure {
+    let folder = command.as_std().get_current_dir().filter(|folder| !folder.is_dir());
+    Failure::invalid(match (folder, error.kind()) {
+        (Some(folder), _) => format!(
+            "`{shown}` cannot be run: there is no folder `{}` here; correct the trigger's `workingDirectory`",
+            folder.display()
+        ),
+        (None, ErrorKind::NotFound) => format!(
+            "`{shown}` cannot be run: there is no such program here; install it where the server runs, or correct the \
+             trigger's `command`"
+        ),
+        (None, _) => format!("`{shown}` cannot be run: {error}"),
+    })
 }
 
 /// The command, and what to call it in messages.

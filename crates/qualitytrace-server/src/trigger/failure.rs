@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
 
+use rustls::CertificateError;
+
 use super::deny::Denied;
 use crate::mask::Mask;
 
@@ -207,6 +209,12 @@ impl Failure {
         Self::at(place, reason, &cause)
     }
 
+    /// The same with more to say.
+    pub(super) fn and(mut self, addition: &str) -> Self {
+        self.message.push_str(addition);
+        self
+    }
+
     /// The same without secrets.
     pub(crate) fn hiding(self, mask: &Mask) -> Self {
         Self { message: mask.text(&self.message).into_owned(), ..self }
@@ -269,6 +277,9 @@ fn tls_error(error: &(dyn Error + 'static)) -> Option<String> {
 /// What went wrong with TLS, and what to do about it where that can be told.
 pub(super) fn tls_cause(error: &(dyn Error + 'static)) -> String {
     let Some(words) = tls_error(error) else { return root_cause(error) };
+    if let Some(told) = causes(error).find_map(wrong_name) {
+        return told;
+    }
     let says = |names: &[&str]| names.iter().any(|name| words.contains(name));
     let help = if says(&["UnknownIssuer"]) {
         "; name its authority in the trigger's `tls.ca`, or set `sslVerification: false`"
@@ -287,6 +298,25 @@ pub(super) fn tls_cause(error: &(dyn Error + 'static)) -> String {
         ""
     };
     words + help
+}
+
+/// Whom a certificate is for, when it is for somebody else.
+fn wrong_name(cause: &(dyn Error + 'static)) -> Option<String> {
+    let rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) =
+        cause.downcast_ref()?
+    else {
+        return None;
+    };
+    // They are told as `DnsName("shop.test")` and `IpAddress(10.0.0.1)`.
+    let names = presented.iter().filter_map(|name| name.split_once('(')?.1.strip_suffix(')'));
+    let names: Vec<String> = names.map(|name| format!("`{}`", name.trim_matches('"'))).collect();
+    let valid = if names.is_empty() { "any name".to_owned() } else { names.join(", ") };
+    let only = if names.is_empty() { "nor for " } else { "only for " };
+    Some(format!(
+        "its certificate is not valid for `{}`, {only}{valid}; ask it by a name that is in its certificate, or have \
+         a certificate made for this one",
+        expected.to_str()
+    ))
 }
 
 /// The word of the list of addresses that must not be spoken to, if that is why.

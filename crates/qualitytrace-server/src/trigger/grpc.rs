@@ -3,6 +3,7 @@
 //! Every call is sent as a stream of messages and read as one: on the wire, the four kinds of methods are the same.
 
 mod message;
+mod mistake;
 mod protocol;
 mod reflection;
 
@@ -33,6 +34,8 @@ use super::propagation::Context;
 
 /// How long the whole call may take, unless the test says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How much of a text that makes no sense is shown.
+const SHOWN: usize = 40;
 /// What tonic says of an answer beyond its limit; it has no error of its own to look for.
 const TOO_LARGE: &str = "Error, decoded message length too large";
 
@@ -53,7 +56,14 @@ pub(super) async fn send(
     };
     let timeout = call.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
     let work = exchange(call, context, http, &place, &security, timeout, reply_bytes);
-    progress::within(timeout, &place, work).await
+    let plain = security == Security::Plain;
+    progress::within(timeout, &place, work).await.map_err(|failure| match failure.reason {
+        // Whoever expects TLS just hangs up, or answers in bytes that mean nothing here.
+        Reason::Cut | Reason::Protocol | Reason::Unreachable if plain => {
+            failure.and("; if it speaks TLS, write the trigger's `tls: true`")
+        }
+        _ => failure,
+    })
 }
 
 async fn exchange(
@@ -127,12 +137,21 @@ fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
     if call.descriptor_set.value.trim().is_empty() {
         return Ok(None);
     }
-    let wrong =
-        |error: String| Failure::invalid(format!("the trigger's `descriptorSet` cannot be read: {error}"));
-    let bytes: String = call.descriptor_set.value.split_whitespace().collect();
-    let bytes = base64::engine::general_purpose::STANDARD.decode(bytes);
-    let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
-    DescriptorPool::decode(bytes.as_slice()).map(Some).map_err(|error| wrong(error.to_string()))
+    let text: String = call.descriptor_set.value.split_whitespace().collect();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(&text).map_err(|_| {
+        let start: String = text.chars().take(SHOWN).collect();
+        let rest = if start.len() < text.len() { "..." } else { "" };
+        Failure::invalid(format!(
+            "the trigger's `descriptorSet` is neither base64 nor the path of a file: `{start}{rest}`; write a path as \
+             `./NAME`, for the command line to read it"
+        ))
+    })?;
+    DescriptorPool::decode(bytes.as_slice()).map(Some).map_err(|error| {
+        Failure::invalid(format!(
+            "the trigger's `descriptorSet` is no `FileDescriptorSet`: {error}; make one with `protoc \
+             --include_imports --descriptor_set_out=FILE`"
+        ))
+    })
 }
 
 /// The method and the messages for it.
@@ -189,7 +208,15 @@ fn place(address: &str) -> Result<(Place, bool), Failure> {
         _ => return Err(wrong()),
     };
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(wrong)?.to_owned();
-    let port = uri.port_u16().or(Some(if tls { 443 } else { 80 }));
+    let port = match (uri.port_u16(), text.contains("://")) {
+        (None, false) => {
+            return Err(Failure::invalid(format!(
+                "`{text}` has no port; write the trigger's `address` as host:port"
+            )));
+        }
+        (None, true) => Some(if tls { 443 } else { 80 }),
+        (port, _) => port,
+    };
     Ok((Place { role: Role::System, host, port, setting: "the trigger's address" }, tls))
 }
 

@@ -48,7 +48,7 @@ impl Sender {
 
     /// Why an address must not be spoken to.
     pub(super) fn refuses(&self, address: &str) -> Option<Failure> {
-        let url = url(address).ok()?;
+        let url = url(address, "url").ok()?;
         let denied = self.deny.host(url.host_str()?).err()?;
         Some(Failure::told(Reason::Denied, denied.to_string()))
     }
@@ -71,7 +71,7 @@ impl Sender {
         context: Option<&Context>,
         reply_bytes: u64,
     ) -> Result<Reply, Failure> {
-        let mut url = url(&request.url.value)?;
+        let mut url = url(&request.url.value, "url")?;
         let method = method(&request.method.value)?;
         let mut headers = headers(request)?;
         let auth = self.granted(request.auth.as_ref(), &settings(request, &url)?).await?;
@@ -125,7 +125,7 @@ impl Sender {
             builder = body::attach(builder, &request.body, headers)?;
         }
         let sent = builder.headers(headers.clone()).send().await;
-        sent.map_err(|error| failure(&error, &place, url, &settings))
+        sent.map_err(|error| unanswered(&error, &place, url, &settings))
     }
 
     /// The credentials of a call that is not made over HTTP/1.1 or a client of ours: tokens are fetched first.
@@ -163,13 +163,23 @@ fn settings(request: &Http, url: &Url) -> Result<Settings, Failure> {
 /// Why no answer came. Who did not answer may have been the proxy.
 fn failure(error: &reqwest::Error, place: &Place, url: &Url, settings: &Settings) -> Failure {
     let failure = Failure::of_request(error, place);
-    let with = |addition: String| Failure { message: failure.message.clone() + &addition, ..failure.clone() };
     match (failure.reason, settings.proxy.serving(url)) {
         (Reason::Dns | Reason::Refused, Some(proxy)) => Failure::of_request(error, &proxy),
-        (Reason::Unreachable, Some(proxy)) => with(format!(" (through the proxy {proxy})")),
-        // A server that does not know the version just hangs up.
-        (Reason::Cut, _) if settings.version == Some(HttpVersion::Two) => {
-            with("; if it does not speak HTTP/2, remove the trigger's `httpVersion`".to_owned())
+        (Reason::Unreachable, Some(proxy)) => failure.and(&format!(" (through the proxy {proxy})")),
+        _ => failure,
+    }
+}
+
+/// The same where not even the beginning of an answer came. A server that is spoken to in the wrong way just hangs
+/// up, or answers in bytes that mean nothing here.
+fn unanswered(error: &reqwest::Error, place: &Place, url: &Url, settings: &Settings) -> Failure {
+    let failure = failure(error, place, url, settings);
+    match failure.reason {
+        Reason::Cut | Reason::Protocol | Reason::Tls if settings.version == Some(HttpVersion::Two) => {
+            failure.and("; if it does not speak HTTP/2, remove the trigger's `httpVersion`")
+        }
+        Reason::Cut | Reason::Protocol if url.scheme() == "http" => {
+            failure.and(&format!("; if it speaks TLS, write `https://` in {}", place.setting))
         }
         _ => failure,
     }
@@ -177,7 +187,7 @@ fn failure(error: &reqwest::Error, place: &Place, url: &Url, settings: &Settings
 
 /// Whom the address of a request means.
 pub(super) fn place_of(request: &Http) -> Result<Place, Failure> {
-    Ok(place(&url(&request.url.value)?, URL))
+    Ok(place(&url(&request.url.value, "url")?, URL))
 }
 
 /// Whom an address means.
@@ -186,10 +196,21 @@ fn place(url: &Url, setting: &'static str) -> Place {
     Place { role: Role::System, host, port: url.port_or_known_default(), setting }
 }
 
-fn url(text: &str) -> Result<Url, Failure> {
+/// The address that a trigger has under this key.
+fn url(text: &str, key: &str) -> Result<Url, Failure> {
     let text = text.trim();
+    if text.is_empty() {
+        return Err(Failure::invalid(format!("the trigger has no `{key}`; give it a `{key}`")));
+    }
+    let wrong = |cause: &str| {
+        Failure::invalid(format!("`{text}` is not a URL: {cause}; correct the trigger's `{key}`"))
+    };
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    Url::parse(&with_scheme).map_err(|error| Failure::invalid(format!("`{text}` is not a URL: {error}")))
+    let url = Url::parse(&with_scheme).map_err(|error| wrong(&error.to_string()))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        other => Err(wrong(&format!("`{other}://` is not spoken here, only `http://` and `https://`"))),
+    }
 }
 
 fn method(text: &str) -> Result<Method, Failure> {
@@ -283,9 +304,9 @@ mod tests {
 
     #[test]
     fn a_url_without_scheme_is_http() {
-        assert_eq!(url("shop:8080/x").unwrap().as_str(), "http://shop:8080/x");
-        assert_eq!(url(" https://shop ").unwrap().as_str(), "https://shop/");
-        assert_eq!(url("http://").unwrap_err().reason, Reason::Invalid);
+        assert_eq!(url("shop:8080/x", "url").unwrap().as_str(), "http://shop:8080/x");
+        assert_eq!(url(" https://shop ", "url").unwrap().as_str(), "https://shop/");
+        assert_eq!(url("http://", "url").unwrap_err().reason, Reason::Invalid);
     }
 
     #[test]

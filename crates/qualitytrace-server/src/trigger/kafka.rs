@@ -57,7 +57,11 @@ pub(super) async fn send(message: &Kafka, context: &Context, deny: &Deny) -> Res
         return Err(Failure::invalid("the trigger names no topic; write its name as the trigger's `topic`"));
     }
     let timeout = message.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
-    progress::within(timeout, first, deliver(message, context, &brokers, timeout, deny)).await
+    let sent = progress::within(timeout, first, deliver(message, context, &brokers, timeout, deny)).await;
+    sent.map_err(|failure| match failure.reason {
+        Reason::Timeout => failure.and(", or check that it is a Kafka broker"),
+        _ => failure,
+    })
 }
 
 async fn deliver(

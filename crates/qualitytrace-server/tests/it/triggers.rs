@@ -10,6 +10,7 @@ mod kafka;
 mod late;
 mod peer;
 mod proxy;
+mod texts;
 mod web;
 
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Test, Trigger};

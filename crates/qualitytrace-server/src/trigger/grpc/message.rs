@@ -3,12 +3,10 @@
 use base64::Engine as _;
 use bytes::Bytes;
 use prost::Message as _;
-use prost_reflect::{
-    DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
-};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, SerializeOptions};
 
 use super::super::failure::Failure;
-use super::protocol;
+use super::{mistake, protocol};
 
 /// The messages of a request, in bytes: one JSON document each.
 pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Result<Vec<Bytes>, Failure> {
@@ -17,12 +15,9 @@ pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Res
     for document in documents {
         let document = document
             .map_err(|error| Failure::invalid(format!("the trigger's `request` is not JSON: {error}")))?;
-        // Fields that the protocol does not have are left out, as servers leave out what they do not know.
-        let options = DeserializeOptions::new().deny_unknown_fields(false);
-        let message =
-            DynamicMessage::deserialize_with_options(kind.clone(), document, &options).map_err(|error| {
-                Failure::invalid(format!("the trigger's `request` is no `{}`: {error}", kind.full_name()))
-            })?;
+        let message = mistake::read(kind, document).map_err(|mistake| {
+            Failure::invalid(format!("the trigger's `request` is no `{}`: {mistake}", kind.full_name()))
+        })?;
         messages.push(Bytes::from(message.encode_to_vec()));
     }
     match messages.len() {

@@ -119,7 +119,8 @@ pub(super) fn unknown_service<'a>(service: &str, known: impl Iterator<Item = &'a
     Failure::invalid(format!("the protocol has no service `{service}`; {}", guess(service, &known)))
 }
 
-fn guess(word: &str, known: &[&str]) -> String {
+/// Which of those that are known is meant.
+pub(super) fn guess(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None if known.is_empty() => "it has none at all".to_owned(),

@@ -92,14 +92,19 @@ pub(super) async fn describe(
     let files = match asking.ask(Asked::FileWithSymbol(service.to_owned())).await? {
         Told::Files(files) => files,
         Told::Refusal(refusal) if refusal.code == Code::NotFound as i32 => {
-            let known = asking.services().await?;
-            return Err(protocol::unknown_service(service, known.iter().map(String::as_str)));
+            return Err(asking.unknown(service).await?);
         }
         Told::Refusal(refusal) => return Err(asking.odd(&refusal.message)),
         Told::Services(_) => return Err(asking.odd("it answered another question")),
     };
     let set = asking.complete(files).await?;
-    DescriptorPool::from_file_descriptor_set(set).map_err(|error| asking.odd(&error.to_string()))
+    let pool =
+        DescriptorPool::from_file_descriptor_set(set).map_err(|error| asking.odd(&error.to_string()))?;
+    // The name may be that of something else, like a message.
+    if pool.get_service_by_name(service).is_none() {
+        return Err(asking.unknown(service).await?);
+    }
+    Ok(pool)
 }
 
 struct Asking<'a> {
@@ -182,11 +187,17 @@ impl Asking<'_> {
         Ok(())
     }
 
-    async fn services(&mut self) -> Result<Vec<String>, Failure> {
-        match self.ask(Asked::Services(String::new())).await? {
-            Told::Services(known) => Ok(known.services.into_iter().map(|service| service.name).collect()),
-            Told::Files(_) | Told::Refusal(_) => Ok(Vec::new()),
-        }
+    /// Says that there is no such service, and which is meant.
+    async fn unknown(&mut self, service: &str) -> Result<Failure, Failure> {
+        Ok(match self.ask(Asked::Services(String::new())).await? {
+            Told::Services(known) => {
+                protocol::unknown_service(service, known.services.iter().map(|known| known.name.as_str()))
+            }
+            Told::Files(_) | Told::Refusal(_) => Failure::invalid(format!(
+                "{} has no service `{service}`, and does not tell which it has; correct the trigger's `method`",
+                self.place
+            )),
+        })
     }
 
     fn failure(&self, status: &Status) -> Failure {

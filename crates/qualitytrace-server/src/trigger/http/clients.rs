@@ -61,19 +61,12 @@ impl Way {
 
 /// The way to an address, by the `proxy` of its trigger.
 pub(super) fn proxy(written: &str, url: &Url) -> Result<Way, Failure> {
-    let wrong = |cause: &str| Failure::invalid(format!("`{written}` is not the address of a proxy: {cause}"));
     match written.trim() {
         // The environment speaks of the world outside; who is here is asked directly, as elsewhere.
         "" if is_loopback(url) => Ok(Way::Direct),
         "" => Ok(Way::Environment),
         "none" => Ok(Way::Direct),
-        text => {
-            let proxy = super::url(text).map_err(|failure| wrong(&failure.message))?;
-            match proxy.scheme() {
-                "http" | "https" => Ok(Way::Through(proxy)),
-                other => Err(wrong(&format!("`{other}` is not supported; use an `http://` proxy"))),
-            }
-        }
+        text => super::url(text, "proxy").map(Way::Through),
     }
 }
 

@@ -56,7 +56,7 @@ impl Tokens {
         clients: &Clients,
         settings: &Settings,
     ) -> Result<String, Failure> {
-        let place = place(&super::url(&oauth2.token_url.value)?);
+        let place = place(&super::url(&oauth2.token_url.value, "tokenUrl")?);
         // Somebody else may be fetching it.
         progress::asks(&place, None);
         let slot = self.slot(oauth2);
@@ -112,7 +112,7 @@ async fn fetch(
     settings: &Settings,
     place: &Place,
 ) -> Result<Granted, Failure> {
-    let url = super::url(&oauth2.token_url.value)?;
+    let url = super::url(&oauth2.token_url.value, "tokenUrl")?;
     let settings = Settings {
         version: None,
         proxy: match &settings.proxy {
@@ -125,7 +125,8 @@ async fn fetch(
     let request = request(oauth2, clients.of(&settings)?.post(url.clone()))?;
     let failed = |error: reqwest::Error| super::failure(&error, place, &url, &settings);
     progress::asks(place, settings.proxy.serving(&url));
-    let response = request.send().await.map_err(failed)?;
+    let response = request.send().await;
+    let response = response.map_err(|error| super::unanswered(&error, place, &url, &settings))?;
     progress::answers();
     let status = response.status();
     let (body, _) = super::read(response, MAX_ANSWER).await.map_err(failed)?;

@@ -92,7 +92,8 @@ impl Broker {
         if error.kind() == ErrorKind::InvalidData {
             return Failure::at(&self.place, Reason::Tls, &cause);
         }
-        let help = "if it wants TLS or credentials, give the trigger `tls` or `authentication`";
+        let help = "if it is a Kafka broker that wants TLS or credentials, give the trigger `tls` or \
+                    `authentication`";
         Failure::at(&self.place, Reason::Cut, &format!("{cause}; {help}"))
     }
 

@@ -61,7 +61,13 @@ async fn what_cannot_be_run_is_named() {
     let missing = run("  command: [no-such-program]").await.unwrap_err();
     assert_eq!(
         missing.message,
-        "`no-such-program` cannot be run: there is no such program or working directory here"
+        "`no-such-program` cannot be run: there is no such program here; install it where the server runs, or correct \
+         the trigger's `command`"
+    );
+    let nowhere = run("  command: pwd\n  workingDirectory: /no/such/folder").await.unwrap_err();
+    assert_eq!(
+        nowhere.message,
+        "`pwd` cannot be run: there is no folder `/no/such/folder` here; correct the trigger's `workingDirectory`"
     );
     let empty = run("  command: []").await.unwrap_err();
     assert_eq!(empty.reason, Reason::Invalid);

@@ -221,8 +221,52 @@ async fn what_is_wrong_with_a_test_is_said_before_anybody_is_called() {
          imported text under the trigger's `imports`, by the name under which it is imported",
     )
     .await;
-    let wrong_kind = failure(&described(nowhere, "peer.Echo.Say", r#"{"count": "many"}"#)).await;
-    assert!(wrong_kind.message.starts_with("the trigger's `request` is no `peer.Ask`: "), "{wrong_kind}");
+    let call = |keys: &str| format!("{}\n  {keys}", reflected("localhost:1", "peer.Echo.Say", ""));
+    check(
+        call("descriptorSet: peer.pb"),
+        "the trigger's `descriptorSet` is neither base64 nor the path of a file: `peer.pb`; write a path as `./NAME`, \
+         for the command line to read it",
+    )
+    .await;
+    let set = failure(&call("descriptorSet: aGVsbG8=")).await;
+    assert!(set.message.starts_with("the trigger's `descriptorSet` is no `FileDescriptorSet`: "), "{set}");
+    check(
+        reflected("localhost", "peer.Echo.Say", ""),
+        "`localhost` has no port; write the trigger's `address` as host:port",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_fit_names_the_field() {
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], closed_port().await));
+    let check = async |request: &str, expected: &str| {
+        let failure = failure(&described(nowhere, "peer.Echo.Say", request)).await;
+        let expected = format!("the trigger's `request` is no `peer.Ask`: {expected}");
+        assert_eq!((failure.reason, failure.message), (Reason::Invalid, expected));
+    };
+    check(r#"{"txet": "a"}"#, "`peer.Ask` has no field `txet`; did you mean `text`?").await;
+    check(r#"{"xyz": 1}"#, "`peer.Ask` has no field `xyz`; it has `text`, `count`, `at`, `price`").await;
+    check(
+        r#"{"price": {"cnets": 1}}"#,
+        "`peer.shared.Money` has no field `price.cnets`; did you mean `cents`?",
+    )
+    .await;
+    check(r#"{"text": "a", "count": "many"}"#, "the field `count`: invalid digit found in string").await;
+    check(
+        r#"{"price": {"cents": true}}"#,
+        "the field `price.cents`: invalid type: boolean `true`, expected a 64-bit signed integer or decimal string",
+    )
+    .await;
+    check("[]", "invalid type: sequence, expected a map").await;
+}
+
+#[tokio::test]
+async fn a_deadline_that_ran_out_elsewhere_is_an_answer() {
+    let peer = peer::serve(Reflection::Both).await.to_string();
+    let reply = answer(&reflected(&peer, "peer.Echo/Say", r#"{"text": "expired"}"#)).await;
+    assert_eq!((reply.code, reply.status.as_str()), (4, "DEADLINE_EXCEEDED"));
+    assert_eq!(reply.message, "the shop was too slow");
 }
 
 #[tokio::test]
@@ -248,6 +292,12 @@ async fn whoever_cannot_be_called_is_named() {
     let peer = peer::serve(Reflection::Both).await.to_string();
     let unknown = failure(&reflected(&peer, "peer.Ecco/Say", "")).await;
     assert_eq!(unknown.message, "the protocol has no service `peer.Ecco`; did you mean `peer.Echo`?");
+    let message = failure(&reflected(&peer, "peer.Ask/Say", "")).await;
+    assert_eq!(message.message, "the protocol has no service `peer.Ask`; it has `peer.Echo`");
+
+    let secure = peer::serve_tls().await.port();
+    let plain = failure(&reflected(&format!("localhost:{secure}"), "peer.Echo/Say", "")).await;
+    assert!(plain.message.ends_with("; if it speaks TLS, write the trigger's `tls: true`"), "{plain}");
 }
 
 #[tokio::test]

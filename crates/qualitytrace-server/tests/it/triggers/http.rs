@@ -284,7 +284,11 @@ async fn the_version_is_agreed_on_or_insisted_on() {
     let old = Web::tls(authority.server(None, &[b"http/1.1"])).await;
     let old = failure(&format!("https://localhost:{}/echo", old.address.port()), "  httpVersion: 2").await;
     assert_eq!(old.reason, Reason::Tls);
-    assert!(old.message.contains("NoApplicationProtocol"), "{old}");
+    assert!(
+        old.message.contains("NoApplicationProtocol")
+            && old.message.ends_with("; if it does not speak HTTP/2, remove the trigger's `httpVersion`"),
+        "{old}"
+    );
 }
 
 #[tokio::test]
@@ -421,7 +425,13 @@ async fn an_answer_in_another_protocol_is_noticed() {
     });
     let url = format!("http://{address}/");
     let odd = failure(&url, "").await;
-    assert_eq!(odd.message, format!("{address} answers in another protocol: invalid HTTP version parsed"));
+    assert_eq!(
+        odd.message,
+        format!(
+            "{address} answers in another protocol: invalid HTTP version parsed; if it speaks TLS, write `https://` in \
+             the trigger's url"
+        )
+    );
     assert_eq!(odd.reason, Reason::Protocol);
     let odd = failure(&url, "  httpVersion: 2").await;
     assert!(

@@ -105,9 +105,7 @@ async fn credentials_are_shown_in_every_way() {
     let without = failure(&cluster.sasl, &topic, "").await;
     assert_eq!(without.reason, Reason::Cut);
     assert!(
-        without
-            .message
-            .ends_with("if it wants TLS or credentials, give the trigger `tls` or `authentication`"),
+        without.message.ends_with("wants TLS or credentials, give the trigger `tls` or `authentication`"),
         "{without}"
     );
 }

@@ -42,6 +42,7 @@ async fn a_system_that_does_not_answer_is_named() {
     let silent = silent().await;
     let expected = format!("{silent} did not answer in time; raise the trigger's `timeout`");
     check("grpc", "grpc", &format!("  address: {silent}\n  method: a.B/C"), &expected).await;
+    let expected = format!("{expected}, or check that it is a Kafka broker");
     check("kafka", "kafka", &format!("  brokerUrls: ['{silent}']\n  topic: t"), &expected).await;
 }
 
@@ -91,7 +92,7 @@ async fn connecting_may_take_as_long_as_the_trigger_says() {
             "the handshake with {silent} did not end in time; check that it speaks TLS, or raise the trigger's \
              `timeout`"
         );
-        assert_eq!(late.message, expected);
+        assert!(late.message.starts_with(&expected), "{late}");
     };
     tokio::join!(
         check("http", "httpRequest", format!("  url: https://{silent}/")),

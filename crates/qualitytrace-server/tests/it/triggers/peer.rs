@@ -144,6 +144,7 @@ async fn say(request: Request) -> Response {
         let ask = request.into_inner();
         match ask.text.as_str() {
             "missing" => Err(rich_status()),
+            "expired" => Err(Status::deadline_exceeded("the shop was too slow")),
             "hang" => std::future::pending().await,
             "much" => Ok(told(Told { text: "x".repeat(1 << 20), ..Told::default() })),
             text => {

@@ -1,0 +1,62 @@
+//! What is wrong with the JSON of a message, and in which of its fields.
+
+use prost_reflect::{DeserializeOptions, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
+use serde_json::Value;
+
+use super::protocol;
+
+/// A message from JSON. A field that the message does not have is a mistake in the test: nobody would ever see it.
+pub(super) fn read(kind: &MessageDescriptor, document: Value) -> Result<DynamicMessage, String> {
+    let options = DeserializeOptions::new().deny_unknown_fields(true);
+    DynamicMessage::deserialize_with_options(kind.clone(), document.clone(), &options)
+        .map_err(|error| innermost(kind, &document, "").unwrap_or_else(|| error.to_string()))
+}
+
+/// The mistake in the innermost field that has one; `None` when it is not in a field.
+fn innermost(kind: &MessageDescriptor, document: &Value, path: &str) -> Option<String> {
+    document.as_object()?.iter().find_map(|(name, value)| {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let known = kind.get_field_by_json_name(name).or_else(|| kind.get_field_by_name(name));
+        let Some(field) = known else { return unknown(kind, name, &path) };
+        let alone = Value::Object([(name.clone(), value.clone())].into_iter().collect());
+        let options = DeserializeOptions::new().deny_unknown_fields(true);
+        let wrong = DynamicMessage::deserialize_with_options(kind.clone(), alone, &options).err()?;
+        Some(below(&field, value, &path).unwrap_or_else(|| format!("the field `{path}`: {wrong}")))
+    })
+}
+
+/// The same for what is within a field: one message, a list or a map of them.
+fn below(field: &FieldDescriptor, value: &Value, path: &str) -> Option<String> {
+    let Kind::Message(kind) = field.kind() else { return None };
+    if field.is_map() {
+        let Kind::Message(kind) = kind.map_entry_value_field().kind() else { return None };
+        let mut entries = value.as_object()?.iter();
+        return entries.find_map(|(key, value)| message(&kind, value, &format!("{path}.{key}")));
+    }
+    match value {
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(index, item)| message(&kind, item, &format!("{path}[{index}]")))
+        }
+        value => message(&kind, value, path),
+    }
+}
+
+fn message(kind: &MessageDescriptor, value: &Value, path: &str) -> Option<String> {
+    // These have a JSON form of their own.
+    if kind.full_name().starts_with("google.protobuf.") {
+        return None;
+    }
+    innermost(kind, value, path)
+}
+
+fn unknown(kind: &MessageDescriptor, name: &str, path: &str) -> Option<String> {
+    // An extension is known by its whole name, in brackets.
+    if name.starts_with('[') {
+        return None;
+    }
+    let known: Vec<String> = kind.fields().map(|field| field.json_name().to_owned()).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let guess = protocol::guess(name, &known);
+    Some(format!("`{}` has no field `{path}`; {guess}", kind.full_name()))
+}
