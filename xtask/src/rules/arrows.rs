@@ -80,6 +80,18 @@ const BORDERS: [Border; 6] = [
         why: "ingest does not know that runs exist: they meet at \"trace T changed\"",
     },
     Border {
+        within: &[
+            "crates/qualitytrace-server/src/store",
+            "crates/qualitytrace-server/src/trigger",
+            "crates/qualitytrace-server/src/variables",
+            "crates/qualitytrace-server/src/watch",
+            "crates/qualitytrace-server/src/wire",
+        ],
+        except: &[],
+        words: &["crate::api", "crate::runner"],
+        why: "arrows run one way: the API stands on the runner, and the runner on these",
+    },
+    Border {
         within: &["crates/qualitytrace-server/src/"],
         except: &["crates/qualitytrace-server/src/store"],
         words: &["sqlx"],
