@@ -44,7 +44,7 @@ struct Border {
     why: &'static str,
 }
 
-const BORDERS: [Border; 6] = [
+const BORDERS: [Border; 7] = [
     Border {
         within: &["crates/qualitytrace-core/src/"],
         except: &[],
