@@ -15,7 +15,7 @@ pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Res
     for document in documents {
         let document = document
             .map_err(|error| Failure::invalid(format!("the trigger's `request` is not JSON: {error}")))?;
-        let message = mistake::read(kind, document).map_err(|mistake| {
+        let message = mistake::read(kind, &document).map_err(|mistake| {
             Failure::invalid(format!("the trigger's `request` is no `{}`: {mistake}", kind.full_name()))
         })?;
         messages.push(Bytes::from(message.encode_to_vec()));

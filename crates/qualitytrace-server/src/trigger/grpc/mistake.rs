@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::protocol;
 
 /// A message from JSON. A field that the message does not have is a mistake in the test: nobody would ever see it.
-pub(super) fn read(kind: &MessageDescriptor, document: Value) -> Result<DynamicMessage, String> {
+pub(super) fn read(kind: &MessageDescriptor, document: &Value) -> Result<DynamicMessage, String> {
     let options = DeserializeOptions::new().deny_unknown_fields(true);
-    DynamicMessage::deserialize_with_options(kind.clone(), document.clone(), &options)
-        .map_err(|error| innermost(kind, &document, "").unwrap_or_else(|| error.to_string()))
+    DynamicMessage::deserialize_with_options(kind.clone(), document, &options)
+        .map_err(|error| innermost(kind, document, "").unwrap_or_else(|| error.to_string()))
 }
 
 /// The mistake in the innermost field that has one; `None` when it is not in a field.
