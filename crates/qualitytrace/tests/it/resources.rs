@@ -201,7 +201,7 @@ async fn mistakes_name_what_to_do() {
         "could not list resource: cannot process request: invalid sort field: nope",
     )
     .await;
-    desk.refuse("list test -o xml", "possible values: pretty, json, yaml").await;
+    desk.refuse("list test -o xml", "Available formats are [pretty|json|yaml]").await;
     desk.refuse("apply test -f none.yaml", "cannot read file none.yaml").await;
     desk.write("demo.yaml", "type: Demo\nspec:\n  name: dev\n");
     desk.refuse("apply test -f demo.yaml", "cannot apply Demo to Test resource").await;

@@ -44,7 +44,7 @@ impl Served {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut address = None;
         while let Some(line) = lines.next_line().await.unwrap() {
-            if let Some((_, rest)) = line.split_once("http://").filter(|(name, _)| name.contains("API")) {
+            if let Some((_, rest)) = line.split_once("://").filter(|(name, _)| name.contains("API")) {
                 address = Some(rest.parse().unwrap());
             }
             if line.trim_start().starts_with("OTLP HTTP") {
