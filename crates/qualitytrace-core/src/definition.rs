@@ -28,7 +28,7 @@ use std::ops::Range;
 pub use analyzer::Analyzer;
 pub use check::check;
 pub use defaults::default_of;
-pub use edit::{has_id, with_id};
+pub use edit::{has_id, id_place, with_id};
 pub use place::{Place, place};
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;

@@ -267,7 +267,7 @@ mod tests {
     fn suite(spec: &str) -> TestSuite {
         let text = format!("type: TestSuite\nspec:\n  name: S\n{spec}");
         let reading = read_as(&text, Format::Yaml, Kind::TestSuite);
-        assert!(reading.diagnostics.is_empty(), "{:?}", reading.diagnostics);
+        assert!(reading.is_usable(false), "{:?}", reading.diagnostics);
         match reading.documents.into_iter().next().unwrap().resource {
             Resource::TestSuite(suite) => suite,
             other => panic!("{other:?}"),

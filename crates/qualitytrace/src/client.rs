@@ -174,7 +174,7 @@ impl Client {
         };
         if answer.status() == StatusCode::UNPROCESSABLE_ENTITY {
             let body = answer.text().await.unwrap_or_default();
-            bail!("{}", missing_variables(&body).unwrap_or(body));
+            bail!("{}", missing_variables(&body).unwrap_or_else(|| sentence(&body)));
         }
         accepted(answer).await?.json().await.context("the server's answer is not a run")
     }

@@ -1,5 +1,7 @@
 //! Changing a file without touching the rest of it.
 
+use std::ops::Range;
+
 use super::node::{Entry, Node, Shape};
 use super::reader::Reader;
 use super::{Format, parse};
@@ -31,6 +33,14 @@ pub fn with_id(source: &str, format: Format, index: usize, id: &str) -> Option<S
 pub fn has_id(source: &str, format: Format, index: usize) -> bool {
     let documents = parse(&Reader::new(source, format));
     documents.get(index).and_then(|document| document.get("spec")?.get("id")).is_some()
+}
+
+/// Where the id stands of the resource that was read from these bytes of the file; the resource as a whole without one.
+pub fn id_place(source: &str, format: Format, resource: &Range<usize>) -> Range<usize> {
+    let documents = parse(&Reader::new(source, format));
+    let document = documents.iter().find(|document| resource.contains(&document.span.start));
+    let id = document.and_then(|document| document.get("spec")?.get("id"));
+    id.map_or_else(|| resource.clone(), |id| id.span.clone())
 }
 
 /// Where an entry ends: an absent value ends with the colon.

@@ -1,5 +1,7 @@
 //! Reading a test suite.
 
+use std::ops::Range;
+
 use super::node::{Node, Shape};
 use super::reader::Reader;
 use super::settings::{Period, period};
@@ -96,17 +98,65 @@ impl Data {
             .iter()
             .map(|row| row.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect());
         let csv = self.csv.as_ref().filter(|_| self.file().is_none());
-        written.chain(csv.iter().flat_map(|csv| rows_of(&csv.value)).flatten()).collect()
+        let csv = csv.and_then(|csv| table(&csv.value).ok()).map(|(_, rows)| rows);
+        written.chain(csv.into_iter().flatten()).collect()
+    }
+
+    /// What is wrong with a CSV text that belongs to this table, said at `place`.
+    pub fn check_csv(&self, text: &str, place: &Range<usize>) -> Vec<Diagnostic> {
+        let wrong = |message: String, help: &str| {
+            vec![Diagnostic::error("wrong-csv", place.clone(), message).helped(help)]
+        };
+        let columns = match table(text) {
+            Ok((columns, _)) => columns,
+            Err(error) => {
+                let help = "write the names in the first line and as many values in every other one";
+                return wrong(format!("this is no CSV: {error}"), help);
+            }
+        };
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        if let Some((_, twice)) = columns.iter().enumerate().find(|(at, name)| columns[..*at].contains(name))
+        {
+            return wrong(
+                format!("the CSV has the column `{twice}` twice"),
+                "give each column a name of its own",
+            );
+        }
+        self.columns().map(|first| uneven("the CSV", &columns, &first, place)).unwrap_or_default()
+    }
+
+    /// The names of the first row that is written out.
+    fn columns(&self) -> Option<Vec<&str>> {
+        Some(self.rows.first()?.iter().map(|(name, _)| name.as_str()).collect())
     }
 }
 
-/// The rows of a CSV text, each with the names of the first line, or what is wrong with the text.
-fn rows_of(text: &str) -> Result<Vec<Vec<(String, String)>>, csv::Error> {
+/// What `row` lacks of the first row's names, and has beside them.
+fn uneven(row: &str, names: &[&str], first: &[&str], place: &Range<usize>) -> Vec<Diagnostic> {
+    let lacks = first.iter().filter(|name| !names.contains(name));
+    let has = names.iter().filter(|name| !first.contains(name));
+    lacks
+        .map(|name| format!("{row} has no `{name}`, which the first row has"))
+        .chain(has.map(|name| format!("{row} has `{name}`, which the first row has not")))
+        .map(|message| {
+            Diagnostic::error("uneven-row", place.clone(), message).helped("give every row the same names")
+        })
+        .collect()
+}
+
+/// The columns of a CSV text, which its first line names.
+type Columns = Vec<String>;
+/// Names and values of each row.
+type Rows = Vec<Vec<(String, String)>>;
+
+/// What a CSV text holds, or what is wrong with it.
+fn table(text: &str) -> Result<(Columns, Rows), csv::Error> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(text.as_bytes());
-    let names: Vec<String> = reader.headers()?.iter().map(ToOwned::to_owned).collect();
+    let names: Columns = reader.headers()?.iter().map(ToOwned::to_owned).collect();
     let row =
         |record: csv::StringRecord| names.iter().cloned().zip(record.iter().map(ToOwned::to_owned)).collect();
-    reader.records().map(|record| Ok(row(record?))).collect()
+    let rows = reader.records().map(|record| Ok(row(record?))).collect::<Result<Rows, csv::Error>>()?;
+    Ok((names, rows))
 }
 
 pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
@@ -127,6 +177,12 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
     // `env` belongs to the first suites ever; `fullSteps` and `summary` to answers of the API.
     fields.ignore(&["summary", "fullSteps", "env"]);
     fields.finish();
+    if suite.setup.is_empty() && suite.steps.is_empty() && suite.teardown.is_empty() {
+        let span = fields.entry("steps").map_or_else(|| node.span.clone(), |entry| entry.key_span.clone());
+        let diagnostic =
+            Diagnostic::warning("empty-suite", span, "this suite has no steps: a run of it tests nothing");
+        reader.report(diagnostic.helped("name its tests under `steps`"));
+    }
     if suite.steps.len() > MOST_STEPS {
         let message =
             format!("a suite has at most {MOST_STEPS} steps, and this one has {}", suite.steps.len());
@@ -145,6 +201,13 @@ fn step(reader: &Reader<'_>, node: &Node) -> Option<Step> {
             depends_on: fields.entry("dependsOn").is_some().then(|| fields.texts("dependsOn")),
             timeout: period(&mut fields, "timeout"),
         };
+        if let (Some(timeout), Some(node)) = (&step.timeout, fields.get("timeout"))
+            && timeout.duration.is_zero()
+        {
+            let message = format!("a step that may take `{}` can never be run", timeout.text);
+            let diagnostic = Diagnostic::error("wrong-duration", node.span.clone(), message);
+            reader.report(diagnostic.helped("give it more time, or remove `timeout`"));
+        }
         fields.finish();
         step
     } else {
@@ -164,29 +227,18 @@ fn data(reader: &Reader<'_>, node: &Node) -> Option<Data> {
         csv: fields.text("csv").filter(|csv| !csv.is_empty()),
     };
     fields.finish();
-    if let Some(csv) = data.csv.as_ref().filter(|_| data.file().is_none())
-        && let Err(error) = rows_of(&csv.value)
-    {
-        let diagnostic = Diagnostic::error("wrong-csv", place(csv), format!("this is no CSV: {error}"));
-        reader.report(
-            diagnostic.helped("write the names in the first line and as many values in every other one"),
-        );
+    if let Some(csv) = data.csv.as_ref().filter(|_| data.file().is_none()) {
+        data.check_csv(&csv.value, &place(csv)).into_iter().for_each(|found| reader.report(found));
     }
     let count = data.values().len();
     if count > MOST_ROWS {
         let message = format!("a table has at most {MOST_ROWS} rows, and this one has {count}");
         reader.error("too-large", node.span.clone(), message);
     }
-    let columns: Vec<&str> =
-        data.rows.first().map(|row| row.iter().map(|(name, _)| name.as_str()).collect()).unwrap_or_default();
+    let columns = data.columns().unwrap_or_default();
     for (row, place) in data.rows.iter().zip(rows).skip(1) {
-        for column in columns.iter().filter(|column| !row.iter().any(|(name, _)| name == *column)) {
-            let message = format!("this row has no `{column}`, which the first row has");
-            reader.report(
-                Diagnostic::error("uneven-row", place.span.clone(), message)
-                    .helped("give every row the same names"),
-            );
-        }
+        let names: Vec<&str> = row.iter().map(|(name, _)| name.as_str()).collect();
+        uneven("this row", &names, &columns, &place.span).into_iter().for_each(|found| reader.report(found));
     }
     if data.rows.is_empty() && data.csv.is_none() {
         let diagnostic = Diagnostic::error("empty-data", node.span.clone(), "the table has no rows");
@@ -291,6 +343,6 @@ pub(crate) fn waits_for(steps: &[Step]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-fn place(text: &Text) -> std::ops::Range<usize> {
+fn place(text: &Text) -> Range<usize> {
     text.place(0..text.value.len())
 }

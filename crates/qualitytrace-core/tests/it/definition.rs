@@ -176,6 +176,42 @@ fn old_names_of_types_are_known() {
 }
 
 #[test]
+fn tables_and_steps_that_make_no_sense_are_told() {
+    let suite = |more: &str| yaml(&format!("type: TestSuite\nspec:\n  name: S\n  {more}\n"));
+    let data = |data: &str| suite(&format!("steps: [a]\n  data: {data}"));
+    assert_eq!(
+        data(r#"{csv: "A,B,A\n1,2,3"}"#),
+        [
+            r#"wrong-csv: the CSV has the column `A` twice (give each column a name of its own) @ "A,B,A\\n1,2,3""#
+        ]
+    );
+    assert_eq!(
+        data(r#"{rows: [{A: 1}], csv: "B\n2"}"#),
+        [
+            r#"uneven-row: the CSV has no `A`, which the first row has (give every row the same names) @ "B\\n2""#,
+            r#"uneven-row: the CSV has `B`, which the first row has not (give every row the same names) @ "B\\n2""#,
+        ]
+    );
+    assert_eq!(
+        data("{rows: [{A: 1}, {A: 2, B: 3}]}"),
+        [
+            r#"uneven-row: this row has `B`, which the first row has not (give every row the same names) @ "{A: 2, B: 3}""#
+        ]
+    );
+    assert_eq!(data(r#"{rows: [{A: 1, B: 2}], csv: "B,A\n1,2"}"#), [""; 0]);
+    assert_eq!(
+        suite("steps: [{test: a, timeout: 0s}]"),
+        [
+            r#"wrong-duration: a step that may take `0s` can never be run (give it more time, or remove `timeout`) @ "0s""#
+        ]
+    );
+    let empty =
+        "empty-suite: this suite has no steps: a run of it tests nothing (name its tests under `steps`)";
+    assert_eq!(suite("steps: []"), [format!("{empty} @ \"steps\"")]);
+    assert_eq!(suite("setup: [a]"), [""; 0]);
+}
+
+#[test]
 fn what_a_trigger_does_not_use_is_told_unless_it_is_empty() {
     let file = |grpc: &str| {
         format!(

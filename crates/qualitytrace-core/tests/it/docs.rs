@@ -1,6 +1,9 @@
 //! The examples of the documentation.
 
+use std::path::{Path, PathBuf};
+
 use qualitytrace_core::definition::{Format, check, read};
+use regex::Regex;
 
 /// The fenced blocks of a language, each with the line on which it begins.
 fn blocks<'d>(document: &'d str, language: &str) -> Vec<(usize, &'d str)> {
@@ -38,5 +41,50 @@ fn every_example_of_a_definition_is_read_without_a_word() {
             assert!(reading.diagnostics.is_empty(), "{name}:{line}: {:?}", reading.diagnostics);
             assert!(found.is_empty(), "{name}:{line}: {found:?}");
         }
+    }
+}
+
+/// The Rust files of a folder, and of the folders in it.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| match path.extension() {
+            _ if path.is_dir() => sources(&path),
+            Some(ending) if ending == "rs" => vec![path],
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+/// The codes in a text: literals that are the first argument where something is reported, or that a constant names.
+fn codes(source: &str) -> Vec<String> {
+    let call = r#"(?:error\(|warning\(|code:)\s*"([a-z]+(?:-[a-z]+)+)""#;
+    let constant = r#"const [A-Z_]+: &str = "([a-z]+(?:-[a-z]+)+)";"#;
+    [call, constant]
+        .iter()
+        .flat_map(|pattern| {
+            let found = Regex::new(pattern).unwrap();
+            found.captures_iter(source).map(|found| found[1].to_owned()).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the sources are what is tested")]
+fn every_code_of_a_message_is_documented() {
+    let document = include_str!("../../../../docs/definitions.md");
+    let listed = document.split("## Codes of messages").nth(1).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files =
+        ["src/definition", "../qualitytrace/src/cli"].map(|folder| sources(&root.join(folder))).concat();
+    let texts = files.iter().map(|file| (file, std::fs::read_to_string(file).unwrap()));
+    let found: Vec<_> =
+        texts.flat_map(|(file, text)| codes(&text).into_iter().map(move |code| (file, code))).collect();
+    assert!(found.len() > 50, "the codes are written in another way: {found:?}");
+    for (file, code) in found {
+        assert!(
+            listed.contains(&format!("`{code}`")),
+            "docs/definitions.md does not list `{code}` of {file:?}"
+        );
     }
 }

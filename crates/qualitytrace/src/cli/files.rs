@@ -1,13 +1,19 @@
 //! Definition files: finding them, reading them, and saying what is wrong with them.
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use qualitytrace_core::definition::{self, Format, Reading};
+use qualitytrace_core::definition::{self, Document, Format, Kind, Reading};
 use qualitytrace_core::lang::{self, Diagnostic, Severity};
 
 use super::references;
 use crate::report;
+
+/// The code of what [`find_twins`] finds.
+const TWIN: &str = "duplicate-id";
 
 /// A definition file that was read.
 #[derive(Debug)]
@@ -47,6 +53,14 @@ impl File {
         format!("{}\n\n", shown.trim_end())
     }
 
+    /// A place in it, as people find it.
+    fn place(&self, at: usize) -> String {
+        let before = &self.source[..at];
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
+        format!("{}:{line}:{column}", self.path.display())
+    }
+
     /// Whether it can be used.
     pub(crate) fn is_usable(&self) -> bool {
         self.reading.diagnostics.iter().all(|found| found.severity != Severity::Error)
@@ -79,12 +93,42 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             bail!("there is no file {}", path.display());
         }
     }
+    // A file may be named by itself and by its folder.
+    let mut known = HashSet::new();
+    found.retain(|path| known.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
     Ok(found)
 }
 
 /// Reads every definition file that the arguments name.
 pub(crate) fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<File>> {
     find(paths)?.iter().map(|path| File::read(path)).collect()
+}
+
+/// Finds ids that more than one definition of a kind has: each would be stored in place of the other.
+pub(crate) fn find_twins(files: &mut [File]) {
+    let mut known: HashMap<(Kind, String), (usize, Range<usize>)> = HashMap::new();
+    let mut found = Vec::new();
+    for (at, file) in files.iter().enumerate() {
+        for Document { resource, span } in &file.reading.documents {
+            let Some(id) = resource.id() else { continue };
+            match known.entry((resource.kind(), id.to_owned())) {
+                Entry::Vacant(free) => drop(free.insert((at, span.clone()))),
+                Entry::Occupied(taken) => {
+                    let (other, first) = taken.get();
+                    let other = &files[*other];
+                    let first = definition::id_place(&other.source, other.format, first).start;
+                    let message = format!("the id `{id}` is already given at {}", other.place(first));
+                    let place = definition::id_place(&file.source, file.format, span);
+                    let twin =
+                        Diagnostic::error(TWIN, place, message).helped("give one of the two another `id`");
+                    found.push((at, twin));
+                }
+            }
+        }
+    }
+    for (at, twin) in found {
+        files[at].reading.diagnostics.push(twin);
+    }
 }
 
 fn is_definition(path: &Path) -> anyhow::Result<bool> {

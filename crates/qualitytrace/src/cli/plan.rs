@@ -9,7 +9,7 @@ use qualitytrace_core::definition::{Format, Resource, Test, TestSuite};
 use qualitytrace_core::suite;
 use qualitytrace_server::wire::series;
 
-use super::files::File;
+use super::files::{self, File};
 use super::follow;
 use super::interrupt::Interrupt;
 use super::references::{self, step_path};
@@ -51,7 +51,8 @@ impl Plan {
     ///
     /// Tests that are steps of a suite among them run in that suite only: they may need its outputs.
     pub(crate) fn of(mut files: Vec<File>) -> anyhow::Result<Option<Self>> {
-        read_missing_steps(&mut files)?;
+        read_missing_steps(&mut files);
+        files::find_twins(&mut files);
         for file in &files {
             report::out(&file.complaints());
         }
@@ -241,21 +242,25 @@ fn suites(file: &File) -> impl Iterator<Item = (usize, &TestSuite)> {
     })
 }
 
-/// Reads the step files of suites that were not named themselves.
-fn read_missing_steps(files: &mut Vec<File>) -> anyhow::Result<()> {
-    let mut wanted = Vec::new();
-    for file in files.iter() {
-        for (_, suite) in suites(file) {
+/// Reads the step files of suites that were not named themselves. What cannot be read is told where it is named.
+fn read_missing_steps(files: &mut Vec<File>) {
+    let mut paths = Vec::new();
+    for at in 0..files.len() {
+        let is_known = |path: &Path| files.iter().any(|file| same_file(&file.path, path));
+        let missing = references::missing_steps(&files[at], is_known);
+        for (_, suite) in suites(&files[at]) {
             let steps = suite.setup.iter().chain(&suite.steps).chain(&suite.teardown);
-            wanted.extend(steps.filter_map(|step| step_path(&file.path, step)));
+            paths.extend(steps.filter_map(|step| step_path(&files[at].path, step)));
+        }
+        files[at].reading.diagnostics.extend(missing);
+    }
+    for path in paths {
+        if !files.iter().any(|file| same_file(&file.path, &path))
+            && let Ok(file) = File::read(&path)
+        {
+            files.push(file);
         }
     }
-    for path in wanted {
-        if !files.iter().any(|file| same_file(&file.path, &path)) {
-            files.push(File::read(&path)?);
-        }
-    }
-    Ok(())
 }
 
 fn same_file(a: &Path, b: &Path) -> bool {

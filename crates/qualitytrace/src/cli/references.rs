@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use qualitytrace_core::definition::trigger::FileUse;
 use qualitytrace_core::definition::{
     self, Data, Document, Format, Profile, Reading, Resource, Step, Stored, Test, TestSuite, Text,
@@ -53,10 +53,8 @@ pub(crate) fn suite(
         }
     }
     if let Some(table) = suite.data.as_ref().and_then(Data::file) {
-        let path = file.path.parent().unwrap_or(Path::new("")).join(&table.value);
-        let text = std::fs::read_to_string(&path).with_context(|| {
-            format!("{} names the table {}, which cannot be read", file.path.display(), path.display())
-        })?;
+        let path = beside(&file.path, &table.value);
+        let text = text_of(&path).map_err(|cause| anyhow!("{}: {cause}", file.path.display()))?;
         change(table, &text);
     }
     Ok(rewritten(file, document, changes))
@@ -64,7 +62,17 @@ pub(crate) fn suite(
 
 /// The file that a step names, relative to the suite's; `None` when the step is an id.
 pub(crate) fn step_path(suite: &Path, step: &Step) -> Option<PathBuf> {
-    step.is_path().then(|| suite.parent().unwrap_or(Path::new("")).join(&step.test.value))
+    step.is_path().then(|| beside(suite, &step.test.value))
+}
+
+/// A path that a definition names, relative to the definition's own.
+fn beside(definition: &Path, written: &str) -> PathBuf {
+    definition.parent().unwrap_or(Path::new("")).join(written).components().collect()
+}
+
+fn text_of(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| format!("the file `{}` cannot be read: {error}", path.display()))
 }
 
 /// The code of what [`missing`] finds.
@@ -72,14 +80,49 @@ pub(crate) const NO_FILE: &str = "no-file";
 
 /// The files that the documents of a file name and that cannot be put into them.
 pub(crate) fn missing(path: &Path, reading: &Reading) -> Vec<Diagnostic> {
-    let named = reading.documents.iter().flat_map(|document| named(path, &document.resource));
-    named
-        .filter_map(|named| {
-            let cause = read(&named).err()?;
-            let help = "a path is relative to the file that names it";
-            Some(Diagnostic::error(NO_FILE, named.span, cause).helped(help))
+    let mut found = Vec::new();
+    for Document { resource, .. } in &reading.documents {
+        if let Resource::TestSuite(suite) = resource {
+            found.extend(wrong_table(path, suite));
+        }
+        let named = named(path, resource).into_iter();
+        found.extend(named.filter_map(|named| Some(no_file(named.span.clone(), read(&named).err()?))));
+    }
+    found
+}
+
+/// The files that steps of a suite name and that cannot be read. Those that are known are not looked for.
+pub(crate) fn missing_steps(file: &File, is_known: impl Fn(&Path) -> bool) -> Vec<Diagnostic> {
+    let suites = file.reading.documents.iter().filter_map(|document| match &document.resource {
+        Resource::TestSuite(suite) => Some(suite),
+        _ => None,
+    });
+    let steps = suites.flat_map(|suite| suite.setup.iter().chain(&suite.steps).chain(&suite.teardown));
+    steps
+        .filter_map(|step| {
+            let path = step_path(&file.path, step).filter(|path| !is_known(path))?;
+            Some(no_file(place(&step.test), text_of(&path).err()?))
         })
         .collect()
+}
+
+/// What is wrong with the table that a suite names by its file.
+fn wrong_table(path: &Path, suite: &TestSuite) -> Vec<Diagnostic> {
+    let Some((data, file)) = suite.data.as_ref().and_then(|data| Some((data, data.file()?))) else {
+        return Vec::new();
+    };
+    match text_of(&beside(path, &file.value)) {
+        Ok(text) => data.check_csv(&text, &place(file)),
+        Err(cause) => vec![no_file(place(file), cause)],
+    }
+}
+
+fn place(text: &Text) -> Range<usize> {
+    text.origin.as_ref().map_or(0..0, |origin| origin.span.clone())
+}
+
+fn no_file(place: Range<usize>, cause: String) -> Diagnostic {
+    Diagnostic::error(NO_FILE, place, cause).helped("a path is relative to the file that names it")
 }
 
 /// A text that names a file.
@@ -101,17 +144,16 @@ enum Wanted {
 fn named(definition: &Path, resource: &Resource) -> Vec<Named> {
     let mut found = Vec::new();
     let Resource::Test(Test { trigger, polling_profile, .. }) = resource else { return found };
-    let folder = definition.parent().unwrap_or(Path::new(""));
     if let Some(name) = polling_profile.as_ref().and_then(Profile::path)
         && let Some(origin) = &name.origin
     {
-        let path = folder.join(&name.value);
+        let path = beside(definition, &name.value);
         found.push(Named { path, what: Wanted::Profile, span: origin.span.clone() });
     }
     let Some(trigger) = trigger else { return found };
     let Ok(()) = trigger.clone().each_file(|file_use, text| {
         if let (Some(written), Some(origin)) = (file_use.path(text), &text.origin) {
-            let path = folder.join(written);
+            let path = beside(definition, written);
             if file_use.must_exist(written) || path.is_file() {
                 found.push(Named { path, what: Wanted::Content(file_use), span: origin.span.clone() });
             }

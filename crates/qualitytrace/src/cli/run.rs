@@ -145,6 +145,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
         std::fs::write(path, xml)
             .with_context(|| format!("failed to write the JUnit report {}", path.display()))?;
     }
+    if reports.is_empty() {
+        bail!("nothing was run: the suites of these files have no steps");
+    }
     Ok(if interrupt.is_raised() { Exit::Interrupted } else { exit(&reports, options.fail_on_flaky) })
 }
 

@@ -7,6 +7,7 @@ mod config;
 mod configure;
 mod contact;
 mod demo;
+mod files;
 mod interrupt;
 mod kill;
 mod late;

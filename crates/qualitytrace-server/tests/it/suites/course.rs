@@ -207,6 +207,11 @@ async fn a_suite_that_cannot_work_is_refused(database: &Database) {
         (json!({ "steps": ["a"], "data": { "rows": [{ "A": "1" }, { "B": "2" }] } }), "this row has no `A`"),
         (json!({ "steps": ["a"], "data": {} }), "the table has no rows"),
         (json!({ "steps": ["a"], "data": { "csv": "A,B\n1\n" } }), "this is no CSV"),
+        (json!({ "steps": ["a"], "data": { "csv": "A,A\n1,2\n" } }), "the CSV has the column `A` twice"),
+        (
+            json!({ "steps": [{ "test": "a", "timeout": "0s" }] }),
+            "a step that may take `0s` can never be run",
+        ),
     ] {
         let mut spec = spec;
         spec["name"] = "S".into();

@@ -87,7 +87,10 @@ fn read(path: &Path) -> anyhow::Result<File> {
     if source.trim().is_empty() {
         bail!("cannot find type in yaml: {} is empty", path.display());
     }
-    Ok(File::parse(path, source))
+    let mut file = File::parse(path, source);
+    let missing = references::missing_steps(&file, |_| false);
+    file.reading.diagnostics.extend(missing);
+    Ok(file)
 }
 
 /// The `type` of the first document, as written, known or not.
