@@ -111,6 +111,8 @@ pub enum Reply {
         body: String,
         /// Whether the body was longer than what is kept.
         truncated: bool,
+        /// Whether the body is no text: what is not UTF-8 was replaced.
+        binary: bool,
     },
     /// A gRPC answer.
     Grpc(Box<GrpcReply>),

@@ -10,7 +10,7 @@ mod read;
 mod slot;
 mod table;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use qualitytrace_core::wait;
@@ -85,6 +85,22 @@ pub struct Safety {
     pub tls: Option<Certificate>,
     /// `otlpServer.tls.certFile`, `otlpServer.tls.keyFile`: TLS on the ports for OTLP.
     pub otlp_tls: Option<Certificate>,
+}
+
+impl Config {
+    /// Where a program on this machine delivers spans; `None` when none are taken, or not without TLS.
+    pub(crate) fn otlp_endpoint(&self) -> Option<String> {
+        let Safety { tls, otlp_tls, .. } = &self.safety;
+        let own = self.otlp_http.or(self.otlp_grpc).filter(|_| otlp_tls.is_none());
+        let main = Some(self.http).filter(|_| tls.is_none());
+        let mut address = own.or(main).filter(|address| self.otlp && address.port() != 0)?;
+        match address.ip() {
+            IpAddr::V4(any) if any.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(any) if any.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            IpAddr::V4(_) | IpAddr::V6(_) => {}
+        }
+        Some(format!("http://{address}"))
+    }
 }
 
 impl Default for Config {

@@ -49,6 +49,14 @@ pub struct Addresses {
     pub otlp_http: Option<SocketAddr>,
 }
 
+impl Addresses {
+    /// The configuration, with the ports that were given where it asked for any.
+    fn put_into(self, config: Config) -> Config {
+        let Self { http, otlp_grpc, otlp_http } = self;
+        Config { http, otlp_grpc, otlp_http, ..config }
+    }
+}
+
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -91,7 +99,7 @@ impl Server {
         let addresses = sockets.addresses();
         let store = Store::open_sealed(&config.database_url, config.safety.key.clone()).await?;
         provision::provision(&store, &config.provisioning).await?;
-        let live = Live::new(config.clone());
+        let live = Live::new(addresses.put_into(config.clone()));
         let (ingest, ingest_tasks) = Ingest::start(store.clone(), live.clone()).await?;
         let source = Source::new(store.clone(), Arc::clone(&ingest));
         let watch = Watch::new(telemetry, live.clone());
@@ -157,7 +165,7 @@ impl Server {
                 }
             }
         }
-        self.config.set(config);
+        self.config.set(self.addresses.put_into(config));
         self.runner.reconfigured();
         undone
     }

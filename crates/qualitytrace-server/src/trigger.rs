@@ -78,7 +78,9 @@ impl Triggers {
                     trigger.kind()
                 )))
             }
-            Trigger::Exec(command) => exec::send(command, context, limits.reply_bytes).await,
+            Trigger::Exec(command) => {
+                exec::send(command, context, config.otlp_endpoint(), limits.reply_bytes).await
+            }
             Trigger::PlaywrightEngine(script) => playwright::send(script, context, limits.reply_bytes).await,
             Trigger::Kafka(message) => kafka::send(message, context, &limits.deny).await,
         };

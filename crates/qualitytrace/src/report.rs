@@ -20,6 +20,9 @@ pub(crate) use self::brief::text as brief;
 const CUT_OFF: &str =
     "the answer is longer than the server keeps (limits.replyBytes): only its beginning was judged";
 
+/// Said of a run whose trigger was answered with bytes that are no text.
+const BINARY: &str = "the answer is no text (not UTF-8): what is none was replaced before it was judged";
+
 /// Writes to standard output, with colours only where they are wanted. A closed pipe is no error.
 pub(crate) fn out(text: &str) {
     let mut stdout = anstream::stdout().lock();
@@ -196,7 +199,12 @@ impl TestReport {
                     ));
                     ending = Ending::Judged(brief::verdict(verdict));
                 }
-                What::Triggered { reply } if reply.is_truncated() => notes.push(CUT_OFF.to_owned()),
+                What::Triggered { reply } => {
+                    let said = [(reply.is_truncated(), CUT_OFF), (reply.is_binary(), BINARY)];
+                    notes.extend(
+                        said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()),
+                    );
+                }
                 What::WaitEnded { debts: left, .. } | What::WaitSkipped { debts: left } => {
                     debts.clone_from(left);
                 }
@@ -220,7 +228,6 @@ impl TestReport {
                 | What::Resolving
                 | What::Resolved { .. }
                 | What::Triggering { .. }
-                | What::Triggered { .. }
                 | What::Waiting { .. }
                 | What::Arrived { .. }
                 | What::Analyzed { .. }

@@ -21,8 +21,17 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 /// How much is read at one time.
 const PIECE: usize = 16 * 1024;
 
-/// Runs the command that a trigger describes.
-pub(super) async fn send(exec: &Exec, context: &Context, reply_bytes: u64) -> Result<Reply, Failure> {
+/// Where a command's instrumentation delivers its spans.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+
+/// Runs the command that a trigger describes. It delivers its spans to `endpoint`, unless somebody says otherwise.
+pub(super) async fn send(
+    exec: &Exec,
+    context: &Context,
+    endpoint: Option<String>,
+    reply_bytes: u64,
+) -> Result<Reply, Failure> {
     let (mut command, shown) = command(&exec.command)?;
     if !exec.working_directory.value.is_empty() {
         command.current_dir(&exec.working_directory.value);
@@ -34,6 +43,9 @@ pub(super) async fn send(exec: &Exec, context: &Context, reply_bytes: u64) -> Re
         }
     }
     command.envs(environment(context));
+    if [ENDPOINT, TRACES_ENDPOINT].iter().all(|name| std::env::var_os(name).is_none()) {
+        command.envs(endpoint.map(|endpoint| (ENDPOINT, endpoint)));
+    }
     command.envs(exec.env.iter().map(|(name, value)| (name, &value.value)));
     let timeout = exec.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
     run(command, &shown, timeout, reply_bytes).await

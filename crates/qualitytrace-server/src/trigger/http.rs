@@ -105,12 +105,15 @@ impl Sender {
         let settings = settings(request, &step.url)?;
         let failed = |error: reqwest::Error| failure(&error, &place(&step.url, URL), &step.url, &settings);
         let (body, truncated) = read(response, reply_bytes).await.map_err(failed)?;
+        let binary = is_binary(&body, truncated);
+        let body = String::from_utf8_lossy(&body).into_owned();
         Ok(Reply::Http {
             status: status.as_u16(),
             reason: status.to_string(),
             headers: reply_headers,
             body,
             truncated,
+            binary,
         })
     }
 
@@ -273,8 +276,8 @@ fn secret(name: &str, value: &str) -> Result<HeaderValue, Failure> {
     Ok(value)
 }
 
-/// The body as text, up to the limit, and whether there was more.
-async fn read(response: reqwest::Response, limit: u64) -> Result<(String, bool), reqwest::Error> {
+/// The body, up to the limit, and whether there was more.
+async fn read(response: Response, limit: u64) -> Result<(Vec<u8>, bool), reqwest::Error> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut body = Vec::new();
     let mut stream = response.bytes_stream();
@@ -283,10 +286,16 @@ async fn read(response: reqwest::Response, limit: u64) -> Result<(String, bool),
         let room = limit - body.len();
         body.extend_from_slice(&part[..part.len().min(room)]);
         if part.len() > room {
-            return Ok((String::from_utf8_lossy(&body).into_owned(), true));
+            return Ok((body, true));
         }
     }
-    Ok((String::from_utf8_lossy(&body).into_owned(), false))
+    Ok((body, false))
+}
+
+/// Whether bytes are no text. A letter that a limit has cut through is no reason.
+fn is_binary(bytes: &[u8], truncated: bool) -> bool {
+    let wrong = std::str::from_utf8(bytes).err();
+    wrong.is_some_and(|wrong| !truncated || wrong.error_len().is_some())
 }
 
 /// `content-type` as `Content-Type`: the spelling that tests written for other tools compare with.
@@ -307,6 +316,13 @@ mod tests {
         assert_eq!(url("shop:8080/x", "url").unwrap().as_str(), "http://shop:8080/x");
         assert_eq!(url(" https://shop ", "url").unwrap().as_str(), "https://shop/");
         assert_eq!(url("http://", "url").unwrap_err().reason, Reason::Invalid);
+    }
+
+    #[test]
+    fn a_letter_that_was_cut_through_is_text() {
+        let text = "größe".as_bytes();
+        assert!(!is_binary(text, false) && !is_binary(&text[..3], true));
+        assert!(is_binary(&text[..3], false) && is_binary(&[b'a', 0xff, b'b'], true));
     }
 
     #[test]

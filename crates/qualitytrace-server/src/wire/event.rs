@@ -200,6 +200,9 @@ pub enum Reply {
         /// Whether the body was longer than what is kept.
         #[serde(default)]
         truncated: bool,
+        /// Whether the body is no text: what is not UTF-8 was replaced.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        binary: bool,
     },
     /// A gRPC answer.
     Grpc {
@@ -260,6 +263,14 @@ impl Reply {
             Self::Kafka { .. } | Self::TraceId { .. } => false,
         }
     }
+
+    /// Whether it is no text, so that some of it was replaced.
+    pub const fn is_binary(&self) -> bool {
+        match self {
+            Self::Http { binary, .. } => *binary,
+            Self::Grpc { .. } | Self::Exec { .. } | Self::Kafka { .. } | Self::TraceId { .. } => false,
+        }
+    }
 }
 
 /// A header of a reply.
@@ -284,12 +295,13 @@ impl Header {
 impl From<&run::Reply> for Reply {
     fn from(reply: &run::Reply) -> Self {
         match reply {
-            run::Reply::Http { status, reason, headers, body, truncated } => Self::Http {
+            run::Reply::Http { status, reason, headers, body, truncated, binary } => Self::Http {
                 status_code: *status,
                 status: reason.clone(),
                 headers: headers.iter().map(Header::of).collect(),
                 body: body.clone(),
                 truncated: *truncated,
+                binary: *binary,
             },
             run::Reply::Grpc(reply) => Self::Grpc {
                 status_code: reply.code,
@@ -316,12 +328,13 @@ impl From<&run::Reply> for Reply {
 impl From<Reply> for run::Reply {
     fn from(reply: Reply) -> Self {
         match reply {
-            Reply::Http { status_code, status, headers, body, truncated } => Self::Http {
+            Reply::Http { status_code, status, headers, body, truncated, binary } => Self::Http {
                 status: status_code,
                 reason: status,
                 headers: headers.into_iter().map(Header::pair).collect(),
                 body,
                 truncated,
+                binary,
             },
             Reply::Grpc { status_code, status, message, details, metadata, body, messages, truncated } => {
                 Self::Grpc(Box::new(run::GrpcReply {

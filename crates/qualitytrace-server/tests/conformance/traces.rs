@@ -165,6 +165,7 @@ fn reply(result: &Value) -> Reply {
             headers: pairs(&http["Headers"]),
             body: text(&http["Body"]),
             truncated: false,
+            binary: false,
         };
     }
     if grpc.is_object() {

@@ -10,6 +10,7 @@ mod kafka;
 mod late;
 mod peer;
 mod proxy;
+mod results;
 mod texts;
 mod web;
 

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::rough::program::Served;
 
 /// A subject that answers `/third` with 200 every third time, `/bad` with 500, and all else with 200 and the path;
-/// `/huge` with a long text instead.
+/// `/huge` with a long text instead, `/binary` with what is no text.
 async fn subject() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -33,12 +33,14 @@ async fn subject() -> String {
                     "huge" => "x".repeat(100_000),
                     value => value.to_owned(),
                 };
-                let body = format!("{{\"value\": \"{value}\"}}");
+                let mut body = format!("{{\"value\": \"{value}\"}}").into_bytes();
+                if path.ends_with("/binary") {
+                    body.push(0xff);
+                }
                 let length = body.len();
-                let answer = format!(
-                    "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-                );
-                stream.write_all(answer.as_bytes()).await.unwrap();
+                let head =
+                    format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+                stream.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
             });
         }
     });
@@ -153,6 +155,16 @@ async fn an_answer_that_was_cut_off_is_told() {
     assert_eq!(code, Some(0), "{text}");
     let told =
         "the answer is longer than the server keeps (limits.replyBytes): only its beginning was judged";
+    assert_eq!((text.matches(told).count(), junit.matches(told).count()), (1, 1), "{text}{junit}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_text_is_told() {
+    let files = [("bytes.yaml", test("bytes", "/binary", "")), ("text.yaml", test("text", "/", ""))];
+    let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let (code, text, junit) = run(&files, &["."]).await;
+    assert_eq!(code, Some(0), "{text}");
+    let told = "the answer is no text (not UTF-8): what is none was replaced before it was judged";
     assert_eq!((text.matches(told).count(), junit.matches(told).count()), (1, 1), "{text}{junit}");
 }
 

@@ -131,9 +131,10 @@ async fn fetch(
     let status = response.status();
     let (body, _) = super::read(response, MAX_ANSWER).await.map_err(failed)?;
     if status.is_success() {
-        return serde_json::from_str(&body).map_err(|error| odd(place, &format!("it is no token: {error}")));
+        return serde_json::from_slice(&body)
+            .map_err(|error| odd(place, &format!("it is no token: {error}")));
     }
-    match serde_json::from_str::<Refused>(&body) {
+    match serde_json::from_slice::<Refused>(&body) {
         Ok(Refused { error, error_description }) => {
             let cause = format!("{error} {error_description}");
             Err(Failure::at(place, Reason::Credentials, cause.trim()))

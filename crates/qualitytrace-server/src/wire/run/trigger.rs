@@ -66,6 +66,18 @@ struct Answer {
     /// Whether there was more than what is kept.
     #[serde(skip_serializing_if = "is_blank")]
     truncated: bool,
+    /// Whether the body is no text: what is not UTF-8 was replaced.
+    #[serde(skip_serializing_if = "is_blank")]
+    binary: bool,
+    /// Of gRPC: what the server says beside its status.
+    #[serde(skip_serializing_if = "is_blank")]
+    message: String,
+    /// Of gRPC: further details of the status, a JSON text each.
+    #[serde(skip_serializing_if = "is_blank")]
+    details: Vec<String>,
+    /// Of gRPC: every message of a stream, a JSON text each.
+    #[serde(skip_serializing_if = "is_blank")]
+    messages: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -178,18 +190,23 @@ pub(super) fn outcome(facts: &Facts) -> TriggerOutcome {
     let kind = facts.trigger.as_ref().and_then(|trigger| trigger["type"].as_str()).unwrap_or_default();
     let mut blocks = TriggerResult::default();
     match &facts.reply {
-        Some(Reply::Http { status_code, status, headers, body, truncated }) => {
+        Some(Reply::Http { status_code, status, headers, body, truncated, binary }) => {
             let answer = answer((*status_code).into(), status, body, *truncated);
-            let answer = Answer { headers: pairs(headers), ..answer };
+            let answer = Answer { headers: pairs(headers), binary: *binary, ..answer };
             if kind == "graphql" {
                 blocks.graphql = answer;
             } else {
                 blocks.http = answer;
             }
         }
-        Some(Reply::Grpc { status_code, status, metadata, body, truncated, .. }) => {
-            let answer = answer(*status_code, status, body, *truncated);
-            blocks.grpc = Answer { metadata: pairs(metadata), ..answer };
+        Some(Reply::Grpc { status_code, status, message, details, metadata, body, messages, truncated }) => {
+            blocks.grpc = Answer {
+                metadata: pairs(metadata),
+                message: message.clone(),
+                details: details.clone(),
+                messages: messages.clone().unwrap_or_default(),
+                ..answer(*status_code, status, body, *truncated)
+            };
         }
         Some(Reply::Kafka { partition, offset }) => {
             blocks.kafka = KafkaAnswer { partition: partition.to_string(), offset: offset.to_string() };

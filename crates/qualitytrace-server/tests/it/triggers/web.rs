@@ -49,6 +49,7 @@ impl Web {
             .route("/hang", any(hang))
             .route("/drip", get(drip))
             .route("/huge", get(huge))
+            .route("/binary", get(async || b"a\xffb".as_slice()))
             .route("/token", post(token))
             .route("/guarded", get(guarded))
             .with_state(web.clone());
