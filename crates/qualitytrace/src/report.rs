@@ -184,6 +184,7 @@ impl TestReport {
     pub(crate) fn fold(name: String, id: String, run: u64, trace_id: String, events: &[wire::Event]) -> Self {
         let mut ending = Ending::Broken("the run ended without a verdict".to_owned());
         let mut was_stopped = false;
+        let mut trace_id = trace_id;
         let (mut debts, mut notes, mut is_corrected) = (Vec::new(), Vec::new(), false);
         let mut marks = Marks::default();
         for event in events {
@@ -199,6 +200,8 @@ impl TestReport {
                     ));
                     ending = Ending::Judged(brief::verdict(verdict));
                 }
+                // The trace that the test names, in place of the one that was to be caused.
+                What::Triggered { reply: wire::event::Reply::TraceId { id } } => trace_id.clone_from(id),
                 What::Triggered { reply } => {
                     let said = [(reply.is_truncated(), CUT_OFF), (reply.is_binary(), BINARY)];
                     notes.extend(

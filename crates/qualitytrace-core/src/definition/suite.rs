@@ -228,7 +228,9 @@ fn data(reader: &Reader<'_>, node: &Node) -> Option<Data> {
     };
     fields.finish();
     if let Some(csv) = data.csv.as_ref().filter(|_| data.file().is_none()) {
-        data.check_csv(&csv.value, &place(csv)).into_iter().for_each(|found| reader.report(found));
+        for found in data.check_csv(&csv.value, &place(csv)) {
+            reader.report(found);
+        }
     }
     let count = data.values().len();
     if count > MOST_ROWS {
@@ -238,7 +240,9 @@ fn data(reader: &Reader<'_>, node: &Node) -> Option<Data> {
     let columns = data.columns().unwrap_or_default();
     for (row, place) in data.rows.iter().zip(rows).skip(1) {
         let names: Vec<&str> = row.iter().map(|(name, _)| name.as_str()).collect();
-        uneven("this row", &names, &columns, &place.span).into_iter().for_each(|found| reader.report(found));
+        for found in uneven("this row", &names, &columns, &place.span) {
+            reader.report(found);
+        }
     }
     if data.rows.is_empty() && data.csv.is_none() {
         let diagnostic = Diagnostic::error("empty-data", node.span.clone(), "the table has no rows");

@@ -50,7 +50,7 @@ async fn start(
     Path(id): Path<String>,
     sent: Bytes,
 ) -> Result<Response, Refusal> {
-    let information: RunInformation = body(&sent)?;
+    let information = body::<RunInformation>(&sent)?.within_limits()?;
     let stored = app.store.definition(Kind::TestSuite, &tenant.scoped(&id), None).await?;
     let stored = stored.ok_or_else(Refusal::missing)?;
     let suite = definitions::suite(&stored)?;

@@ -340,6 +340,17 @@ async fn repetitions_that_disagree_are_flaky(database: &Database) {
     let attempts: Vec<&Value> =
         events.iter().filter(|event| event["what"] == "stepStarted").map(|event| &event["attempt"]).collect();
     assert_eq!(attempts, [1, 2, 3, 4]);
+    for path in ["/api/tests/t/run", "/api/testsuites/s/run"] {
+        for (body, status, told) in [
+            (json!({ "repeat": 1001 }), 400, "`repeat` takes a number up to 1000, not 1001"),
+            (json!({ "retries": 5000 }), 400, "`retries` takes a number up to 1000, not 5000"),
+            (json!({ "variableSetId": "gone" }), 404, "there is no variable set `gone`"),
+        ] {
+            let refused = bench.post(path, &body).await;
+            assert_eq!(refused.status.as_u16(), status, "{path} {body}: {}", refused.text);
+            assert!(refused.text.contains(told), "{path} {body}: {}", refused.text);
+        }
+    }
     // Retries are over when the first passes, and what the last run says is what the step shows.
     let run = bench.run_suite("s", &json!({ "retries": 5 })).await;
     assert_eq!((states(&run), &run["steps"][0]["result"]["allPassed"]), (vec!["FINISHED"], &json!(true)));

@@ -12,20 +12,29 @@ use super::{Ending, Outcome, Phases, TestReport, style, waterfall};
 const SHOWN_RESULTS: usize = 5;
 /// Width of the column with names.
 const NAME_WIDTH: usize = 48;
+/// Width that this column keeps in any terminal.
+const LEAST_NAME: usize = 16;
 
 /// One test: its line, its specs, and for what did not pass the facts.
 pub(crate) fn test(report: &TestReport) -> String {
     let mut text = String::new();
-    let phases = &report.phases;
     let name = report.title();
     if report.outcome == Outcome::Skipped {
         line(&mut text, 0, &style::faint(format!("- {name}  not run")));
         return text;
     }
-    let head = format!("{} {}", mark(report.outcome), style::strong(padded(&name, NAME_WIDTH)));
     // Nobody knows how long something took that has no result.
-    let times = if report.outcome == Outcome::Unknown { String::new() } else { times(phases) };
-    line(&mut text, 0, &format!("{head}{times}"));
+    let known = Some(&report.phases).filter(|_| report.outcome != Outcome::Unknown);
+    let total = known.map(|phases| format!("  {:>8}", duration(phases.total))).unwrap_or_default();
+    let parts = known.map(times).unwrap_or_default();
+    let around = 2 + letters(&total);
+    let [_, room] = fitting([NAME_WIDTH, letters(&parts)], [LEAST_NAME, 0], around);
+    // Half a list of times tells less than none.
+    let parts = if room < letters(&parts) { String::new() } else { parts };
+    let [name_width] = fitting([NAME_WIDTH], [LEAST_NAME], around + letters(&parts));
+    let name = style::strong(padded(&name, name_width));
+    let head = format!("{} {name}{}{}", mark(report.outcome), style::strong(total), style::faint(parts));
+    line(&mut text, 0, &head);
     match &report.ending {
         Ending::Broken(why) => line(&mut text, 1, &style::bad(why)),
         Ending::Judged(verdict) => judged(&mut text, report, verdict),
@@ -36,13 +45,8 @@ pub(crate) fn test(report: &TestReport) -> String {
 }
 
 fn times(phases: &Phases) -> String {
-    let parts = style::faint(format!(
-        "trigger {} · wait {} · judge {}",
-        duration(phases.trigger),
-        duration(phases.wait),
-        duration(phases.judge)
-    ));
-    format!("  {}  {parts}", style::strong(format!("{:>8}", duration(phases.total))))
+    let (trigger, wait) = (duration(phases.trigger), duration(phases.wait));
+    format!("  trigger {trigger} · wait {wait} · judge {}", duration(phases.judge))
 }
 
 /// The runs before the last one, when there were some: what did not pass in each.
@@ -160,16 +164,10 @@ fn spec(text: &mut String, spec: &Spec) {
     let spans = counted(spec.selected, "span");
     let longest =
         spec.longest.map(|nanos| format!(" ≤ {}", duration(Duration::from_nanos(nanos)))).unwrap_or_default();
-    line(
-        text,
-        1,
-        &format!(
-            "{} {}  {}",
-            mark(spec.outcome.into()),
-            padded(title, NAME_WIDTH - 2),
-            style::faint(format!("{spans}{longest}"))
-        ),
-    );
+    let facts = format!("{spans}{longest}");
+    let [width] = fitting([NAME_WIDTH - 2], [LEAST_NAME], 6 + letters(&facts));
+    let title = padded(title, width);
+    line(text, 1, &format!("{} {title}  {}", mark(spec.outcome.into()), style::faint(facts)));
     if spec.outcome == wire::Outcome::Passed {
         return;
     }
@@ -303,8 +301,29 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
+/// Widths of columns, from the first on made as much smaller as the terminal asks for, but not below the least ones.
+/// `around` is what the rest of the line takes.
+pub(super) fn fitting<const N: usize>(
+    mut wanted: [usize; N],
+    least: [usize; N],
+    around: usize,
+) -> [usize; N] {
+    let Some(width) = style::width() else { return wanted };
+    let mut excess = (around + wanted.iter().sum::<usize>()).saturating_sub(width);
+    for (wanted, least) in wanted.iter_mut().zip(least) {
+        let less = excess.min(wanted.saturating_sub(least));
+        *wanted -= less;
+        excess -= less;
+    }
+    wanted
+}
+
+fn letters(text: &str) -> usize {
+    text.chars().count()
+}
+
 /// The text, padded or cut to a width in characters.
-fn padded(text: &str, width: usize) -> String {
+pub(super) fn padded(text: &str, width: usize) -> String {
     if text.chars().count() > width {
         return text.chars().take(width - 1).chain(['…']).collect();
     }

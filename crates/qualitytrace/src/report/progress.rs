@@ -5,6 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{out, style};
 
+/// Letters of the line at most.
+const LONGEST: usize = 100;
+
 /// Shows finished tests as they come, and below them what is still running.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -53,7 +56,7 @@ impl Progress {
         let line: String =
             format!("{}/{} done, running: {}", state.done, self.total, state.running.join(", "))
                 .chars()
-                .take(100)
+                .take(style::width().map_or(LONGEST, |width| LONGEST.min(width - 1)))
                 .collect();
         let mut stderr = anstream::stderr().lock();
         let _ = write!(stderr, "{}", style::faint(line));

@@ -15,6 +15,12 @@ pub(crate) fn coloured() -> bool {
     anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
+/// How many letters a line of the terminal has; `None` where standard output is no terminal.
+pub(crate) fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 pub(crate) fn good(text: impl Display) -> String {
     styled(GOOD, text)
 }

@@ -1,5 +1,10 @@
 //! What `qualitytrace run` prints and writes about tests that did not pass.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
 use serde_json::json;
 
 use crate::program;
@@ -62,39 +67,86 @@ async fn a_trigger_that_failed_took_its_time() {
     assert!(!text.contains("trigger 0 µs"), "{text}");
 }
 
-#[tokio::test]
-async fn an_inconclusive_test_is_an_error_and_counted_once() {
+/// A server with a trace of two spans. The parent of the second one never comes.
+async fn server_with_a_trace(trace: &str) -> Served {
     let server = Served::start(program(), "sqlite::memory:", &[]).await;
-    let client = Client::new(server.url(""));
-    client.put_settle("200ms").await;
-    let trace = "0af7651916cd43dd8448eb211c80319c";
+    Client::new(server.url("")).put_settle("200ms").await;
     let span = |id: &str, parent: &str, name: &str| {
         json!({
             "traceId": trace, "spanId": id, "parentSpanId": parent, "name": name, "kind": 2,
             "startTimeUnixNano": "1", "endTimeUnixNano": "2",
         })
     };
-    // The parent of the second one never comes.
-    let spans =
-        [span("00000000000000aa", "", "root"), span("00000000000000bb", "00000000000000cc", "worker")];
+    let root = span("00000000000000aa", "", &"a long name ".repeat(10));
+    let spans = [root, span("00000000000000bb", "00000000000000cc", "worker")];
     let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] });
     let sent = reqwest::Client::new().post(server.url("/v1/traces")).json(&body).send().await.unwrap();
     assert!(sent.status().is_success());
-    let inconclusive = format!(
+    server
+}
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+
+fn inconclusive(name: &str) -> String {
+    format!(
         "type: Test
 spec:
   id: t
-  name: T
-  trigger: {{ type: traceid, traceid: {{ id: {trace} }} }}
+  name: {name}
+  trigger: {{ type: traceid, traceid: {{ id: {TRACE} }} }}
   specs:
   - selector: span[name = \"worker\"]
     assertions: [attr:tracetest.selected_spans.count = 1]
 "
-    );
+    )
+}
+
+#[tokio::test]
+async fn an_inconclusive_test_is_an_error_and_counted_once() {
+    let server = server_with_a_trace(TRACE).await;
     let (code, text, junit) =
-        run(&[("t.yaml", &inconclusive)], &["t.yaml", "--server", &server.url("")]).await;
+        run(&[("t.yaml", &inconclusive("T"))], &["t.yaml", "--server", &server.url("")]).await;
     assert_eq!(code, Some(2), "{text}");
     holds(&text, &["? T ", "1 test: 0 passed, 1 inconclusive in"]);
     holds(&junit, &["tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\""]);
     holds(&junit, &["<error type=\"inconclusive\" message=\"inconclusive: the parent 00000000000000cc"]);
+}
+
+/// What the program prints at a terminal with so many columns.
+fn at_a_terminal(columns: u16, folder: &Path, arguments: &[&str]) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let mut ours = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+    let theirs = File::options().read(true).write(true).open(name).unwrap();
+    let size = rustix::termios::Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&theirs, size).unwrap();
+    let mut command = Command::new(program());
+    command.args(arguments).current_dir(folder).env("NO_COLOR", "1").stdout(theirs).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    // Nobody but the program holds the other side now.
+    drop(command);
+    let mut text = Vec::new();
+    // The end of a terminal is an error.
+    let _ = ours.read_to_end(&mut text);
+    child.wait().unwrap();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[tokio::test]
+async fn a_narrow_terminal_gets_narrow_lines() {
+    let server = server_with_a_trace(TRACE).await;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.yaml"), inconclusive(&"T".repeat(60))).unwrap();
+    let url = server.url("");
+    let text = tokio::task::spawn_blocking(move || {
+        at_a_terminal(60, folder.path(), &["run", "t.yaml", "--server", &url])
+    });
+    let text = text.await.unwrap();
+    holds(&text, &["? TTT", "…", "━"]);
+    let is_fitted = |line: &&str| line.contains('━') || line.trim_start().starts_with('?');
+    for line in text.lines().filter(is_fitted) {
+        assert!(line.trim_end().chars().count() <= 60, "{line:?}\n{text}");
+    }
 }

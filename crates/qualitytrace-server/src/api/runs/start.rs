@@ -53,9 +53,22 @@ impl RunInformation {
     /// How often to run a test that wants to be run `own` often.
     pub(in crate::api) fn attempts(&self, own: Attempts) -> Attempts {
         Attempts {
-            retries: self.retries.unwrap_or(own.retries).min(Attempts::MOST),
-            repeat: self.repeat.unwrap_or(own.repeat).clamp(1, Attempts::MOST),
+            retries: self.retries.unwrap_or(own.retries),
+            repeat: self.repeat.unwrap_or(own.repeat).max(1),
         }
+    }
+
+    /// Refuses more runs than a server makes of one test.
+    pub(in crate::api) fn within_limits(self) -> Result<Self, Refusal> {
+        for (name, number) in [("retries", self.retries), ("repeat", self.repeat)] {
+            if let Some(number) = number.filter(|number| *number > Attempts::MOST) {
+                return Err(Refusal::bad_request(format!(
+                    "`{name}` takes a number up to {}, not {number}",
+                    Attempts::MOST
+                )));
+            }
+        }
+        Ok(self)
     }
 
     /// The variables of the run, and what else is asked of it.
@@ -95,7 +108,7 @@ pub(in crate::api) async fn start(
     Path(id): Path<String>,
     sent: Bytes,
 ) -> Result<Response, Refusal> {
-    let information: RunInformation = body(&sent)?;
+    let information = body::<RunInformation>(&sent)?.within_limits()?;
     let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
     let test = definitions::test(&stored)?;
     let attempts = information.attempts(test.attempts);
@@ -122,10 +135,13 @@ pub(in crate::api) async fn variable_set(
     if id.is_empty() {
         return Ok((None, variables));
     }
-    let stored =
-        app.store.resource(Kind::VariableSet, &tenant.scoped(id)).await?.ok_or_else(Refusal::missing)?;
+    let missing = || {
+        let message = format!("there is no variable set `{id}`; store it, or leave out `variableSetId`");
+        Refusal::new(StatusCode::NOT_FOUND, message)
+    };
+    let stored = app.store.resource(Kind::VariableSet, &tenant.scoped(id)).await?.ok_or_else(missing)?;
     let Resource::VariableSet(set) = stored_resource(Kind::VariableSet, &stored)? else {
-        return Err(Refusal::missing());
+        return Err(missing());
     };
     let shown = json!({ "id": id, "name": set.name, "description": set.description });
     for variable in &set.values {
