@@ -46,7 +46,7 @@ fn every_example_of_a_definition_is_read_without_a_word() {
 
 /// The Rust files of a folder, and of the folders in it.
 fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let entries = folder.read_dir().expect("a folder").map(|entry| entry.expect("a file").path());
     entries
         .flat_map(|path| match path.extension() {
             _ if path.is_dir() => sources(&path),
@@ -63,7 +63,7 @@ fn codes(source: &str) -> Vec<String> {
     [call, constant]
         .iter()
         .flat_map(|pattern| {
-            let found = Regex::new(pattern).unwrap();
+            let found = Regex::new(pattern).expect("a pattern");
             found.captures_iter(source).map(|found| found[1].to_owned()).collect::<Vec<_>>()
         })
         .collect()
