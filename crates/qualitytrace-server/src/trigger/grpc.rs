@@ -60,7 +60,7 @@ pub(super) async fn send(
     progress::within(timeout, &place, work).await.map_err(|failure| match failure.reason {
         // Whoever expects TLS just hangs up, or answers in bytes that mean nothing here.
         Reason::Cut | Reason::Protocol | Reason::Unreachable if plain => {
-            failure.and("; if it speaks TLS, write the trigger's `tls: true`")
+            failure.and("; check that it is a gRPC server; if it speaks TLS, write the trigger's `tls: true`")
         }
         _ => failure,
     })
@@ -139,11 +139,10 @@ fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
     }
     let text: String = call.descriptor_set.value.split_whitespace().collect();
     let bytes = base64::engine::general_purpose::STANDARD.decode(&text).map_err(|_| {
-        let start: String = text.chars().take(SHOWN).collect();
-        let rest = if start.len() < text.len() { "..." } else { "" };
         Failure::invalid(format!(
-            "the trigger's `descriptorSet` is neither base64 nor the path of a file: `{start}{rest}`; write a path as \
-             `./NAME`, for the command line to read it"
+            "the trigger's `descriptorSet` is neither base64 nor the path of a file: `{}`; write a path as `./NAME`, \
+             for the command line to read it",
+            shown(&text)
         ))
     })?;
     DescriptorPool::decode(bytes.as_slice()).map(Some).map_err(|error| {
@@ -152,6 +151,12 @@ fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
              --include_imports --descriptor_set_out=FILE`"
         ))
     })
+}
+
+/// The beginning of a text that makes no sense.
+fn shown(text: &str) -> String {
+    let start: String = text.chars().take(SHOWN).collect();
+    if start.len() < text.len() { start + "..." } else { start }
 }
 
 /// The method and the messages for it.

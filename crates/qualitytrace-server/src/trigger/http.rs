@@ -261,7 +261,7 @@ pub(super) fn basic(username: &str, password: &str) -> String {
 
 fn header_name(name: &str) -> Result<HeaderName, Failure> {
     HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| Failure::invalid(format!("`{name}` is not a header name")))
+        .map_err(|_| Failure::invalid(format!("`{name}` is not a header name; correct it in the trigger")))
 }
 
 fn header_value(name: &str, value: &str) -> Result<HeaderValue, Failure> {

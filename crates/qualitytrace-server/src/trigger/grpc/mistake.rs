@@ -21,7 +21,9 @@ fn innermost(kind: &MessageDescriptor, document: &Value, path: &str) -> Option<S
         let alone = Value::Object([(name.clone(), value.clone())].into_iter().collect());
         let options = DeserializeOptions::new().deny_unknown_fields(true);
         let wrong = DynamicMessage::deserialize_with_options(kind.clone(), alone, &options).err()?;
-        Some(below(&field, value, &path).unwrap_or_else(|| format!("the field `{path}`: {wrong}")))
+        let here =
+            || format!("the field `{path}` does not take `{}`: {wrong}", super::shown(&value.to_string()));
+        Some(below(&field, value, &path).unwrap_or_else(here))
     })
 }
 

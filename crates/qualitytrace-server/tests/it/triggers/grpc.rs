@@ -252,10 +252,14 @@ async fn a_request_that_does_not_fit_names_the_field() {
         "`peer.shared.Money` has no field `price.cnets`; did you mean `cents`?",
     )
     .await;
-    check(r#"{"text": "a", "count": "many"}"#, "the field `count`: invalid digit found in string").await;
+    check(
+        r#"{"text": "a", "count": "many"}"#,
+        "the field `count` does not take `\"many\"`: invalid digit found in string",
+    )
+    .await;
     check(
         r#"{"price": {"cents": true}}"#,
-        "the field `price.cents`: invalid type: boolean `true`, expected a 64-bit signed integer or decimal string",
+        "the field `price.cents` does not take `true`: invalid type: boolean `true`, expected a 64-bit signed integer or decimal string",
     )
     .await;
     check("[]", "invalid type: sequence, expected a map").await;
