@@ -84,34 +84,30 @@ impl Store {
             r"tenant = $1 AND (name LIKE $2 ESCAPE '\' OR description LIKE $2 ESCAPE '\')"
         };
         let (column, direction) = (listing.order.column(), if listing.ascending { "ASC" } else { "DESC" });
+        let order = format!("ORDER BY place {direction}, id {direction} LIMIT");
         // Nothing that a user wrote becomes part of these texts.
-        let each = |columns: &str| {
-            let of = |kind: &Kind| {
-                let kind = kind.as_str();
-                format!("SELECT {columns} FROM resources WHERE kind = '{kind}' AND {found}")
-            };
-            kinds.iter().map(of).collect::<Vec<_>>().join(" UNION ALL ")
+        let each = |of: &dyn Fn(&str) -> String| {
+            kinds.iter().map(|kind| of(kind.as_str())).collect::<Vec<_>>().join(" UNION ALL ")
         };
-        let count = format!("SELECT COUNT(*) FROM ({}) AS listed", each("id"));
-        let count: i64 = sqlx::query_scalar(AssertSqlSafe(count))
-            .bind(listing.tenant)
-            .bind(&pattern)
-            .fetch_one(&self.read)
-            .await
-            .map_err(&failed)?;
-        // Each kind is read in order by its index, and the kinds are merged: nothing is sorted.
-        let page = format!(
-            "{} ORDER BY place {direction}, id {direction} LIMIT $3 OFFSET $4",
-            each(&format!("kind, id, version, created, spec, {column} AS place"))
-        );
-        let rows = sqlx::query(AssertSqlSafe(page))
+        let ids = each(&|kind| format!("SELECT id FROM resources WHERE kind = '{kind}' AND {found}"));
+        let count = format!("SELECT COUNT(*) FROM ({ids}) AS listed");
+        let count = sqlx::query_scalar(AssertSqlSafe(count)).bind(listing.tenant).bind(&pattern);
+        let one = |kind: &str| {
+            let columns = format!("kind, id, version, created, spec, {column} AS place");
+            format!("SELECT {columns} FROM resources WHERE kind = '{kind}' AND {found}")
+        };
+        // Of several kinds as much is read, each by its index, as the page can need.
+        let all = match kinds {
+            [kind] => one(kind.as_str()),
+            _ => each(&|kind| format!("SELECT * FROM ({} {order} $3 + $4) AS {kind}", one(kind))),
+        };
+        let page = sqlx::query(AssertSqlSafe(format!("{all} {order} $3 OFFSET $4")))
             .bind(listing.tenant)
             .bind(&pattern)
             .bind(signed(listing.take))
-            .bind(signed(listing.skip))
-            .fetch_all(&self.read)
-            .await
-            .map_err(&failed)?;
+            .bind(signed(listing.skip));
+        let both = tokio::try_join!(count.fetch_one(&self.read), page.fetch_all(&self.read));
+        let (count, rows): (i64, _) = both.map_err(&failed)?;
         let item = |row: &AnyRow| {
             let word: String = row.try_get("kind").map_err(&failed)?;
             let kind = kinds.iter().copied().find(|kind| kind.as_str() == word).unwrap_or(listing.kind);
