@@ -66,7 +66,8 @@ async fn ten_thousand_malformed_requests_get_an_error_each() {
         sender.await.unwrap();
     }
     let growth = resident_kib().saturating_sub(before);
-    assert!(growth < 100 * 1024, "memory grew by {growth} KiB");
+    // Other tests of this process take memory meanwhile; what is kept of ten thousand requests would take gigabytes.
+    assert!(growth < 300 * 1024, "memory grew by {growth} KiB");
     let fine = requests::spans(&[[1; 16]]).encode_to_vec();
     assert_eq!(
         fixture.post("/v1/traces", &[(CONTENT_TYPE, "application/x-protobuf")], fine).await.status,
