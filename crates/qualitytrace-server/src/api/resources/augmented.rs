@@ -67,8 +67,7 @@ pub(in crate::api) fn steps(suite_id: &str, suite: &TestSuite) -> Vec<String> {
 /// What the server knows about tests, in their order.
 async fn tests(app: &App, tests: &[StoredResource]) -> Result<Vec<Stored>, Problem> {
     let ids: Vec<&str> = tests.iter().map(|stored| stored.id.as_str()).collect();
-    let summaries = app.store.run_summaries(&ids).await?;
-    let flakiness = app.store.flakiness(&ids).await?;
+    let (summaries, flakiness) = tokio::try_join!(app.store.run_summaries(&ids), app.store.flakiness(&ids))?;
     let known = tests.iter().zip(summaries).zip(flakiness).map(|((stored, summary), flakiness)| {
         let summary = Summary { flakiness: disagreement(flakiness), ..self::summary(summary) };
         Stored { summary: Some(summary), ..known(stored) }
