@@ -177,9 +177,9 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// A number in a path; nothing has a negative one.
+/// A number in a path. A negative one is nobody's, like 0.
 pub(super) fn number(text: &str) -> Result<u64, Refusal> {
-    u64::try_from(integer(text)?).map_err(|_| Refusal::missing())
+    Ok(u64::try_from(integer(text)?).unwrap_or(0))
 }
 
 /// A number in a query that says how many.

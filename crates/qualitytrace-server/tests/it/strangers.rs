@@ -49,6 +49,8 @@ async fn numbers_and_orders_are_read_as_clients_know_them(database: &Database) {
         ("/api/testsuites/nobody/run", StatusCode::OK, "[]"),
         ("/api/testsuites/nobody/run?take=-1", StatusCode::BAD_REQUEST, "take must not be negative"),
         ("/api/tests/nobody/run/-1", StatusCode::NOT_FOUND, "no rows"),
+        ("/api/tests/nobody/run/-1/events", StatusCode::OK, "[]"),
+        ("/api/testsuites/nobody/run/-1/events", StatusCode::OK, "[]"),
         ("/api/tests/nobody/run/99999999999", StatusCode::BAD_REQUEST, "value out of range"),
         ("/api/configs?take=-1", StatusCode::OK, "\"count\":1"),
         ("/api/demos?take=-1", StatusCode::BAD_REQUEST, "take must not be negative"),
@@ -56,6 +58,9 @@ async fn numbers_and_orders_are_read_as_clients_know_them(database: &Database) {
         let got = bench.get(path).await;
         assert_eq!(got.status, status, "{path}: {}", got.text);
         assert!(got.text.contains(told), "{path}: {}", got.text);
+    }
+    for path in ["/api/tests/nobody/run/-1/stop", "/api/testsuites/nobody/run/-1/stop"] {
+        assert_eq!(bench.send(Method::POST, path, &[], "").await.status, StatusCode::OK, "{path}");
     }
     // What is null is not there.
     let wizard = bench.send(Method::PUT, "/api/wizard", &[], "{\"steps\": null}").await;
