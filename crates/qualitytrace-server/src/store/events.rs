@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use qualitytrace_core::time::Timestamp;
 use sqlx::any::AnyRow;
+use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
@@ -99,6 +100,25 @@ impl Store {
         query.fetch_all(&self.read).await?.iter().map(event).collect()
     }
 
+    /// Changes the row of a run, and adds events to it in the same step. `false` when the statement changes no row: no
+    /// event is written then.
+    pub(super) async fn change_with_events(
+        &self,
+        change: Query<'_, sqlx::Any, sqlx::any::AnyArguments>,
+        Table { events: name, id, .. }: Table,
+        run: (&str, u64),
+        events: &[StoredEvent],
+    ) -> Result<bool, sqlx::Error> {
+        let mut transaction = self.write.begin().await?;
+        if change.execute(&mut *transaction).await?.rows_affected() == 0 {
+            return Ok(false);
+        }
+        let text = format!("INSERT INTO {name} ({id}, number, seq, at, body) {}", values(events.len()));
+        with_events(text, run, events).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
     async fn between(
         &self,
         Table { events, id, .. }: Table,
@@ -118,21 +138,9 @@ impl Store {
     }
 }
 
-/// Adds events to a run as part of what else is written about it.
-pub(super) async fn add_events(
-    connection: &mut sqlx::AnyConnection,
-    Table { events: name, id, .. }: Table,
-    run: (&str, u64),
-    events: &[StoredEvent],
-) -> Result<(), sqlx::Error> {
-    let text = format!("INSERT INTO {name} ({id}, number, seq, at, body) {}", values(events.len()));
-    with_events(text, run, events).execute(connection).await?;
-    Ok(())
-}
-
-/// Appends events to a run that this owner has, as part of what else is written about it or alone.
-pub(super) async fn append<'e>(
-    executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
+/// Appends events to a run that this owner has. An event that is already there stays as it is.
+async fn append(
+    pool: &sqlx::AnyPool,
     table: Table,
     (of, number, owner): (&str, u64, &str),
     events: &[StoredEvent],
@@ -145,7 +153,7 @@ pub(super) async fn append<'e>(
         values(events.len()),
         events.len() * 3 + 3,
     );
-    let done = with_events(text, (of, number), events).bind(owner).execute(executor).await;
+    let done = with_events(text, (of, number), events).bind(owner).execute(pool).await;
     rows_written(done)?;
     Ok(())
 }
@@ -160,7 +168,7 @@ fn with_events<'q>(
     text: String,
     (of, number): (&'q str, u64),
     events: &'q [StoredEvent],
-) -> sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments> {
+) -> Query<'q, sqlx::Any, sqlx::any::AnyArguments> {
     let query = sqlx::query(AssertSqlSafe(text)).bind(of).bind(signed(number));
     events.iter().fold(query, |query, event| {
         query.bind(signed(event.seq)).bind(signed(event.at.as_nanos())).bind(&event.body)

@@ -9,7 +9,6 @@ use qualitytrace_core::time::Timestamp;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::events::add_events;
 use super::runs::{RUNS, stored};
 use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 
@@ -303,29 +302,20 @@ impl Store {
     /// Ends a run that this owner has under way, with all that is known at its end. `false` when it is over, or not this
     /// owner's: nothing is written then.
     pub async fn end_run(&self, test: &str, number: u64, owner: &str, end: &RunEnd) -> Result<bool, Error> {
-        let failed = failed("end a run");
-        let mut transaction = self.write.begin().await.map_err(&failed)?;
         let text = format!(
             "UPDATE runs SET state = $1, passed = $2, failed = $3, secrets = $4
              WHERE test_id = $5 AND number = $6 AND owner = $7 AND state IN {UNDER_WAY}"
         );
-        let ended = sqlx::query(AssertSqlSafe(text))
+        let change = sqlx::query(AssertSqlSafe(text))
             .bind(end.state)
             .bind(signed(end.counts.0))
             .bind(signed(end.counts.1))
             .bind(&end.secrets)
             .bind(test)
             .bind(signed(number))
-            .bind(owner)
-            .execute(&mut *transaction)
-            .await
-            .map_err(&failed)?;
-        if ended.rows_affected() == 0 {
-            return Ok(false);
-        }
-        add_events(&mut transaction, RUNS, (test, number), &end.events).await.map_err(&failed)?;
-        transaction.commit().await.map_err(&failed)?;
-        Ok(true)
+            .bind(owner);
+        let changed = self.change_with_events(change, RUNS, (test, number), &end.events).await;
+        changed.map_err(failed("end a run"))
     }
 
     /// Puts a run back into the queue whose trigger was not sent. `false` when it was, or when somebody was faster.
@@ -336,26 +326,16 @@ impl Store {
         owner: &str,
         event: &StoredEvent,
     ) -> Result<bool, Error> {
-        let failed = failed("put a run back into the queue");
-        let mut transaction = self.write.begin().await.map_err(&failed)?;
-        let done = sqlx::query(
+        let change = sqlx::query(
             "UPDATE runs SET owner = '', state = 'CREATED'
              WHERE test_id = $1 AND number = $2 AND owner = $3 AND state = 'EXECUTING' AND triggered = 0",
         )
         .bind(test)
         .bind(signed(number))
-        .bind(owner)
-        .execute(&mut *transaction)
-        .await
-        .map_err(&failed)?;
-        if done.rows_affected() == 0 {
-            return Ok(false);
-        }
-        add_events(&mut transaction, RUNS, (test, number), std::slice::from_ref(event))
-            .await
-            .map_err(&failed)?;
-        transaction.commit().await.map_err(&failed)?;
-        Ok(true)
+        .bind(owner);
+        let events = std::slice::from_ref(event);
+        let changed = self.change_with_events(change, RUNS, (test, number), events).await;
+        changed.map_err(failed("put a run back into the queue"))
     }
 
     /// Runs under way whose server is not there any more.

@@ -7,7 +7,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::chunks::{signed, unsigned};
-use super::events::{StoredEvent, append, event};
+use super::events::{StoredEvent, event};
 use super::runs::{RunSummary, StoredRun, Table, count, move_state, stored};
 use super::{Error, Store, failed};
 
@@ -226,27 +226,15 @@ impl Store {
         state: &str,
         event: &StoredEvent,
     ) -> Result<bool, Error> {
-        let failed = failed("end a run of a suite");
         let text = format!(
             "UPDATE suite_runs SET state = $1
              WHERE suite_id = $2 AND number = $3 AND owner = $4 AND state IN {UNDER_WAY}"
         );
-        let mut transaction = self.write.begin().await.map_err(&failed)?;
-        let ended = sqlx::query(sqlx::AssertSqlSafe(text))
-            .bind(state)
-            .bind(suite)
-            .bind(signed(number))
-            .bind(owner)
-            .execute(&mut *transaction)
-            .await
-            .map_err(&failed)?;
-        if ended.rows_affected() == 0 {
-            return Ok(false);
-        }
+        let change = sqlx::query(sqlx::AssertSqlSafe(text));
+        let change = change.bind(state).bind(suite).bind(signed(number)).bind(owner);
         let events = std::slice::from_ref(event);
-        append(&mut *transaction, SUITE_RUNS, (suite, number, owner), events).await.map_err(&failed)?;
-        transaction.commit().await.map_err(&failed)?;
-        Ok(true)
+        let changed = self.change_with_events(change, SUITE_RUNS, (suite, number), events).await;
+        changed.map_err(failed("end a run of a suite"))
     }
 
     /// Takes a run of a suite under way, and the series of its steps, from an owner that is gone. `false` when somebody
