@@ -59,8 +59,10 @@ fn dispatch(args: &[String]) -> Result<()> {
     }
 }
 
-/// Runs the stress program on a new SQLite file and on a new PostgreSQL server.
+/// Runs the stress program in memory, on a new SQLite file and on a new PostgreSQL server.
 fn stress(args: &[&str]) -> Result<()> {
+    let memory = "sqlite:file:stress?mode=memory";
+    workspace::example("qualitytrace-server", "stress", &[&[memory], args].concat())?;
     let file = std::env::temp_dir().join(format!("qualitytrace-stress-{}.db", std::process::id()));
     let sqlite = format!("sqlite://{}", file.display());
     let outcome = workspace::example("qualitytrace-server", "stress", &[&[sqlite.as_str()], args].concat());

@@ -126,6 +126,7 @@ impl Server {
         };
         let check = middleware::from_fn_with_state(live.clone(), door::check);
         let api = watch.requests_to(api::routes(app)).merge(watch.routes()).fallback(not_found);
+        let api = api.layer(middleware::from_fn(door::see_through));
         let api = api.layer(check.clone()).layer(middleware::from_fn(door::name));
         let prefixed = match config.path_prefix.as_str() {
             "" => Router::new(),

@@ -48,6 +48,8 @@ pub use series::{Flakiness, OrphanSeries};
 pub use servers::Peer;
 pub use suites::{NewSuiteRun, StepRuns, StoredSuiteRun};
 
+/// What a SQLite URL says of a database in memory that has no name.
+const MEMORY: &str = ":memory:";
 /// Connections for readers of a SQLite file.
 const SQLITE_READERS: u32 = 4;
 /// Connections to PostgreSQL.
@@ -70,6 +72,9 @@ pub struct Store {
     inserts: chunks::Inserts,
     /// Of a SQLite file.
     checkpoints: Option<Arc<Checkpoints>>,
+    /// A connection that nobody uses. A database in memory lasts as long as one is open, and the others may be given
+    /// up when whoever waits for an answer goes away.
+    keeper: Option<AnyPool>,
 }
 
 /// Why the store could not do what it was asked.
@@ -139,9 +144,12 @@ impl Store {
         let backend = Backend::of(url).ok_or_else(|| Error::Url { url: shown.clone() })?;
         let inserts = chunks::Inserts::new(matches!(backend, Backend::Postgres));
         let checkpoints = matches!(backend, Backend::File).then(Arc::default);
+        let mut keeper = None;
         let (read, write, shared) = match backend {
             Backend::Memory => {
-                let pool = pool(1).connect(url).await.map_err(open)?;
+                let options = AnyConnectOptions::from_str(&named_memory(url)).map_err(open)?;
+                keeper = Some(pool(1).connect_with(options.clone()).await.map_err(open)?);
+                let pool = pool(1).test_before_acquire(false).connect_with(options).await.map_err(open)?;
                 (pool.clone(), pool, None)
             }
             Backend::File => {
@@ -156,7 +164,8 @@ impl Store {
             }
         };
         sqlx::migrate!().run(&write).await.map_err(|source| Error::Migrate { url: shown, source })?;
-        let store = Self { read, write, shared, vault, is_key_marked: Arc::default(), inserts, checkpoints };
+        let store =
+            Self { read, write, shared, vault, is_key_marked: Arc::default(), inserts, checkpoints, keeper };
         store.check_key().await?;
         Ok(store)
     }
@@ -170,7 +179,15 @@ impl Store {
     pub async fn close(&self) {
         self.read.close().await;
         self.write.close().await;
+        if let Some(keeper) = &self.keeper {
+            keeper.close().await;
+        }
     }
+}
+
+/// Whether nothing is left of this database when the process ends.
+pub(crate) fn is_in_memory(url: &str) -> bool {
+    matches!(Backend::of(url), Some(Backend::Memory))
 }
 
 enum Backend {
@@ -182,7 +199,9 @@ enum Backend {
 impl Backend {
     fn of(url: &str) -> Option<Self> {
         match url.split_once(':')? {
-            ("sqlite", ":memory:") => Some(Self::Memory),
+            ("sqlite", rest) if rest.trim_start_matches('/') == MEMORY || rest.contains("mode=memory") => {
+                Some(Self::Memory)
+            }
             ("sqlite", rest) if !rest.trim_start_matches('/').is_empty() => Some(Self::File),
             ("postgres" | "postgresql", _) => Some(Self::Postgres),
             _ => None,
@@ -191,12 +210,19 @@ impl Backend {
 }
 
 fn pool(connections: u32) -> AnyPoolOptions {
-    // A memory database lives as long as its connection: it must never be recycled.
     AnyPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(None)
         .max_lifetime(None)
+}
+
+/// A database in memory that several connections of this process can find. One without a name gets a name of its own.
+fn named_memory(url: &str) -> String {
+    if url.ends_with(MEMORY) {
+        return format!("sqlite:file:qualitytrace-{:032x}?mode=memory", rand::random::<u128>());
+    }
+    url.to_owned()
 }
 
 fn sqlite_pool(connections: u32) -> AnyPoolOptions {

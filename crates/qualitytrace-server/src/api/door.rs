@@ -1,4 +1,5 @@
-//! What happens to every request before anything else: it gets an id, and its token is looked at.
+//! What happens to every request before anything else: it gets an id, its token is looked at, and if it changes something
+//! it is seen through.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -47,6 +48,17 @@ pub(crate) async fn check(State(config): State<Live>, request: Request, next: Ne
         Ok(()) => next.run(request).await,
         Err(refused) => refusal(request.headers(), refused),
     }
+}
+
+/// Carries out what changes something even if its client goes away meanwhile: half of a change is no change.
+pub(crate) async fn see_through(request: Request, next: Next) -> Response {
+    if wanted(request.method(), request.uri().path()) != Wanted::Change {
+        return next.run(request).await;
+    }
+    tokio::spawn(next.run(request)).await.unwrap_or_else(|_| {
+        let message = "the request was broken off; the log of the server says why".to_owned();
+        Problem { status: StatusCode::INTERNAL_SERVER_ERROR, message }.into_response()
+    })
 }
 
 fn wanted(method: &Method, path: &str) -> Wanted {

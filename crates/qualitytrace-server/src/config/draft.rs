@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::slot::Listen;
 use super::{Config, HTTP_PORT, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
 use crate::listen::Certificate;
+use crate::store;
 use crate::vault::KeyPlace;
 
 /// The key file in the data folder.
@@ -112,7 +113,7 @@ impl Draft {
         if let Some(key) = &self.secrets_key {
             return KeyPlace::Text(key.clone());
         }
-        let lasts = self.database_url.as_deref() != Some("sqlite::memory:");
+        let lasts = !self.database_url.as_deref().is_some_and(store::is_in_memory);
         if self.secrets_key_file.is_none() && lasts {
             self.secrets_key_file = self.config.data_dir.as_ref().map(|folder| folder.join(KEY_FILE));
         }

@@ -16,6 +16,12 @@ impl Database {
         Self { url: "sqlite::memory:".to_owned(), _folder: None }
     }
 
+    /// One that others in this process can look into as well.
+    pub(crate) fn named_memory() -> Self {
+        let name = rand::random::<u64>();
+        Self { url: format!("sqlite:file:test-{name:016x}?mode=memory"), _folder: None }
+    }
+
     pub(crate) fn file() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { url: format!("sqlite://{}", folder.path().join("test.db").display()), _folder: Some(folder) }

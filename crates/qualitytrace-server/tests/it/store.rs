@@ -1,5 +1,7 @@
 //! One suite, three databases.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::id::TraceId;
@@ -23,6 +25,7 @@ on_every_database!(
     one_of_two_state_changes_wins,
     events_come_back_in_order_and_once,
     history_is_replaced,
+    whoever_goes_away_in_the_middle_takes_nothing_along,
 );
 
 pub(crate) fn trace(byte: u8) -> TraceId {
@@ -265,4 +268,17 @@ async fn history_is_replaced(database: &Database) {
     store.put_history("t", "one").await.unwrap();
     store.put_history("t", "two").await.unwrap();
     assert_eq!(store.history("t").await.unwrap().as_deref(), Some("two"));
+}
+
+async fn whoever_goes_away_in_the_middle_takes_nothing_along(database: &Database) {
+    let store = with_tests(database, &["t"]).await;
+    for patience in (0..300).map(Duration::from_micros) {
+        let _ = tokio::time::timeout(patience, store.test("t", None)).await;
+        let _ = tokio::time::timeout(patience, inserted(&store, &run("t", trace(1)))).await;
+        let asked = store.test("t", None).await;
+        assert!(asked.is_ok_and(|test| test.is_some()), "{patience:?}");
+    }
+    let number = inserted(&store, &run("t", trace(1))).await;
+    let (count, _) = store.runs("t", 1, 0).await.unwrap();
+    assert_eq!(number, Inserted::Number(count));
 }

@@ -16,6 +16,11 @@ async fn clients_at_once_lose_nothing_in_a_file() {
     nothing_is_lost(&Database::file()).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_at_once_lose_nothing_in_memory() {
+    nothing_is_lost(&Database::named_memory()).await;
+}
+
 mod postgres {
     #[tokio::test(flavor = "multi_thread")]
     async fn clients_at_once_lose_nothing() {

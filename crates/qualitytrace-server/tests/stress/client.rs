@@ -1,5 +1,7 @@
 //! What one client does, again and again.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -25,6 +27,7 @@ impl Crowd {
             1 => self.run("run suite", "TestSuite", &id, &with_secret).await,
             _ => None,
         };
+        self.desert(client, round).await;
         self.send("list tests", Method::GET, "/api/tests?take=5", &Value::Null).await;
         let path = format!("/api/tests/{SHARED}/run?take=5");
         self.send("list runs", Method::GET, &path, &Value::Null).await;
@@ -37,6 +40,23 @@ impl Crowd {
         if round % LIFETIME == LIFETIME - 1 {
             for kind in KINDS {
                 self.delete_own(kind, &id).await;
+            }
+        }
+    }
+
+    /// Asks for things and goes away before there is an answer: at once, or after a while.
+    async fn desert(&self, client: u64, round: u64) {
+        let patience = Duration::from_micros(100 << ((client + round) % 14));
+        let words = format!("client {client} in round {round}, deserted");
+        for (method, path, body) in [
+            (Method::POST, format!("/api/testsuites/{SHARED}/run"), json!({})),
+            (Method::POST, format!("/api/tests/{SHARED}/run"), json!({})),
+            (Method::PUT, "/api/testsuites".to_owned(), self.definition("TestSuite", SHARED, &words)),
+            (Method::GET, "/api/tests?take=5".to_owned(), Value::Null),
+        ] {
+            let request = self.http.request(method, format!("{}{path}", self.base)).json(&body);
+            if let Err(error) = request.timeout(patience).send().await {
+                self.deserted(&error);
             }
         }
     }

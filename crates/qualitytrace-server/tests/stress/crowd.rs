@@ -1,6 +1,6 @@
 //! Many clients at once: each makes, changes, runs, stops and deletes things of its own, and all change what they share.
 //!
-//! In the end every acknowledged change is there as a version, every acknowledged run is there, no answer was a 5xx, no
+//! Some go away before they have an answer. In the end every acknowledged change is there as a version, every acknowledged run is there, no answer was a 5xx, no
 //! row has lost what it belongs to, and no secret is readable.
 
 #[path = "census.rs"]
@@ -28,6 +28,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_mins(3);
 const QUEUE: u64 = 1_000;
 /// What all clients change.
 const SHARED: &str = "shared";
+/// What is said of requests whose client went away.
+const DESERTED: &str = "deserted";
 /// Every secret of every client begins like this.
 const SECRET: &str = "s3cr3t-of-";
 
@@ -159,12 +161,20 @@ impl Crowd {
         (200..300).contains(&status).then(|| serde_json::from_str(&text).unwrap_or_default())
     }
 
+    /// Counts a client that went away before it was answered.
+    fn deserted(&self, error: &reqwest::Error) {
+        let said = if error.is_timeout() { String::new() } else { error.to_string() };
+        *self.seen().answers.entry((DESERTED, 0, said)).or_default() += 1;
+    }
+
     /// Says how often there was which answer, and which there must not be.
     fn answers(&self, report: &mut Report) {
         for ((what, status, said), count) in &self.seen().answers {
             let _ = writeln!(report.text, "{what:20} {status} {count:>8} {said}");
             // Where the queue of runs is full, a client is told to come again.
-            let is_good = (200..300).contains(status) || (what.starts_with("run") && *status == 429);
+            let is_good = (200..300).contains(status)
+                || (what.starts_with("run") && *status == 429)
+                || (*what == DESERTED && said.is_empty());
             if !is_good {
                 report.wrong.push(format!("{what} was answered {status}, {count} times: {said}"));
             }

@@ -1,5 +1,7 @@
 //! What can be asked of a run beside its test: variables, gates, words about it; and which version of the test counts.
 
+use std::time::{Duration, Instant};
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -11,6 +13,7 @@ on_every_database!(
     what_a_test_lacks_is_said_before_it_runs,
     a_run_is_held_to_its_gates_and_keeps_the_words_about_it,
     a_test_that_is_edited_while_it_runs_is_judged_as_it_was,
+    what_was_asked_for_is_done_although_the_client_went_away,
 );
 
 impl Bench {
@@ -76,7 +79,7 @@ async fn a_test_that_is_edited_while_it_runs_is_judged_as_it_was(database: &Data
     bench.stored("tests", &test(&subject, "t", "/meet/first", &json!({ "outputs": output("ID") }))).await;
     bench.post("/api/tests/t/run", &json!({})).await;
     while !bench.get("/api/tests/t/run/1/events").await.text.contains("EXECUTION_START") {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let specs = json!([{ "selector": "span[name=\"Tracetest trigger\"]", "assertions": ["attr:tracetest.response.status = 418"] }]);
     let edited = test(&subject, "t", "/value/edited", &json!({ "specs": specs }));
@@ -95,5 +98,28 @@ async fn a_test_that_is_edited_while_it_runs_is_judged_as_it_was(database: &Data
     let again = bench.get(&path).await.json();
     assert_eq!((&again["testVersion"], again["result"].get("allPassed")), (&json!(2), None), "{again}");
     assert_eq!(subject.calls(), [""; 0], "nothing is sent again");
+    bench.server.shutdown().await;
+}
+
+async fn what_was_asked_for_is_done_although_the_client_went_away(database: &Database) {
+    let (bench, subject) = (Bench::new(database).await, Subject::start().await);
+    bench.stored("tests", &test(&subject, "t", "/value/a", &json!({}))).await;
+    bench.suite(json!({ "id": "s", "name": "S", "steps": ["t"] })).await;
+    for patience in (0..100).map(|step| Duration::from_micros(step * 100)) {
+        let asked = bench.client.post(format!("{}/api/testsuites/s/run", bench.base)).timeout(patience);
+        // Whether there is an answer in time is what differs.
+        let _ = asked.json(&json!({})).send().await;
+    }
+    let under_way = async || {
+        let runs = bench.get("/api/testsuites/s/run?take=200").await.json();
+        let runs = runs.as_array().unwrap();
+        assert!(!runs.is_empty());
+        runs.iter().filter(|run| run["state"] != "FINISHED").cloned().collect::<Vec<_>>()
+    };
+    let start = Instant::now();
+    while !under_way().await.is_empty() && start.elapsed() < Duration::from_secs(20) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(under_way().await, [Value::Null; 0]);
     bench.server.shutdown().await;
 }
