@@ -33,6 +33,13 @@ pub struct TestSuite {
     pub data: Option<Data>,
 }
 
+impl TestSuite {
+    /// Setup, steps and teardown, in this order.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        self.setup.iter().chain(&self.steps).chain(&self.teardown)
+    }
+}
+
 /// A test as part of a suite.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Step {
@@ -177,7 +184,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
     // `env` belongs to the first suites ever; `fullSteps` and `summary` to answers of the API.
     fields.ignore(&["summary", "fullSteps", "env"]);
     fields.finish();
-    if suite.setup.is_empty() && suite.steps.is_empty() && suite.teardown.is_empty() {
+    if suite.all_steps().next().is_none() {
         let span = fields.entry("steps").map_or_else(|| node.span.clone(), |entry| entry.key_span.clone());
         let diagnostic =
             Diagnostic::warning("empty-suite", span, "this suite has no steps: a run of it tests nothing");

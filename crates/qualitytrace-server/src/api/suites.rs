@@ -88,7 +88,7 @@ type Tests = BTreeMap<String, (crate::store::StoredTest, Test)>;
 
 async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, Refusal> {
     let mut tests = Tests::new();
-    for step in suite.setup.iter().chain(&suite.steps).chain(&suite.teardown) {
+    for step in suite.all_steps() {
         let id = &step.test.value;
         if tests.contains_key(id) {
             continue;

@@ -81,7 +81,7 @@ impl Plan {
 
     fn add_suite(&mut self, file: usize, document: usize, path: &Path, suite: &TestSuite) {
         let mut tests = Vec::new();
-        for step in suite.setup.iter().chain(&suite.steps).chain(&suite.teardown) {
+        for step in suite.all_steps() {
             let path = step_path(path, step);
             let known = self.tests.iter().position(|test| match &path {
                 Some(path) => same_file(&test.path, path),
@@ -249,7 +249,7 @@ fn read_missing_steps(files: &mut Vec<File>) {
         let is_known = |path: &Path| files.iter().any(|file| same_file(&file.path, path));
         let missing = references::missing_steps(&files[at], is_known);
         for (_, suite) in suites(&files[at]) {
-            let steps = suite.setup.iter().chain(&suite.steps).chain(&suite.teardown);
+            let steps = suite.all_steps();
             paths.extend(steps.filter_map(|step| step_path(&files[at].path, step)));
         }
         files[at].reading.diagnostics.extend(missing);

@@ -43,7 +43,7 @@ pub(crate) fn suite(
             changes.push((origin.span.clone(), quoted(new)));
         }
     };
-    for step in suite.setup.iter().chain(&suite.steps).chain(&suite.teardown) {
+    for step in suite.all_steps() {
         let Some(id) = step_path(&file.path, step).and_then(|path| ids.get(&path)) else { continue };
         change(&step.test, id);
         // Other steps know it by the name of its file, which is gone now.
@@ -97,8 +97,8 @@ pub(crate) fn missing_steps(file: &File, is_known: impl Fn(&Path) -> bool) -> Ve
         Resource::TestSuite(suite) => Some(suite),
         _ => None,
     });
-    let steps = suites.flat_map(|suite| suite.setup.iter().chain(&suite.steps).chain(&suite.teardown));
-    steps
+    suites
+        .flat_map(TestSuite::all_steps)
         .filter_map(|step| {
             let path = step_path(&file.path, step).filter(|path| !is_known(path))?;
             Some(no_file(place(&step.test), text_of(&path).err()?))

@@ -60,8 +60,7 @@ pub(super) async fn shown(
 
 /// The tests of a suite as the store knows them, in the order of the definition.
 pub(in crate::api) fn steps(suite_id: &str, suite: &TestSuite) -> Vec<String> {
-    let steps = suite.setup.iter().chain(&suite.steps).chain(&suite.teardown);
-    steps.map(|step| beside(suite_id, &sayable(&step.test.value))).collect()
+    suite.all_steps().map(|step| beside(suite_id, &sayable(&step.test.value))).collect()
 }
 
 /// What the server knows about tests, in their order.

@@ -50,7 +50,7 @@ async fn send(client: &Client, file: &File, document: &Document, form: Form) -> 
     let text = match &document.resource {
         Resource::TestSuite(suite) => {
             let mut ids = HashMap::new();
-            for step in suite.setup.iter().chain(&suite.steps).chain(&suite.teardown) {
+            for step in suite.all_steps() {
                 if let Some(path) = references::step_path(&file.path, step)
                     && !ids.contains_key(&path)
                 {
