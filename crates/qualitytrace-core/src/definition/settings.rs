@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+
 use super::node::Node;
 use super::reader::{Fields, Reader};
 use super::text::Text;
@@ -95,7 +97,8 @@ impl Default for TestRunner {
 }
 
 /// Something that a run can be required to pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
 pub enum Gate {
     /// The analyzer's score reaches the minimum.
     AnalyzerScore,

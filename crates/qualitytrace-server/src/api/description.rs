@@ -61,10 +61,8 @@ pub(crate) fn openapi() -> Value {
     for route in ROUTES {
         paths.add(route.method, route.path, route.summary, route);
     }
-    for hosted in hosted::ROUTES.iter().filter(|hosted| hosted.methods.contains(&Method::GET)) {
-        let answers = &[(402, Json(of::<()>)), (400, Json(of::<Said>))];
-        let stub = routes::get(hosted.path, "Only the original's hosted service has it", answers);
-        paths.add(stub.method, hosted.path, stub.summary, &stub.for_all());
+    for hosted in hosted::ROUTES {
+        paths.hosted(&hosted);
     }
     json!({
         "openapi": "3.1.0",
@@ -121,6 +119,22 @@ impl Paths {
         let said = Json(of::<Said>);
         let source = [(200, Content::Source), (400, said), (404, said)];
         add(&format!("{one}/source"), "As its user wrote it: a", &get(&source).asking(&["version"]));
+    }
+
+    /// What only the original's hosted service has.
+    fn hosted(&mut self, hosted: &hosted::Route) {
+        let said = Json(of::<Said>);
+        let answers = [(402, Json(of::<()>)), (400, said), (422, said)];
+        let stub = routes::get(hosted.path, "Only the original's hosted service has it", &answers).for_all();
+        for method in hosted.methods {
+            let route = match *method {
+                Method::POST => stub.by("post").taking(Body::Json(of::<Map<String, Value>>)),
+                Method::PUT => stub.by("put").taking(Body::Json(of::<Map<String, Value>>)),
+                Method::DELETE => stub.by("delete"),
+                _ => stub,
+            };
+            self.add(route.method, hosted.path, stub.summary, &route);
+        }
     }
 
     fn operation(&mut self, path: &str, summary: &str, route: &Route) -> Value {
@@ -196,7 +210,7 @@ fn parameters(path: &str, route: &Route) -> Vec<Value> {
         json!({ "name": name, "in": "query", "schema": schema })
     });
     let tenant = route.is_of_tenant.then(|| {
-        json!({ "name": "X-Tracetest-TenantID", "in": "header", "schema": { "type": "string", "format": "uuid" } })
+        json!({ "name": "X-Tracetest-TenantID", "in": "header", "schema": { "anyOf": [{ "type": "string", "format": "uuid" }, { "const": "" }] } })
     });
     let augmented = route.augmented.then(|| {
         json!({ "name": "X-Tracetest-Augmented", "in": "header", "schema": { "enum": ["true", "false"] } })
@@ -207,8 +221,10 @@ fn parameters(path: &str, route: &Route) -> Vec<Value> {
 /// What a parameter can be.
 fn parameter(name: &str, is_in_path: bool) -> Value {
     match name {
-        "take" | "skip" | "after" => json!({ "type": "integer", "minimum": 0 }),
-        "number" | "version" => json!({ "type": "integer", "minimum": u8::from(is_in_path) }),
+        "take" | "skip" | "after" => json!({ "type": "integer", "minimum": 0, "maximum": i32::MAX }),
+        "number" | "version" => {
+            json!({ "type": "integer", "minimum": u8::from(is_in_path), "maximum": i32::MAX })
+        }
         "strict" => json!({ "type": "boolean" }),
         "sortDirection" => {
             json!({ "type": "string", "description": "`asc`; anything else means descending" })

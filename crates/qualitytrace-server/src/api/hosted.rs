@@ -14,31 +14,76 @@ use super::answer::plain_json;
 use super::query::Query;
 use super::refusal::{Refusal, body, integer};
 
-/// A path, what can be done with it, and which fields have to be there in what is sent.
+/// A path, what can be done with it, and what may be sent to it.
 pub(super) struct Route {
     pub(super) path: &'static str,
     pub(super) methods: &'static [Method],
-    required: &'static [&'static str],
+    sent: Option<&'static Shape>,
 }
 
-const fn route(path: &'static str, methods: &'static [Method], required: &'static [&'static str]) -> Route {
-    Route { path, methods, required }
+/// The fields that an object may have, and those that it must have.
+struct Shape {
+    known: &'static [&'static str],
+    required: &'static [&'static str],
+    /// What may stand under `spec`.
+    spec: Option<&'static Shape>,
+}
+
+const RUN_GROUP: Shape =
+    Shape { known: &["id", "createdAt", "status", "summary", "metadata"], required: &["id"], spec: None };
+const ENVIRONMENT: Shape = in_spec(&Shape {
+    known: &[
+        "id",
+        "name",
+        "description",
+        "labels",
+        "createdAt",
+        "updatedAt",
+        "isLocal",
+        "userID",
+        "organizationID",
+        "agentApiKey",
+        "resources",
+    ],
+    required: &[],
+    spec: None,
+});
+const INVITE: Shape = in_spec(&Shape {
+    known: &["id", "role", "to", "createdAt", "sentAt", "type", "status", "returnTo", "environments"],
+    required: &["id", "role", "to"],
+    spec: None,
+});
+const TOKEN: Shape = Shape {
+    known: &["id", "name", "isRevoked", "role", "userID", "duration", "issuedAt", "expiresAt", "updatedAt"],
+    required: &["id", "name", "role"],
+    spec: None,
+};
+const MONITOR_RUN: Shape =
+    Shape { known: &["metadata", "runGroupId", "runType", "variables"], required: &[], spec: None };
+const ALERT: Shape = Shape { known: &["id", "type", "webhook", "events"], required: &[], spec: None };
+
+const fn in_spec(spec: &'static Shape) -> Shape {
+    Shape { known: &["type", "spec"], required: &[], spec: Some(spec) }
+}
+
+const fn route(path: &'static str, methods: &'static [Method], sent: Option<&'static Shape>) -> Route {
+    Route { path, methods, sent }
 }
 
 pub(super) const ROUTES: [Route; 13] = [
-    route("/api/rungroups", &[Method::GET, Method::POST], &["id"]),
-    route("/api/rungroups/{id}", &[Method::GET], &[]),
-    route("/api/environments", &[Method::GET, Method::POST, Method::PUT], &[]),
-    route("/api/environments/{id}", &[Method::GET, Method::PUT, Method::DELETE], &[]),
-    route("/api/invites", &[Method::GET, Method::POST, Method::PUT], &["spec"]),
-    route("/api/invites/{id}", &[Method::GET, Method::PUT, Method::DELETE], &["spec"]),
-    route("/api/tokens", &[Method::GET, Method::POST, Method::PUT], &["id", "name", "role"]),
-    route("/api/tokens/{id}", &[Method::PUT, Method::DELETE], &["id", "name", "role"]),
-    route("/api/monitors/{id}/run", &[Method::GET, Method::POST], &[]),
-    route("/api/monitors/{id}/run/{number}", &[Method::GET, Method::DELETE], &[]),
-    route("/api/monitors/{id}/version/{version}", &[Method::GET], &[]),
-    route("/api/monitors/alerts", &[Method::POST], &[]),
-    route("/api/runs", &[Method::GET], &[]),
+    route("/api/rungroups", &[Method::GET, Method::POST], Some(&RUN_GROUP)),
+    route("/api/rungroups/{id}", &[Method::GET], None),
+    route("/api/environments", &[Method::GET, Method::POST, Method::PUT], Some(&ENVIRONMENT)),
+    route("/api/environments/{id}", &[Method::GET, Method::PUT, Method::DELETE], Some(&ENVIRONMENT)),
+    route("/api/invites", &[Method::GET, Method::POST, Method::PUT], Some(&INVITE)),
+    route("/api/invites/{id}", &[Method::GET, Method::PUT, Method::DELETE], Some(&INVITE)),
+    route("/api/tokens", &[Method::GET, Method::POST, Method::PUT], Some(&TOKEN)),
+    route("/api/tokens/{id}", &[Method::PUT, Method::DELETE], None),
+    route("/api/monitors/{id}/run", &[Method::GET, Method::POST], Some(&MONITOR_RUN)),
+    route("/api/monitors/{id}/run/{number}", &[Method::GET, Method::DELETE], None),
+    route("/api/monitors/{id}/version/{version}", &[Method::GET], None),
+    route("/api/monitors/alerts", &[Method::POST], Some(&ALERT)),
+    route("/api/runs", &[Method::GET], None),
 ];
 
 pub(super) fn routes() -> Router<App> {
@@ -73,13 +118,38 @@ fn checked(
     for text in numbers.chain([page.take.as_str(), page.skip.as_str()]) {
         integer(text)?;
     }
-    if ![Method::POST, Method::PUT].contains(method) {
+    let Some(shape) = route.sent.filter(|_| [Method::POST, Method::PUT].contains(method)) else {
         return Ok(());
-    }
+    };
     let sent: Map<String, Value> = body(sent)?;
-    let is_there = |name: &&&str| sent.get(**name).is_some_and(|value| *value != "" && !value.is_null());
-    match route.required.iter().find(|name| !is_there(name)) {
+    if let Some(name) = shape.unknown(&sent) {
+        return Err(Refusal::bad_request(format!("json: unknown field \"{name}\"")));
+    }
+    match shape.lacking(&sent) {
         Some(name) => Err(Refusal::unprocessable(format!("required field '{name}' is zero value."))),
         None => Ok(()),
+    }
+}
+
+impl Shape {
+    /// The first field that nobody knows.
+    fn unknown<'a>(&self, sent: &'a Map<String, Value>) -> Option<&'a str> {
+        sent.iter().find_map(|(name, value)| {
+            if !self.known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                return Some(name.as_str());
+            }
+            let spec = self.spec.filter(|_| name == "spec")?;
+            spec.unknown(value.as_object()?)
+        })
+    }
+
+    /// The first field that is not there and must be.
+    fn lacking(&self, sent: &Map<String, Value>) -> Option<&'static str> {
+        let is_there = |name: &str| sent.get(name).is_some_and(|value| *value != "" && !value.is_null());
+        let lacked = self.required.iter().copied().find(|name| !is_there(name));
+        lacked.or_else(|| match sent.get("spec").and_then(Value::as_object) {
+            Some(spec) => self.spec?.lacking(spec),
+            None => self.spec?.lacking(&Map::new()),
+        })
     }
 }

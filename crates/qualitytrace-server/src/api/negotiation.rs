@@ -69,7 +69,9 @@ impl Media {
     /// A list: in a stream each item is a document of its own.
     pub(super) fn list(self, count: u64, items: &[Value]) -> Response {
         let body = match self.form {
-            Form::YamlStream => items.iter().map(|item| self.written(item)).collect(),
+            Form::YamlStream => {
+                items.iter().flat_map(|item| ["---\n".to_owned(), self.written(item)]).collect()
+            }
             Form::Json | Form::Yaml => self.written(&serde_json::json!({ "count": count, "items": items })),
         };
         self.response(StatusCode::OK, body)
@@ -78,8 +80,7 @@ impl Media {
     fn written(self, body: &Value) -> String {
         match self.form {
             Form::Json => body.to_string(),
-            Form::Yaml => to_yaml(&without_blanks(body)),
-            Form::YamlStream => format!("---\n{}", to_yaml(&without_blanks(body))),
+            Form::Yaml | Form::YamlStream => to_yaml(&without_blanks(body)),
         }
     }
 
@@ -110,8 +111,10 @@ fn without_blanks(value: &Value) -> Value {
             .filter(|(key, value)| !(key.as_str() == "trigger" && **value == json!({ "type": "" })))
             .filter(|(key, value)| !(key.as_str() == "time" && **value == NEVER))
             .map(|(key, value)| {
-                let is_list =
-                    matches!(key.as_str(), "values" | "steps" | "addresses" | "tips" | "requiredGates");
+                let is_list = matches!(
+                    key.as_str(),
+                    "values" | "steps" | "addresses" | "tips" | "requiredGates" | "plugins"
+                );
                 (key.clone(), if is_list && value.is_null() { json!([]) } else { without_blanks(value) })
             })
             .collect(),

@@ -264,7 +264,22 @@ async fn put(
         version: u32::try_from(stored.version).ok().filter(|_| is_told_more),
         ..Stored::default()
     };
-    Ok(Some((status, shown(&body.resource, &known))))
+    let mut answer = shown(&body.resource, &known);
+    repeat_blank(kind, &body.spec, &mut answer["spec"]);
+    Ok(Some((status, answer)))
+}
+
+/// Where there is no list, the answer has what was sent: an empty one, or null.
+fn repeat_blank(kind: Kind, sent: &Value, shown: &mut Value) {
+    let key = match kind {
+        Kind::TestSuite => "steps",
+        Kind::Analyzer => "plugins",
+        Kind::TestRunner => "requiredGates",
+        _ => return,
+    };
+    if shown[key].as_array().is_none_or(Vec::is_empty) {
+        shown[key] = if sent[key].is_array() { json!([]) } else { Value::Null };
+    }
 }
 
 /// Stores a new resource that is written in JSON.

@@ -25,6 +25,7 @@ use crate::store::{StoredEvent, StoredRun, StoredSuiteRun};
 use crate::variables::Variables;
 use crate::wire::run;
 use crate::wire::suite::{self, Event, Facts, SuiteRun};
+use crate::wire::time::NEVER;
 
 /// How long the removal of a run that is under way waits for its end.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -80,7 +81,8 @@ async fn start(
     let run = app.store.suite_run(&suite, number).await?.ok_or_else(Refusal::missing)?;
     let as_created =
         StoredSuiteRun { state: SuiteState::Created.as_str().to_owned(), passed: 0, failed: 0, ..run };
-    Ok(plain_json(StatusCode::OK, &suite::suite_run(&as_created, &Facts::default(), Vec::new())))
+    let shown = suite::suite_run(&as_created, &Facts::default(), Vec::new());
+    Ok(plain_json(StatusCode::OK, &SuiteRun { completed_at: NEVER.to_owned(), ..shown }))
 }
 
 /// The tests that a suite names, each as it is now.

@@ -95,7 +95,7 @@ async fn every_kind_of_resource_can_be_stored_and_read(database: &Database) {
             "pollingprofiles",
             json!({ "name": "A", "strategy": "periodic", "periodic": { "retryDelay": "1s", "timeout": "5s" } }),
         ),
-        ("analyzers", json!({ "name": "A", "enabled": false })),
+        ("analyzers", json!({ "name": "A", "enabled": false, "plugins": [] })),
         ("testrunners", json!({ "name": "A", "requiredGates": ["analyzer-score"] })),
         ("configs", json!({ "analyticsEnabled": false })),
     ];

@@ -1,7 +1,7 @@
 //! What clients send that nobody here wrote: odd characters, odd bodies, odd encodings.
 
 use reqwest::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::Bench;
 use crate::databases::{Database, on_every_database};
@@ -13,7 +13,10 @@ on_every_database!(
     the_hosted_service_cannot_be_had,
     numbers_and_orders_are_read_as_clients_know_them,
     tenants_are_named_in_many_ways,
+    what_is_written_is_answered_with_the_blanks_that_were_sent,
 );
+
+const INVITE: &str = r#"{"type": "Invite", "spec": {"id": "i", "role": "member"}}"#;
 
 async fn the_hosted_service_cannot_be_had(database: &Database) {
     let bench = Bench::new(database).await;
@@ -24,6 +27,23 @@ async fn the_hosted_service_cannot_be_had(database: &Database) {
         (Method::POST, "/api/rungroups", "{}", StatusCode::UNPROCESSABLE_ENTITY, "required field 'id' is"),
         (Method::POST, "/api/environments", "", StatusCode::BAD_REQUEST, "\"EOF\"\n"),
         (Method::PUT, "/api/environments/x", "{", StatusCode::BAD_REQUEST, "\"unexpected EOF\"\n"),
+        (
+            Method::POST,
+            "/api/environments",
+            "{\"name\": 1}",
+            StatusCode::BAD_REQUEST,
+            r#"unknown field \"name\""#,
+        ),
+        (
+            Method::POST,
+            "/api/environments",
+            "{\"spec\": {\"name\": 1}}",
+            StatusCode::PAYMENT_REQUIRED,
+            "null\n",
+        ),
+        (Method::PUT, "/api/invites/x", "{}", StatusCode::UNPROCESSABLE_ENTITY, "required field 'id' is"),
+        (Method::POST, "/api/invites", INVITE, StatusCode::UNPROCESSABLE_ENTITY, "required field 'to' is"),
+        (Method::PUT, "/api/tokens/x", "", StatusCode::PAYMENT_REQUIRED, "null\n"),
         (Method::GET, "/api/monitors/m/run/1", "", StatusCode::PAYMENT_REQUIRED, "null\n"),
         (Method::GET, "/api/monitors/m/version/z", "", StatusCode::BAD_REQUEST, "invalid syntax"),
         (Method::DELETE, "/api/rungroups/x", "", StatusCode::METHOD_NOT_ALLOWED, "not allowed"),
@@ -198,5 +218,31 @@ async fn text_beyond_ascii_says_how_it_is_encoded(database: &Database) {
     let refused = bench.send(Method::PUT, "/api/variablesets", &[("content-type", "text/yaml")], odd).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(refused.text.contains("line 4, column 11"), "{}", refused.text);
+    bench.server.shutdown().await;
+}
+
+async fn what_is_written_is_answered_with_the_blanks_that_were_sent(database: &Database) {
+    let bench = Bench::new(database).await;
+    for (path, key, read) in [
+        ("/api/testrunners/current", "requiredGates", json!([])),
+        ("/api/analyzers/current", "plugins", json!([])),
+        ("/api/testsuites/s", "steps", Value::Null),
+    ] {
+        bench.put("/api/testsuites", &json!({ "spec": { "id": "s", "name": "S" } })).await;
+        let spec = json!({ "name": "n" });
+        for (sent, told) in
+            [(json!([]), json!([])), (Value::Null, Value::Null), (json!("nothing"), Value::Null)]
+        {
+            let mut spec = spec.clone();
+            if sent != "nothing" {
+                spec[key] = sent.clone();
+            }
+            let got = bench.put(path, &json!({ "spec": spec })).await.json();
+            assert_eq!(got["spec"][key], told, "{path} {sent} {got}");
+            assert_eq!(bench.get(path).await.json()["spec"][key], read, "{path} {sent}");
+            let yaml = bench.send(Method::GET, path, &[("accept", "text/yaml")], "").await;
+            assert!(yaml.text.contains(&format!("{key}: []")), "{}", yaml.text);
+        }
+    }
     bench.server.shutdown().await;
 }

@@ -109,7 +109,7 @@ async fn steps_run_in_order_and_hand_their_outputs_on(database: &Database) {
     assert_eq!(
         shown,
         json!({
-            "id": 1, "version": 1, "createdAt": null, "completedAt": "1970-01-01T00:00:00Z", "state": "CREATED",
+            "id": 1, "version": 1, "createdAt": null, "completedAt": "0001-01-01T00:00:00Z", "state": "CREATED",
             "variableSet": { "id": "set", "name": "Set", "description": "d",
                              "values": [{ "key": "WHO", "value": "set" }] },
             "metadata": { "source": "web" },

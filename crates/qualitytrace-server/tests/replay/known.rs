@@ -20,10 +20,13 @@ pub(crate) struct Known {
     expect: Expect,
     /// Further paths to leave out.
     #[serde(default)]
-    pub(crate) mask: Vec<String>,
-    /// Lists whose order means nothing.
+    mask: Vec<String>,
+    /// The same, of every run that is shown.
     #[serde(default)]
-    pub(crate) unordered: Vec<String>,
+    in_runs: Vec<String>,
+    /// Lists whose order means nothing, of every run that is shown.
+    #[serde(default)]
+    unordered_in_runs: Vec<String>,
     /// Items of a list that are left out on both sides, by their `type`.
     #[serde(default)]
     ignore: Vec<String>,
@@ -85,6 +88,15 @@ enum BodyIs {
     /// HTML.
     #[serde(rename = "a page")]
     Page,
+    /// `{type, spec}`.
+    #[serde(rename = "a resource")]
+    Resource,
+    /// `{count, items}`.
+    #[serde(rename = "a list")]
+    List,
+    /// JSON, or nothing.
+    #[serde(rename = "an answer")]
+    Any,
 }
 
 /// Every deliberate difference.
@@ -92,7 +104,24 @@ pub(crate) fn all() -> Result<Vec<Known>, String> {
     serde_json::from_str(FILE).map_err(|error| format!("the list of differences cannot be read: {error}"))
 }
 
+/// Where runs stand in answers: alone, exported, in a list, as steps of a suite's run.
+const RUNS: [&str; 5] = ["$", "$.run", "$[*]", "$.steps[*]", "$[*].steps[*]"];
+
+fn in_every_run(paths: &[String]) -> impl Iterator<Item = String> {
+    paths.iter().flat_map(|path| RUNS.iter().map(move |run| format!("{run}.{path}")))
+}
+
 impl Known {
+    /// The paths to leave out.
+    pub(crate) fn masks(&self) -> impl Iterator<Item = String> {
+        self.mask.iter().cloned().chain(in_every_run(&self.in_runs))
+    }
+
+    /// The lists whose order means nothing.
+    pub(crate) fn unordered(&self) -> impl Iterator<Item = String> {
+        in_every_run(&self.unordered_in_runs)
+    }
+
     pub(crate) fn is_about(&self, area: &str, entry: &Entry) -> bool {
         let when = &self.when;
         let content_type = entry.response_headers.as_ref().and_then(|headers| headers.get("Content-Type"));
@@ -140,6 +169,11 @@ impl Known {
         let is_good = match expect.body_is {
             Some(BodyIs::Error) => sent["code"] == actual.status && sent["error"].is_string(),
             Some(BodyIs::Text) => sent.is_string(),
+            Some(BodyIs::Resource) => sent["type"].is_string() && sent["spec"].is_object(),
+            Some(BodyIs::List) => sent["count"].is_u64() && sent["items"].is_array(),
+            Some(BodyIs::Any) => {
+                actual.body.is_empty() || serde_json::from_str::<Value>(&actual.body).is_ok()
+            }
             Some(BodyIs::Page) => actual.body.starts_with("<!doctype html>"),
             Some(BodyIs::First) => {
                 answer.body = first_document(&answer.body);

@@ -193,8 +193,8 @@ impl Replay {
         let (mut expected, mut masks) = (original.clone().unwrap_or_default(), masks);
         for known in &about {
             expected = known.expected(&expected, &actual);
-            masks.paths.extend(known.mask.iter().cloned());
-            masks.unordered.extend(known.unordered.iter().cloned());
+            masks.paths.extend(known.masks());
+            masks.unordered.extend(known.unordered());
         }
         for known in &about {
             expected = known.narrowed(&expected);

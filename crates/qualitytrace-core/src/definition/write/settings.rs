@@ -131,7 +131,8 @@ pub(super) struct AnalyzerSpec<'a> {
     name: &'a str,
     enabled: bool,
     minimum_score: u32,
-    plugins: Vec<PluginSpec<'a>>,
+    /// Null only in the answer to a definition without it.
+    plugins: Option<Vec<PluginSpec<'a>>>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -162,7 +163,7 @@ impl<'a> AnalyzerSpec<'a> {
     pub(super) fn of(id: &'a str, analyzer: &'a Analyzer) -> Self {
         let plugins = analyzer.plugins.iter().map(PluginSpec::of).collect();
         let Analyzer { name, enabled, minimum_score, .. } = analyzer;
-        Self { id, name, enabled: *enabled, minimum_score: *minimum_score, plugins }
+        Self { id, name, enabled: *enabled, minimum_score: *minimum_score, plugins: Some(plugins) }
     }
 }
 
@@ -198,14 +199,15 @@ impl<'a> RuleSpec<'a> {
 pub(super) struct TestRunnerSpec<'a> {
     id: &'a str,
     name: &'a str,
-    /// `analyzer-score`, `analyzer-rules`, `test-specs`.
-    required_gates: Vec<&'static str>,
+    /// Null only in the answer to a definition without it.
+    #[schemars(with = "Option<Vec<Gate>>")]
+    required_gates: Option<Vec<&'static str>>,
 }
 
 impl<'a> TestRunnerSpec<'a> {
     pub(super) fn of(id: &'a str, runner: &'a TestRunner) -> Self {
         let required_gates = runner.required_gates.iter().copied().map(Gate::as_str).collect();
-        Self { id, name: &runner.name, required_gates }
+        Self { id, name: &runner.name, required_gates: Some(required_gates) }
     }
 }
 

@@ -3,6 +3,7 @@
 use qualitytrace_core::definition::{self, Format, Kind, Resource};
 use qualitytrace_core::lang::Diagnostic;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::api::answer::Problem;
 use crate::api::negotiation::{Form, Media};
@@ -41,6 +42,8 @@ pub(super) struct Body<'a> {
     pub(super) format: Format,
     /// What it means.
     pub(super) resource: Resource,
+    /// What stands under `spec`, as it was sent, of suites and of what a server has one of.
+    pub(super) spec: Value,
     /// Its own id, the one in the path, or one made up.
     pub(super) id: String,
     /// Whether the user named an id.
@@ -70,7 +73,12 @@ impl<'a> Body<'a> {
         }
         let mut reading = definition::read_as(text, media.format(), kind);
         let document = reading.documents.pop();
-        let own_id = own_id(text, media.format(), document.as_ref().map(|document| &document.resource));
+        let spec = if kind.is_singleton() || kind == Kind::TestSuite {
+            spec(text, media.format())
+        } else {
+            Value::Null
+        };
+        let own_id = document.as_ref().and_then(|document| own_id(&spec, &document.resource));
         if let (Some(own), Some(in_path)) = (&own_id, in_path)
             && own != in_path
         {
@@ -96,6 +104,7 @@ impl<'a> Body<'a> {
             text,
             format: media.format(),
             resource: document.resource,
+            spec,
             id,
             has_id,
             warnings: diagnostics.iter().map(|found| placed(found, text)).collect(),
@@ -103,18 +112,19 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The id that the text names, even where a server has only one of its kind.
-fn own_id(text: &str, format: Format, resource: Option<&Resource>) -> Option<String> {
-    let resource = resource?;
-    if !resource.kind().is_singleton() {
-        return resource.id().map(ToOwned::to_owned);
-    }
-    let value: serde_json::Value = match format {
-        Format::Json => serde_json::from_str(text).ok()?,
-        Format::Yaml => serde_saphyr::from_str(text).ok()?,
+/// What stands under `spec`; null where the text is not in order.
+fn spec(text: &str, format: Format) -> Value {
+    let value: Option<Value> = match format {
+        Format::Json => serde_json::from_str(text).ok(),
+        Format::Yaml => serde_saphyr::from_str(text).ok(),
     };
-    let id = value.get("spec")?.get("id")?.as_str()?;
-    (!id.is_empty()).then(|| id.to_owned())
+    value.and_then(|mut value| Some(value.get_mut("spec")?.take())).unwrap_or_default()
+}
+
+/// The id that the text names, even where a server has only one of its kind.
+fn own_id(spec: &Value, resource: &Resource) -> Option<String> {
+    let id = if resource.kind().is_singleton() { spec.get("id")?.as_str() } else { resource.id() };
+    id.filter(|id| !id.is_empty()).map(ToOwned::to_owned)
 }
 
 fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> Problem {

@@ -33,6 +33,7 @@ pub(in crate::api) struct RunInformation {
     #[serde(rename = "runGroupId")]
     _run_group_id: Option<String>,
     variables: Option<Vec<Variable>>,
+    #[schemars(with = "Option<Vec<Gate>>")]
     required_gates: Option<Vec<String>>,
     retries: Option<u32>,
     repeat: Option<u32>,
