@@ -1,6 +1,7 @@
 //! The API described to programs, in the form of `OpenAPI` 3.1: from one table of routes, the kinds of resources, and
 //! the types that are read and written.
 
+mod page;
 mod routes;
 mod schemas;
 
@@ -32,24 +33,9 @@ pub(super) async fn home() -> Html<&'static str> {
     )
 }
 
-/// The description as a page: every route with what it does.
+/// The description as a page for people.
 pub(super) async fn page() -> Html<String> {
-    let document = openapi();
-    let mut rows = String::new();
-    for (path, methods) in document["paths"].as_object().into_iter().flatten() {
-        for (method, operation) in methods.as_object().into_iter().flatten() {
-            let (method, summary) =
-                (method.to_uppercase(), operation["summary"].as_str().unwrap_or_default());
-            let row = [method.as_str(), path, summary].map(|cell| format!("<td>{cell}</td>")).concat();
-            rows.extend(["<tr>", &row, "</tr>"]);
-        }
-    }
-    Html(format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Qualitytrace API</title>\
-         <style>body{{font:15px system-ui;margin:2rem}}td{{padding:.2rem 1rem .2rem 0}}</style>\
-         <h1>Qualitytrace API</h1><p>For programs: <a href=\"openapi.json\">openapi.json</a></p>\
-         <table>{rows}</table></html>\n"
-    ))
+    Html(page::rendered(&openapi()))
 }
 
 /// The description as a document.

@@ -351,6 +351,11 @@ async fn every_described_route_is_there(database: &Database) {
             assert!(!got.text.contains("there is nothing at"), "{method} {path}");
         }
     }
-    assert!(bench.get("/api/docs").await.text.contains("/api/tests/{id}/run"));
+    let page = bench.get("/api/docs").await.text;
+    for told in
+        ["/api/tests/{id}/run</code>", "<a href=\"#TestSuiteSpec\">", "<details id=\"TestSuiteSpec\">"]
+    {
+        assert!(page.contains(told), "no `{told}` in {page}");
+    }
     bench.server.shutdown().await;
 }
