@@ -3,6 +3,7 @@
 //! [`Inputs::read`] turns flags, variables and a file into a [`Config`], into the configuration of the telemetry, and
 //! into a list that says where each setting came from. All settings stand in one table, [`SETTINGS`].
 
+mod change;
 mod draft;
 mod find;
 mod live;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 
 use qualitytrace_core::wait;
 
+pub use change::Kept;
 pub use live::Live;
 pub use read::{Error, Inputs, Resolved, Row};
 pub use slot::Listen;

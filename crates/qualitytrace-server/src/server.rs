@@ -14,7 +14,7 @@ use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 
 use crate::api::{self, App, door};
-use crate::config::{Config, Live};
+use crate::config::{Config, Kept, Live};
 use crate::ingest::{self, Ingest};
 use crate::listen::{Terms, Tls};
 use crate::runner::{self, Runner};
@@ -148,27 +148,28 @@ impl Server {
     }
 
     /// Goes on with another configuration, as far as its settings can change while the server runs. Certificates are
-    /// read again even if their files have the same names. Answers with what could not be done.
-    pub fn reload(&self, config: Config) -> Vec<String> {
-        let mut undone = Vec::new();
-        let certificates = [&config.safety.tls, &config.safety.otlp_tls];
-        for ((tls, certificate), port) in self.tls.iter().zip(certificates).zip(["server", "otlpServer"]) {
-            match (tls, certificate) {
-                (None, None) => {}
-                (Some(tls), Some(certificate)) => {
-                    if let Err(error) = tls.replace(certificate) {
-                        undone.push(format!("the certificate of {port}.tls stays as it was: {error}"));
-                    }
-                }
-                (None, Some(_)) => undone.push(format!("restart the server to speak TLS as {port}.tls says")),
-                (Some(_), None) => {
-                    undone.push(format!("restart the server to speak no TLS any more ({port}.tls)"));
-                }
-            }
+    /// read again even if their files have the same names. `asked` says that somebody told it to; without that, it gives
+    /// up no protection. Answers with what stays as it was.
+    pub fn reload(&self, wanted: Config, asked: bool) -> Vec<Kept> {
+        let certificates = [wanted.safety.tls.clone(), wanted.safety.otlp_tls.clone()];
+        let (config, mut kept) = self.config.get().changed(wanted, asked);
+        for ((tls, certificate), key) in
+            self.tls.iter().zip(certificates).zip(["server.tls", "otlpServer.tls"])
+        {
+            let why = match (tls, certificate) {
+                (None, None) => continue,
+                (Some(tls), Some(certificate)) => match tls.replace(&certificate) {
+                    Ok(()) => continue,
+                    Err(error) => error.to_string(),
+                },
+                (None, Some(_)) => "restart the server to speak TLS".to_owned(),
+                (Some(_), None) => "restart the server to speak no TLS any more".to_owned(),
+            };
+            kept.push(Kept { key, why });
         }
-        self.config.set(self.addresses.put_into(config));
+        self.config.set(config);
         self.runner.reconfigured();
-        undone
+        kept
     }
 
     /// Takes over what runs on other servers have taught. What this server knows itself counts more.

@@ -92,9 +92,21 @@ impl Inputs {
     /// Reads everything. Fails only when the file cannot be read; what is wrong in it is among the diagnostics.
     pub fn read(&self) -> Result<Resolved, Error> {
         let file = self.path();
+        let text = file.as_deref().map(load).transpose()?;
+        Ok(self.resolve(file, text))
+    }
+
+    /// The same with this text in place of what the file holds now.
+    pub fn read_as(&self, text: String) -> Resolved {
+        self.resolve(self.path(), Some(text))
+    }
+
+    fn resolve(&self, file: Option<PathBuf>, text: Option<String>) -> Resolved {
         let mut report = Report::default();
+        let named =
+            file.as_ref().zip(text).map(|(path, text)| File { path: path.display().to_string(), text });
         let sources = Sources {
-            files: file.as_deref().map(load).transpose()?.into_iter().collect(),
+            files: named.into_iter().collect(),
             environment: self.environment.clone(),
             flags: self.flags.clone(),
             defaults: telemetry::Defaults {
@@ -114,7 +126,7 @@ impl Inputs {
         if telemetry.spool_path.is_none() {
             telemetry.spool_path = draft.config.data_dir.as_ref().map(|folder| folder.join("telemetry"));
         }
-        Ok(Resolved { config: draft.config, telemetry, file, rows, diagnostics: report.diagnostics })
+        Resolved { config: draft.config, telemetry, file, rows, diagnostics: report.diagnostics }
     }
 
     /// The file to read.
@@ -231,10 +243,8 @@ impl Setting {
     }
 }
 
-fn load(path: &Path) -> Result<File, Error> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    Ok(File { path: path.display().to_string(), text })
+fn load(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
 fn take(setting: &Setting, given: &Foreign, draft: &mut Draft, report: &mut Report) {

@@ -1,16 +1,21 @@
 //! Follows the configuration while the server runs: a changed file or SIGHUP applies what can be applied.
 //!
-//! A configuration with a mistake changes nothing; what needs a restart is named.
+//! A configuration with a mistake changes nothing; what needs a restart is named. A file counts once it is at rest.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use qualitytrace_server::config::{Inputs, Resolved, Row};
+use qualitytrace_server::config::{Inputs, Kept, Resolved, Row};
 use qualitytrace_server::server::Server;
 use qualitytrace_telemetry::Telemetry;
 use qualitytrace_telemetry::config::{Config, Recorder, Severity};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+/// How long a file must hold the same text before it counts: who saves it in place empties it first.
+const REST: Duration = Duration::from_millis(250);
 
 /// Whatever may mean that the configuration is another one.
 pub(crate) struct Changes {
@@ -36,11 +41,12 @@ impl Changes {
         })
     }
 
-    /// Waits for the next one. `true` when it was asked for by SIGHUP.
-    async fn next(&mut self) -> bool {
+    /// Waits for the next one, or until it is time to look again. `true` when it was asked for by SIGHUP.
+    async fn next(&mut self, look: Option<Instant>) -> bool {
         tokio::select! {
             _ = self.hangup.recv() => true,
             _ = self.events.recv() => false,
+            () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => false,
         }
     }
 }
@@ -67,6 +73,31 @@ fn watch(file: &Path, sender: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
     }
 }
 
+/// A text that was found in the file, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Found {
+    text: String,
+    since: Instant,
+}
+
+impl Found {
+    /// What is known of the file after it was looked at: nothing while it holds what counts already.
+    fn look(
+        before: Option<Self>,
+        text: Option<String>,
+        counts: Option<&String>,
+        now: Instant,
+    ) -> Option<Self> {
+        let text = text.filter(|text| Some(text) != counts)?;
+        Some(before.filter(|found| found.text == text).unwrap_or(Self { text, since: now }))
+    }
+
+    /// When it is to be looked at again.
+    fn rests_at(&self) -> Instant {
+        self.since + REST
+    }
+}
+
 /// What the server runs with.
 pub(crate) struct Running {
     inputs: Inputs,
@@ -89,27 +120,35 @@ impl Running {
 
     /// Applies every change until the end of the server.
     pub(crate) async fn follow(mut self, mut changes: Changes, server: &Server, telemetry: &Telemetry) {
+        let mut found: Option<Found> = None;
         loop {
-            let asked = changes.next().await;
+            let asked = changes.next(found.as_ref().map(Found::rests_at)).await;
             let text = self.inputs.file.as_ref().and_then(text);
-            if asked || (text.is_some() && text != self.text) {
-                self.text = text;
-                self.reload(server, telemetry).await;
+            let now = Instant::now();
+            found = Found::look(found, text, self.text.as_ref(), now);
+            let rested = found.take_if(|found| asked || found.rests_at() <= now);
+            if !asked && rested.is_none() {
+                continue;
+            }
+            let resolved = match &rested {
+                // What was found is what counts, whatever the file holds by now.
+                Some(found) => Ok(self.inputs.read_as(found.text.clone())),
+                None => self.inputs.read(),
+            };
+            if let Some(found) = rested {
+                self.text = Some(found.text);
+            }
+            match resolved {
+                Ok(resolved) => self.reload(resolved, asked, server, telemetry).await,
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::error!(error, "the configuration stays as it was");
+                }
             }
         }
     }
 
-    async fn reload(&mut self, server: &Server, telemetry: &Telemetry) {
-        let resolved = match self.inputs.read() {
-            Ok(resolved) => resolved,
-            Err(error) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "the configuration stays as it was"
-                );
-                return;
-            }
-        };
+    async fn reload(&mut self, resolved: Resolved, asked: bool, server: &Server, telemetry: &Telemetry) {
         for diagnostic in &resolved.diagnostics {
             match diagnostic.severity {
                 Severity::Note => tracing::info!("{diagnostic}"),
@@ -121,23 +160,25 @@ impl Running {
             tracing::error!("the configuration stays as it was");
             return;
         }
-        let (applied, waiting) = self.compare(&resolved);
-        let undone = server.reload(resolved.config);
+        let kept = server.reload(resolved.config.clone(), asked);
+        let (applied, waiting) = self.compare(&resolved, &kept);
         let sinks = resolved.telemetry.sinks.len();
         apply(telemetry, resolved.telemetry).await;
         tracing::info!(applied = applied.join(", "), sinks, "reloaded the configuration");
-        for undone in undone {
-            tracing::error!("{undone}");
+        for kept in kept {
+            tracing::warn!("{kept}");
         }
         if !waiting.is_empty() {
             tracing::warn!("restart the server to apply {}", waiting.join(", "));
         }
     }
 
-    /// The settings that change now, and those that need a restart.
-    fn compare(&mut self, resolved: &Resolved) -> (Vec<String>, Vec<String>) {
+    /// The settings that change now, and those that need a restart. What was kept is told apart.
+    fn compare(&mut self, resolved: &Resolved, kept: &[Kept]) -> (Vec<String>, Vec<String>) {
         let (mut applied, mut waiting) = (Vec::new(), Vec::new());
-        for (before, now) in self.rows.iter_mut().zip(&resolved.rows).filter(|(a, b)| a.value != b.value) {
+        let follows = |row: &Row| !kept.iter().any(|kept| kept.covers(&row.key));
+        let rows = self.rows.iter_mut().zip(&resolved.rows);
+        for (before, now) in rows.filter(|(before, now)| before.value != now.value && follows(now)) {
             if now.live {
                 applied.push(format!("{}={}", now.key, now.text()));
                 *before = now.clone();
@@ -161,5 +202,34 @@ async fn apply(telemetry: &Telemetry, config: Config) {
     let telemetry = telemetry.clone();
     if let Err(error) = tokio::task::spawn_blocking(move || telemetry.reload(config)).await {
         tracing::error!(%error, "failed to reload the telemetry");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_counts_when_it_has_stayed_the_same_for_a_while() {
+        let start = Instant::now();
+        let counts = "old".to_owned();
+        let look = |before: Option<Found>, text: Option<&str>, at: u64| {
+            let now = start + Duration::from_millis(at);
+            let found = Found::look(before, text.map(ToOwned::to_owned), Some(&counts), now);
+            let rests = found.as_ref().is_some_and(|found| found.rests_at() <= now);
+            (found, rests)
+        };
+        let (empty, rests) = look(None, Some(""), 0);
+        assert!(empty.is_some() && !rests);
+        let (half, rests) = look(empty, Some("ne"), 300);
+        assert!(!rests, "it was empty until now");
+        let (new, rests) = look(half, Some("new"), 400);
+        assert!(!rests);
+        let (new, rests) = look(new, Some("new"), 649);
+        assert!(!rests);
+        let (new, rests) = look(new, Some("new"), 650);
+        assert!(rests);
+        assert_eq!(look(new.clone(), Some("old"), 700).0, None, "it is what it was");
+        assert_eq!(look(new, None, 700).0, None, "a file that is gone changes nothing");
     }
 }

@@ -8,6 +8,7 @@ mod configure;
 mod contact;
 mod demo;
 mod files;
+mod guard;
 mod interrupt;
 mod kill;
 mod late;

@@ -11,17 +11,17 @@ use crate::program;
 use crate::rough::program::Served;
 
 /// A server with a file.
-struct Bench {
+pub(crate) struct Bench {
     folder: tempfile::TempDir,
-    served: Served,
-    client: reqwest::Client,
+    pub(crate) served: Served,
+    pub(crate) client: reqwest::Client,
 }
 
-const BASE: &str =
+pub(crate) const BASE: &str =
     "server: {httpPort: 0}\notlp-grpc-addr: off\notlp-http-addr: off\ndatabase-url: 'sqlite::memory:'\n";
 
 impl Bench {
-    async fn start(more: &str) -> Self {
+    pub(crate) async fn start(more: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("qualitytrace.yaml");
@@ -32,7 +32,7 @@ impl Bench {
         Self { folder, served, client: reqwest::Client::new() }
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join("qualitytrace.yaml")
     }
 
@@ -45,13 +45,12 @@ impl Bench {
 
     /// Stops the server, which sends what is left.
     async fn stop(&mut self) {
-        let pid = self.served.child.id().unwrap().to_string();
-        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        signal(&self.served, "-TERM");
         self.served.child.wait().await.unwrap();
     }
 
     /// The state of a run of the test `t`.
-    async fn state(&self, number: u32) -> String {
+    pub(crate) async fn state(&self, number: u32) -> String {
         let path = format!("/api/tests/t/run/{number}");
         let run = self.client.get(self.served.url(&path)).send().await.unwrap();
         run.json::<serde_json::Value>().await.unwrap()["state"].as_str().unwrap().to_owned()
@@ -64,8 +63,14 @@ impl Bench {
     }
 }
 
+/// Sends a signal to the server.
+pub(crate) fn signal(served: &Served, name: &str) {
+    let pid = served.child.id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
+}
+
 /// Puts a new file in the place of the old one, as editors do.
-fn write(file: &Path, more: &str) {
+pub(crate) fn write(file: &Path, more: &str) {
     let beside = file.with_extension("new");
     std::fs::write(&beside, format!("{BASE}{more}")).unwrap();
     std::fs::rename(beside, file).unwrap();
@@ -92,9 +97,7 @@ async fn a_changed_file_counts_at_once_and_a_broken_one_does_not() {
 #[tokio::test]
 async fn sighup_reads_the_file_again() {
     let mut bench = Bench::start("").await;
-    let pid = bench.served.child.id().unwrap().to_string();
-    let sent = std::process::Command::new("kill").args(["-HUP", &pid]).status().unwrap();
-    assert!(sent.success());
+    signal(&bench.served, "-HUP");
     bench.served.logged("reloaded the configuration").await;
     assert!(bench.takes(5_000).await);
 }
@@ -327,19 +330,22 @@ async fn a_renewed_certificate_is_shown_after_sighup() {
     assert!(is_trusted(&served, &first).await);
     let second = renew();
     assert!(is_trusted(&served, &first).await, "nobody has told the server yet");
-    let hang_up = |served: &Served| {
-        let pid = served.child.id().unwrap().to_string();
-        assert!(std::process::Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
-    };
-    hang_up(&served);
+    signal(&served, "-HUP");
     served.logged("reloaded the configuration").await;
     assert!(is_trusted(&served, &second).await);
     assert!(!is_trusted(&served, &first).await);
 
     // A broken one changes nothing.
     std::fs::write(&certificate, "nothing").unwrap();
-    hang_up(&served);
+    signal(&served, "-HUP");
     let line = served.logged("stays as it was").await;
     assert!(line.contains("server.tls") && line.contains("cert.pem"), "{line}");
+    assert!(is_trusted(&served, &second).await);
+
+    // Nobody takes TLS away by a file.
+    std::fs::write(&file, BASE).unwrap();
+    let line = served.logged("reloaded the configuration").await;
+    assert!(!line.contains("server.tls"), "{line}");
+    served.logged("server.tls stays as it was: restart the server to speak no TLS any more").await;
     assert!(is_trusted(&served, &second).await);
 }
