@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyQueryResult};
-use sqlx::{AnyPool, Executor};
+use sqlx::{AnyPool, Connection as _, Executor};
 
 use crate::vault::{self, KeyPlace, Vault};
 
@@ -149,13 +149,13 @@ impl Store {
             Backend::Memory => {
                 let options = AnyConnectOptions::from_str(&named_memory(url)).map_err(open)?;
                 keeper = Some(pool(1).connect_with(options.clone()).await.map_err(open)?);
-                let pool = pool(1).test_before_acquire(false).connect_with(options).await.map_err(open)?;
+                let pool = sqlite_pool(1).connect_with(options).await.map_err(open)?;
                 (pool.clone(), pool, None)
             }
             Backend::File => {
                 let options = AnyConnectOptions::from_str(&creating(url)).map_err(open)?;
-                let write = sqlite_pool(1).connect_with(options.clone()).await.map_err(open)?;
-                let read = sqlite_pool(SQLITE_READERS).connect_lazy_with(options);
+                let write = file_pool(1).connect_with(options.clone()).await.map_err(open)?;
+                let read = file_pool(SQLITE_READERS).connect_lazy_with(options);
                 (read, write, None)
             }
             Backend::Postgres => {
@@ -225,9 +225,18 @@ fn named_memory(url: &str) -> String {
     url.to_owned()
 }
 
+/// Connections to SQLite. Nobody can cut them: asking whether they are still there would double the trips to their thread.
 fn sqlite_pool(connections: u32) -> AnyPoolOptions {
-    // Nobody can cut the connection to a file: asking whether it is still there would double the trips to its thread.
-    pool(connections).test_before_acquire(false).after_connect(|connection, _| {
+    // SQLite itself ends a transaction when the disk is full. The driver takes it for open, would begin the next one
+    // inside of it, and commit nothing for ever after.
+    pool(connections).test_before_acquire(false).before_acquire(|connection, _| {
+        let is_free = !connection.is_in_transaction();
+        Box::pin(async move { Ok(is_free) })
+    })
+}
+
+fn file_pool(connections: u32) -> AnyPoolOptions {
+    sqlite_pool(connections).after_connect(|connection, _| {
         Box::pin(async move {
             // A commit survives the death of the process; only a power cut can undo the last ones. Of most chunks
             // only one would fit into a page of the usual 4 KiB.

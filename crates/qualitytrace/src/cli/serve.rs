@@ -44,6 +44,7 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
     let running = Running::new(inputs, &resolved);
     let telemetry = Telemetry::start(resolved.telemetry).context("failed to start telemetry")?;
     start_logging("info", Some(&telemetry));
+    survive_full_disks();
     let changes = Changes::follow(resolved.file.as_deref()).context("failed to listen to SIGHUP")?;
     let config = resolved.config;
     telemetry.observe_runtime(&tokio::runtime::Handle::current());
@@ -104,6 +105,15 @@ impl Banner {
             or_off(addresses.otlp_grpc),
             or_off(addresses.otlp_http),
         )
+    }
+}
+
+/// A file that would grow beyond `ulimit -f` is a failed write, as on a full disk; unheard, the signal ends the process.
+fn survive_full_disks() {
+    let limit = tokio::signal::unix::SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    // Once heard, it stays heard.
+    if let Err(error) = tokio::signal::unix::signal(limit) {
+        tracing::warn!(%error, "a file that grows beyond `ulimit -f` would end the server");
     }
 }
 

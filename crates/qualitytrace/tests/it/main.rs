@@ -9,6 +9,7 @@ mod contact;
 mod demo;
 mod files;
 mod guard;
+mod full;
 mod interrupt;
 mod kill;
 mod late;

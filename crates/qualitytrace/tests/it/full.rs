@@ -1,0 +1,78 @@
+//! A disk that is full for a while: what was acknowledged is there, and what comes afterwards is stored again.
+
+use reqwest::StatusCode;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::json;
+use tokio::process::Child;
+
+use crate::program;
+use crate::rough::program::Served;
+
+/// The largest file that the server may write from now on; `None` takes the limit away.
+fn limit_files(server: &Child, bytes: Option<u64>) {
+    let id = Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap());
+    prlimit(id, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+}
+
+/// Stores a variable set of some kilobytes, and spans; answers whether each was acknowledged.
+async fn store(client: &reqwest::Client, server: &Served, number: u32) -> [bool; 2] {
+    let id = format!("v{number}");
+    let values = [json!({ "key": "K", "value": "x".repeat(20_000) })];
+    let set = json!({ "type": "VariableSet", "spec": { "id": id, "name": id, "values": values } });
+    let put = client.put(server.url("/api/variablesets")).json(&set).send().await.unwrap();
+    let span = json!({
+        "traceId": trace(number), "spanId": "00f067aa0ba902b7", "name": "work", "kind": 2,
+        "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": "1700000000100000000",
+    });
+    let spans = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+    let sent = client.post(server.url("/v1/traces")).json(&spans).send().await.unwrap();
+    assert!(put.status() == 201 || put.status().is_server_error(), "{}", put.status());
+    assert!(sent.status() == 200 || sent.status() == StatusCode::SERVICE_UNAVAILABLE, "{}", sent.status());
+    [put.status() == 201, sent.status() == 200]
+}
+
+fn trace(number: u32) -> String {
+    format!("{:032x}", u128::from(number) + 1)
+}
+
+/// Everything that was acknowledged can be read.
+async fn all_is_there(client: &reqwest::Client, server: &Served, acknowledged: &[[bool; 2]]) {
+    for (number, [set, spans]) in (0u32..).zip(acknowledged) {
+        for (was_stored, path) in [
+            (*set, format!("/api/variablesets/v{number}")),
+            (*spans, format!("/api/traces/{}", trace(number))),
+        ] {
+            let got = client.get(server.url(&path)).send().await.unwrap().status();
+            assert!(!was_stored || got == StatusCode::OK, "{path} was acknowledged and is {got}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_acknowledged_while_the_disk_is_full_is_stored() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("full.db");
+    let url = format!("sqlite://{}", database.display());
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let mut server = Served::start(program(), &url, &[]).await;
+    let mut acknowledged = vec![store(&client, &server, 0).await];
+    assert_eq!(acknowledged, [[true; 2]]);
+    let log = std::fs::metadata(format!("{}-wal", database.display())).unwrap().len();
+    limit_files(&server.child, Some(log + 100_000));
+    for number in 1..30 {
+        acknowledged.push(store(&client, &server, number).await);
+    }
+    assert!(acknowledged.iter().any(|[set, _]| !set), "the limit was never reached");
+    all_is_there(&client, &server, &acknowledged).await;
+    limit_files(&server.child, None);
+    for number in 30..40 {
+        let stored = store(&client, &server, number).await;
+        assert_eq!(stored, [true; 2], "{number}");
+        acknowledged.push(stored);
+    }
+    all_is_there(&client, &server, &acknowledged).await;
+    server.child.kill().await.unwrap();
+    let server = Served::start(program(), &url, &[]).await;
+    all_is_there(&client, &server, &acknowledged).await;
+}
