@@ -10,6 +10,7 @@ mod definitions;
 mod documents;
 mod events;
 mod lists;
+mod lock;
 mod notices;
 mod put;
 mod queue;
@@ -37,6 +38,7 @@ pub use chunks::{NewChunk, Packed, Signal, StoredChunk};
 pub use definitions::{StoredDefinition, StoredResource, StoredTest};
 pub use events::StoredEvent;
 pub use lists::{Listing, Order, Page};
+use lock::Lock;
 pub use notices::{Heard, Listener, Notice, TraceHex};
 pub use put::{CURRENT, Mode, NewDefinition, Put};
 pub(crate) use put::{NO_ID, is_id};
@@ -75,6 +77,8 @@ pub struct Store {
     /// A connection that nobody uses. A database in memory lasts as long as one is open, and the others may be given
     /// up when whoever waits for an answer goes away.
     keeper: Option<AnyPool>,
+    /// Of a SQLite file.
+    lock: Option<Arc<Lock>>,
 }
 
 /// Why the store could not do what it was asked.
@@ -86,6 +90,15 @@ pub enum Error {
     )]
     Url {
         /// The URL as given, without its password.
+        url: String,
+    },
+    /// Another server works on it.
+    #[error(
+        "another server works on the database {url}; stop it, choose another place with --data-dir or --database-url, or \
+         let both share a PostgreSQL"
+    )]
+    InUse {
+        /// The URL.
         url: String,
     },
     /// The database does not answer, or answers with a refusal.
@@ -144,7 +157,7 @@ impl Store {
         let backend = Backend::of(url).ok_or_else(|| Error::Url { url: shown.clone() })?;
         let inserts = chunks::Inserts::new(matches!(backend, Backend::Postgres));
         let checkpoints = matches!(backend, Backend::File).then(Arc::default);
-        let mut keeper = None;
+        let (mut keeper, mut lock) = (None, None);
         let (read, write, shared) = match backend {
             Backend::Memory => {
                 let options = AnyConnectOptions::from_str(&named_memory(url)).map_err(open)?;
@@ -153,6 +166,7 @@ impl Store {
                 (pool.clone(), pool, None)
             }
             Backend::File => {
+                lock = Lock::take(url).map_err(|_| Error::InUse { url: shown.clone() })?.map(Arc::new);
                 let options = AnyConnectOptions::from_str(&creating(url)).map_err(open)?;
                 let write = file_pool(1).connect_with(options.clone()).await.map_err(open)?;
                 let read = file_pool(SQLITE_READERS).connect_lazy_with(options);
@@ -164,8 +178,17 @@ impl Store {
             }
         };
         sqlx::migrate!().run(&write).await.map_err(|source| Error::Migrate { url: shown, source })?;
-        let store =
-            Self { read, write, shared, vault, is_key_marked: Arc::default(), inserts, checkpoints, keeper };
+        let store = Self {
+            read,
+            write,
+            shared,
+            vault,
+            is_key_marked: Arc::default(),
+            inserts,
+            checkpoints,
+            keeper,
+            lock,
+        };
         store.check_key().await?;
         Ok(store)
     }
@@ -181,6 +204,9 @@ impl Store {
         self.write.close().await;
         if let Some(keeper) = &self.keeper {
             keeper.close().await;
+        }
+        if let Some(lock) = &self.lock {
+            lock.release();
         }
     }
 }

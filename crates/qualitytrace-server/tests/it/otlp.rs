@@ -39,7 +39,7 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) async fn start(limits: Limits) -> Self {
-        let database = Database::file();
+        let database = Database::named_memory();
         let server = start(&database, limits).await;
         // Fails only when a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();

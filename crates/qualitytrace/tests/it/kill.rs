@@ -23,6 +23,25 @@ async fn postgres_survives_kill_9() {
     }
 }
 
+#[tokio::test]
+async fn a_second_server_on_one_sqlite_file_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite://{}", folder.path().join("one.db").display());
+    let mut first = Served::start(program(), &database, &[]).await;
+    let second = || {
+        let quiet = ["--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
+        let mut command = tokio::process::Command::new(program());
+        command.arg("serve").args(quiet).args(["--database-url", &database]).kill_on_drop(true);
+        command
+    };
+    let refused = second().output().await.unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(told.contains("another server works on the database"), "{told}");
+    first.child.kill().await.unwrap();
+    Served::start(program(), &database, &[]).await;
+}
+
 async fn survives_kill_9(database_url: &str) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::new();

@@ -1,0 +1,40 @@
+//! One server at a time works on a SQLite file: a second one would take the runs of the first for lost.
+
+use std::fs::{File, TryLockError};
+use std::path::PathBuf;
+use std::str::FromStr as _;
+
+use sqlx::sqlite::SqliteConnectOptions;
+
+/// Held while the database is open. The system lets go of it when the process ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+/// Another process has the database.
+#[derive(Debug)]
+pub(super) struct Taken;
+
+impl Lock {
+    /// Takes the lock beside the file of this URL; `None` where there can be none, which opening the file will explain.
+    pub(super) fn take(url: &str) -> Result<Option<Self>, Taken> {
+        let Ok(options) = SqliteConnectOptions::from_str(url) else { return Ok(None) };
+        let mut path = options.get_filename().as_os_str().to_owned();
+        path.push("-lock");
+        let file = File::options().create(true).append(true).open(PathBuf::from(path));
+        let Ok(file) = file else { return Ok(None) };
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Err(Taken),
+            Err(TryLockError::Error(error)) => {
+                tracing::warn!(%error, "the database cannot be locked: see that no other server works on it");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Leaves the database to the next server.
+    pub(super) fn release(&self) {
+        // The end of the process does the same.
+        let _ = self.0.unlock();
+    }
+}
