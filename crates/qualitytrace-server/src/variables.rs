@@ -1,8 +1,10 @@
 //! The variables of a run: what it was given, which of it is secret, and how it is kept with the run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use qualitytrace_core::definition::secrets::MASK;
+use qualitytrace_core::id::TraceId;
 use serde_json::{Map, Value, json};
 
 use crate::mask::Mask;
@@ -51,8 +53,12 @@ impl Variables {
 
     /// What must not be shown.
     pub fn mask(&self) -> Mask {
+        Mask::of(self.secrets())
+    }
+
+    fn secrets(&self) -> impl Iterator<Item = &str> {
         let secret = self.pairs.iter().filter(|(name, _)| self.secret.contains(name));
-        Mask::of(secret.map(|(_, value)| value.as_str()))
+        secret.map(|(_, value)| value.as_str())
     }
 
     /// The same without the secrets.
@@ -102,11 +108,45 @@ impl Variables {
         }
         Ok(variables)
     }
+}
 
-    /// What must not be shown of a run.
-    pub(crate) fn mask_of(store: &Store, test: &str, kept: &str) -> Result<Mask, Error> {
-        Ok(Self::open(store, test, kept)?.mask())
+/// What runs were given in secret, by the trace that they are about: the system under test may have written it there.
+#[derive(Debug)]
+pub(crate) struct Withheld<'s> {
+    store: &'s Store,
+    /// The test of each run, and its variables as they are kept.
+    runs: HashMap<TraceId, Vec<(String, String)>>,
+}
+
+impl<'s> Withheld<'s> {
+    /// What is withheld of these traces.
+    pub(crate) async fn of(store: &'s Store, traces: &[TraceId]) -> Result<Self, Error> {
+        let mut runs: HashMap<TraceId, Vec<(String, String)>> = HashMap::new();
+        for (trace, test, kept) in store.secret_variables(traces).await? {
+            runs.entry(trace).or_default().push((test, kept));
+        }
+        Ok(Self { store, runs })
     }
+
+    /// Another number whenever something else is withheld of a trace.
+    pub(crate) fn mark(&self, trace: TraceId) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.runs.get(&trace).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// What must not be shown of a trace.
+    pub(crate) fn mask(&self, trace: TraceId) -> Result<Mask, Error> {
+        let runs = self.runs.get(&trace).into_iter().flatten();
+        let variables: Vec<Variables> =
+            runs.map(|(test, kept)| Variables::open(self.store, test, kept)).collect::<Result<_, _>>()?;
+        Ok(Mask::of(variables.iter().flat_map(Variables::secrets)))
+    }
+}
+
+/// What must not be shown of a trace.
+pub(crate) async fn mask_of_trace(store: &Store, trace: TraceId) -> Result<Mask, Error> {
+    Withheld::of(store, &[trace]).await?.mask(trace)
 }
 
 fn objects(kept: &str) -> Map<String, Value> {

@@ -13,9 +13,10 @@ use super::{Format, Kind, parse};
 /// What is shown in place of a secret. Sent back, it means the secret that is stored.
 pub const MASK: &str = "********";
 
-/// The fields of data stores that are secret, wherever they stand.
+/// The fields of data stores that are secret, wherever they stand and however they are spelled: what is mistyped means
+/// nothing, and is a secret all the same.
 const FIELDS: [&str; 6] =
-    ["password", "token", "secretAccessKey", "sessionToken", "accessToken", "accessKey"];
+    ["password", "token", "secretaccesskey", "sessiontoken", "accesstoken", "accesskey"];
 /// Words that make a header secret.
 const HEADER_WORDS: [&str; 7] = ["auth", "cookie", "token", "secret", "key", "password", "credential"];
 /// Shorter words are too likely to be words of the file's own.
@@ -140,9 +141,11 @@ fn fields(node: &Node, found: &mut Vec<Place>) {
                     let text = text(&entry.value).unwrap_or_default();
                     text.contains("PRIVATE KEY") || text.trim() == MASK
                 };
-                if FIELDS.contains(&entry.key.as_str()) || entry.key == "keyFile" && is_key() {
+                let letters: String = entry.key.chars().filter(|letter| letter.is_alphanumeric()).collect();
+                let field = letters.to_lowercase();
+                if FIELDS.contains(&field.as_str()) || field == "keyfile" && is_key() {
                     keep(entry.key.clone(), &entry.value, found);
-                } else if entry.key == "headers" {
+                } else if field == "headers" {
                     headers(&entry.value, found);
                 } else {
                     fields(&entry.value, found);
@@ -273,6 +276,15 @@ mod tests {
         let shown = masked(store, Format::Json, Kind::DataStore);
         assert!(serde_json::from_str::<serde_json::Value>(&shown).is_ok());
         assert!(!shown.contains("PRIVATE"));
+    }
+
+    #[test]
+    fn a_mistyped_field_is_secret_all_the_same() {
+        let text =
+            "spec:\n  opensearch:\n    Password: a\n    pass_word: b\n    ACCESS-KEY: c\n    index: d\n";
+        let shown = masked(text, Format::Yaml, Kind::DataStore);
+        assert_eq!(shown.matches(MASK).count(), 3, "{shown}");
+        assert!(shown.ends_with("index: d\n"), "{shown}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::tenant::Tenant;
 use crate::clock;
 use crate::runner::RunId;
 use crate::store::{StoredEvent, StoredRun};
-use crate::variables::Variables;
+use crate::variables::{Variables, mask_of_trace};
 use crate::wire::event::Event;
 use crate::wire::run::{self, Facts, Run};
 
@@ -230,7 +230,7 @@ impl Found {
                 Some(Trace::assemble(stored.trace, []).with_trigger(root))
             }
             (Some(_), Some(root)) => {
-                let mask = Variables::mask_of(&app.store, &stored.test, &stored.variables)?;
+                let mask = mask_of_trace(&app.store, stored.trace).await?;
                 Some(mask.trace(app.source.load(stored.trace).await?).with_trigger(root))
             }
             _ => None,

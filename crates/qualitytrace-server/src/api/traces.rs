@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::App;
 use super::answer::Problem;
 use super::query::Query;
-use crate::variables::Variables;
+use crate::variables::{Withheld, mask_of_trace};
 use crate::wire;
 use digest::Digest;
 use filter::{Filter, TraceSummary};
@@ -45,18 +45,12 @@ pub(super) async fn get(
     if trace.spans().is_empty() {
         return Err(Problem::not_found(format!("no span of trace {id} is here")));
     }
-    // What a run was given in secret may have been written into its trace by the system under test.
-    let mut masks = Vec::new();
-    for (test, variables) in app.store.variables_of_trace(id).await? {
-        masks.push(Variables::mask_of(&app.store, &test, &variables)?);
-    }
-    let trace = masks.iter().fold(trace, |trace, mask| mask.trace(trace));
+    let mask = mask_of_trace(&app.store, id).await?;
+    let trace = mask.trace(trace);
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     Ok(if accept.contains("otlp") {
         let mut document = wire::otlp::document(&app.source, id).await?;
-        for mask in &masks {
-            mask.json(&mut document);
-        }
+        mask.json(&mut document);
         typed("application/vnd.otlp+json", &document)
     } else if accept.contains("jaeger") {
         typed("application/vnd.jaeger+json", &wire::jaeger::document(&trace))
@@ -118,11 +112,13 @@ async fn passing(
 ) -> Result<HashMap<TraceId, Arc<Digest>>, Problem> {
     let ids: BTreeSet<TraceId> = arrivals.iter().map(|(id, _)| *id).collect();
     let ids: Vec<TraceId> = ids.into_iter().collect();
-    let mut passing = app.digests.traces(&app.store, &app.source, &ids).await?;
+    let withheld = Withheld::of(&app.store, &ids).await?;
+    let mut passing = app.digests.traces(&app.store, &app.source, &withheld, &ids).await?;
     passing.retain(|_, digest| filter.passes(digest));
     if filter.asks_for_attributes() {
         let ids: Vec<TraceId> = ids.into_iter().filter(|id| passing.contains_key(id)).collect();
         for trace in app.source.load_all(&ids).await? {
+            let trace = withheld.mask(trace.id())?.trace(trace);
             if !filter.has_attribute(&trace) {
                 passing.remove(&trace.id());
             }

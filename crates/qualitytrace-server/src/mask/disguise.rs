@@ -2,6 +2,11 @@
 
 use std::ops::Range;
 
+/// How often a text may have been escaped for a URL, or for HTML, on top of each other.
+const LAYERS: usize = 4;
+/// Letters between `&#` and `;` at most.
+const LONGEST_NUMBER: usize = 10;
+
 /// The first place from `from` on where `text` says `secret`, escaped or not.
 pub(super) fn find(text: &str, secret: &str, from: usize) -> Option<Range<usize>> {
     let first = secret.chars().next()?;
@@ -10,7 +15,7 @@ pub(super) fn find(text: &str, secret: &str, from: usize) -> Option<Range<usize>
     let mut at = from;
     while at < bytes.len() {
         // Most letters are never escaped, so that most places need no closer look.
-        if plain.is_none_or(|plain| bytes[at] == plain || matches!(bytes[at], b'%' | b'\\'))
+        if plain.is_none_or(|plain| bytes[at] == plain || matches!(bytes[at], b'%' | b'\\' | b'&'))
             && text.is_char_boundary(at)
             && let Some(end) = ends(bytes, at, secret)
         {
@@ -22,45 +27,73 @@ pub(super) fn find(text: &str, secret: &str, from: usize) -> Option<Range<usize>
 }
 
 /// Where the secret ends that begins at `at`; `None` when it does not.
+///
+/// `%2525` is a `%` that was escaped twice, or one that was escaped once before `25`: both are gone after.
 fn ends(text: &[u8], at: usize, secret: &str) -> Option<usize> {
-    secret.chars().try_fold(at, |at, letter| said(text, at, letter).map(|length| at + length))
+    let mut places = vec![at];
+    for letter in secret.chars() {
+        let said =
+            |at: usize| said(text.get(at..).unwrap_or_default(), letter).map(move |length| at + length);
+        places = places.into_iter().flat_map(said).collect();
+        places.sort_unstable();
+        places.dedup();
+        if places.is_empty() {
+            return None;
+        }
+    }
+    places.last().copied()
 }
 
-/// How many bytes say a letter at `at`.
-fn said(text: &[u8], at: usize, letter: char) -> Option<usize> {
-    let rest = text.get(at..)?;
+/// How many bytes say a letter at the beginning of `rest`: every way to read them.
+fn said(rest: &[u8], letter: char) -> impl Iterator<Item = usize> {
     let mut buffer = [0; 4];
     let raw = letter.encode_utf8(&mut buffer).as_bytes();
-    let plain = rest.starts_with(raw).then_some(raw.len());
-    let escaped = match rest.first()? {
-        b'%' => in_url(rest, raw),
-        b'+' => (letter == ' ').then_some(1),
-        b'&' => in_html(rest, letter),
-        b'\\' => in_json(rest, letter),
-        _ => None,
-    };
-    escaped.or(plain)
+    let mut lengths = [None; LAYERS + 2];
+    lengths[0] = rest.starts_with(raw).then_some(raw.len());
+    let of_layers = lengths[2..].iter_mut().enumerate();
+    match rest.first() {
+        Some(b'%') => of_layers.for_each(|(layers, length)| {
+            let as_space = || if letter == ' ' { in_url(rest, b"+", layers) } else { None };
+            *length = in_url(rest, raw, layers).or_else(as_space);
+        }),
+        Some(b'&') => of_layers.for_each(|(layers, length)| *length = in_html(rest, letter, layers)),
+        Some(b'\\') => lengths[1] = in_json(rest, letter),
+        Some(b'+') => lengths[1] = (letter == ' ').then_some(1),
+        _ => {}
+    }
+    lengths.into_iter().flatten()
 }
 
-fn in_url(rest: &[u8], raw: &[u8]) -> Option<usize> {
-    let is_said = |(triple, byte): (&[u8], &u8)| {
-        let digits = triple.strip_prefix(b"%").and_then(|digits| std::str::from_utf8(digits).ok());
-        digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) == Some(*byte)
+/// Bytes as `%HH`, in which the `%` was escaped so many times more.
+fn in_url(rest: &[u8], raw: &[u8], layers: usize) -> Option<usize> {
+    let is_said = |at: usize, byte: u8| {
+        let digits =
+            (0..layers).try_fold(rest.get(at..)?.strip_prefix(b"%")?, |rest, _| rest.strip_prefix(b"25"));
+        let digits = std::str::from_utf8(digits?.get(..2)?).ok()?;
+        (u8::from_str_radix(digits, 16).ok()? == byte).then_some(at + 3 + 2 * layers)
     };
-    let length = raw.len() * 3;
-    (rest.len() >= length && rest.chunks_exact(3).zip(raw).all(is_said)).then_some(length)
+    raw.iter().try_fold(0, |at, byte| is_said(at, *byte))
 }
 
-fn in_html(rest: &[u8], letter: char) -> Option<usize> {
-    let names: &[&str] = match letter {
-        '"' => &["&quot;", "&#34;"],
-        '\'' => &["&apos;", "&#39;"],
-        '&' => &["&amp;"],
-        '<' => &["&lt;"],
-        '>' => &["&gt;"],
-        _ => return None,
+/// A letter by its name or number, in which the `&` was escaped so many times more.
+fn in_html(rest: &[u8], letter: char, layers: usize) -> Option<usize> {
+    let said = (0..layers).try_fold(rest.strip_prefix(b"&")?, |rest, _| rest.strip_prefix(b"amp;"))?;
+    let length = said.iter().take(LONGEST_NUMBER + 1).position(|byte| *byte == b';')?;
+    let word = std::str::from_utf8(&said[..length]).ok()?;
+    let is_said = match word.strip_prefix('#') {
+        Some(number) => {
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(digits) => u32::from_str_radix(digits, 16),
+                None => number.parse(),
+            };
+            code.ok() == Some(u32::from(letter))
+        }
+        None => matches!(
+            (word, letter),
+            ("quot", '"') | ("apos", '\'') | ("amp", '&') | ("lt", '<') | ("gt", '>')
+        ),
     };
-    names.iter().find(|name| rest.starts_with(name.as_bytes())).map(|name| name.len())
+    is_said.then_some(rest.len() - said.len() + length + 1)
 }
 
 /// JSON can stand in a text of JSON, so that any number of backslashes comes before a letter.
@@ -110,10 +143,30 @@ mod tests {
         check(r#""{\"a\": \"say \\\"x\\\"\"}""#, "say \"x\"", Some(r#"say \\\"x\\\""#));
         check(r"\u0061\u00e9\ud83e\udd80", "aé🦀", Some(r"\u0061\u00e9\ud83e\udd80"));
         check("<b>a&amp;b&quot;</b>", "a&b\"", Some("a&amp;b&quot;"));
+        check("a&#60;b&#x3C;&#x3c;c&#0039;", "a<b<<c'", Some("a&#60;b&#x3C;&#x3c;c&#0039;"));
+        check("&#x73;3&#99;ret", "s3cret", Some("&#x73;3&#99;ret"));
         check(r"C:\\dir", r"C:\dir", Some(r"C:\\dir"));
         check(r"C:\dir", r"C:\dir", Some(r"C:\dir"));
         check("line\\nnext", "line\nnext", Some("line\\nnext"));
         check("a%2", "a/b", None);
+        check("a&#", "a<b", None);
+        check("a&#60", "a<b", None);
         check("ééé", "éa", None);
+    }
+
+    #[test]
+    fn a_text_can_be_escaped_again_and_again() {
+        check("a%252Fb%25252fc", "a/b/c", Some("a%252Fb%25252fc"));
+        check("%25C3%25A9%2B%252B", "é  ", Some("%25C3%25A9%2B%252B"));
+        check("a&amp;lt;b&amp;amp;#60;", "a<b<", Some("a&amp;lt;b&amp;amp;#60;"));
+        check("a&amp;amp;b", "a&b", Some("a&amp;amp;b"));
+    }
+
+    #[test]
+    fn what_can_be_read_in_two_ways_is_found_in_either() {
+        check("%2525x", "%25x", Some("%2525x"));
+        check("%2525x", "%x", Some("%2525x"));
+        check("100%25 sure", "100%25", Some("100%25"));
+        check("&amp;amp;x", "&amp;x", Some("&amp;amp;x"));
     }
 }

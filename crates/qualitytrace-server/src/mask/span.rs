@@ -1,56 +1,117 @@
 //! Hiding secrets in what the system under test says about itself.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use qualitytrace_core::trace::{Attributes, Span, Trace};
+use qualitytrace_core::trace::{Attributes, Event, Link, Resource, Scope, Span, Status, Trace, special};
 use qualitytrace_core::value::Value;
 
 use super::Mask;
 
+/// Resources and scopes that were looked through, by their address: the spans of a request share them.
+#[derive(Default)]
+struct Seen {
+    resources: HashMap<*const Resource, Arc<Resource>>,
+    scopes: HashMap<*const Scope, Arc<Scope>>,
+}
+
 impl Mask {
-    /// The trace with the mask in place of every secret.
+    /// The trace with the mask in place of every secret, in names of attributes too.
     pub fn trace(&self, trace: Trace) -> Trace {
         if self.is_empty() {
             return trace;
         }
-        let spans = trace.spans().iter().map(|span| self.span(span.clone()));
-        Trace::assemble(trace.id(), spans.collect::<Vec<_>>())
+        let seen = &mut Seen::default();
+        let spans: Vec<Span> = trace.spans().iter().map(|span| self.span(span, seen)).collect();
+        Trace::assemble(trace.id(), spans)
     }
 
-    fn span(&self, mut span: Span) -> Span {
-        self.word(&mut span.name);
-        self.attributes(&mut span.attributes);
-        for event in &mut span.events {
-            self.word(&mut event.name);
-            self.attributes(&mut event.attributes);
+    /// Every field is written out, so that a new one has to say what becomes of its secrets.
+    fn span(&self, span: &Span, seen: &mut Seen) -> Span {
+        let Span { id, parent, name, kind, start, end, status, attributes, events, links, .. } = span;
+        let Span { resource, scope, trace_state, flags, dropped, .. } = span;
+        let status = status.as_ref();
+        let resource = seen.resources.entry(Arc::as_ptr(resource)).or_insert_with(|| self.resource(resource));
+        let scope = seen.scopes.entry(Arc::as_ptr(scope)).or_insert_with(|| self.scope(scope));
+        Span {
+            id: *id,
+            parent: *parent,
+            name: self.word(name),
+            kind: *kind,
+            start: *start,
+            end: *end,
+            status: status.map(|status| Status { code: status.code, message: self.word(&status.message) }),
+            attributes: self.attributes(attributes),
+            events: events.iter().map(|event| self.event(event)).collect(),
+            links: links.iter().map(|link| self.link(link)).collect(),
+            resource: Arc::clone(resource),
+            scope: Arc::clone(scope),
+            trace_state: self.word(trace_state),
+            flags: *flags,
+            dropped: *dropped,
         }
-        if let Some(status) = &mut span.status {
-            self.word(&mut status.message);
-        }
-        span
     }
 
-    fn attributes(&self, attributes: &mut Attributes) {
-        let changed: Vec<(String, Value)> = attributes
-            .iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), self.value(value)?)))
-            .collect();
-        for (name, value) in changed {
-            attributes.set(name, value);
+    fn event(&self, event: &Event) -> Event {
+        let Event { time, name, attributes, dropped_attributes } = event;
+        Event {
+            time: *time,
+            name: self.word(name),
+            attributes: self.attributes(attributes),
+            dropped_attributes: *dropped_attributes,
         }
     }
 
-    /// The value with the mask in it; `None` when there is nothing to hide.
-    fn value(&self, value: &Value) -> Option<Value> {
-        let text = value.text();
-        let shown = self.text(&text);
-        (shown != text).then(|| Value::String(shown.as_ref().into()))
+    fn link(&self, link: &Link) -> Link {
+        let Link { trace, span, trace_state, attributes, dropped_attributes, flags } = link;
+        Link {
+            trace: *trace,
+            span: *span,
+            trace_state: self.word(trace_state),
+            attributes: self.attributes(attributes),
+            dropped_attributes: *dropped_attributes,
+            flags: *flags,
+        }
     }
 
-    fn word(&self, word: &mut Arc<str>) {
-        if let Cow::Owned(shown) = self.text(word) {
-            *word = shown.into();
+    fn resource(&self, resource: &Resource) -> Arc<Resource> {
+        let Resource { attributes, dropped_attributes, schema_url } = resource;
+        Arc::new(Resource {
+            attributes: self.attributes(attributes),
+            dropped_attributes: *dropped_attributes,
+            schema_url: self.word(schema_url),
+        })
+    }
+
+    fn scope(&self, scope: &Scope) -> Arc<Scope> {
+        let Scope { name, version, attributes, dropped_attributes, schema_url } = scope;
+        Arc::new(Scope {
+            name: self.word(name),
+            version: self.word(version),
+            attributes: self.attributes(attributes),
+            dropped_attributes: *dropped_attributes,
+            schema_url: self.word(schema_url),
+        })
+    }
+
+    fn attributes(&self, attributes: &Attributes) -> Attributes {
+        attributes.iter().map(|(name, value)| (self.text(name), self.value(value))).collect()
+    }
+
+    fn value(&self, value: &Value) -> Value {
+        // As it is shown: what a list holds is escaped there.
+        let text = special::text(value);
+        match self.text(&text) {
+            shown if shown == text => value.clone(),
+            shown => Value::String(shown.as_ref().into()),
+        }
+    }
+
+    fn word(&self, word: &Arc<str>) -> Arc<str> {
+        match self.text(word) {
+            Cow::Borrowed(shown) if *shown == **word => Arc::clone(word),
+            shown => shown.into(),
         }
     }
 }

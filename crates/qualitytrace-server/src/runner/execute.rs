@@ -24,7 +24,7 @@ use crate::clock;
 use crate::mask::Mask;
 use crate::store::{StoredRun, StoredTest, Wish};
 use crate::trigger::Context;
-use crate::variables::Variables;
+use crate::variables::{Variables, mask_of_trace};
 use crate::watch::Caller;
 use crate::wire::{Outcome, Verdict, What, run};
 
@@ -95,6 +95,8 @@ impl Runner {
             Context { trace: attached.unwrap_or(run.trace), span: random_span_id(), baggage: String::new() };
         if attached.is_some() {
             log.set_trace(context.trace).await?;
+            // The run that caused the trace may have been given secrets.
+            log.hide(mask_of_trace(&self.store, context.trace).await?);
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
         let history = self.memory.history(&stored.id).await?;

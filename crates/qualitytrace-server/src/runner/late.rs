@@ -16,7 +16,7 @@ use super::queue::Announced;
 use super::{Error, RunId, Runner, lock};
 use crate::clock;
 use crate::store::StoredRun;
-use crate::variables::Variables;
+use crate::variables::{Variables, mask_of_trace};
 use crate::wire::run::Facts;
 use crate::wire::{Event, Outcome, What};
 
@@ -65,7 +65,7 @@ impl Runner {
             }
             let Some(mut judged) = self.judged(&orphan.run).await? else { continue };
             let mut log = self.log(&run, Arc::clone(&me), orphan.seq);
-            log.hide(Variables::mask_of(&self.store, &run.test, &orphan.run.variables)?);
+            log.hide(judged.mask.clone());
             let deadline = Instant::now() + window.saturating_sub(now.since(orphan.ended));
             let runner = Arc::clone(self);
             lock(&self.tasks).spawn(async move {
@@ -105,7 +105,7 @@ impl Runner {
         let generator = Generator::in_utc(clock::now(), rand::random());
         Ok(Some(Judged {
             judge: Judge::compile(&test, &variables, generator),
-            mask: Variables::mask_of(&self.store, &run.test, &run.variables)?,
+            mask: mask_of_trace(&self.store, run.trace).await?,
             root,
             arrivals,
             outcome: verdict.outcome,

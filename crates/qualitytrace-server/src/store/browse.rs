@@ -69,6 +69,26 @@ impl Store {
         chunks(query.fetch_all(&self.read).await)
     }
 
+    /// The runs that are about these traces and were given secrets, in a fixed order: the trace and the test of each,
+    /// and its variables as they are kept.
+    pub(crate) async fn secret_variables(
+        &self,
+        traces: &[TraceId],
+    ) -> Result<Vec<(TraceId, String, String)>, Error> {
+        let failed = failed("list the runs of traces");
+        // How a sealed value begins.
+        let select = r#"SELECT trace_id, test_id, variables FROM runs WHERE variables LIKE '%{"secret":%' AND trace_id IN"#;
+        let text = format!("{select} ({}) ORDER BY test_id, number", places(traces));
+        let mut found = Vec::new();
+        for row in self.of_traces(&text, traces).await.map_err(&failed)? {
+            let id: Vec<u8> = row.try_get("trace_id").map_err(&failed)?;
+            let (test, variables) =
+                (row.try_get("test_id").map_err(&failed)?, row.try_get("variables").map_err(&failed)?);
+            found.extend(TraceId::from_slice(&id).map(|id| (id, test, variables)));
+        }
+        Ok(found)
+    }
+
     async fn of_traces(&self, text: &str, traces: &[TraceId]) -> Result<Vec<AnyRow>, sqlx::Error> {
         if traces.is_empty() {
             return Ok(Vec::new());

@@ -242,18 +242,6 @@ impl Store {
         Ok(kept.unwrap_or_default())
     }
 
-    /// The runs that are about a trace: the test of each, and its variables as they are kept.
-    pub async fn variables_of_trace(&self, trace: TraceId) -> Result<Vec<(String, String)>, Error> {
-        let failed = failed("list the runs of a trace");
-        let rows = sqlx::query("SELECT test_id, variables FROM runs WHERE trace_id = $1")
-            .bind(trace.to_bytes().to_vec())
-            .fetch_all(&self.read)
-            .await
-            .map_err(&failed)?;
-        let pair = |row: &AnyRow| Ok((row.try_get("test_id")?, row.try_get("variables")?));
-        rows.iter().map(pair).collect::<Result<_, _>>().map_err(&failed)
-    }
-
     /// What earlier runs taught about the shape of this test's trace, as JSON.
     pub async fn history(&self, test: &str) -> Result<Option<String>, Error> {
         sqlx::query_scalar("SELECT body FROM histories WHERE test_id = $1")

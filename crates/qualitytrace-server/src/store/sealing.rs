@@ -65,8 +65,10 @@ impl Store {
     }
 }
 
+/// A secret under a mistyped name stands in the text only.
 fn has_secrets(new: &NewDefinition<'_>) -> bool {
     !secrets(&in_envelope(&new.spec), Format::Json, new.kind).is_empty()
+        || !secrets(new.text, new.format, new.kind).is_empty()
 }
 
 /// What a definition is sealed as.

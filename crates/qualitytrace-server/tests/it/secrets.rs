@@ -1,12 +1,16 @@
 //! Secrets: sealed in the database, masked in everything that is shown, and used where they are needed.
 
+mod traces;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use base64::Engine as _;
+use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, Safety};
 use qualitytrace_server::server::{self, Server};
 use qualitytrace_server::vault::KeyPlace;
@@ -73,6 +77,11 @@ async fn start(database_url: &str, key: KeyPlace) -> Result<Server, server::Erro
         otlp_grpc: None,
         otlp_http: None,
         database_url: database_url.to_owned(),
+        wait: Policy {
+            quiet: Duration::from_millis(30),
+            settle: Duration::from_millis(120),
+            ..Policy::default()
+        },
         safety: Safety { key, ..Safety::default() },
         ..Config::default()
     })
@@ -173,6 +182,15 @@ async fn a_secret_is_sealed_and_masked_in_variable_sets_and_data_stores(database
         }
     }
     assert!(seen.contains("seen-value") && seen.contains("# it is"), "{seen}");
+    let mistyped = format!(
+        "type: DataStore\nspec:\n  name: o\n  type: opensearch\n  opensearch:\n    addresses: [http://o:9200]\n    Password: '{SECRET}'\n"
+    );
+    let (status, text) = bench.send(Method::PUT, "/api/datastores/current", "text/yaml", &mistyped).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    assert_hidden(
+        "a mistyped field",
+        &bench.send(Method::GET, "/api/datastores/current/source", "*/*", "").await.1,
+    );
     let rows = bench.stop_and_dump(database).await;
     assert_hidden("the database", &rows);
     assert!(rows.is_empty() || rows.contains("sealed:1:"));

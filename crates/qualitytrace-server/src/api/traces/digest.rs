@@ -1,7 +1,8 @@
 //! What lists say about traces, remembered.
 //!
 //! Taking spans in is where time counts, so nothing is summed up there. A trace is decoded when a list first meets it,
-//! and again only after more of it has arrived: whether that is so, the index of arrivals says.
+//! and again only after more of it has arrived, which the index of arrivals says, or when something else of it is to be
+//! withheld. Digests are made of what may be shown, so that no filter finds a secret.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,6 +17,7 @@ use super::filter::TraceSummary;
 use super::senders::Sent;
 use crate::source::Source;
 use crate::store::{self, Store};
+use crate::variables::Withheld;
 
 /// Digests that are remembered, of either kind.
 const REMEMBERED: usize = 20_000;
@@ -29,6 +31,8 @@ const MOST_ATTRIBUTES: usize = 256;
 pub(super) struct Digest {
     /// When spans of it last arrived.
     pub(super) last: Timestamp,
+    /// What was withheld of it.
+    mark: u64,
     pub(super) summary: TraceSummary,
     pub(super) start: Timestamp,
     pub(super) duration: Duration,
@@ -42,7 +46,7 @@ pub(super) struct Digest {
 }
 
 impl Digest {
-    fn of(trace: &Trace, last: Timestamp) -> Self {
+    fn of(trace: &Trace, last: Timestamp, mark: u64) -> Self {
         let start = trace.spans().iter().map(|span| span.start).min().unwrap_or_default();
         let end = trace.spans().iter().map(|span| span.end.unwrap_or(span.start)).max().unwrap_or_default();
         let (duration, status) = (end.since(start), status(trace));
@@ -54,6 +58,7 @@ impl Digest {
         };
         Self {
             last,
+            mark,
             summary: TraceSummary::of(trace, start, duration, status, last),
             start,
             duration,
@@ -110,14 +115,18 @@ impl Digests {
         &self,
         store: &Store,
         source: &Source,
+        withheld: &Withheld<'_>,
         traces: &[TraceId],
     ) -> Result<HashMap<TraceId, Arc<Digest>>, store::Error> {
         let last = store.last_arrivals(traces).await?;
-        let is_fresh = |trace: &TraceId, digest: &Digest| last.get(trace) == Some(&digest.last);
+        let is_fresh = |trace: &TraceId, digest: &Digest| {
+            last.get(trace) == Some(&digest.last) && withheld.mark(*trace) == digest.mark
+        };
         let (mut found, unknown) = self.traces.find(traces, is_fresh);
         for trace in source.load_all(&unknown).await? {
             let last = last.get(&trace.id()).copied().unwrap_or_default();
-            let digest = Arc::new(Digest::of(&trace, last));
+            let trace = withheld.mask(trace.id())?.trace(trace);
+            let digest = Arc::new(Digest::of(&trace, last, withheld.mark(trace.id())));
             if digest.names.len() <= MOST_NAMES {
                 self.traces.keep(trace.id(), &digest);
             }

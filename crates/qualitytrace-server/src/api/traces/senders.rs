@@ -1,9 +1,10 @@
 //! Who sends traces, when last, and how long after the fact.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::State;
+use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use crate::api::App;
 use crate::api::answer::Problem;
 use crate::source::Arrival;
+use crate::variables::Withheld;
 use crate::wire::time::rfc3339;
 
 /// Requests that are looked at.
@@ -48,15 +50,18 @@ pub(in crate::api) async fn services(State(app): State<App>) -> Result<Json<Serv
     let latest = Timestamp::from_nanos(u64::try_from(i64::MAX).unwrap_or(u64::MAX));
     let arrivals = app.store.arrivals_before(latest, LOOKED_AT).await?;
     let sent = app.digests.chunks(&app.source, &arrivals).await?;
-    let mut services: BTreeMap<&str, Service> = BTreeMap::new();
-    for arrival @ (_, at) in &arrivals {
+    let traces: BTreeSet<TraceId> = arrivals.iter().map(|(trace, _)| *trace).collect();
+    let withheld = Withheld::of(&app.store, &traces.into_iter().collect::<Vec<_>>()).await?;
+    let mut services: BTreeMap<String, Service> = BTreeMap::new();
+    for arrival @ (trace, at) in &arrivals {
+        let mask = withheld.mask(*trace)?;
         for sent in sent.get(arrival).into_iter().flat_map(|sent| sent.iter()) {
-            let service = services.entry(&sent.service).or_default();
+            let service = services.entry(mask.text(&sent.service).into_owned()).or_default();
             service.last_seen = service.last_seen.max(*at);
             service.lags.extend(&sent.lags);
         }
     }
-    let items = services.into_iter().map(|(name, service)| ServiceSummary::of(name, service)).collect();
+    let items = services.into_iter().map(|(name, service)| ServiceSummary::of(&name, service)).collect();
     Ok(Json(Services { items }))
 }
 
