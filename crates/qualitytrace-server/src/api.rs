@@ -25,8 +25,8 @@ use std::sync::atomic::AtomicU64;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path, Request, State};
-use axum::middleware::{from_extractor, map_request_with_state, map_response};
+use axum::extract::{Path, Request, State};
+use axum::middleware::{from_extractor, map_response};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{any, get, post, put};
 use http::header::LOCATION;
@@ -34,7 +34,6 @@ use http::{Method, StatusCode, Uri};
 use qualitytrace_core::time::Timestamp;
 use tower_http::compression::CompressionLayer;
 
-use crate::config::Live;
 use crate::ingest::Ingest;
 use crate::runner::Runner;
 use crate::source::Source;
@@ -50,8 +49,6 @@ pub(crate) struct App {
     pub(crate) runner: Arc<Runner>,
     /// When the server started.
     pub(crate) started: Timestamp,
-    /// The configuration of the moment.
-    pub(crate) config: Live,
     /// Spans that had arrived when a user last began to count them.
     pub(crate) otlp_mark: Arc<AtomicU64>,
     /// What lists say about traces.
@@ -84,7 +81,6 @@ pub(crate) fn routes(app: App) -> Router {
         .route("/api/services", get(traces::services))
         .route("/api/traces/{id}", get(traces::get))
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(map_request_with_state(app.config.clone(), limit_body))
         .layer(from_extractor::<Tenant>())
         .layer(map_response(answer::said_in_json))
         .layer(CompressionLayer::new())
@@ -118,13 +114,6 @@ async fn post_to_test(app: State<App>, tenant: Tenant, Path(id): Path<String>, s
         return runs::export::import(app, tenant, sent).await.into_response();
     }
     not_allowed(&Method::POST, &format!("/api/tests/{id}"))
-}
-
-/// Asked for each request, so that a reload counts.
-async fn limit_body(State(config): State<Live>, mut request: Request) -> Request {
-    let limit = usize::try_from(config.get().limits.body_bytes).unwrap_or(usize::MAX);
-    DefaultBodyLimit::max(limit).apply(&mut request);
-    request
 }
 
 async fn method_not_allowed(request: Request) -> Response {

@@ -2,6 +2,7 @@
 
 pub mod access;
 mod api;
+mod body;
 pub mod clock;
 mod cluster;
 pub mod config;

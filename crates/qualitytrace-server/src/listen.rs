@@ -1,5 +1,6 @@
 //! Sockets: binding them with a helpful word when it fails, serving them, and letting go in good order.
 
+mod patience;
 mod tls;
 
 use std::convert::Infallible;
@@ -8,8 +9,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
 use http::header::{CONNECTION, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,12 +21,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tower::ServiceExt as _;
 
+use patience::Patient;
 pub(crate) use tls::Tls;
 pub use tls::{Certificate, Error as TlsError};
 
 use crate::config::Live;
 use crate::limits::Limits;
 use crate::places::Places;
+use crate::watch::REQUEST_ID;
 
 /// Bytes that may be on the way on one HTTP/2 stream before we have read them.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -149,10 +152,10 @@ pub(crate) async fn serve(
         tokio::spawn(async move {
             // A broken connection is the client's affair; the task ends with it.
             match tls {
-                None => connection.serve(stream, limit).await,
+                None => connection.serve(Patient::new(stream, patience), limit).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(patience, tls.accept(stream)).await {
-                        connection.serve(stream, limit).await;
+                        connection.serve(Patient::new(stream, patience), limit).await;
                     }
                 }
             }
@@ -184,11 +187,12 @@ impl Connection {
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, limit: Duration) {
         let router = self.router;
         let service = service_fn(move |request: http::Request<Incoming>| {
+            let id = request.headers().get(&REQUEST_ID).cloned();
             let answer = router.clone().oneshot(request);
             async move {
                 let answer = tokio::time::timeout(limit, answer).await;
                 Ok::<_, Infallible>(
-                    answer.unwrap_or_else(|_| Ok(too_slow())).unwrap_or_else(|never| match never {}),
+                    answer.unwrap_or_else(|_| Ok(too_slow(id))).unwrap_or_else(|never| match never {}),
                 )
             }
         });
@@ -199,9 +203,13 @@ impl Connection {
 }
 
 /// What is said to a client that takes too long to send its request.
-fn too_slow() -> Response {
+fn too_slow(id: Option<HeaderValue>) -> Response {
     let message = "the request took too long (limits.requestTimeout); try again";
     let body = serde_json::json!({ "code": StatusCode::REQUEST_TIMEOUT.as_u16(), "error": message });
     let headers = [(CONTENT_TYPE, "application/json"), (CONNECTION, "close")];
-    (StatusCode::REQUEST_TIMEOUT, headers, body.to_string()).into_response()
+    let mut response = (StatusCode::REQUEST_TIMEOUT, headers, body.to_string()).into_response();
+    if let Some(id) = id {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
 }

@@ -122,11 +122,11 @@ impl Server {
             started: crate::clock::now(),
             otlp_mark: Arc::default(),
             digests: Arc::default(),
-            config: live.clone(),
         };
         let check = middleware::from_fn_with_state(live.clone(), door::check);
         let api = watch.requests_to(api::routes(app)).merge(watch.routes()).fallback(not_found);
-        let api = api.layer(middleware::from_fn(door::see_through));
+        let receive = middleware::from_fn_with_state(live.clone(), door::receive);
+        let api = api.layer(middleware::from_fn(door::see_through)).layer(receive);
         let api = api.layer(check.clone()).layer(middleware::from_fn(door::name));
         let prefixed = match config.path_prefix.as_str() {
             "" => Router::new(),

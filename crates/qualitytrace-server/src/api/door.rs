@@ -1,14 +1,17 @@
-//! What happens to every request before anything else: it gets an id, its token is looked at, and if it changes something
-//! it is seen through.
+//! What happens to every request before anything else: it gets an id, its token is looked at, its body is received, and if
+//! it changes something it is seen through.
 
-use axum::extract::{Request, State};
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use super::answer::Problem;
 use crate::access::{Refused, Wanted};
+use crate::body::discard;
 use crate::config::Live;
 use crate::watch::REQUEST_ID;
 
@@ -48,6 +51,35 @@ pub(crate) async fn check(State(config): State<Live>, request: Request, next: Ne
         Ok(()) => next.run(request).await,
         Err(refused) => refusal(request.headers(), refused),
     }
+}
+
+/// Receives the body, no larger than the configuration of the moment allows: half of a request is no request.
+pub(crate) async fn receive(State(config): State<Live>, request: Request, next: Next) -> Response {
+    let limit = config.get().limits.body_bytes;
+    let (parts, body) = request.into_parts();
+    if body.size_hint().lower() > limit {
+        discard(body, limit).await;
+        return too_large(limit);
+    }
+    let room = usize::try_from(limit).unwrap_or(usize::MAX);
+    match Limited::new(body, room).collect().await {
+        Ok(body) => {
+            let mut request = Request::from_parts(parts, Body::from(body.to_bytes()));
+            DefaultBodyLimit::max(room).apply(&mut request);
+            next.run(request).await
+        }
+        Err(error) if error.is::<LengthLimitError>() => too_large(limit),
+        Err(error) => {
+            let message = format!("the body of the request ends too early: {error}");
+            Problem { status: StatusCode::BAD_REQUEST, message }.into_response()
+        }
+    }
+}
+
+fn too_large(limit: u64) -> Response {
+    let message =
+        format!("the body is larger than {limit} bytes (limits.bodyBytes); send less, or raise the limit");
+    Problem { status: StatusCode::PAYLOAD_TOO_LARGE, message }.into_response()
 }
 
 /// Carries out what changes something even if its client goes away meanwhile: half of a change is no change.

@@ -15,6 +15,7 @@ use tower_http::cors::{Any, CorsLayer};
 
 use super::intake::{self, Encoding, Format, Framing, Refusal, Signal};
 use super::status::{Code, Status, response_message};
+use crate::body::discard;
 use crate::ingest::{Accepted, Ingest, Refused};
 
 const PROTOBUF: &str = "application/x-protobuf";
@@ -42,7 +43,7 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
     let (format, encoding) = match spoken(&parts.headers) {
         Ok(spoken) => spoken,
         Err((format, message)) => {
-            intake::discard(body, ingest.limits().body_bytes).await;
+            discard(body, ingest.limits().body_bytes).await;
             return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, format, Code::InvalidArgument, &message);
         }
     };

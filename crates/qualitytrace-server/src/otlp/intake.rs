@@ -14,6 +14,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message;
 
 use super::{json, wire};
+use crate::body::discard;
 use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused};
 
 /// Larger messages are decompressed and split on a thread of their own, so that others are not held up.
@@ -142,8 +143,7 @@ async fn process(
     })
 }
 
-/// Reads the body within the limits. A body that is refused is still received, and thrown away: a client that is busy
-/// sending does not look for an answer.
+/// Reads the body within the limits. A body that is refused is still received, and thrown away.
 async fn read(
     mut body: Body,
     framing: &impl Framing,
@@ -155,16 +155,6 @@ async fn read(
         discard(body, limit).await;
     }
     outcome
-}
-
-/// Receives what is left of a body and throws it away, up to a limit.
-pub(super) async fn discard(mut body: Body, limit: u64) {
-    let mut thrown_away = 0;
-    while thrown_away < limit
-        && let Some(Ok(frame)) = body.frame().await
-    {
-        thrown_away += frame.data_ref().map_or(0, |data| data.len() as u64);
-    }
 }
 
 async fn collect(

@@ -167,13 +167,46 @@ async fn a_slow_client_is_not_waited_for() {
         head.read_to_end(&mut answer).await.unwrap();
         assert!(!String::from_utf8_lossy(&answer).contains("200 OK"), "half a head is no request");
 
-        let mut body = TcpStream::connect(address).await.unwrap();
-        let request = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{";
-        body.write_all(request).await.unwrap();
+        // Neither silence nor the beginning of HTTP/2 says anything.
+        for said in [&b""[..], b"PRI * HT", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+            let mut silent = TcpStream::connect(address).await.unwrap();
+            silent.write_all(said).await.unwrap();
+            let _ = silent.read_to_end(&mut Vec::new()).await;
+        }
+        for path in ["/v1/traces", "/api/tests"].into_iter().take(1 + usize::from(address == addresses.http))
+        {
+            let answer = half_sent(address, path).await;
+            let told = answer.starts_with("HTTP/1.1 408") && answer.contains("limits.requestTimeout");
+            assert!(told && answer.contains("x-request-id: mine"), "{answer}");
+        }
+    }
+    server.shutdown().await;
+}
+
+/// What is answered, until the connection is closed, to a client that stops in the middle of its body.
+async fn half_sent(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = "Host: x\r\nX-Request-Id: mine\r\nContent-Type: application/json\r\nContent-Length: 10";
+    stream.write_all(format!("POST {path} HTTP/1.1\r\n{head}\r\n\r\n{{").as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn a_body_that_will_be_too_large_is_refused_before_it_comes() {
+    let server = start(Limits { body_bytes: 1_000, ..Limits::default() }, Safety::default()).await;
+    for path in ["/v1/traces", "/api/tests", "/api/expressions/resolve"] {
+        let mut stream = TcpStream::connect(server.addresses().http).await.unwrap();
+        let head = "Host: x\r\nContent-Type: application/json\r\nContent-Length: 2147483648";
+        stream.write_all(format!("POST {path} HTTP/1.1\r\n{head}\r\n\r\n").as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        body.read_to_end(&mut answer).await.unwrap();
+        stream.read_to_end(&mut answer).await.unwrap();
         let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("limits.requestTimeout"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 413") && answer.contains("limits.bodyBytes"),
+            "{path}: {answer}"
+        );
     }
     server.shutdown().await;
 }
