@@ -163,6 +163,13 @@ impl Runner {
         (lock(&self.callers).len(), self.control.count())
     }
 
+    /// Takes over the time of the machine, unless something is under way that would notice.
+    fn settle_clock(&self) {
+        if self.unfinished() == (0, 0) && self.suites.are_at_rest() {
+            clock::settle();
+        }
+    }
+
     /// Goes on with as many runs at one time as the configuration says by now.
     pub(crate) fn reconfigured(&self) {
         self.turns.resize(self.config.get().limits.concurrent_runs);
@@ -191,6 +198,7 @@ impl Runner {
         request: String,
         step_of: Option<&SuiteRunId>,
     ) -> Result<RunId, Error> {
+        self.settle_clock();
         let new = NewRun {
             test: test.id.clone(),
             test_version: test.version,

@@ -157,6 +157,7 @@ impl Runner {
             let mut turns = vec![turn];
             let free = std::iter::from_fn(|| self.turns.try_take());
             turns.extend(free.take(CLAIMED_AT_ONCE - 1));
+            self.settle_clock();
             let owner = self.cluster.id();
             match self.store.claim_runs(&owner, turns.len()).await {
                 Ok(claimed) => {

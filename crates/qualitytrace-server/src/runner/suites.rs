@@ -83,6 +83,11 @@ impl Suites {
         self.followers.wake_all();
     }
 
+    /// Whether none is under way.
+    pub(super) fn are_at_rest(&self) -> bool {
+        lock(&self.under_way).is_empty()
+    }
+
     /// Ends a run of a suite, if it is under way here.
     pub(super) fn stop(&self, run: &SuiteRunId) {
         if let Some(stop) = lock(&self.under_way).get(run) {
@@ -94,6 +99,7 @@ impl Suites {
 impl Runner {
     /// Stores a new run of a suite and begins to carry it out.
     pub async fn start_suite(self: &Arc<Self>, order: SuiteOrder) -> Result<SuiteRunId, Error> {
+        self.settle_clock();
         let new = NewSuiteRun {
             suite: order.id.clone(),
             version: order.version,
