@@ -34,6 +34,7 @@ use http::{Method, StatusCode, Uri};
 use qualitytrace_core::time::Timestamp;
 use tower_http::compression::CompressionLayer;
 
+use crate::config::Live;
 use crate::ingest::Ingest;
 use crate::runner::Runner;
 use crate::source::Source;
@@ -51,6 +52,8 @@ pub(crate) struct App {
     pub(crate) started: Timestamp,
     /// Spans that had arrived when a user last began to count them.
     pub(crate) otlp_mark: Arc<AtomicU64>,
+    /// The configuration of the moment.
+    pub(crate) config: Live,
     /// What lists say about traces.
     pub(crate) digests: Arc<traces::Digests>,
 }

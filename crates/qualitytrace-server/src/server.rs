@@ -122,6 +122,7 @@ impl Server {
             started: crate::clock::now(),
             otlp_mark: Arc::default(),
             digests: Arc::default(),
+            config: live.clone(),
         };
         let check = middleware::from_fn_with_state(live.clone(), door::check);
         let api = watch.requests_to(api::routes(app)).merge(watch.routes()).fallback(not_found);

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::run::Reply;
 
+pub(crate) use connect::addresses;
 pub use failure::{Failure, Reason};
 pub use propagation::Context;
 

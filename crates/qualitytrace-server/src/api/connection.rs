@@ -19,6 +19,8 @@ use super::App;
 use super::answer::plain_json;
 use super::refusal::{Refusal, body};
 use super::tenant::Tenant;
+use crate::trigger::addresses as addresses_of;
+use crate::trigger::deny::Deny;
 use crate::wire::connection::{Connection, Step};
 use crate::wire::time::{NEVER, rfc3339};
 
@@ -52,10 +54,10 @@ pub(super) async fn test(State(app): State<App>, tenant: Tenant, sent: Bytes) ->
         _ => None,
     });
     let source = source.ok_or_else(|| Refusal::bad_request("the body is not a data store"))?;
-    Ok(plain_json(StatusCode::OK, &outcome(&source).await))
+    Ok(plain_json(StatusCode::OK, &outcome(&source, &app.config.get().limits.deny).await))
 }
 
-async fn outcome(source: &Source) -> Connection {
+async fn outcome(source: &Source, deny: &Deny) -> Connection {
     let mut out = Connection::default();
     let Some((name, addresses, ports)) = endpoints(source) else {
         return out;
@@ -74,7 +76,11 @@ async fn outcome(source: &Source) -> Connection {
         None => passed("the port is the usual one".to_owned()),
     };
     for (address, (host, port)) in addresses.iter().zip(&places) {
-        let error = match timeout(CONNECT_TIMEOUT, TcpStream::connect((host.as_str(), *port))).await {
+        let connected = async {
+            let found = addresses_of(host.trim_matches(['[', ']']), *port, deny).await?;
+            TcpStream::connect(found.as_slice()).await
+        };
+        let error = match timeout(CONNECT_TIMEOUT, connected).await {
             Ok(Ok(_)) => continue,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),

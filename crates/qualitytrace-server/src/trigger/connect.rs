@@ -1,6 +1,6 @@
 //! Connections to hosts, with or without TLS, and what can go wrong on the way.
 //!
-//! Every address that a trigger speaks to is looked up here, and here only.
+//! Every address that a user makes the server speak to is looked up here, and here only.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -117,7 +117,7 @@ async fn open(
 }
 
 /// The addresses of a host that may be spoken to.
-pub(super) async fn addresses(host: &str, port: u16, deny: &Deny) -> std::io::Result<Vec<SocketAddr>> {
+pub(crate) async fn addresses(host: &str, port: u16, deny: &Deny) -> std::io::Result<Vec<SocketAddr>> {
     let refused = |denied| std::io::Error::new(ErrorKind::PermissionDenied, denied);
     deny.host(host).map_err(refused)?;
     let found: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();

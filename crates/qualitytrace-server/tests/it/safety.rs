@@ -302,6 +302,13 @@ async fn triggers_stay_away_from_listed_addresses() {
         assert_eq!(is_denied, !is_reached, "{trigger}: {run}");
         assert_eq!(run.to_string().contains("reached"), is_reached, "{trigger}: {run}");
     }
+    // Trying a data store out leads nowhere else either.
+    let store =
+        json!({ "name": "s", "type": "jaeger", "jaeger": { "endpoint": format!("localhost:{port}") } });
+    let tried = ask(&format!("{url}/api/config/connection"), Method::POST, None, &store.to_string()).await;
+    let tried: Value = tried.json().await.unwrap();
+    let told = tried["connectivity"]["error"].as_str().unwrap_or_default();
+    assert!(told.contains("trigger.deny"), "{tried}");
     server.shutdown().await;
 }
 
