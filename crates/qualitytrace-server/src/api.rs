@@ -29,8 +29,8 @@ use axum::extract::{Path, Request, State};
 use axum::middleware::{from_extractor, map_response};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{any, get, post, put};
-use http::header::LOCATION;
-use http::{Method, StatusCode, Uri};
+use http::header::{ALLOW, LOCATION};
+use http::{HeaderValue, Method, StatusCode, Uri};
 use qualitytrace_core::time::Timestamp;
 use tower_http::compression::CompressionLayer;
 
@@ -116,11 +116,17 @@ async fn post_to_test(app: State<App>, tenant: Tenant, Path(id): Path<String>, s
     if id == "import" {
         return runs::export::import(app, tenant, sent).await.into_response();
     }
-    not_allowed(&Method::POST, &format!("/api/tests/{id}"))
+    but_allowed("GET,HEAD,PUT,DELETE", not_allowed(&Method::POST, &format!("/api/tests/{id}")))
 }
 
 async fn method_not_allowed(request: Request) -> Response {
     not_allowed(request.method(), request.uri().path())
+}
+
+/// Says which methods there are instead, where the router cannot know it.
+fn but_allowed(methods: &'static str, mut response: Response) -> Response {
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+    response
 }
 
 fn not_allowed(method: &Method, path: &str) -> Response {

@@ -46,7 +46,7 @@ pub(super) async fn version(Path(file): Path<String>, request: Request) -> Respo
         return super::not_found(request.uri());
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return super::method_not_allowed(request).await;
+        return super::but_allowed("GET,HEAD", super::method_not_allowed(request).await);
     }
     plain_json(StatusCode::OK, &Version { version: env!("CARGO_PKG_VERSION"), kind: "oss" })
 }

@@ -208,6 +208,8 @@ async fn wrong_paths_and_methods_are_answered_in_json(database: &Database) {
         (Method::PATCH, "/api/tests", 405),
         (Method::DELETE, "/api/tests", 405),
         (Method::PUT, "/api/tests/t/run", 405),
+        (Method::POST, "/api/tests/t", 405),
+        (Method::POST, "/api/version.json", 405),
         (Method::GET, "/api/expressions/resolve", 405),
         (Method::GET, "/api/traces/xyz", 400),
         (Method::GET, "/api/traces/0102030405060708090a0b0c0d0e0f10", 404),
@@ -215,6 +217,7 @@ async fn wrong_paths_and_methods_are_answered_in_json(database: &Database) {
         let got = bench.send(method.clone(), path, &[], "").await;
         assert_eq!(got.status.as_u16(), status, "{method} {path}");
         assert_eq!(got.json()["code"], status, "{method} {path}");
+        assert_eq!(got.headers.contains_key("allow"), status == 405, "{method} {path}");
     }
     let moved = bench.get("/api//tests/?take=1").await;
     assert_eq!(moved.status, StatusCode::MOVED_PERMANENTLY);
