@@ -71,6 +71,9 @@ impl Reading {
     }
 }
 
+/// The code of the diagnostic that says that a file holds no definition at all.
+pub const EMPTY_FILE: &str = "empty-file";
+
 /// One resource of a file.
 #[derive(Debug, Clone)]
 pub struct Document {
@@ -221,7 +224,7 @@ const HOSTED: [&str; 5] = ["Environment", "EnvironmentToken", "Invite", "Monitor
 ///
 /// The API refuses both alike but speaks of "parsing" for the one and of "validating" for the other.
 pub fn is_about_form(code: &str) -> bool {
-    let forms = ["wrong-type", "duplicate-key", "too-deep", "too-large", "json-syntax", "empty-file"];
+    let forms = ["wrong-type", "duplicate-key", "too-deep", "too-large", "json-syntax", EMPTY_FILE];
     forms.contains(&code) || code.starts_with("yaml-")
 }
 
@@ -267,7 +270,7 @@ fn parse(reader: &Reader<'_>) -> Vec<Node> {
     // `---` before the first document or after the last one makes an empty document, which says nothing.
     let documents: Vec<Node> = documents.into_iter().filter(|document| !document.is_null()).collect();
     if documents.is_empty() && reader.errors() == 0 {
-        let diagnostic = Diagnostic::error("empty-file", 0..0, "the file holds no definition");
+        let diagnostic = Diagnostic::error(EMPTY_FILE, 0..0, "the file holds no definition");
         reader.report(diagnostic.helped("write `type:` and `spec:`"));
     }
     documents

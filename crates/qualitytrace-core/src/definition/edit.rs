@@ -56,7 +56,8 @@ fn separator(source: &str, spec: &Node, at: usize) -> String {
         return ", ".to_owned();
     }
     let line = source.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
-    format!("\n{}", " ".repeat(at - line))
+    let line_end = if source[..line].ends_with("\r\n") { "\r\n" } else { "\n" };
+    format!("{line_end}{}", " ".repeat(at - line))
 }
 
 fn scalar(id: &str) -> String {

@@ -330,6 +330,9 @@ fn an_id_is_written_into_the_file_and_nothing_else_changes() {
     let after = "type: Test\nspec:\n  name: a\n---\ntype: Test\nspec:\n  id: \"1e5\"\n  name: b\n";
     assert_eq!(with_id(stream, Format::Yaml, 1, "1e5").as_deref(), Some(after));
     assert_eq!(with_id("type: Test\n", Format::Yaml, 0, "new"), None);
+    let after = "type: Test\r\nspec:\r\n  id: new\r\n  name: x\r\n";
+    let before = "type: Test\r\nspec:\r\n  name: x\r\n";
+    assert_eq!(with_id(before, Format::Yaml, 0, "new").as_deref(), Some(after), "lines end as they did");
 }
 
 #[test]
