@@ -77,6 +77,13 @@ pub(crate) fn appended(transport: Transport, text: &str, signal: Signal) -> Resu
     })
 }
 
+/// An address as it may be shown: without the login that somebody put into it.
+pub(crate) fn shown(text: &str) -> String {
+    let Some((login, place)) = text.rsplit_once('@') else { return text.to_owned() };
+    let scheme = login.split_once("://").map(|(scheme, _)| format!("{scheme}://")).unwrap_or_default();
+    format!("{scheme}***@{place}")
+}
+
 fn tail(signal: Signal) -> String {
     format!("/v1/{}", signal.name())
 }

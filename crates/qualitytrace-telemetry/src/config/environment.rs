@@ -192,7 +192,7 @@ fn sink(variables: &mut Variables, signal: Signal, address: Option<(String, Orig
             variables.report.error(
                 origin,
                 &origin.to_string(),
-                format!("`{text}` is no endpoint: {why}"),
+                format!("`{}` is no endpoint: {why}", endpoint::shown(text)),
                 None,
             );
             return None;

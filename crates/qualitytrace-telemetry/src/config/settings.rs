@@ -361,7 +361,8 @@ impl Reader<'_> {
                 .map_or((Origin::Default, "endpoint".to_owned()), |given| (given.node.origin, given.key));
             match resolved {
                 Err(why) => {
-                    self.report.error(&origin, &key, format!("`{key}` cannot be `{text}`: {why}"), None);
+                    let shown = endpoint::shown(&text);
+                    self.report.error(&origin, &key, format!("`{key}` cannot be `{shown}`: {why}"), None);
                     return;
                 }
                 Ok(resolved) => {

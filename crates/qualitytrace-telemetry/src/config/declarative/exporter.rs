@@ -52,7 +52,8 @@ impl Declarative<'_> {
                 sink.origins.extend(address.map(|(_, origin)| ("endpoint".to_owned(), origin)));
             }
             (Err(why), Some((text, origin))) => {
-                self.report.error(&origin, "endpoint", format!("`endpoint` cannot be `{text}`: {why}"), None);
+                let message = format!("`endpoint` cannot be `{}`: {why}", endpoint::shown(&text));
+                self.report.error(&origin, "endpoint", message, None);
                 return None;
             }
             (Err(_), None) => return None,
