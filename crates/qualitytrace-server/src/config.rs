@@ -26,6 +26,7 @@ use crate::access::Access;
 use crate::limits::Limits;
 use crate::listen::Certificate;
 use crate::provision::Provisioning;
+use crate::store::Store;
 use crate::vault::KeyPlace;
 
 /// The port of the API, the page, and everything else.
@@ -90,6 +91,12 @@ pub struct Safety {
 }
 
 impl Config {
+    /// The folder of a database file that lies in the data folder: such a one is made when it is not there.
+    pub(crate) fn own_folder(&self) -> Option<PathBuf> {
+        let data_dir = self.data_dir.as_ref()?;
+        Store::folder(&self.database_url).filter(|folder| folder.starts_with(data_dir))
+    }
+
     /// Where a program on this machine delivers spans; `None` when none are taken, or not without TLS.
     pub(crate) fn otlp_endpoint(&self) -> Option<String> {
         let Safety { tls, otlp_tls, .. } = &self.safety;

@@ -62,6 +62,18 @@ pub enum Error {
         /// The option that moves it.
         option: &'static str,
     },
+    /// It was given to two.
+    #[error("{what} cannot listen on {address}: {other} listens there; choose another address with {option}")]
+    Taken {
+        /// What was to listen.
+        what: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// Who has it.
+        other: &'static str,
+        /// The option that moves it.
+        option: &'static str,
+    },
     /// The system refuses.
     #[error("{what} cannot listen on {address}; choose another address with {option}")]
     Refused {
@@ -77,16 +89,38 @@ pub enum Error {
     },
 }
 
-/// Binds an address.
-pub async fn bind(
-    what: &'static str,
-    address: SocketAddr,
-    option: &'static str,
-) -> Result<TcpListener, Error> {
-    TcpListener::bind(address).await.map_err(|source| match source.kind() {
-        std::io::ErrorKind::AddrInUse => Error::InUse { what, address, option },
-        _ => Error::Refused { what, address, option, source },
-    })
+/// What is to listen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    /// What it is called.
+    pub(crate) what: &'static str,
+    /// Where it is to listen.
+    pub(crate) address: SocketAddr,
+    /// The option that moves it.
+    pub(crate) option: &'static str,
+}
+
+impl Wish {
+    /// Binds the address.
+    pub(crate) async fn bind(self) -> Result<TcpListener, Error> {
+        let Self { what, address, option } = self;
+        TcpListener::bind(address).await.map_err(|source| match source.kind() {
+            std::io::ErrorKind::AddrInUse => Error::InUse { what, address, option },
+            _ => Error::Refused { what, address, option, source },
+        })
+    }
+
+    /// Refuses an address that another one takes.
+    pub(crate) fn apart(self, other: &Self) -> Result<(), Error> {
+        let (own, taken) = (self.address, other.address);
+        let reaches = own.ip() == taken.ip()
+            || own.is_ipv4() == taken.is_ipv4() && (own.ip().is_unspecified() || taken.ip().is_unspecified());
+        // Port 0 is any that is free.
+        if own.port() == 0 || own.port() != taken.port() || !reaches {
+            return Ok(());
+        }
+        Err(Error::Taken { what: self.what, address: own, other: other.what, option: self.option })
+    }
 }
 
 /// What a socket takes, and how it is secured.

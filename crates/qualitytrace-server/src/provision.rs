@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use qualitytrace_core::definition::{self, Document, Format, Place};
+use qualitytrace_core::definition::secrets::MASK;
+use qualitytrace_core::definition::{self, Document, EMPTY_FILE, Format, Kind, Place};
 use qualitytrace_core::lang::Diagnostic;
 
 use crate::clock;
@@ -64,14 +65,19 @@ pub async fn provision(store: &Store, provisioning: &Provisioning) -> Result<usi
         return Ok(0);
     }
     let stream = Stream { name: &name, text: &text, format: format(&text) };
-    let documents = stream.read()?;
-    let new: Vec<NewDefinition<'_>> = documents.iter().map(|document| stream.definition(document)).collect();
-    stream.check_ids(&documents, &new)?;
+    let (documents, new) = stream.definitions()?;
     if let Err((at, refused)) = store.put_all(&new, DONE, clock::now()).await? {
         return Err(stream.refused(&documents[at], &refused));
     }
     tracing::info!(definitions = documents.len(), "provisioned from {name}");
     Ok(documents.len())
+}
+
+/// Says what is wrong with what is to be stored, without storing it.
+pub(crate) fn check(provisioning: &Provisioning) -> Result<(), Error> {
+    let Some((name, text)) = load(provisioning)? else { return Ok(()) };
+    let stream = Stream { name: &name, text: &text, format: format(&text) };
+    stream.definitions().map(drop)
 }
 
 fn load(provisioning: &Provisioning) -> Result<Option<(String, String)>, Error> {
@@ -101,10 +107,25 @@ struct Stream<'t> {
 }
 
 impl<'t> Stream<'t> {
-    /// All documents, or all that is wrong with them.
+    /// All documents and what they define, or what is wrong with them.
+    fn definitions(&self) -> Result<(Vec<Document>, Vec<NewDefinition<'t>>), Error> {
+        let mut documents = self.read()?;
+        // Of what there is only one of, the last counts.
+        let kinds: Vec<Kind> = documents.iter().map(|document| document.resource.kind()).collect();
+        let mut at = 0..;
+        documents.retain(|_| {
+            at.next().is_some_and(|at| !kinds[at].is_singleton() || !kinds[at + 1..].contains(&kinds[at]))
+        });
+        let new: Vec<_> = documents.iter().map(|document| self.definition(document)).collect();
+        self.check_ids(&documents, &new)?;
+        Ok((documents, new))
+    }
+
+    /// All documents, or all that is wrong with them. None at all is no mistake.
     fn read(&self) -> Result<Vec<Document>, Error> {
         let reading = definition::read(self.text, self.format);
         let mut found = reading.diagnostics;
+        found.retain(|diagnostic| diagnostic.code != EMPTY_FILE);
         for document in &reading.documents {
             found.extend(definition::check(&document.resource));
         }
@@ -155,13 +176,24 @@ impl<'t> Stream<'t> {
     }
 
     fn refused(&self, document: &Document, why: &Put) -> Error {
-        let why = match why {
-            Put::Masked { name } => format!("`{name}` is masked; write the secret itself"),
+        let (span, why) = match why {
+            Put::Masked { name } => {
+                (self.masked(document, name), format!("`{name}` is masked; write the secret itself"))
+            }
             Put::Created(_) | Put::Updated(_) | Put::Same(_) | Put::Missing | Put::Exists => {
-                "it was refused".to_owned()
+                (document.span.clone(), "it was refused".to_owned())
             }
         };
-        self.wrong(&[format!("{}: {why}", self.place(&document.span))])
+        self.wrong(&[format!("{}: {why}", self.place(&span))])
+    }
+
+    /// Where the mask of a secret stands: behind its name, usually.
+    fn masked(&self, document: &Document, name: &str) -> Range<usize> {
+        let text = self.text.get(document.span.clone()).unwrap_or_default();
+        let named = text.find(name).and_then(|at| Some(at + text[at..].find(MASK)?));
+        let start =
+            named.or_else(|| text.find(MASK)).map_or(document.span.start, |at| document.span.start + at);
+        start..start + MASK.len()
     }
 
     fn wrong(&self, mistakes: &[String]) -> Error {
@@ -193,8 +225,6 @@ fn fingerprint(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use qualitytrace_core::definition::Kind;
-
     use super::*;
 
     const GOOD: &str = "type: VariableSet\nspec:\n  name: Shop\n  values:\n  - {key: A, value: b}\n---\n---\ntype: Test\nspec:\n  id: t\n  name: T\n  trigger: {type: http, httpRequest: {method: GET, url: \"http://x\"}}\n";
@@ -236,7 +266,8 @@ mod tests {
             "type: VariableSet\nspec:\n  name: S\n  values: [{key: K, value: '********', type: secret}]\n";
         let error =
             provision(&store, &of(&format!("{GOOD}---\n{masked}"), false)).await.unwrap_err().to_string();
-        assert!(error.contains("document 3, line 14, column 1: `K` is masked"), "{error}");
+        let place = "document 3, line 17, column 29, `spec.values[0].value`: `K` is masked";
+        assert!(error.contains(place), "{error}");
         let twice = format!("{GOOD}---\n{}", GOOD.rsplit("---\n").next().unwrap());
         let error = provision(&store, &of(&twice, false)).await.unwrap_err().to_string();
         assert!(
@@ -245,6 +276,21 @@ mod tests {
         );
         assert_eq!(names(&store).await, [false, false]);
         assert_eq!(store.document(DONE).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn an_empty_stream_stores_nothing_and_of_singletons_the_last_counts() {
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        for empty in ["", "# nothing yet\n", "---\n---\n"] {
+            assert_eq!(provision(&store, &of(empty, true)).await.unwrap(), 0, "{empty}");
+        }
+        let data_store = |name: &str| format!("type: DataStore\nspec:\n  name: {name}\n  type: otlp\n---\n");
+        let twice = data_store("First") + GOOD + "---\n" + &data_store("Second");
+        for _ in 0..2 {
+            assert_eq!(provision(&store, &of(&twice, true)).await.unwrap(), 3);
+            let stored = store.resource(Kind::DataStore, CURRENT).await.unwrap().unwrap();
+            assert!(stored.spec.contains("Second") && stored.version == 1, "{stored:?}");
+        }
     }
 
     #[tokio::test]

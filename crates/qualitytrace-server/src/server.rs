@@ -1,22 +1,27 @@
 //! The parts put together: store, ingest, sockets.
 
+mod check;
+
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware;
 use axum::response::Response;
+use http::Uri;
 use qualitytrace_core::wait::Learned;
 use qualitytrace_telemetry::Telemetry;
 use tokio::net::TcpListener;
 use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
+use tower::ServiceExt as _;
 
 use crate::api::{self, App, door};
 use crate::config::{Config, Kept, Live};
 use crate::ingest::{self, Ingest};
-use crate::listen::{Terms, Tls};
+use crate::listen::{Terms, Tls, Wish};
 use crate::runner::{self, Runner};
 use crate::source::Source;
 use crate::store::{self, Store};
@@ -78,6 +83,17 @@ pub enum Error {
     /// The runs that wait in the store could not be taken up.
     #[error(transparent)]
     Runner(#[from] runner::Error),
+    /// A folder is of no use.
+    #[error("failed to {operation} the folder {}", path.display())]
+    Folder {
+        /// What was to be done.
+        operation: &'static str,
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
 }
 
 impl Server {
@@ -91,10 +107,9 @@ impl Server {
     pub async fn start_watched(config: Config, telemetry: Telemetry) -> Result<Self, Error> {
         // Fails only when the program has chosen a provider already, which then serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let safety = &config.safety;
-        let [main_tls, otlp_tls] =
-            [&safety.tls, &safety.otlp_tls].map(|tls| tls.as_ref().map(Tls::new).transpose());
+        let [main_tls, otlp_tls] = tls(&config);
         let tls = [main_tls?, otlp_tls?];
+        make_folder(&config)?;
         let sockets = Sockets::bind(&config).await?;
         let addresses = sockets.addresses();
         let store = Store::open_sealed(&config.database_url, config.safety.key.clone()).await?;
@@ -131,10 +146,17 @@ impl Server {
         let api = api.layer(check.clone()).layer(middleware::from_fn(door::name));
         let prefixed = match config.path_prefix.as_str() {
             "" => Router::new(),
-            prefix => Router::new().nest(prefix, api.clone()),
+            // A path that only ends in a slash is not below the prefix for the router.
+            prefix => Router::new().nest(prefix, api.clone()).route_service(
+                &format!("{prefix}/"),
+                api.clone().map_request(|mut request: Request| {
+                    *request.uri_mut() = Uri::from_static("/");
+                    request
+                }),
+            ),
         };
         // What is delivered in large numbers is not looked at where nobody asked for it.
-        let otlp = if safety.access.otlp { otlp.layer(check) } else { otlp };
+        let otlp = if config.safety.access.otlp { otlp.layer(check) } else { otlp };
         let main = otlp.clone().merge(api).merge(prefixed);
         let (stop, stopped) = signal::channel(false);
         let [main_terms, otlp_terms] = tls.clone().map(|tls| Terms { tls, config: live.clone() });
@@ -204,22 +226,41 @@ struct Sockets {
     otlp_http: Option<TcpListener>,
 }
 
+/// The certificates of the main port and of those for OTLP.
+fn tls(config: &Config) -> [Result<Option<Tls>, listen::TlsError>; 2] {
+    let safety = &config.safety;
+    [&safety.tls, &safety.otlp_tls].map(|tls| tls.as_ref().map(Tls::new).transpose())
+}
+
+/// Makes the folder of a database that lies in the data folder.
+fn make_folder(config: &Config) -> Result<(), Error> {
+    let Some(folder) = config.own_folder() else { return Ok(()) };
+    let made = check::can_be_made(&folder).and_then(|()| std::fs::create_dir_all(&folder));
+    made.map_err(|source| Error::Folder { operation: "make", path: folder, source })
+}
+
+/// What is to listen where: the main port, OTLP over gRPC, OTLP over HTTP. No two in one place.
+fn wishes(config: &Config) -> Result<(Wish, [Option<Wish>; 2]), listen::Error> {
+    let main = Wish { what: "the server", address: config.http, option: "--server.httpPort PORT" };
+    let further = |what, address: Option<SocketAddr>, option| Some(Wish { what, address: address?, option });
+    let grpc = further("OTLP over gRPC", config.otlp_grpc, "--otlp-grpc-addr ADDR|off");
+    let http = further("OTLP over HTTP", config.otlp_http, "--otlp-http-addr ADDR|off");
+    for (wish, other) in [(grpc, Some(main)), (http, Some(main)), (http, grpc)] {
+        if let (Some(wish), Some(other)) = (wish, other) {
+            wish.apart(&other)?;
+        }
+    }
+    Ok((main, [grpc, http]))
+}
+
 impl Sockets {
     async fn bind(config: &Config) -> Result<Self, listen::Error> {
-        let http = listen::bind("the server", config.http, "--server.httpPort PORT").await?;
-        let otlp_grpc = match config.otlp_grpc {
-            Some(address) => {
-                Some(listen::bind("OTLP over gRPC", address, "--otlp-grpc-addr ADDR|off").await?)
-            }
-            None => None,
+        let (main, [grpc, http]) = wishes(config)?;
+        let bound = async |wish: Option<Wish>| match wish {
+            Some(wish) => wish.bind().await.map(Some),
+            None => Ok(None),
         };
-        let otlp_http = match config.otlp_http {
-            Some(address) => {
-                Some(listen::bind("OTLP over HTTP", address, "--otlp-http-addr ADDR|off").await?)
-            }
-            None => None,
-        };
-        Ok(Self { http, otlp_grpc, otlp_http })
+        Ok(Self { http: main.bind().await?, otlp_grpc: bound(grpc).await?, otlp_http: bound(http).await? })
     }
 
     fn addresses(&self) -> Addresses {

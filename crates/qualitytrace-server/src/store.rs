@@ -3,6 +3,7 @@
 //! One SQL text serves `sqlite::memory:`, `sqlite://FILE` and `postgres://...`. Every write is one statement or one
 //! transaction that begins with a write, so SQLite never has to upgrade a read lock.
 
+mod address;
 mod browse;
 mod checkpoints;
 mod chunks;
@@ -23,16 +24,20 @@ mod series;
 mod servers;
 mod suites;
 
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyQueryResult};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyPool, Connection as _, Executor};
 
 use crate::vault::{self, KeyPlace, Vault};
 
+pub(crate) use address::{parameters_without_password, without_password};
 use checkpoints::Checkpoints;
 pub use chunks::{NewChunk, Packed, Signal, StoredChunk};
 pub use definitions::{StoredDefinition, StoredResource, StoredTest};
@@ -148,13 +153,32 @@ impl Store {
         Self::open_sealed(url, KeyPlace::Memory).await
     }
 
+    /// What kind of database a URL means, or what is wrong with the URL. Opens nothing.
+    pub(crate) fn check(url: &str) -> Result<Backend, Error> {
+        let shown = || without_password(url);
+        let backend = Backend::of(url).ok_or_else(|| Error::Url { url: shown() })?;
+        let parsed = match backend {
+            Backend::Memory | Backend::File => SqliteConnectOptions::from_str(url).map(drop),
+            Backend::Postgres => PgConnectOptions::from_str(&address::for_driver(url)).map(drop),
+        };
+        parsed.map_err(|source| Error::Open { url: shown(), source })?;
+        Ok(backend)
+    }
+
+    /// The folder of a database file; `None` where there is no file, or it is in the current folder.
+    pub(crate) fn folder(url: &str) -> Option<PathBuf> {
+        let file =
+            SqliteConnectOptions::from_str(url).ok().filter(|_| Backend::of(url) == Some(Backend::File))?;
+        file.get_filename().parent().filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned)
+    }
+
     /// Opens the database, whose secrets are sealed with the key from this place.
     pub async fn open_sealed(url: &str, key: KeyPlace) -> Result<Self, Error> {
+        let backend = Self::check(url)?;
         let vault = Vault::open(key)?;
         sqlx::any::install_default_drivers();
         let shown = without_password(url);
         let open = |source| Error::Open { url: shown.clone(), source };
-        let backend = Backend::of(url).ok_or_else(|| Error::Url { url: shown.clone() })?;
         let inserts = chunks::Inserts::new(matches!(backend, Backend::Postgres));
         let checkpoints = matches!(backend, Backend::File).then(Arc::default);
         let (mut keeper, mut lock) = (None, None);
@@ -173,7 +197,8 @@ impl Store {
                 (read, write, None)
             }
             Backend::Postgres => {
-                let pool = pool(POSTGRES_CONNECTIONS).connect(url).await.map_err(open)?;
+                let url = address::for_driver(url);
+                let pool = pool(POSTGRES_CONNECTIONS).connect(&url).await.map_err(open)?;
                 (pool.clone(), pool, Some(url.into()))
             }
         };
@@ -216,7 +241,9 @@ pub(crate) fn is_in_memory(url: &str) -> bool {
     matches!(Backend::of(url), Some(Backend::Memory))
 }
 
-enum Backend {
+/// What keeps a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backend {
     Memory,
     File,
     Postgres,
@@ -286,18 +313,6 @@ fn creating(url: &str) -> String {
     format!("{url}{separator}mode=rwc")
 }
 
-/// The URL as it may be shown: `postgres://user:secret@host` loses its secret.
-pub(crate) fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.to_owned();
-    };
-    let Some((login, place)) = rest.rsplit_once('@') else {
-        return url.to_owned();
-    };
-    let user = login.split(':').next().unwrap_or_default();
-    format!("{scheme}://{user}@{place}")
-}
-
 /// Names the operation that a statement was part of.
 fn failed(operation: &'static str) -> impl Fn(sqlx::Error) -> Error {
     move |source| Error::Query { operation, source }
@@ -315,12 +330,6 @@ fn rows_written(done: Result<AnyQueryResult, sqlx::Error>) -> Result<u64, sqlx::
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_shown_url_has_no_password() {
-        assert_eq!(without_password("postgres://me:p@ss@db:5432/x"), "postgres://me@db:5432/x");
-        assert_eq!(without_password("sqlite://a.db"), "sqlite://a.db");
-    }
 
     #[tokio::test]
     async fn an_unknown_url_is_refused_with_the_known_forms() {

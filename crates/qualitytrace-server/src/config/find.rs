@@ -8,6 +8,9 @@ use qualitytrace_telemetry::config::{File, Report, Sources};
 const STEMS: [&str; 3] = ["qualitytrace", "quality-trace", "tracetest"];
 const EXTENSIONS: [&str; 4] = ["yaml", "yml", "toml", "json"];
 
+/// The kind of a name that says more than that this is the configuration.
+const ANY_NAME: usize = 2;
+
 /// The folders to look into, in order: the machine's, the user's, the current one.
 pub(super) fn folders(home: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from("/etc/qualitytrace"), PathBuf::from("/etc/tracetest")];
@@ -16,17 +19,30 @@ pub(super) fn folders(home: Option<&Path>) -> Vec<PathBuf> {
     folders
 }
 
+/// The file that is read.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) file: PathBuf,
+    /// Others in its folder that could have been meant.
+    pub(super) passed_over: Vec<PathBuf>,
+}
+
 /// The first configuration file in these folders.
-pub(super) fn find(folders: &[PathBuf]) -> Option<PathBuf> {
+pub(super) fn find(folders: &[PathBuf]) -> Option<Found> {
     folders.iter().find_map(|folder| in_folder(folder))
 }
 
-fn in_folder(folder: &Path) -> Option<PathBuf> {
+fn in_folder(folder: &Path) -> Option<Found> {
     let shown = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let names = std::fs::read_dir(shown).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut candidates: Vec<_> = names.filter_map(|name| Some((rank(&name)?, name))).collect();
     candidates.sort();
-    candidates.into_iter().map(|(_, name)| folder.join(name)).find(|path| is_configuration(path))
+    let candidates = candidates.into_iter().map(|((kind, ..), name)| (kind, folder.join(name)));
+    let mut files = candidates.filter(|(_, path)| is_configuration(path));
+    let (_, file) = files.next()?;
+    // A name with something else in it may be the file of something else.
+    let passed_over = files.filter(|(kind, _)| *kind < ANY_NAME).map(|(_, path)| path).collect();
+    Some(Found { file, passed_over })
 }
 
 /// How well a name says that this is the configuration; the least is best.
@@ -38,7 +54,7 @@ fn rank(name: &str) -> Option<(usize, usize, usize)> {
     let kind = match rest {
         "" => 0,
         ".config" | "-config" | "_config" => 1,
-        rest if rest.starts_with(['.', '-', '_']) && !rest.contains("provision") => 2,
+        rest if rest.starts_with(['.', '-', '_']) && !rest.contains("provision") => ANY_NAME,
         _ => return None,
     };
     Some((kind, product, extension))
@@ -72,7 +88,7 @@ mod tests {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
         let found = find(&[folder.path().join("missing"), folder.path().to_owned()])?;
-        Some(found.file_name()?.to_str()?.to_owned())
+        Some(found.file.file_name()?.to_str()?.to_owned())
     }
 
     #[test]

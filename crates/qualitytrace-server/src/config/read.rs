@@ -16,6 +16,9 @@ const FILE_VARIABLES: [&str; 2] = ["QUALITYTRACE_CONFIG", "TRACETEST_CONFIG"];
 /// Blocks that Tracetest has too: it ignored what it did not know in them, and so do we, with a warning.
 const SHARED_BLOCKS: [&str; 3] = ["server", "postgres", "otlpServer"];
 
+/// The setting that earlier versions of Tracetest had for the database.
+const CONNECTION: &str = "postgresConnString";
+
 /// Everything that a configuration is made of. A flag beats a variable, a variable beats the file.
 #[derive(Debug, Clone, Default)]
 pub struct Inputs {
@@ -91,18 +94,19 @@ impl Inputs {
 
     /// Reads everything. Fails only when the file cannot be read; what is wrong in it is among the diagnostics.
     pub fn read(&self) -> Result<Resolved, Error> {
-        let file = self.path();
+        let mut report = Report::default();
+        let file = self.path(&mut report);
         let text = file.as_deref().map(load).transpose()?;
-        Ok(self.resolve(file, text))
+        Ok(self.resolve(file, text, report))
     }
 
     /// The same with this text in place of what the file holds now.
     pub fn read_as(&self, text: String) -> Resolved {
-        self.resolve(self.path(), Some(text))
+        let mut report = Report::default();
+        self.resolve(self.path(&mut report), Some(text), report)
     }
 
-    fn resolve(&self, file: Option<PathBuf>, text: Option<String>) -> Resolved {
-        let mut report = Report::default();
+    fn resolve(&self, file: Option<PathBuf>, text: Option<String>, mut report: Report) -> Resolved {
         let named =
             file.as_ref().zip(text).map(|(path, text)| File { path: path.display().to_string(), text });
         let sources = Sources {
@@ -129,13 +133,23 @@ impl Inputs {
         Resolved { config: draft.config, telemetry, file, rows, diagnostics: report.diagnostics }
     }
 
-    /// The file to read.
-    fn path(&self) -> Option<PathBuf> {
+    /// The file to read. Says which others could have been meant.
+    fn path(&self, report: &mut Report) -> Option<PathBuf> {
         let variable = |name: &str| self.environment.get(name).filter(|path| !path.is_empty());
         let named =
             self.file.clone().or_else(|| FILE_VARIABLES.into_iter().find_map(variable).map(PathBuf::from));
         let home = variable("HOME").map(PathBuf::from);
-        named.or_else(|| find::find(&find::folders(home.as_deref())))
+        if named.is_some() {
+            return named;
+        }
+        let found = find::find(&find::folders(home.as_deref()))?;
+        for path in found.passed_over {
+            let origin = Origin::File { path: path.display().to_string(), line: 1, column: 1 };
+            let message = format!("this file is not read: `{}` goes before it", found.file.display());
+            let help = "name the one that counts with `--config`".to_owned();
+            report.push(Severity::Warning, &origin, "", message, Some(help));
+        }
+        Some(found.file)
     }
 
     /// The folder of the server's files when nobody names one.
@@ -201,7 +215,7 @@ impl Inputs {
         (draft, rows)
     }
 
-    /// A variable that is nearly a setting is probably meant to be one.
+    /// A variable that is nearly a setting is probably meant to be one; one that was a setting once is refused.
     fn unknown_variables(&self, keys: &[&str], report: &mut Report) {
         let plain = |key: &str| key.replace(['.', '-', '_'], "").to_ascii_lowercase();
         let known: Vec<String> = keys.iter().map(|key| plain(key)).collect();
@@ -212,6 +226,10 @@ impl Inputs {
                 continue;
             };
             let rest = plain(rest);
+            if rest == plain(CONNECTION) {
+                refuse_connection(&Origin::Environment(name.clone()), name, report);
+                continue;
+            }
             // Short names are near to everything.
             if rest.len() < 8 || known.contains(&rest) {
                 continue;
@@ -261,6 +279,13 @@ fn take(setting: &Setting, given: &Foreign, draft: &mut Draft, report: &mut Repo
     }
 }
 
+/// Whoever sets it expects another database than the one that would be used.
+fn refuse_connection(origin: &Origin, name: &str, report: &mut Report) {
+    let message = format!("`{name}` is not understood any more");
+    let help = "write it as `database-url: postgres://USER:PASSWORD@HOST/NAME`".to_owned();
+    report.error(origin, name, message, Some(help));
+}
+
 /// What nobody knows is an error where it looks like a setting of ours, and a warning elsewhere: files of Tracetest may
 /// hold keys of any version.
 fn unknown(given: &Foreign, report: &mut Report) {
@@ -269,10 +294,8 @@ fn unknown(given: &Foreign, report: &mut Report) {
         let head = key.split('.').next().unwrap_or_default();
         same_key(head, block)
     };
-    if same_key(key, "postgresConnString") {
-        let message = "`postgresConnString` is not understood any more".to_owned();
-        let help = "write it as `database-url: postgres://USER:PASSWORD@HOST/NAME`".to_owned();
-        report.error(&given.origin, key, message, Some(help));
+    if same_key(key, CONNECTION) {
+        refuse_connection(&given.origin, key, report);
         return;
     }
     let obsolete = OBSOLETE.iter().find(|(name, _)| match name.strip_suffix('.') {

@@ -34,6 +34,8 @@ pub(super) enum Slot<'d> {
     Secret(&'d mut Option<String>),
     /// A URL whose password never shows.
     Url(&'d mut Option<String>),
+    /// Parameters of a connection; passwords among them never show.
+    Parameters(&'d mut String),
     /// A file or folder; relative ones are so to the file that names them.
     File(&'d mut Option<PathBuf>),
     /// Several words.
@@ -89,11 +91,13 @@ impl Slot<'_> {
             Self::Port(_) => "a port number",
             Self::Host(_) => "an IP address of this machine, `0.0.0.0` for all",
             Self::Listen(_) => "a port, an ADDRESS:PORT, or `off`",
-            Self::Text(_) | Self::Secret(_) => "a single value",
+            Self::Text(_) | Self::Parameters(_) | Self::Secret(_) => "a single value",
             Self::Url(_) => "a database URL",
             Self::File(_) => "a file name",
             Self::List(_) => "a list",
-            Self::Tokens(_) => "a list of `full:`, `read:` or `ingest:` and a token or its `sha256:HEX`",
+            Self::Tokens(_) => {
+                "a list of `full:`, `read:` or `ingest:` and a token of at least 16 letters or its `sha256:HEX`"
+            }
             Self::Deny(_) => "a list of networks like `10.0.0.0/8`, addresses, host names and `*.DOMAIN`",
         }
     }
@@ -108,7 +112,7 @@ impl Slot<'_> {
             Self::Port(_) => "PORT",
             Self::Host(_) => "ADDR",
             Self::Listen(_) => "ADDR|off",
-            Self::Text(_) | Self::Secret(_) => "TEXT",
+            Self::Text(_) | Self::Parameters(_) | Self::Secret(_) => "TEXT",
             Self::Url(_) => "URL",
             Self::File(_) => "FILE",
             Self::List(_) => "A,B,...",
@@ -135,7 +139,7 @@ impl Slot<'_> {
             Self::Port(target) => *target = text.parse().ok()?,
             Self::Host(target) => *target = ip(text)?,
             Self::Listen(target) => *target = Listen::parse(text)?,
-            Self::Text(target) => text.clone_into(target),
+            Self::Text(target) | Self::Parameters(target) => text.clone_into(target),
             Self::Secret(target) | Self::Url(target) => *target = Some(text.to_owned()),
             Self::File(target) => {
                 *target = Some(base.map_or_else(|| PathBuf::from(text), |base| base.join(text)));
@@ -176,6 +180,7 @@ impl Slot<'_> {
             Self::Text(text) => text.as_str().into(),
             Self::Secret(secret) => secret.as_ref().map_or("", |_| "***").into(),
             Self::Url(url) => url.as_deref().map(crate::store::without_password).unwrap_or_default().into(),
+            Self::Parameters(text) => crate::store::parameters_without_password(text).into(),
             Self::File(file) => {
                 file.as_ref().map(|file| file.display().to_string()).unwrap_or_default().into()
             }
@@ -187,7 +192,7 @@ impl Slot<'_> {
 
     /// Whether messages must not repeat what was written.
     pub(super) fn is_secret(&self) -> bool {
-        matches!(self, Self::Secret(_) | Self::Url(_) | Self::Tokens(_))
+        matches!(self, Self::Secret(_) | Self::Url(_) | Self::Parameters(_) | Self::Tokens(_))
     }
 }
 

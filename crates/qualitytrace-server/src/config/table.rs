@@ -74,7 +74,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("postgres.user", "Who logs in", |d| Slot::Text(&mut d.postgres.user)),
     setting("postgres.password", "With which password", |d| Slot::Secret(&mut d.postgres.password)),
     setting("postgres.dbname", "Name of the database", |d| Slot::Text(&mut d.postgres.dbname)),
-    setting("postgres.params", "Further parameters of the connection", |d| Slot::Text(&mut d.postgres.params)),
+    setting("postgres.params", "Further parameters of the connection", |d| Slot::Parameters(&mut d.postgres.params)),
 
     setting("limits.bodyBytes", "Largest request body, as sent", |d| Slot::Size(&mut d.config.limits.body_bytes)).live(),
     setting("limits.decompressedBytes", "Largest request body, after decompression", |d| Slot::Size(&mut d.config.limits.decompressed_bytes)).live(),

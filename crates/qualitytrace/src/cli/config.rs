@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use qualitytrace_core::definition::to_yaml;
 use qualitytrace_server::config::{Resolved, Row};
+use qualitytrace_server::server::Server;
 use qualitytrace_telemetry::config::Origin;
 use serde_json::{Value, json};
 
@@ -54,6 +55,9 @@ pub(crate) fn config(options: Options) -> anyhow::Result<Exit> {
     let Some(resolved) = settings::read(&sources.config.inputs(sources.settings))? else {
         return Ok(Exit::Error);
     };
+    if output.is_none() && !can_start(&resolved) {
+        return Ok(Exit::Error);
+    }
     report::out(&match output {
         None => summary(&resolved),
         Some(Output::Pretty) => pretty(&resolved),
@@ -61,6 +65,16 @@ pub(crate) fn config(options: Options) -> anyhow::Result<Exit> {
         Some(Output::Yaml) => to_yaml(&document(&resolved)),
     });
     Ok(Exit::Passed)
+}
+
+/// Whether the server would start, as far as that shows beforehand; says what is in its way.
+fn can_start(resolved: &Resolved) -> bool {
+    let obstacles = Server::check(&resolved.config);
+    let can_start = obstacles.is_empty();
+    for obstacle in obstacles.into_iter().map(anyhow::Error::from) {
+        report::err(&format!("{}: {obstacle:#}\n", report::style::error("error")));
+    }
+    can_start
 }
 
 fn rows(resolved: &Resolved) -> impl Iterator<Item = Row> {

@@ -1,7 +1,6 @@
 //! `qualitytrace serve`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -34,13 +33,6 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let inputs = options.config.inputs(options.settings);
     let Some(resolved) = settings::read(&inputs)? else { return Ok(Exit::Error) };
-    let in_folder = |folder: &&PathBuf| {
-        resolved.config.database_url.starts_with(&format!("sqlite://{}", folder.display()))
-    };
-    if let Some(folder) = resolved.config.data_dir.as_ref().filter(in_folder) {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("failed to create the data folder {}", folder.display()))?;
-    }
     let running = Running::new(inputs, &resolved);
     let telemetry = Telemetry::start(resolved.telemetry).context("failed to start telemetry")?;
     start_logging("info", Some(&telemetry));

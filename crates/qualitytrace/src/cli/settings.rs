@@ -1,5 +1,6 @@
 //! The settings of the server on the command line: one flag for each, all from one table.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -14,7 +15,7 @@ pub(crate) struct ConfigOptions {
     /// Configuration file: YAML, TOML or JSON [default: qualitytrace.yaml and its kin, if there]
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Any other key of the configuration, such as `tracer.otel.endpoint=URL`; may be given more than once
+    /// Any other key of the configuration, such as `telemetry.exporters.NAME.endpoint=URL`; may be given more than once
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Assignment>,
 }
@@ -87,11 +88,25 @@ fn flag(setting: &'static Setting) -> Arg {
     };
     let arg = Arg::new(setting.key)
         .long(setting.key)
-        .aliases(setting.aliases)
+        .aliases(spellings(setting))
         .value_name(setting.placeholder())
         .help(help)
         .help_heading(heading(setting.key));
     if setting.is_switch() { arg.num_args(0..=1).default_missing_value("true") } else { arg }
+}
+
+/// Other ways to write the flag: its other keys, and all of them with dashes or in lower case.
+fn spellings(setting: &Setting) -> BTreeSet<String> {
+    let dashed = |key: &str| {
+        let parts = key.chars().map(|letter| match letter {
+            'A'..='Z' => format!("-{}", letter.to_ascii_lowercase()),
+            _ => letter.to_string(),
+        });
+        parts.collect::<String>()
+    };
+    let keys = setting.aliases.iter().chain([&setting.key]);
+    let all = keys.flat_map(|key| [(*key).to_owned(), dashed(key), key.to_ascii_lowercase()]);
+    all.filter(|spelling| spelling != setting.key).collect()
 }
 
 fn heading(key: &str) -> &'static str {

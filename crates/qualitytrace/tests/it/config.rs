@@ -10,20 +10,20 @@ use crate::program;
 use crate::rough::program::Served;
 
 /// What a command said.
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 /// A folder with files in it, where commands run in an environment of their own.
-struct Place {
-    folder: tempfile::TempDir,
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
     variables: Vec<(&'static str, String)>,
 }
 
 impl Place {
-    fn with(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let path = folder.path().join(name);
@@ -33,12 +33,12 @@ impl Place {
         Self { folder, variables: Vec::new() }
     }
 
-    fn set(mut self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn set(mut self, name: &'static str, value: &str) -> Self {
         self.variables.push((name, value.to_owned()));
         self
     }
 
-    fn run(&self, arguments: &[&str]) -> Said {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
         let output = Command::new(env!("CARGO_BIN_EXE_qualitytrace"))
             .args(arguments)
             .current_dir(self.folder.path())
@@ -110,6 +110,39 @@ fn every_format_and_place_of_a_file_is_known() {
         assert_eq!(named.shown("server.httpPort", &["--config", "deep/any.name"]).0, "8080");
         let named = named.set("TRACETEST_CONFIG", "deep/any.name");
         assert_eq!(named.shown("server.httpPort", &[]).0, "8080");
+    }
+}
+
+#[test]
+fn of_several_files_in_one_folder_one_counts_and_the_others_are_named() {
+    let port = |port: u16| format!("server: {{httpPort: {port}}}\n");
+    let place = Place::with(&[
+        ("tracetest.yaml", &port(1)),
+        ("qualitytrace.yml", &port(2)),
+        ("qualitytrace-config.yaml", &port(3)),
+        ("qualitytrace-values.yaml", &port(4)),
+        ("qualitytrace-test.yaml", "type: Test\nspec: {name: x}\n"),
+    ]);
+    assert_eq!(place.shown("server.httpPort", &[]).0, "2");
+    let said = place.run(&["config", "check"]);
+    let not_read = "warning: this file is not read: `qualitytrace.yml` goes before it; name the one that counts with `--config`";
+    assert_eq!(
+        (said.code, said.err),
+        (Some(0), format!("tracetest.yaml:1:1: {not_read}\nqualitytrace-config.yaml:1:1: {not_read}\n"))
+    );
+    assert_eq!(place.run(&["config", "check", "--config", "tracetest.yaml"]).err, "");
+}
+
+#[test]
+fn a_flag_may_be_spelled_with_dashes() {
+    let place = Place::with(&[]);
+    for (key, flag) in [
+        ("server.httpPort", "--server.http-port"),
+        ("server.httpPort", "--server.httpport"),
+        ("limits.connections", "--limits.connections"),
+        ("otlp-grpc-addr", "--otlp-server.grpc-addr"),
+    ] {
+        assert_eq!(place.shown(key, &[flag, "12"]).0.trim_start_matches("127.0.0.1:"), "12", "{flag}");
     }
 }
 
@@ -190,6 +223,63 @@ fn a_variable_that_is_nearly_a_setting_is_warned_of() {
 }
 
 #[test]
+fn the_connection_string_of_earlier_versions_is_refused_wherever_it_stands() {
+    for name in ["TRACETEST_POSTGRESCONNSTRING", "QUALITYTRACE_POSTGRES_CONN_STRING"] {
+        for command in [["config", "check"], ["serve", "--server.httpPort=0"]] {
+            let said = Place::with(&[]).set(name, "host=postgres password=geheim").run(&command);
+            let expected = format!(
+                "${name}: error: `{name}` is not understood any more; write it as `database-url: \
+                 postgres://USER:PASSWORD@HOST/NAME`"
+            );
+            assert_eq!((said.code, said.err.trim_end()), (Some(1), expected.as_str()), "{command:?}");
+        }
+    }
+}
+
+#[test]
+fn a_token_that_is_too_short_is_refused_with_the_least_length() {
+    let said = Place::with(&[]).run(&["config", "check", "--auth.tokens", "full:geheim"]);
+    assert!(said.code == Some(1) && said.err.contains("a token of at least 16 letters"), "{}", said.err);
+}
+
+/// Whatever holds a password is shown without it: in answers, in complaints, and in what the server says as it fails.
+#[test]
+fn no_password_is_shown() {
+    let url = "postgres://u:geheim@127.0.0.1:1/n?password=geheim&sslpassword=geheim&sslmode=disable";
+    let shown = "postgres://u@127.0.0.1:1/n?password=***&sslpassword=***&sslmode=disable";
+    let block = "postgres: {host: 127.0.0.1, port: 1, params: 'sslmode=disable password=geheim'}\n";
+    let sink = "tracer: {a: {type: otel, transport: http, endpoint: 'http://user:geheim@h:1'}}\n";
+    let login = "`http://***@h:1`";
+    for (file, variable, arguments, code, expected) in [
+        ("", "", &["config", "show", "--database-url", url][..], 0, shown),
+        (
+            "",
+            "",
+            &[
+                "serve",
+                "--server.httpPort=0",
+                "--otlp-grpc-addr=off",
+                "--otlp-http-addr=off",
+                "--database-url",
+                url,
+            ],
+            1,
+            shown,
+        ),
+        (block, "", &["config", "show"], 0, "sslmode=disable password=***"),
+        (block, "", &["config", "show"], 0, "?sslmode=disable&password=***"),
+        (sink, "", &["config", "check"], 1, login),
+        ("", "http://user:geheim@h:1", &["config", "check"], 1, login),
+    ] {
+        let place = Place::with(&[("qualitytrace.yaml", file)]).set("OTEL_EXPORTER_OTLP_ENDPOINT", variable);
+        let said = place.run(arguments);
+        let all = said.out + &said.err;
+        assert_eq!(said.code, Some(code), "{arguments:?}: {all}");
+        assert!(all.contains(expected) && !all.contains("geheim"), "{arguments:?}: {all}");
+    }
+}
+
+#[test]
 fn a_block_and_a_url_name_the_database() {
     let block = "postgres:\n  host: db\n  password: geheim\n  dbname: shop\n";
     let place = Place::with(&[("tracetest.yaml", block)]);
@@ -244,6 +334,33 @@ fn the_documentation_has_every_setting_and_its_examples_are_right() {
             assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{block}");
         }
     }
+}
+
+/// Flags and variables that stand in the text of the documentation do what it says.
+#[test]
+fn the_flags_and_variables_of_the_documentation_are_right() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let is_word = |word: &str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let examples = document.split('`').skip(1).step_by(2).filter(|code| !code.contains('\n'));
+    let mut seen = 0;
+    for example in examples.filter(|code| !code.split(['=', ' ']).any(is_word)) {
+        let place = Place::with(&[]);
+        let said = match example.split_once('=') {
+            _ if example.starts_with("--") && example != "---" => {
+                place.run(&["config", "check"].into_iter().chain(example.split(' ')).collect::<Vec<_>>())
+            }
+            Some((name, value))
+                if ["QUALITYTRACE_", "TRACETEST_"].iter().any(|start| name.starts_with(start)) =>
+            {
+                place.set(name.to_owned().leak(), value).run(&["config", "check"])
+            }
+            _ => continue,
+        };
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{example}");
+        seen += 1;
+    }
+    assert!(seen >= 5, "the examples are gone");
 }
 
 /// A file as Tracetest's own examples write it, with the place of the test's database in it.

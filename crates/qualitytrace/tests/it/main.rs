@@ -21,6 +21,7 @@ mod resources;
 #[path = "../rough/load.rs"]
 #[expect(dead_code, reason = "measurements use the rest")]
 mod rough;
+mod startable;
 mod suites;
 mod uploads;
 mod usage;

@@ -85,7 +85,8 @@ async fn ids(server: &Served) -> (Value, Value) {
 
 async fn all_or_nothing(home: &Home) {
     let said = home.refused(&format!("{GOOD}---\n{MASKED}")).await;
-    assert!(said.contains("document 3, line 14, column 1: `K` is masked; write the secret itself"), "{said}");
+    let place = "document 3, line 18, column 29, `spec.values[0].value`";
+    assert!(said.contains(&format!("{place}: `K` is masked; write the secret itself")), "{said}");
     let wrong = GOOD.replace("method: GET", "metod: GET");
     let said =
         home.refused(&format!("{wrong}---\ntype: TestRunner\nspec:\n  requiredGates: [elephants]\n")).await;

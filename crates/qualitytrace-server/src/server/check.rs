@@ -1,0 +1,55 @@
+//! What stands in the way of a start, told without opening, binding or writing anything.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::{Error, Server, tls, wishes};
+use crate::config::Config;
+use crate::provision;
+use crate::store::Store;
+use crate::vault::Vault;
+
+/// Folders where nobody can make one, although root is told that it may.
+const KERNEL: [&str; 2] = ["/proc", "/sys"];
+
+impl Server {
+    /// All that would keep it from starting with this configuration, as far as that shows beforehand.
+    pub fn check(config: &Config) -> Vec<Error> {
+        let mut found: Vec<Error> =
+            tls(config).into_iter().filter_map(Result::err).map(Error::from).collect();
+        found.extend(wishes(config).err().map(Error::from));
+        found.extend(Store::check(&config.database_url).err().map(Error::from));
+        found.extend(folder(config).err());
+        found.extend(Vault::open(config.safety.key.clone()).err().map(|error| Error::Store(error.into())));
+        found.extend(provision::check(&config.provisioning).err().map(Error::from));
+        found
+    }
+}
+
+/// The folder of the database is there, or can be made if that is our affair.
+fn folder(config: &Config) -> Result<(), Error> {
+    if let Some(path) = config.own_folder() {
+        return can_be_made(&path).map_err(|source| Error::Folder { operation: "make", path, source });
+    }
+    match Store::folder(&config.database_url) {
+        Some(path) if !path.is_dir() => {
+            Err(Error::Folder { operation: "find", path, source: ErrorKind::NotFound.into() })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Whether a folder is there, or its nearest ancestor takes one.
+pub(super) fn can_be_made(path: &Path) -> std::io::Result<()> {
+    let path = std::path::absolute(path)?;
+    let ancestor = path.ancestors().find(|path| path.exists()).map_or_else(PathBuf::new, Path::to_owned);
+    if !ancestor.is_dir() {
+        return Err(ErrorKind::NotADirectory.into());
+    }
+    if ancestor != path && KERNEL.iter().any(|folder| path.starts_with(folder)) {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    #[cfg(unix)]
+    rustix::fs::access(&ancestor, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)?;
+    Ok(())
+}
