@@ -4,6 +4,7 @@ pub(crate) mod contact;
 mod events;
 pub(crate) mod resources;
 
+use std::error::Error;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -286,17 +287,27 @@ impl Client {
             let answer = self.http.execute(copy).await;
             if answer.as_ref().is_ok_and(|answer| !is_away(answer.status())) {
                 self.contact.made();
-                return Ok(answer?);
+                return self.let_in(answer?).await;
             }
             if !may_repeat(request.method(), &answer) || !self.contact.lost(&mut pauses).await {
-                return answer.with_context(|| {
-                    format!(
-                        "the server at {} does not answer; start it with `qualitytrace serve`, or name another with --server-url",
-                        self.base
-                    )
+                return answer.map_err(|error| {
+                    let why = trouble(&self.base, &error);
+                    anyhow::Error::new(error).context(why)
                 });
             }
         }
+    }
+
+    /// The answer, unless the server does not know who asks.
+    async fn let_in(&self, answer: reqwest::Response) -> anyhow::Result<reqwest::Response> {
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        let why = sentence(&answer.text().await.unwrap_or_default());
+        bail!(
+            "the server at {} lets nobody in: {why}; give a token with --token or QUALITYTRACE_TOKEN",
+            self.base
+        )
     }
 
     /// What the server says at this address, in whole.
@@ -320,6 +331,28 @@ impl Client {
     async fn ask(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
         accepted(self.send(request).await?).await
     }
+}
+
+/// What to say when no answer came, and what to do.
+fn trouble(base: &str, error: &reqwest::Error) -> String {
+    if is_mistrusted(error) {
+        return format!(
+            "the certificate of the server at {base} is not trusted; name a file with its authority in SSL_CERT_FILE"
+        );
+    }
+    format!(
+        "the server at {base} does not answer; start it with `qualitytrace serve`, or name another with --server-url"
+    )
+}
+
+/// Whether the server was there, but showed a certificate that nobody vouches for.
+fn is_mistrusted(error: &(dyn Error + 'static)) -> bool {
+    if let Some(rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
+        return true;
+    }
+    // An IO error does not call what it wraps its source.
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+    wrapped.map(|error| error as &(dyn Error + 'static)).or_else(|| error.source()).is_some_and(is_mistrusted)
 }
 
 /// The answer, if it is not a refusal.

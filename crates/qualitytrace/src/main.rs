@@ -13,12 +13,16 @@ use clap::error::{ContextKind, ErrorKind};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = match cli::Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let done = match cli::Arguments::try_parse() {
+        Ok(arguments) => cli::run(arguments).await,
         // The parser's own exit code for a mistyped command is the one that means "a test did not pass".
-        Err(error) => return explain(&error).into(),
+        Err(error) => Ok(explain(&error)),
     };
-    match cli::run(arguments).await {
+    let done = match (done, report::lost()) {
+        (Ok(cli::Exit::Passed), Some(lost)) => Err(anyhow::anyhow!("failed to write the output: {lost}")),
+        (done, _) => done,
+    };
+    match done {
         Ok(exit) => exit.into(),
         Err(error) => {
             eprintln!("{}: {error:#}", report::style::error("error"));
@@ -29,7 +33,7 @@ async fn main() -> ExitCode {
 
 /// Says what is wrong with the arguments; help that was asked for goes to standard output.
 fn explain(error: &clap::Error) -> cli::Exit {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         report::out(&error.render().ansi().to_string());
         return cli::Exit::Passed;
     }
@@ -40,5 +44,5 @@ fn explain(error: &clap::Error) -> cli::Exit {
         }
         _ => drop(error.print()),
     }
-    if error.use_stderr() { cli::Exit::Error } else { cli::Exit::Passed }
+    cli::Exit::Error
 }

@@ -7,7 +7,8 @@ pub(crate) mod progress;
 pub(crate) mod style;
 pub(crate) mod waterfall;
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use qualitytrace_server::wire::{self, What};
@@ -23,11 +24,21 @@ const CUT_OFF: &str =
 /// Said of a run whose trigger was answered with bytes that are no text.
 const BINARY: &str = "the answer is no text (not UTF-8): what is none was replaced before it was judged";
 
-/// Writes to standard output, with colours only where they are wanted. A closed pipe is no error.
+/// Why something that was written to standard output did not get there.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// Writes to standard output, with colours only where they are wanted. What gets lost is told by [`lost`].
 pub(crate) fn out(text: &str) {
     let mut stdout = anstream::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes());
-    let _ = stdout.flush();
+    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // The first reason is enough.
+        let _ = LOST.set(error);
+    }
+}
+
+/// Why some of the output was lost. Whoever closes a pipe has seen enough; that is no loss.
+pub(crate) fn lost() -> Option<&'static io::Error> {
+    LOST.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
 }
 
 /// Writes to standard error, with colours only where they are wanted.

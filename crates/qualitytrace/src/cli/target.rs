@@ -8,6 +8,7 @@ use qualitytrace_server::config::HTTP_PORT;
 use serde_json::{Map, Value};
 
 use crate::client::Client;
+use crate::report;
 
 /// The file that is looked for where the command is run.
 const LOCAL_FILE: &str = "config.yml";
@@ -82,9 +83,13 @@ impl Target {
         let file = Settings::find(self.config.as_deref())?;
         let base = match self.named_server() {
             Some(url) => Place::of(&url)?.origin(),
-            None => file.base()?.unwrap_or_else(|| format!("http://127.0.0.1:{HTTP_PORT}")),
+            None => file.base()?.unwrap_or_else(usual_server),
         };
-        let token = self.given_token().or_else(|| file.text("token")).or_else(|| file.text("jwt"));
+        // A token that is written down belongs to the server that is written down with it.
+        let own = file.base()?.unwrap_or_else(usual_server);
+        let stored =
+            is_same_server(&base, &own).then(|| file.written("token").or_else(|| file.written("jwt")));
+        let token = self.given_token().or_else(|| variable("JWT")).or(stored.flatten());
         Ok(Client::new(&base)?.at_path(&file.server_path()).with_token(token))
     }
 
@@ -157,15 +162,15 @@ struct Settings {
 }
 
 impl Settings {
-    /// The first file that is there and says something. None at all is no mistake, unless it was asked for by name.
+    /// The first file that is there and says something. None at all is no mistake, but one that was asked for by name
+    /// is missed.
     fn find(named: Option<&Path>) -> anyhow::Result<Self> {
-        if let Some(path) = named
-            && !path.exists()
-        {
-            bail!(
-                "there is no file {}; write one with `qualitytrace configure`, or use --server-url",
+        if let Some(path) = named.filter(|path| !path.exists()) {
+            report::err(&format!(
+                "{}: there is no file {}; going on without it\n",
+                report::style::unsure("warning"),
                 path.display()
-            );
+            ));
         }
         let home = std::env::home_dir().unwrap_or_default();
         let own = [named.unwrap_or(Path::new(LOCAL_FILE)).to_owned()];
@@ -185,8 +190,13 @@ impl Settings {
         if self.entries.is_empty() {
             return None;
         }
-        let written = self.entries.get(&key.to_lowercase()).and_then(Value::as_str).map(ToOwned::to_owned);
-        variable(&key.to_uppercase()).or(written).filter(|text| !text.is_empty())
+        variable(&key.to_uppercase()).or_else(|| self.written(key))
+    }
+
+    /// A text of the file itself.
+    fn written(&self, key: &str) -> Option<String> {
+        let text = self.entries.get(&key.to_lowercase())?.as_str()?;
+        (!text.is_empty()).then(|| text.to_owned())
     }
 
     fn base(&self) -> anyhow::Result<Option<String>> {
@@ -201,6 +211,17 @@ impl Settings {
         let path = path.trim_matches('/');
         if path.is_empty() { String::new() } else { format!("/{path}") }
     }
+}
+
+/// Where a server is that nobody has named.
+fn usual_server() -> String {
+    format!("http://127.0.0.1:{HTTP_PORT}")
+}
+
+/// Whether two addresses have scheme, host and port in common.
+fn is_same_server(one: &str, other: &str) -> bool {
+    let origin = |address: &str| reqwest::Url::parse(address).ok().map(|url| url.origin());
+    origin(one).is_some_and(|one| Some(one) == origin(other))
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -61,6 +61,10 @@ async fn a_server_below_a_path_is_configured_with_it() {
     assert_eq!(code, 0, "{said}");
     let written = std::fs::read_to_string(folder.path().join("home/.qualitytrace/config.yml")).unwrap();
     assert!(written.contains("serverPath: \"/shop/api\""), "{written}");
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    for path in ["/", "/shop", "/shop/", "/shop/api/tests", "/api/tests"] {
+        assert_eq!(reqwest::get(server.url(path)).await.unwrap().status(), 200, "{path}");
+    }
     assert_eq!(run(folder.path(), "list test -o json", None).await.0, 0);
 }
 
@@ -88,6 +92,7 @@ async fn a_token_opens_what_its_scope_allows() {
 
     let (code, said) = run(here, &list, None).await;
     assert!(code == 1 && said.contains("this server asks for a token"), "{said}");
+    assert!(said.contains("give a token with --token or QUALITYTRACE_TOKEN"), "{said}");
     let (code, said) = run(here, &list, Some("somebody-else-0123456789")).await;
     assert!(code == 1 && said.contains("the token is not known to this server"), "{said}");
     assert_eq!(run(here, &list, Some(READ)).await.0, 0);
@@ -100,4 +105,59 @@ async fn a_token_opens_what_its_scope_allows() {
     let (code, said) = run(here, &format!("configure {at}"), Some(FULL)).await;
     assert!(code == 0 && !said.contains(FULL), "{said}");
     assert_eq!(run(here, "delete variableset --id v", None).await.0, 0);
+}
+
+/// A token that was written down is shown to the server that it was written down for, and to nobody else.
+#[tokio::test]
+async fn a_stored_token_goes_to_its_own_server_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let asks = ["--auth.tokens", &format!("full:{FULL}")];
+    let own = Served::start(program(), "sqlite::memory:", &asks).await;
+    // It knows the token, too, so that it says whether it was shown.
+    let other = Served::start(program(), "sqlite::memory:", &asks).await;
+    let (code, said) = run(here, &format!("configure -s {} --token {FULL}", own.url("")), None).await;
+    assert_eq!(code, 0, "{said}");
+    let list = async |url: String, more: &str| run(here, &format!("list test -s {url} {more}"), None).await;
+    assert_eq!(list(own.url(""), "").await.0, 0);
+    assert_eq!(list(own.url("/"), "").await.0, 0);
+    let (code, said) = list(other.url(""), "").await;
+    assert!(code == 1 && said.contains("this server asks for a token"), "{said}");
+    // The same port of another name is another server.
+    let (code, said) = list(format!("http://localhost:{}", own.http.port()), "").await;
+    assert!(code == 1 && !said.contains("is not known"), "{said}");
+    assert_eq!(list(other.url(""), &format!("--token {FULL}")).await.0, 0);
+    assert_eq!(run(here, &format!("list test -s {}", other.url("")), Some(FULL)).await.0, 0);
+}
+
+#[tokio::test]
+async fn a_named_file_that_is_not_there_is_missed_and_the_next_one_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    assert_eq!(run(folder.path(), &format!("configure -s {}", server.url("")), None).await.0, 0);
+    let (code, said) = run(folder.path(), "list test -o json -c nosuch.yml", None).await;
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("warning: there is no file nosuch.yml; going on without it"), "{said}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_vouches_for_is_called_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let (certificate, key) = (here.join("cert.pem"), here.join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
+    let tls = ["--server.tls.certFile", certificate, "--server.tls.keyFile", key];
+    let server = Served::start(program(), "sqlite::memory:", &tls).await;
+    let url = format!("https://{}", server.http);
+    let (code, said) = run(here, &format!("list test -s {url}"), None).await;
+    assert_eq!(code, 1);
+    assert!(said.contains(&format!("the certificate of the server at {url} is not trusted")), "{said}");
+    assert!(said.contains("SSL_CERT_FILE") && !said.contains("does not answer"), "{said}");
+    let mut command = Command::new(program());
+    command.args(["list", "test", "-s", &url]).current_dir(here).env("SSL_CERT_FILE", certificate);
+    let output = command.output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

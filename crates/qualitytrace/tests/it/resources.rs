@@ -206,7 +206,6 @@ async fn mistakes_name_what_to_do() {
     desk.write("demo.yaml", "type: Demo\nspec:\n  name: dev\n");
     desk.refuse("apply test -f demo.yaml", "cannot apply Demo to Test resource").await;
     desk.refuse("list test -s http://127.0.0.1:1", "start it with `qualitytrace serve`").await;
-    desk.refuse("-c none.yml list test", "there is no file none.yml").await;
 }
 
 #[tokio::test]

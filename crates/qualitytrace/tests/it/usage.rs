@@ -1,6 +1,6 @@
-//! Mistyped commands: the exit code says that nothing was done, never that a test did not pass.
+//! Mistyped commands and lost output: the exit code says that it could not be done, never that a test did not pass.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_mistyped_command_is_no_failed_test() {
@@ -14,5 +14,25 @@ fn a_mistyped_command_is_no_failed_test() {
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_qualitytrace")).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn output_that_is_lost_is_no_success_but_a_reader_that_has_seen_enough_is_none() {
+    for arguments in
+        [&["config", "show"][..], &["version"], &["--help"], &["serve", "--help"], &["--version"], &[]]
+    {
+        let run = |stdout: Stdio| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_qualitytrace"));
+            let output = command.args(arguments).stdout(stdout).stderr(Stdio::piped()).output().unwrap();
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (code, said) = run(full.into());
+        assert_eq!(code, Some(1), "{arguments:?}");
+        assert!(said.starts_with("error: failed to write the output: No space left on device"), "{said}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(run(writer.into()), (Some(0), String::new()), "{arguments:?}");
     }
 }
