@@ -81,14 +81,15 @@ struct Found {
 }
 
 impl Found {
-    /// What is known of the file after it was looked at: nothing while it holds what counts already.
+    /// What is known of the file after it was looked at: nothing while it holds what counts already, or is empty, which
+    /// is how a file begins that is being written.
     fn look(
         before: Option<Self>,
         text: Option<String>,
         counts: Option<&String>,
         now: Instant,
     ) -> Option<Self> {
-        let text = text.filter(|text| Some(text) != counts)?;
+        let text = text.filter(|text| Some(text) != counts && !text.trim().is_empty())?;
         Some(before.filter(|found| found.text == text).unwrap_or(Self { text, since: now }))
     }
 
@@ -219,9 +220,8 @@ mod tests {
             let rests = found.as_ref().is_some_and(|found| found.rests_at() <= now);
             (found, rests)
         };
-        let (empty, rests) = look(None, Some(""), 0);
-        assert!(empty.is_some() && !rests);
-        let (half, rests) = look(empty, Some("ne"), 300);
+        assert_eq!(look(None, Some("\n"), 0).0, None, "it is about to be written");
+        let (half, rests) = look(None, Some("ne"), 300);
         assert!(!rests, "it was empty until now");
         let (new, rests) = look(half, Some("new"), 400);
         assert!(!rests);
