@@ -123,7 +123,7 @@ impl Vault {
             return Ok(text);
         };
         let wrong = || self.wrong_key();
-        let key = self.key.get().ok_or_else(wrong)?;
+        let key = self.known_key()?.ok_or_else(wrong)?;
         let bytes = STANDARD.decode(encoded).map_err(|_| wrong())?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>().ok_or_else(wrong)?;
         let mut sealed = sealed.to_vec();
@@ -137,9 +137,19 @@ impl Vault {
         String::from_utf8(opened.to_vec()).map_err(|_| wrong())
     }
 
+    /// The key, if there is one. Another server may have made the file since it was last looked for.
+    fn known_key(&self) -> Result<Option<&LessSafeKey>, Error> {
+        if let (None, KeyPlace::File(path)) = (self.key.get(), &self.place)
+            && let Some(bytes) = read(path)?
+        {
+            self.set(&bytes)?;
+        }
+        Ok(self.key.get())
+    }
+
     /// The key; made and put into its file when it is needed for the first time.
     fn key(&self) -> Result<&LessSafeKey, Error> {
-        if let Some(key) = self.key.get() {
+        if let Some(key) = self.known_key()? {
             return Ok(key);
         }
         if let KeyPlace::File(path) = &self.place {
@@ -245,6 +255,7 @@ mod tests {
     fn a_key_file_is_made_when_it_is_needed_and_is_its_owners_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secrets.key");
+        let early = Vault::open(KeyPlace::File(path.clone())).unwrap();
         let vault = Vault::open(KeyPlace::File(path.clone())).unwrap();
         assert!(!path.exists());
         let sealed = vault.seal("here", "hunter2").unwrap();
@@ -255,6 +266,11 @@ mod tests {
         }
         let again = Vault::open(KeyPlace::File(path.clone())).unwrap();
         assert_eq!(again.unseal("here", sealed.clone()).unwrap(), "hunter2");
+        assert_eq!(
+            early.unseal("here", sealed.clone()).unwrap(),
+            "hunter2",
+            "it was opened before there was a key"
+        );
         std::fs::remove_file(&path).unwrap();
         let error = Vault::open(KeyPlace::File(path)).unwrap().unseal("here", sealed).unwrap_err();
         assert!(error.to_string().contains("which is not there"), "{error}");

@@ -12,6 +12,7 @@ use axum::extract::{Request, State};
 use base64::Engine as _;
 use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, Safety};
+use qualitytrace_server::provision::Provisioning;
 use qualitytrace_server::server::{self, Server};
 use qualitytrace_server::vault::KeyPlace;
 use reqwest::{Method, StatusCode};
@@ -72,7 +73,11 @@ impl Bench {
 }
 
 async fn start(database_url: &str, key: KeyPlace) -> Result<Server, server::Error> {
-    Server::start(Config {
+    Server::start(Config { safety: Safety { key, ..Safety::default() }, ..config(database_url) }).await
+}
+
+fn config(database_url: &str) -> Config {
+    Config {
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
         otlp_grpc: None,
         otlp_http: None,
@@ -82,10 +87,8 @@ async fn start(database_url: &str, key: KeyPlace) -> Result<Server, server::Erro
             settle: Duration::from_millis(120),
             ..Policy::default()
         },
-        safety: Safety { key, ..Safety::default() },
         ..Config::default()
-    })
-    .await
+    }
 }
 
 async fn dump(url: &str) -> String {
@@ -430,4 +433,24 @@ async fn a_wrong_key_is_refused_and_destroys_nothing() {
     last.run("set").await;
     assert!(echo.heard().contains(SECRET));
     last.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn servers_that_start_together_on_a_new_database_share_the_key_that_one_of_them_makes() {
+    let Some(database) = Database::postgres().await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("new").join("secrets.key");
+    let provisioning = Provisioning {
+        text: Some(base64::engine::general_purpose::STANDARD.encode(set().to_string())),
+        ..Provisioning::default()
+    };
+    let start = || {
+        let safety = Safety { key: KeyPlace::File(file.clone()), ..Safety::default() };
+        let config = config(&database.url);
+        tokio::spawn(Server::start(Config { safety, provisioning: provisioning.clone(), ..config }))
+    };
+    for server in [start(), start(), start(), start()] {
+        server.await.unwrap().unwrap().shutdown().await;
+    }
+    assert_hidden("the database", &dump(&database.url).await);
 }
