@@ -13,6 +13,7 @@ pub mod listen;
 pub mod mask;
 pub mod otlp;
 mod places;
+mod private;
 pub mod provision;
 pub mod retention;
 pub mod runner;

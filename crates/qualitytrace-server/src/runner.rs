@@ -11,6 +11,7 @@ mod judging;
 mod late;
 mod log;
 mod memory;
+mod patience;
 mod queue;
 mod resolving;
 mod series;
@@ -123,6 +124,22 @@ pub enum Error {
         /// The test.
         test: String,
     },
+}
+
+impl Error {
+    /// Whether the database does not answer: what was asked may be asked again.
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_away())
+    }
+
+    /// Whether nothing was done, and may be later.
+    fn is_passing(&self) -> bool {
+        match self {
+            Self::QueueFull { .. } => true,
+            Self::Store(error) => error.is_unasked(),
+            _ => false,
+        }
+    }
 }
 
 impl Runner {
@@ -328,8 +345,13 @@ impl Runner {
             return;
         }
         tracing::error!(error = error as &dyn std::error::Error, "a run broke off");
-        // The store is probably what failed; the run is then marked at the next start.
-        let _ = log.end(State::Failed, &What::Broken { message: error.to_string() }).await;
+        let broken = What::Broken { message: error.to_string() };
+        // The store is probably what failed. While this server lives, nobody else would mark the run.
+        while let Err(error) = log.end(State::Failed, &broken).await {
+            if !error.is_away() {
+                return;
+            }
+        }
     }
 }
 

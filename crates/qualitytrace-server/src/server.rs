@@ -26,7 +26,7 @@ use crate::runner::{self, Runner};
 use crate::source::Source;
 use crate::store::{self, Store};
 use crate::watch::Watch;
-use crate::{listen, otlp, provision, retention};
+use crate::{listen, otlp, private, provision, retention};
 
 /// A running server.
 #[derive(Debug)]
@@ -235,7 +235,7 @@ fn tls(config: &Config) -> [Result<Option<Tls>, listen::TlsError>; 2] {
 /// Makes the folder of a database that lies in the data folder.
 fn make_folder(config: &Config) -> Result<(), Error> {
     let Some(folder) = config.own_folder() else { return Ok(()) };
-    let made = check::can_be_made(&folder).and_then(|()| std::fs::create_dir_all(&folder));
+    let made = check::can_be_made(&folder).and_then(|()| private::folder(&folder));
     made.map_err(|source| Error::Folder { operation: "make", path: folder, source })
 }
 

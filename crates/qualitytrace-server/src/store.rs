@@ -4,6 +4,7 @@
 //! transaction that begins with a write, so SQLite never has to upgrade a read lock.
 
 mod address;
+mod away;
 mod browse;
 mod checkpoints;
 mod chunks;
@@ -13,6 +14,7 @@ mod events;
 mod lists;
 mod lock;
 mod notices;
+mod opening;
 mod put;
 mod queue;
 mod removal;
@@ -106,23 +108,13 @@ pub enum Error {
         /// The URL.
         url: String,
     },
-    /// The database does not answer, or answers with a refusal.
-    #[error("failed to open the database {url}")]
+    /// The database does not answer, answers with a refusal, or is not one that we can use.
+    #[error("the database {url} cannot be opened: {why}")]
     Open {
         /// The URL without its password.
         url: String,
-        /// What the driver says.
-        #[source]
-        source: sqlx::Error,
-    },
-    /// The tables could not be brought up to date.
-    #[error("failed to migrate the database {url}")]
-    Migrate {
-        /// The URL without its password.
-        url: String,
-        /// What the migrator says.
-        #[source]
-        source: sqlx::migrate::MigrateError,
+        /// What is wrong and what to do.
+        why: String,
     },
     /// A statement failed.
     #[error("failed to {operation}")]
@@ -161,7 +153,7 @@ impl Store {
             Backend::Memory | Backend::File => SqliteConnectOptions::from_str(url).map(drop),
             Backend::Postgres => PgConnectOptions::from_str(&address::for_driver(url)).map(drop),
         };
-        parsed.map_err(|source| Error::Open { url: shown(), source })?;
+        parsed.map_err(|error| Error::Open { url: shown(), why: opening::why(&error) })?;
         Ok(backend)
     }
 
@@ -178,7 +170,8 @@ impl Store {
         let vault = Vault::open(key)?;
         sqlx::any::install_default_drivers();
         let shown = without_password(url);
-        let open = |source| Error::Open { url: shown.clone(), source };
+        let unusable = |why| Error::Open { url: shown.clone(), why };
+        let open = |error| unusable(opening::why(&error));
         let inserts = chunks::Inserts::new(matches!(backend, Backend::Postgres));
         let checkpoints = matches!(backend, Backend::File).then(Arc::default);
         let (mut keeper, mut lock) = (None, None);
@@ -186,23 +179,27 @@ impl Store {
             Backend::Memory => {
                 let options = AnyConnectOptions::from_str(&named_memory(url)).map_err(open)?;
                 keeper = Some(pool(1).connect_with(options.clone()).await.map_err(open)?);
+                opening::prepare(&options, "").await.map_err(unusable)?;
                 let pool = sqlite_pool(1).connect_with(options).await.map_err(open)?;
                 (pool.clone(), pool, None)
             }
             Backend::File => {
                 lock = Lock::take(url).map_err(|_| Error::InUse { url: shown.clone() })?.map(Arc::new);
+                opening::make_file(url);
                 let options = AnyConnectOptions::from_str(&creating(url)).map_err(open)?;
+                opening::prepare(&options, FILE_SETTINGS).await.map_err(unusable)?;
                 let write = file_pool(1).connect_with(options.clone()).await.map_err(open)?;
                 let read = file_pool(SQLITE_READERS).connect_lazy_with(options);
                 (read, write, None)
             }
             Backend::Postgres => {
                 let url = address::for_driver(url);
-                let pool = pool(POSTGRES_CONNECTIONS).connect(&url).await.map_err(open)?;
+                let options = AnyConnectOptions::from_str(&url).map_err(open)?;
+                opening::prepare(&options, "").await.map_err(unusable)?;
+                let pool = pool(POSTGRES_CONNECTIONS).connect_with(options).await.map_err(open)?;
                 (pool.clone(), pool, Some(url.into()))
             }
         };
-        sqlx::migrate!().run(&write).await.map_err(|source| Error::Migrate { url: shown, source })?;
         let store = Self {
             read,
             write,
@@ -288,17 +285,15 @@ fn sqlite_pool(connections: u32) -> AnyPoolOptions {
     })
 }
 
+/// A commit survives the death of the process; only a power cut can undo the last ones. Of most chunks only one would fit
+/// into a page of the usual 4 KiB.
+const FILE_SETTINGS: &str = "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; \
+     PRAGMA busy_timeout = 10000; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 12000; PRAGMA temp_store = MEMORY;";
+
 fn file_pool(connections: u32) -> AnyPoolOptions {
     sqlite_pool(connections).after_connect(|connection, _| {
         Box::pin(async move {
-            // A commit survives the death of the process; only a power cut can undo the last ones. Of most chunks
-            // only one would fit into a page of the usual 4 KiB.
-            connection
-                .execute(
-                    "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000; \
-                     PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 12000; PRAGMA temp_store = MEMORY;",
-                )
-                .await?;
+            connection.execute(FILE_SETTINGS).await?;
             Ok(())
         })
     })

@@ -11,6 +11,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
+use crate::private;
+
 /// What a sealed text begins with: the name and the version of the form.
 const PREFIX: &str = "sealed:1:";
 /// Bytes of a key.
@@ -205,13 +207,9 @@ fn create(path: &Path, bytes: &[u8; KEY_BYTES]) -> Result<[u8; KEY_BYTES], Error
     let draft = path.with_extension(format!("{:016x}", rand::random::<u64>()));
     // The data folder of a server that keeps everything in PostgreSQL may not be there yet.
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(failed("make the folder of"))?;
+        private::folder(folder).map_err(failed("make the folder of"))?;
     }
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&draft).map_err(failed("create"))?;
+    let mut file = private::file(&draft).map_err(failed("create"))?;
     let text = format!("{}\n", STANDARD.encode(bytes));
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed("write"))?;
     let linked = std::fs::hard_link(&draft, path);

@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use http::{StatusCode, header};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,6 +12,12 @@ use crate::{runner, store};
 
 /// Bytes of what the framework says.
 const LONGEST_WORDS: usize = 64 * 1024;
+
+/// Seconds after which a client may try again what was refused for want of room, or of a database.
+pub(super) const RETRY_AFTER: u64 = 1;
+
+/// What clients read while the database is away.
+const AWAY: &str = "the database does not answer; try again in a moment";
 
 /// A request that could not be served: `{code, error}`.
 #[derive(Debug)]
@@ -29,14 +35,30 @@ impl Problem {
         Self { status: StatusCode::NOT_FOUND, message: message.into() }
     }
 
-    fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
+    /// Our own side failed. A database that does not answer may do so soon.
+    fn internal(error: &(dyn std::error::Error + 'static), is_away: bool) -> Self {
         tracing::error!(error, "a request failed");
+        if is_away {
+            return Self { status: StatusCode::SERVICE_UNAVAILABLE, message: AWAY.to_owned() };
+        }
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() }
     }
 
     /// The answer in the form that the client asked for.
     pub(super) fn in_form(&self, media: Media) -> Response {
-        media.answer(self.status, &serde_json::to_value(self.said()).unwrap_or_default())
+        self.timed(media.answer(self.status, &serde_json::to_value(self.said()).unwrap_or_default()))
+    }
+
+    /// Seconds after which it may be tried again.
+    pub(super) fn retry_after(&self) -> Option<u64> {
+        (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER)
+    }
+
+    fn timed(&self, mut response: Response) -> Response {
+        if let Some(seconds) = self.retry_after() {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
 
     fn said(&self) -> Error<'_> {
@@ -56,19 +78,19 @@ pub(super) struct Error<'a> {
 
 impl From<store::Error> for Problem {
     fn from(error: store::Error) -> Self {
-        Self::internal(&error)
+        Self::internal(&error, error.is_away())
     }
 }
 
 impl From<runner::Error> for Problem {
     fn from(error: runner::Error) -> Self {
-        Self::internal(&error)
+        Self::internal(&error, error.is_away())
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        (self.status, Json(self.said())).into_response()
+        self.timed((self.status, Json(self.said())).into_response())
     }
 }
 

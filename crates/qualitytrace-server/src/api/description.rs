@@ -145,6 +145,7 @@ impl Paths {
         if !HEALTH.contains(&path) {
             may_answer(401);
             may_answer(403);
+            may_answer(503);
         }
         if path.contains('{') || !route.queries.is_empty() {
             may_answer(400);

@@ -9,14 +9,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::answer::{Problem, plain_json};
+use super::answer::{Problem, RETRY_AFTER, plain_json};
 use crate::{runner, store};
 
 /// What clients read where something is missing.
 const MISSING: &str = "sql: no rows in result set";
-
-/// Seconds after which a client that was refused for want of room may try again.
-const RETRY_AFTER: u64 = 1;
 
 /// A request that could not be served.
 #[derive(Debug)]
@@ -92,17 +89,19 @@ impl Refusal {
         Self { status, body: body.into(), retry_after: None }
     }
 
-    /// Too much is asked for now.
-    fn busy(message: &str) -> Self {
-        let status = StatusCode::TOO_MANY_REQUESTS;
-        let body = Said::Error { code: status.as_u16(), error: message.to_owned() };
+    /// It may be tried again later.
+    fn later(status: StatusCode, error: String) -> Self {
+        let body = Said::Error { code: status.as_u16(), error };
         Self { status, body, retry_after: Some(RETRY_AFTER) }
     }
 }
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Self {
-        Self::new(problem.status, problem.message)
+        match problem.retry_after() {
+            Some(_) => Self::later(problem.status, problem.message),
+            None => Self::new(problem.status, problem.message),
+        }
     }
 }
 
@@ -116,7 +115,7 @@ impl From<runner::Error> for Refusal {
     fn from(error: runner::Error) -> Self {
         match error {
             runner::Error::Gone { .. } | runner::Error::Lost => Self::missing(),
-            runner::Error::QueueFull { .. } => Self::busy(&error.to_string()),
+            runner::Error::QueueFull { .. } => Self::later(StatusCode::TOO_MANY_REQUESTS, error.to_string()),
             other => Problem::from(other).into(),
         }
     }

@@ -13,6 +13,7 @@ use super::Error;
 use super::control::wished;
 use super::log::Log;
 use super::memory::Memory;
+use super::patience::Patience;
 use super::queue::Announced;
 use super::spans::{self, Poll};
 use crate::clock;
@@ -159,10 +160,16 @@ impl Arrivals {
         Trace::assemble(self.trace, self.spans.iter().cloned()).with_trigger(root.clone())
     }
 
-    /// Takes in what arrived since the last look and says how many spans are new.
+    /// Takes in what arrived since the last look and says how many spans are new. Waits for a database that is away.
     pub(super) async fn read(&mut self, memory: &Memory) -> Result<usize, Error> {
         let mut new = 0;
-        let (arrivals, is_all) = self.source.news(self.trace, &mut self.cursor).await?;
+        let patience = Patience::new();
+        let (arrivals, is_all) = loop {
+            match self.source.news(self.trace, &mut self.cursor).await.map_err(Error::from) {
+                Err(error) if patience.lasts(&error).await => {}
+                news => break news?,
+            }
+        };
         if is_all {
             self.spans.clear();
         }

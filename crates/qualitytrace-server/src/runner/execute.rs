@@ -17,6 +17,7 @@ use tracing::Instrument;
 use super::arrivals::{Arrivals, Waited};
 use super::judging::Judge;
 use super::log::Log;
+use super::patience::patiently;
 use super::queue::Announced;
 use super::spans::Poll;
 use super::{Error, Runner, random_span_id, resolving, settings, spans};
@@ -71,9 +72,7 @@ impl Runner {
         skip: watch::Receiver<Option<Wish>>,
         caller: &Caller,
     ) -> Result<Option<Judged>, Error> {
-        let stored = self.store.test(&run.test, Some(run.test_version)).await?;
-        let stored = stored.ok_or_else(|| Error::Gone { test: run.test.clone() })?;
-        let test = read(&stored)?;
+        let (stored, test) = self.test_of(run).await?;
         let variables = &Variables::open(&self.store, &run.test, &run.variables)?;
         log.hide(variables.mask());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
@@ -96,10 +95,10 @@ impl Runner {
         if attached.is_some() {
             log.set_trace(context.trace).await?;
             // The run that caused the trace may have been given secrets.
-            log.hide(mask_of_trace(&self.store, context.trace).await?);
+            log.hide(patiently(|| async { Ok(mask_of_trace(&self.store, context.trace).await?) }).await?);
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
-        let history = self.memory.history(&stored.id).await?;
+        let history = patiently(|| async { self.memory.history(&stored.id).await }).await?;
         let announced = Announced::new(Arc::clone(&self.cluster), context.trace);
         let mut arrivals = Arrivals::follow(self.source.clone(), announced, context.trace, begin, history);
         if let Some(wish) = log.mark_triggered().await? {
@@ -166,11 +165,23 @@ impl Runner {
         self.watch.phase("wait", waited_until.since(end));
         self.watch.phase("judge", clock::now().since(waited_until));
         if let Waited::Ended(ended) = &waited {
-            self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await?;
+            let learn = || async { self.memory.learn(&stored.id, &arrivals.progress, ended, passed).await };
+            patiently(learn).await?;
         }
         log.end(State::Finished, &What::Judged { verdict }).await?;
         let judged = Judged::just_now(judge, root, arrivals, outcome, &waited);
         Ok(Some(Judged { has_trace: !test.skip_trace_collection, ..judged }))
+    }
+}
+
+impl Runner {
+    /// The test in the version that is run.
+    async fn test_of(&self, run: &StoredRun) -> Result<(StoredTest, Test), Error> {
+        let version = Some(run.test_version);
+        let stored = patiently(|| async { Ok(self.store.test(&run.test, version).await?) }).await?;
+        let stored = stored.ok_or_else(|| Error::Gone { test: run.test.clone() })?;
+        let test = read(&stored)?;
+        Ok((stored, test))
     }
 }
 

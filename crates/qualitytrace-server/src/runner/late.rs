@@ -12,6 +12,7 @@ use super::arrivals::Arrivals;
 use super::execute::{Judged, read};
 use super::judging::Judge;
 use super::log::Log;
+use super::patience::patiently;
 use super::queue::Announced;
 use super::{Error, RunId, Runner, lock};
 use crate::clock;
@@ -40,7 +41,8 @@ impl Runner {
             return Ok(());
         }
         if judged.was_awaited {
-            self.memory.late(&log.run().test, &judged.arrivals.progress).await?;
+            let progress = &judged.arrivals.progress;
+            patiently(|| async { self.memory.late(&log.run().test, progress).await }).await?;
         }
         let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
         let missing = missing_parents(&judged.arrivals.progress, &self.memory.lags());

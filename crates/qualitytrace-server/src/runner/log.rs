@@ -6,6 +6,7 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 
 use super::judging::secret_outputs;
+use super::patience::patiently;
 use super::{Error, RunId};
 use crate::clock;
 use crate::cluster::Cluster;
@@ -75,7 +76,9 @@ impl Log {
             return Ok(());
         }
         let events = std::mem::take(&mut self.noted);
-        self.store.append_events(&self.run.test, self.run.number, &self.owner, &events).await?;
+        let RunId { test, number } = &self.run;
+        patiently(|| async { Ok(self.store.append_events(test, *number, &self.owner, &events).await?) })
+            .await?;
         self.wake();
         Ok(())
     }
@@ -95,7 +98,8 @@ impl Log {
     ) -> Result<(), Error> {
         let (passed, failed) = verdict.counts();
         self.append(&What::Late { spans, before, verdict }).await?;
-        Ok(self.store.count_assertions(&self.run.test, self.run.number, passed, failed).await?)
+        let RunId { test, number } = &self.run;
+        patiently(|| async { Ok(self.store.count_assertions(test, *number, passed, failed).await?) }).await
     }
 
     /// The run that it is about.
@@ -111,14 +115,34 @@ impl Log {
     /// Moves the run from one state to the next. An error when it is not this owner's any more.
     pub(super) async fn change_state(&self, from: State, to: State) -> Result<(), Error> {
         let RunId { test, number } = &self.run;
-        let changed = self.store.change_state(test, *number, &self.owner, from.as_str(), to.as_str()).await?;
-        if changed { Ok(()) } else { Err(Error::Lost) }
+        patiently(|| async {
+            let (from, to) = (from.as_str(), to.as_str());
+            let changed = self.store.change_state(test, *number, &self.owner, from, to).await?;
+            if changed || self.is_in(to).await? { Ok(()) } else { Err(Error::Lost) }
+        })
+        .await
+    }
+
+    /// Whether the run is in this state already: what was asked was done, and only the answer got lost.
+    async fn is_in(&self, state: &str) -> Result<bool, Error> {
+        let run = self.store.run(&self.run.test, self.run.number).await?;
+        Ok(run.is_some_and(|run| run.state == state))
     }
 
     /// Notes that the trigger is about to be sent, and answers with what the user wants by now. An error when the run
     /// is not this owner's any more: the trigger must not be sent then.
     pub(super) async fn mark_triggered(&self) -> Result<Option<Wish>, Error> {
-        self.store.mark_triggered(&self.run.test, self.run.number, &self.owner).await?.ok_or(Error::Lost)
+        let RunId { test, number } = &self.run;
+        patiently(|| async {
+            let marked = self.store.mark_triggered(test, *number, &self.owner).await?;
+            match marked {
+                Some(wish) => Ok(wish),
+                // Done although nobody said so: this log marks its run once. Wishes are told again.
+                None if self.store.is_triggered(test, *number, &self.owner).await? => Ok(None),
+                None => Err(Error::Lost),
+            }
+        })
+        .await
     }
 
     /// Writes the last event and the final state, both or none of them: whoever sees one finds the other, even when this
@@ -128,15 +152,18 @@ impl Log {
         let (mut counts, mut secrets) = ((0, 0), String::new());
         if let What::Judged { verdict } = what {
             counts = verdict.counts();
-            secrets = secret_outputs(verdict, &self.mask).kept(&self.store, test).await?;
+            let outputs = secret_outputs(verdict, &self.mask);
+            secrets = patiently(|| async { Ok(outputs.kept(&self.store, test).await?) }).await?;
         }
         let (test, number) = (test.clone(), *number);
         self.note(what);
         let events = std::mem::take(&mut self.noted);
         let end = RunEnd { state: state.as_str(), counts, secrets, events };
-        if !self.store.end_run(&test, number, &self.owner, &end).await? {
-            return Err(Error::Lost);
-        }
+        patiently(|| async {
+            let ended = self.store.end_run(&test, number, &self.owner, &end).await?;
+            if ended || self.is_in(end.state).await? { Ok(()) } else { Err(Error::Lost) }
+        })
+        .await?;
         self.ended = Some(state);
         self.wake();
         Ok(())
@@ -150,7 +177,8 @@ impl Log {
 
     /// The run turns out to be about another trace than the one made up for it.
     pub(super) async fn set_trace(&self, trace: TraceId) -> Result<(), Error> {
-        Ok(self.store.set_trace(&self.run.test, self.run.number, trace).await?)
+        let RunId { test, number } = &self.run;
+        patiently(|| async { Ok(self.store.set_trace(test, *number, trace).await?) }).await
     }
 
     fn wake(&self) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use qualitytrace_core::run::State;
 use qualitytrace_core::series::{self, Attempts, Ended, Next, next};
 
+use super::patience::patiently;
 use super::{Error, RunId, Runner, SuiteRunId, lock};
 use crate::store::{Notice, OrphanSeries, StoredRun, StoredTest, beside};
 use crate::variables::Variables;
@@ -170,7 +171,9 @@ impl Runner {
         let test = &course.order.test.id;
         let outcome = course.shown.outcome.map_or("", wire::series::Outcome::as_str);
         let body = serde_json::to_string(&course.shown).unwrap_or_default();
-        self.store.put_series(test, first.run, &self.cluster.id(), outcome, &body).await?;
+        let me = self.cluster.id();
+        patiently(|| async { Ok(self.store.put_series(test, first.run, &me, outcome, &body).await?) })
+            .await?;
         self.series_changed(&RunId { test: test.clone(), number: first.run });
         Ok(())
     }
@@ -231,12 +234,14 @@ impl Runner {
         let mut changes = self.follow(run.clone());
         loop {
             changes.mark_unchanged();
-            let Some(stored) = self.store.run(&run.test, run.number).await? else {
+            let stored = patiently(|| async { Ok(self.store.run(&run.test, run.number).await?) }).await?;
+            let Some(stored) = stored else {
                 return Ok(Over { ended: Ended::Stopped, facts: Facts::default() });
             };
             let state = State::named(&stored.state).unwrap_or(State::Failed);
             if state.is_final() {
-                let events = self.store.events(&run.test, run.number, 0).await?;
+                let events =
+                    patiently(|| async { Ok(self.store.events(&run.test, run.number, 0).await?) }).await?;
                 let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
                 let facts = Facts::of(&events);
                 let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();

@@ -6,6 +6,7 @@ use qualitytrace_core::definition::{
 };
 use qualitytrace_core::wait::Policy;
 
+use super::patience::patiently;
 use super::{Error, Runner};
 use crate::store::{CURRENT, beside};
 
@@ -40,9 +41,9 @@ impl Runner {
 
     /// What the one who the test belongs to has stored of this kind.
     async fn setting(&self, kind: Kind, test: &str) -> Result<Option<Resource>, Error> {
-        let Some(stored) = self.store.resource(kind, &beside(test, CURRENT)).await? else {
-            return Ok(None);
-        };
+        let id = beside(test, CURRENT);
+        let stored = patiently(|| async { Ok(self.store.resource(kind, &id).await?) }).await?;
+        let Some(stored) = stored else { return Ok(None) };
         let text = format!("{{\"spec\":{}}}", stored.spec);
         let reading = definition::read_as(&text, Format::Json, kind);
         Ok(reading.documents.into_iter().next().map(|document| document.resource))

@@ -6,6 +6,8 @@ use std::str::FromStr as _;
 
 use sqlx::sqlite::SqliteConnectOptions;
 
+use crate::private;
+
 /// Held while the database is open. The system lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 pub(super) struct Lock(File);
@@ -20,7 +22,10 @@ impl Lock {
         let Ok(options) = SqliteConnectOptions::from_str(url) else { return Ok(None) };
         let mut path = options.get_filename().as_os_str().to_owned();
         path.push("-lock");
-        let file = File::options().create(true).append(true).open(PathBuf::from(path));
+        let path = PathBuf::from(path);
+        // Fails when it is there, which is as well.
+        let _ = private::file(&path);
+        let file = File::options().append(true).open(path);
         let Ok(file) = file else { return Ok(None) };
         match file.try_lock() {
             Ok(()) => Ok(Some(Self(file))),

@@ -241,6 +241,21 @@ impl Store {
         Ok(wish.map(|word| Wish::named(&word)))
     }
 
+    /// Whether this owner noted that the trigger is sent.
+    pub async fn is_triggered(&self, test: &str, number: u64, owner: &str) -> Result<bool, Error> {
+        let found: Option<i64> = sqlx::query_scalar(
+            "SELECT triggered FROM runs
+             WHERE test_id = $1 AND number = $2 AND owner = $3 AND state = 'EXECUTING' AND triggered = 1",
+        )
+        .bind(test)
+        .bind(signed(number))
+        .bind(owner)
+        .fetch_optional(&self.read)
+        .await
+        .map_err(failed("look whether a trigger was sent"))?;
+        Ok(found.is_some())
+    }
+
     /// Notes what a user wants of a run. Answers with the run's owner, empty while it waits; `None` when it is over.
     pub async fn wish(&self, test: &str, number: u64, wish: Wish) -> Result<Option<String>, Error> {
         // Nothing but names of states becomes part of this text.

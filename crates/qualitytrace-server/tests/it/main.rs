@@ -6,11 +6,13 @@
 )]
 
 mod api;
+mod away;
 mod conformance;
 mod databases;
 mod description;
 mod golden;
 mod malformed;
+mod opening;
 mod otlp;
 mod queue;
 mod removal;

@@ -63,7 +63,11 @@ pub(super) enum Locked {
 }
 
 pub(super) fn lock(folder: &Path) -> io::Result<Locked> {
-    let made = fs::create_dir_all(folder);
+    let mut builder = fs::DirBuilder::new();
+    // It may be the first to be made in a folder of which others are not to see the inside.
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let made = builder.recursive(true).create(folder);
     match OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock")) {
         Ok(file) => match file.try_lock() {
             Ok(()) => Ok(Locked::Ours(Some(file))),

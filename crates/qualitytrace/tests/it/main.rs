@@ -14,6 +14,8 @@ mod interrupt;
 mod kill;
 mod late;
 mod learned;
+#[cfg(unix)]
+mod privacy;
 mod provision;
 mod reload;
 mod reports;

@@ -34,7 +34,7 @@ fn what_serve_refuses_is_refused_by_config_check() {
         (&["--provisioning", "!!!"], "`provisioning` is not base64 of a text"),
         (&["--provisioning-file", "bogus.yaml"], "document 1, line 1, column 7, `type`: "),
         (&["--database-url", "mysql://u:geheim@h/n"], "`mysql://u@h/n` is not a database URL"),
-        (&["--database-url", "postgres://h:geheim/n"], "failed to open the database postgres://h"),
+        (&["--database-url", "postgres://h:geheim/n"], "the database postgres://h"),
         (&["--data-dir", "/proc/nope"], "failed to make the folder /proc/nope"),
         (&["--data-dir", "cert.pem/below"], "failed to make the folder cert.pem/below"),
         (

@@ -7,6 +7,7 @@ use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
 use crate::runner::Error;
+use crate::runner::patience::patiently;
 use crate::store::{Notice, Store, StoredEvent};
 use crate::wire::suite::What;
 
@@ -67,7 +68,11 @@ impl SuiteLog {
     pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
         let event = self.next(&what);
         let SuiteRunId { suite, number } = &self.run;
-        self.store.append_suite_events(suite, *number, &self.owner, &[event]).await?;
+        let events = [event];
+        patiently(|| async {
+            Ok(self.store.append_suite_events(suite, *number, &self.owner, &events).await?)
+        })
+        .await?;
         self.wake();
         Ok(())
     }
@@ -86,7 +91,10 @@ impl SuiteLog {
     pub(super) async fn end(&mut self, to: SuiteState, what: What) -> Result<bool, Error> {
         let event = self.next(&what);
         let SuiteRunId { suite, number } = &self.run;
-        let ended = self.store.end_suite_run(suite, *number, &self.owner, to.as_str(), &event).await?;
+        let (owner, to) = (&self.owner, to.as_str());
+        let ended =
+            patiently(|| async { Ok(self.store.end_suite_run(suite, *number, owner, to, &event).await?) })
+                .await?;
         self.wake();
         Ok(ended)
     }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::log::{SuiteLog, SuiteState};
 use super::{SuiteOrder, SuiteRunId};
 use crate::runner::judging::outputs;
+use crate::runner::patience::patiently;
 use crate::runner::series::{Course, LOOK_AGAIN, Order, Over};
 use crate::runner::{Error, RunId, Runner};
 use crate::variables::Variables;
@@ -142,7 +143,8 @@ impl Runner {
                             log.append(what).await?;
                         }
                         reached.ended(&order.plan, step, &ended);
-                        self.store.count_suite_assertions(&run.suite, run.number, reached.counts).await?;
+                        let counts = reached.counts;
+                        patiently(|| async { Ok(self.store.count_suite_assertions(&run.suite, run.number, counts).await?) }).await?;
                         log.append(step_ended(step, ended)).await?;
                     }
                     Ok(()) = stopped.changed(), if !is_stopped => {
@@ -198,8 +200,8 @@ impl Runner {
             } else {
                 loop {
                     match self.begin_attempt(&mut course).await {
-                        // A suite that has begun waits for room in the queue instead of falling apart.
-                        Err(Error::QueueFull { .. }) => tokio::select! {
+                        // A suite that has begun waits for room in the queue, and for the database, instead of falling apart.
+                        Err(error) if error.is_passing() => tokio::select! {
                             () = tokio::time::sleep(LOOK_AGAIN) => {}
                             () = until(deadline) => break Err(Cut::Late),
                             () = halted(&mut stopped), if planned.role != Role::Teardown => break Err(Cut::Stopped),
@@ -225,7 +227,7 @@ impl Runner {
             let (over, cut) = match cut {
                 Err(over) => (over, None),
                 Ok(cut) => {
-                    self.stop(&run).await?;
+                    patiently(|| async { self.stop(&run).await }).await?;
                     (self.until_over(&run).await?, Some(cut))
                 }
             };
@@ -236,7 +238,11 @@ impl Runner {
                 // It came to its end in the same moment: what it says counts.
                 (Next::Done(outcome), cut) if cut.is_none() || over.ended != Ended::Stopped => {
                     let message = StepEnd::message(outcome, &over);
-                    StepEnd { outcome, message, ..self.gave_out(&run, &over).await? }
+                    StepEnd {
+                        outcome,
+                        message,
+                        ..patiently(|| async { self.gave_out(&run, &over).await }).await?
+                    }
                 }
                 (_, cut) => StepEnd::cut(cut.unwrap_or(Cut::Stopped), planned.timeout),
             };

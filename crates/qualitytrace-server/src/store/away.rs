@@ -1,0 +1,38 @@
+//! Databases that do not answer for a while.
+
+use super::Error;
+
+impl Error {
+    /// Whether the database does not answer, for want of a connection. What was asked may be asked again; whether it was
+    /// done already, nobody knows.
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Query { source, .. } => is_away(source),
+            Self::Url { .. }
+            | Self::InUse { .. }
+            | Self::Open { .. }
+            | Self::Secret(_)
+            | Self::Document { .. } => false,
+        }
+    }
+
+    /// Whether it is certain that the database was not asked.
+    pub fn is_unasked(&self) -> bool {
+        matches!(self, Self::Query { source: sqlx::Error::PoolTimedOut, .. })
+    }
+}
+
+fn is_away(error: &sqlx::Error) -> bool {
+    match error {
+        // A connection that breaks while it is made speaks no sense.
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut => {
+            true
+        }
+        // Connections that break or are refused, and a server that is starting or stopping.
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+            code.len() == 5
+                && (code.starts_with("08") || matches!(&*code, "53300" | "57P01" | "57P02" | "57P03"))
+        }),
+        _ => false,
+    }
+}

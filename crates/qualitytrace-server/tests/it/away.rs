@@ -1,0 +1,118 @@
+//! A database that goes away while the server works, and comes back.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use http::HeaderMap;
+use qualitytrace_server::config::Config;
+use qualitytrace_server::server::Server;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use url::Url;
+
+use crate::databases::Database;
+
+/// A line to a database that can be cut and mended.
+struct Line {
+    url: String,
+    is_cut: watch::Sender<bool>,
+}
+
+impl Line {
+    async fn to(database: &str) -> Self {
+        let mut url: Url = database.parse().unwrap();
+        let far = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap_or(5432));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = listener.local_addr().unwrap();
+        url.set_host(Some("127.0.0.1")).unwrap();
+        url.set_port(Some(near.port())).unwrap();
+        let (is_cut, cut) = watch::channel(false);
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let (far, mut cut) = (far.clone(), cut.clone());
+                tokio::spawn(async move {
+                    let mut far = TcpStream::connect(far).await.unwrap();
+                    tokio::select! {
+                        _ = cut.wait_for(|is_cut| *is_cut) => {}
+                        _ = copy_bidirectional(&mut near, &mut far) => {}
+                    }
+                });
+            }
+        });
+        Self { url: url.into(), is_cut }
+    }
+}
+
+/// Cuts the line before it answers, and says which trace it belongs to.
+async fn cut(
+    State((line, context)): State<(Arc<Line>, watch::Sender<Option<String>>)>,
+    headers: HeaderMap,
+) -> &'static str {
+    line.is_cut.send_replace(true);
+    context.send_replace(Some(headers["traceparent"].to_str().unwrap().to_owned()));
+    "gone"
+}
+
+#[tokio::test]
+async fn runs_wait_for_a_database_that_is_away_and_requests_are_told_to_come_again() {
+    let Some(database) = Database::postgres().await else { return };
+    let line = Arc::new(Line::to(&database.url).await);
+    let server = Server::start(Config {
+        http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        otlp_grpc: None,
+        otlp_http: None,
+        database_url: line.url.clone(),
+        ..Config::default()
+    });
+    let server = server.await.unwrap();
+    let (url, client) = (format!("http://{}", server.addresses().http), reqwest::Client::new());
+    let (context, mut seen) = watch::channel(None);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let subject = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().fallback(cut).with_state((Arc::clone(&line), context));
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+
+    let trigger = json!({ "type": "http", "httpRequest": { "method": "GET", "url": subject } });
+    let specs = json!([{ "selector": "span[name = \"work\"]", "assertions": ["attr:tracetest.selected_spans.count = 1"] }]);
+    let test =
+        json!({ "type": "Test", "spec": { "id": "t", "name": "t", "trigger": trigger, "specs": specs } });
+    let send = |path: &str, body: &Value| {
+        let request = client.post(format!("{url}{path}")).header("content-type", "application/json");
+        request.body(body.to_string()).send()
+    };
+    assert!(send("/api/tests", &test).await.unwrap().status().is_success());
+    assert!(send("/api/tests/t/run", &json!({})).await.unwrap().status().is_success());
+    let context = seen.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+
+    let get = |path: &str| client.get(format!("{url}{path}")).send();
+    let (list, run) = (get("/api/tests").await.unwrap(), send("/api/tests/t/run", &json!({})).await.unwrap());
+    for response in [list, run, get("/api/tests/t/run/1").await.unwrap(), get("/api/traces").await.unwrap()] {
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()["retry-after"], "1");
+        let said: Value = response.json().await.unwrap();
+        let error = "the database does not answer; try again in a moment";
+        assert_eq!(said, json!({ "code": 503, "error": error }));
+    }
+
+    line.is_cut.send_replace(false);
+    let parts: Vec<&str> = context.split('-').collect();
+    let now = qualitytrace_server::clock::now().as_nanos().to_string();
+    let span = json!({
+        "traceId": parts[1], "parentSpanId": parts[2], "spanId": "00000000000000a1", "name": "work", "kind": 2,
+        "startTimeUnixNano": now, "endTimeUnixNano": now,
+    });
+    let spans = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+    assert!(send("/v1/traces", &spans).await.unwrap().status().is_success());
+    // The stream ends with the run.
+    let stream = get("/api/tests/t/run/1/events/stream").await.unwrap().text();
+    let events = tokio::time::timeout(Duration::from_mins(5), stream).await.unwrap().unwrap();
+    let run: Value = get("/api/tests/t/run/1").await.unwrap().json().await.unwrap();
+    assert_eq!((&run["state"], &run["result"]["allPassed"]), (&json!("FINISHED"), &json!(true)), "{events}");
+    server.shutdown().await;
+}
