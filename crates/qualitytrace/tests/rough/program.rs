@@ -99,6 +99,16 @@ impl Served {
     }
 }
 
+impl Drop for Served {
+    /// Waits until it is gone: another one may want its database next.
+    fn drop(&mut self) {
+        let _ = self.child.start_kill();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}
+
 /// The program beside this one: examples are built into a folder below it.
 pub(crate) fn beside() -> PathBuf {
     let own = std::env::current_exe().unwrap();
