@@ -184,7 +184,7 @@ impl Store {
                 (pool.clone(), pool, None)
             }
             Backend::File => {
-                lock = Lock::take(url).map_err(|_| Error::InUse { url: shown.clone() })?.map(Arc::new);
+                lock = Lock::take(url).await.map_err(|_| Error::InUse { url: shown.clone() })?.map(Arc::new);
                 opening::make_file(url);
                 let options = AnyConnectOptions::from_str(&creating(url)).map_err(open)?;
                 opening::prepare(&options, FILE_SETTINGS).await.map_err(unusable)?;

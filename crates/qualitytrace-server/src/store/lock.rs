@@ -3,6 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::str::FromStr as _;
+use std::time::{Duration, Instant};
 
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -16,9 +17,25 @@ pub(super) struct Lock(File);
 #[derive(Debug)]
 pub(super) struct Taken;
 
+/// How long a server that is about to end may take to let go.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often to try meanwhile: nobody tells when a lock is free.
+const PAUSE: Duration = Duration::from_millis(20);
+
 impl Lock {
-    /// Takes the lock beside the file of this URL; `None` where there can be none, which opening the file will explain.
-    pub(super) fn take(url: &str) -> Result<Option<Self>, Taken> {
+    /// Takes the lock beside the file of this URL, and waits for a server that is about to end. `None` where there can be
+    /// no lock, which opening the file will explain.
+    pub(super) async fn take(url: &str) -> Result<Option<Self>, Taken> {
+        let start = Instant::now();
+        loop {
+            match Self::try_take(url) {
+                Err(Taken) if start.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn try_take(url: &str) -> Result<Option<Self>, Taken> {
         let Ok(options) = SqliteConnectOptions::from_str(url) else { return Ok(None) };
         let mut path = options.get_filename().as_os_str().to_owned();
         path.push("-lock");
