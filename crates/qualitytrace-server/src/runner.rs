@@ -132,6 +132,14 @@ impl Error {
         matches!(self, Self::Store(error) if error.is_away())
     }
 
+    /// What clients read of a mistake that passes.
+    pub(crate) fn passing(&self) -> Option<&'static str> {
+        match self {
+            Self::Store(error) => error.passing(),
+            _ => None,
+        }
+    }
+
     /// Whether nothing was done, and may be later.
     fn is_passing(&self) -> bool {
         match self {

@@ -16,9 +16,6 @@ const LONGEST_WORDS: usize = 64 * 1024;
 /// Seconds after which a client may try again what was refused for want of room, or of a database.
 pub(super) const RETRY_AFTER: u64 = 1;
 
-/// What clients read while the database is away.
-const AWAY: &str = "the database does not answer; try again in a moment";
-
 /// A request that could not be served: `{code, error}`.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -35,11 +32,11 @@ impl Problem {
         Self { status: StatusCode::NOT_FOUND, message: message.into() }
     }
 
-    /// Our own side failed. A database that does not answer may do so soon.
-    fn internal(error: &(dyn std::error::Error + 'static), is_away: bool) -> Self {
+    /// Our own side failed: for a while, or for good.
+    fn internal(error: &(dyn std::error::Error + 'static), passing: Option<&str>) -> Self {
         tracing::error!(error, "a request failed");
-        if is_away {
-            return Self { status: StatusCode::SERVICE_UNAVAILABLE, message: AWAY.to_owned() };
+        if let Some(message) = passing {
+            return Self { status: StatusCode::SERVICE_UNAVAILABLE, message: message.to_owned() };
         }
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() }
     }
@@ -78,13 +75,13 @@ pub(super) struct Error<'a> {
 
 impl From<store::Error> for Problem {
     fn from(error: store::Error) -> Self {
-        Self::internal(&error, error.is_away())
+        Self::internal(&error, error.passing())
     }
 }
 
 impl From<runner::Error> for Problem {
     fn from(error: runner::Error) -> Self {
-        Self::internal(&error, error.is_away())
+        Self::internal(&error, error.passing())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Databases that do not answer for a while.
+//! Databases that do not answer, or have no room, for a while.
 
 use super::Error;
 
@@ -16,10 +16,24 @@ impl Error {
         }
     }
 
+    /// What clients read of a mistake that is gone when somebody has done something about it.
+    pub fn passing(&self) -> Option<&'static str> {
+        if self.is_away() {
+            return Some("the database does not answer; try again in a moment");
+        }
+        let Self::Query { source: sqlx::Error::Database(error), .. } = self else { return None };
+        is_full(&error.code()?).then_some("the disk of the database is full; make room on it, then try again")
+    }
+
     /// Whether it is certain that the database was not asked.
     pub fn is_unasked(&self) -> bool {
         matches!(self, Self::Query { source: sqlx::Error::PoolTimedOut, .. })
     }
+}
+
+/// PostgreSQL says so by five letters, SQLite by a number whose lower byte says what it is.
+fn is_full(code: &str) -> bool {
+    code == "53100" || (code.len() < 5 && code.parse().is_ok_and(|code: u32| code & 0xff == 13))
 }
 
 fn is_away(error: &sqlx::Error) -> bool {
