@@ -135,12 +135,15 @@ fn not_allowed(method: &Method, path: &str) -> Response {
 }
 
 /// What is answered where there is nothing: a redirection when the path has a slash too many, else 404.
-pub(crate) fn not_found(uri: &Uri) -> Response {
+/// `asked` is the path with what the server was told to stand below.
+pub(crate) fn not_found(uri: &Uri, asked: &Uri) -> Response {
     let path = uri.path();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let tidy = format!("/{}", parts.join("/"));
     if tidy != path && tidy.starts_with("/api/") {
-        let target = uri.query().map_or_else(|| tidy.clone(), |query| format!("{tidy}?{query}"));
+        let prefix = asked.path().strip_suffix(path).unwrap_or_default();
+        let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let target = format!("{prefix}{tidy}{query}");
         // A slash too many at the end is said in words, too many elsewhere is not.
         if path.contains("//") {
             return (StatusCode::MOVED_PERMANENTLY, [(LOCATION, target)]).into_response();

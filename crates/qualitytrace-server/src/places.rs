@@ -62,6 +62,11 @@ impl Places {
         Arc::clone(&self.semaphore).try_acquire_many_owned(places).ok()
     }
 
+    /// How many places there are to be.
+    pub(crate) fn size(&self) -> usize {
+        self.count().size
+    }
+
     /// Whether a place is free.
     pub(crate) fn has_free(&self) -> bool {
         self.semaphore.available_permits() > 0

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{OriginalUri, Request};
 use axum::middleware;
 use axum::response::Response;
 use http::Uri;
@@ -289,7 +289,7 @@ impl Sockets {
     }
 }
 
-async fn not_found(request: Request) -> Response {
+async fn not_found(OriginalUri(asked): OriginalUri, request: Request) -> Response {
     otlp::unknown_method(request.headers(), request.uri().path())
-        .unwrap_or_else(|| api::not_found(request.uri()))
+        .unwrap_or_else(|| api::not_found(request.uri(), &asked))
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Json;
-use axum::extract::{Path, Request, State};
+use axum::extract::{OriginalUri, Path, Request, State};
 use axum::response::Response;
 use http::{Method, StatusCode};
 use schemars::JsonSchema;
@@ -41,9 +41,13 @@ pub(super) struct Version {
 }
 
 /// `version.json`; the ending means nothing.
-pub(super) async fn version(Path(file): Path<String>, request: Request) -> Response {
+pub(super) async fn version(
+    Path(file): Path<String>,
+    OriginalUri(asked): OriginalUri,
+    request: Request,
+) -> Response {
     if !file.starts_with("version.") {
-        return super::not_found(request.uri());
+        return super::not_found(request.uri(), &asked);
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return super::but_allowed("GET,HEAD", super::method_not_allowed(request).await);

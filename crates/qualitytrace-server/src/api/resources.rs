@@ -12,6 +12,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use qualitytrace_core::definition::source::Source;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored, secrets};
 use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -33,6 +34,8 @@ pub(super) use reading::stored_resource;
 
 /// The header that carries what is odd about a definition that was stored.
 const WARNING: &str = "x-qualitytrace-warning";
+/// What is said of data stores that spans would have to be fetched from.
+const NOT_ASKED: &str = "traces are not fetched from data stores yet: let the system under test send its spans to this server over OTLP";
 /// Warnings in one answer.
 const WARNINGS: usize = 20;
 
@@ -199,8 +202,9 @@ async fn store(
 ) -> Response {
     let media = Media::of_answer(headers);
     let outcome = async {
-        let body = Body::read(kind, Media::of_body(headers), body, in_path, strictness)?;
+        let mut body = Body::read(kind, Media::of_body(headers), body, in_path, strictness)?;
         let answer = put(app, kind, tenant, mode, &body).await?;
+        body.warnings.extend(is_not_asked(&body.resource).then(|| NOT_ASKED.to_owned()));
         Ok::<_, Problem>((answer, body.warnings))
     };
     match outcome.await {
@@ -208,6 +212,11 @@ async fn store(
         Ok((None, _)) => media.empty(StatusCode::NOT_FOUND),
         Err(problem) => problem.in_form(media),
     }
+}
+
+/// Whether it is a data store that spans would have to be fetched from.
+fn is_not_asked(resource: &Resource) -> bool {
+    matches!(resource, Resource::DataStore(store) if !matches!(store.source, Source::Received(_)))
 }
 
 /// Stores what was read. `None` when it should have been there and is not.

@@ -22,9 +22,17 @@ pub struct Lease {
     bytes: u64,
 }
 
-/// The budget is used up.
+/// There is too little in the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRoom;
+pub enum NoRoom {
+    /// For now: others have it.
+    Now,
+    /// It would not be enough even if nobody else had any of it.
+    Ever {
+        /// All that there is, in bytes.
+        limit: u64,
+    },
+}
 
 impl Budget {
     /// A budget of this many bytes.
@@ -39,7 +47,7 @@ impl Budget {
 
     /// A lease for nothing yet.
     pub fn lease(&self) -> Result<Lease, NoRoom> {
-        let permits = self.0.try_take_many(0).ok_or(NoRoom)?;
+        let permits = self.0.try_take_many(0).ok_or(NoRoom::Now)?;
         Ok(Lease { budget: self.clone(), permits, bytes: 0 })
     }
 }
@@ -50,8 +58,10 @@ impl Lease {
         let wanted = (self.bytes + bytes).div_ceil(UNIT);
         let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
         if missing > 0 {
-            let missing = u32::try_from(missing).map_err(|_| NoRoom)?;
-            self.permits.merge(self.budget.0.try_take_many(missing).ok_or(NoRoom)?);
+            let all = self.budget.0.size() as u64;
+            let missing = u32::try_from(missing).ok().filter(|_| wanted <= all);
+            let missing = missing.ok_or(NoRoom::Ever { limit: all * UNIT })?;
+            self.permits.merge(self.budget.0.try_take_many(missing).ok_or(NoRoom::Now)?);
         }
         self.bytes += bytes;
         Ok(())
@@ -72,8 +82,9 @@ mod tests {
         let mut first = budget.lease().unwrap();
         first.grow(6 * UNIT).unwrap();
         let mut second = budget.lease().unwrap();
-        assert_eq!(second.grow(5 * UNIT), Err(NoRoom));
+        assert_eq!(second.grow(5 * UNIT), Err(NoRoom::Now));
         drop(first);
         assert_eq!(second.grow(5 * UNIT), Ok(()));
+        assert_eq!(second.grow(6 * UNIT), Err(NoRoom::Ever { limit: 10 * UNIT }));
     }
 }

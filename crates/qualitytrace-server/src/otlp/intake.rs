@@ -74,8 +74,11 @@ pub(super) enum Refusal {
 }
 
 impl From<NoRoom> for Refusal {
-    fn from(NoRoom: NoRoom) -> Self {
-        Self::Later(Refused::Busy)
+    fn from(short: NoRoom) -> Self {
+        match short {
+            NoRoom::Now => Self::Later(Refused::Busy),
+            NoRoom::Ever { limit } => Self::TooLarge { limit, name: "limits.ingestBytes" },
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A trace in the form of Jaeger's query API.
 
-use qualitytrace_core::trace::{Span, Trace, special};
+use qualitytrace_core::trace::{Attributes, Span, StatusCode, Trace, special};
+use qualitytrace_core::value;
 use serde_json::{Map, Value, json};
 
 /// The document that Jaeger's pages can open.
@@ -17,30 +18,34 @@ pub fn document(trace: &Trace) -> Value {
     let processes: Map<String, Value> = services
         .iter()
         .enumerate()
-        .map(|(at, name)| (format!("p{}", at + 1), json!({ "serviceName": name, "tags": [] })))
+        .map(|(at, name)| {
+            let first = trace.spans().iter().find(|span| span.service() == *name);
+            let tags = first.map(|span| attributes(&span.resource.attributes)).unwrap_or_default();
+            (format!("p{}", at + 1), json!({ "serviceName": name, "tags": tags }))
+        })
         .collect();
     json!({ "data": [{ "traceID": id, "spans": spans, "processes": processes }] })
 }
 
 fn span(trace: &str, span: &Span, process: &str) -> Value {
     let id = span.id.map(|id| id.to_string()).unwrap_or_default();
-    let references: Vec<Value> = span
-        .parent
-        .iter()
-        .map(|parent| json!({ "refType": "CHILD_OF", "traceID": trace, "spanID": parent.to_string() }))
-        .collect();
-    let tag = |key: &str, value: String| json!({ "key": key, "type": "string", "value": value });
-    let mut tags: Vec<Value> =
-        span.attributes.iter().map(|(name, value)| tag(name, special::text(value))).collect();
-    tags.push(tag("span.kind", span.kind.as_str().to_owned()));
+    let reference = |kind: &str, trace: String, span: String| json!({ "refType": kind, "traceID": trace, "spanID": span });
+    let parent = span.parent.iter().map(|parent| reference("CHILD_OF", trace.to_owned(), parent.to_string()));
+    let links = span.links.iter().map(|link| {
+        let text = |id: Option<String>| id.unwrap_or_default();
+        let (trace, span) = (link.trace.map(|id| id.to_string()), link.span.map(|id| id.to_string()));
+        reference("FOLLOWS_FROM", text(trace), text(span))
+    });
+    let references: Vec<Value> = parent.chain(links).collect();
+    let mut tags = attributes(&span.attributes);
+    tags.push(text("span.kind", span.kind.as_str()));
+    tags.extend(status(span));
     let logs: Vec<Value> = span
         .events
         .iter()
         .map(|event| {
-            let own = std::iter::once(tag("event", event.name.to_string()));
-            let fields: Vec<Value> = own
-                .chain(event.attributes.iter().map(|(name, value)| tag(name, special::text(value))))
-                .collect();
+            let mut fields = vec![text("event", &event.name)];
+            fields.extend(attributes(&event.attributes));
             json!({ "timestamp": event.time.as_nanos() / 1000, "fields": fields })
         })
         .collect();
@@ -55,4 +60,38 @@ fn span(trace: &str, span: &Span, process: &str) -> Value {
         "logs": logs,
         "processID": process,
     })
+}
+
+/// How a span ended, as Jaeger shows it.
+fn status(span: &Span) -> Vec<Value> {
+    let Some(status) = &span.status else { return Vec::new() };
+    let mut tags = match status.code {
+        StatusCode::Unset => Vec::new(),
+        StatusCode::Ok => vec![text("otel.status_code", "OK")],
+        StatusCode::Error => {
+            vec![text("otel.status_code", "ERROR"), json!({ "key": "error", "type": "bool", "value": true })]
+        }
+    };
+    if !status.message.is_empty() {
+        tags.push(text("otel.status_description", &status.message));
+    }
+    tags
+}
+
+fn attributes(attributes: &Attributes) -> Vec<Value> {
+    attributes.iter().map(|(name, value)| tag(name, value)).collect()
+}
+
+fn tag(key: &str, value: &value::Value) -> Value {
+    let (kind, value) = match value {
+        value::Value::Bool(value) => ("bool", json!(value)),
+        value::Value::Int(value) => ("int64", json!(value)),
+        value::Value::Float(value) if value.is_finite() => ("float64", json!(value)),
+        other => ("string", json!(special::text(other))),
+    };
+    json!({ "key": key, "type": kind, "value": value })
+}
+
+fn text(key: &str, value: &str) -> Value {
+    json!({ "key": key, "type": "string", "value": value })
 }

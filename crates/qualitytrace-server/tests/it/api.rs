@@ -167,6 +167,11 @@ async fn odd_keys_are_warned_of_and_refused_when_strict(database: &Database) {
         warning.contains("`descripton` is not a key of a test; did you mean `description`?"),
         "{warning}"
     );
+    let asked =
+        json!({ "spec": { "name": "J", "type": "jaeger", "jaeger": { "endpoint": "jaeger:16685" } } });
+    let stored = bench.put("/api/datastores/current", &asked).await;
+    let warning = stored.headers["x-qualitytrace-warning"].to_str().unwrap();
+    assert!(warning.contains("not fetched from data stores yet"), "{warning}");
     let refused = bench.put("/api/tests?strict=true", &odd).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(refused.json()["error"].as_str().unwrap().contains("did you mean"), "{}", refused.text);
@@ -321,7 +326,12 @@ async fn traces_can_be_looked_through(database: &Database) {
     assert_eq!(form("application/json").await["spans"][0]["name"], "GET /a");
     let otlp = form("application/vnd.otlp+json").await;
     assert_eq!(otlp["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"], "GET /a");
-    assert_eq!(form("application/vnd.jaeger+json").await["data"][0]["spans"][0]["operationName"], "GET /a");
+    let jaeger = &form("application/vnd.jaeger+json").await["data"][0];
+    assert_eq!(jaeger["spans"][0]["operationName"], "GET /a");
+    let number = json!({ "key": "n", "type": "int64", "value": 0 });
+    assert!(jaeger["spans"][0]["tags"].as_array().unwrap().contains(&number), "{jaeger}");
+    let service = json!({ "key": "service.name", "type": "string", "value": "shop" });
+    assert_eq!(jaeger["processes"]["p1"]["tags"], json!([service]));
     let services = bench.get("/api/services").await.json();
     assert_eq!(services["items"][0]["name"], "shop");
     assert_eq!(services["items"][0]["spans"], 2);

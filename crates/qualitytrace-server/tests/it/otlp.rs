@@ -265,13 +265,17 @@ async fn a_full_store_asks_to_come_back_later() {
 }
 
 #[tokio::test]
-async fn a_full_budget_asks_to_come_back_later() {
+async fn what_would_never_fit_into_the_budget_is_refused_for_good() {
     let limits = Limits { ingest_bytes: 1_024, ..Limits::default() };
     let fixture = Fixture::start(limits).await;
     let answer = fixture
         .post("/v1/traces", &[(CONTENT_TYPE, PROTOBUF)], requests::spans(&[[1; 16]; 20]).encode_to_vec())
         .await;
-    assert_eq!((answer.status, answer.retry_after.as_str()), (429, "1"));
+    assert_eq!((answer.status, answer.retry_after.as_str()), (413, ""));
+    assert!(answer.text().contains("limits.ingestBytes"), "{}", answer.text());
+    let mut client = TraceServiceClient::new(fixture.grpc().await);
+    let status = client.export(requests::spans(&[[1; 16]; 20])).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::InvalidArgument);
 }
 
 #[tokio::test]

@@ -65,6 +65,9 @@ async fn a_server_below_a_path_is_configured_with_it() {
     for path in ["/", "/shop", "/shop/", "/shop/api/tests", "/api/tests"] {
         assert_eq!(reqwest::get(server.url(path)).await.unwrap().status(), 200, "{path}");
     }
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let moved = client.get(server.url("/shop/api/tests/?take=1")).send().await.unwrap();
+    assert_eq!(moved.headers()["location"], "/shop/api/tests?take=1");
     assert_eq!(run(folder.path(), "list test -o json", None).await.0, 0);
 }
 
