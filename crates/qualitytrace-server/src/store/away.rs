@@ -36,7 +36,7 @@ fn is_full(code: &str) -> bool {
     code == "53100" || (code.len() < 5 && code.parse().is_ok_and(|code: u32| code & 0xff == 13))
 }
 
-fn is_away(error: &sqlx::Error) -> bool {
+pub(super) fn is_away(error: &sqlx::Error) -> bool {
     match error {
         // A connection that breaks while it is made speaks no sense.
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut => {

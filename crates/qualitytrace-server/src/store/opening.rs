@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::str::FromStr as _;
+use std::time::{Duration, Instant};
 
 use sqlx::any::AnyConnectOptions;
 use sqlx::migrate::MigrateError;
@@ -9,7 +10,11 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyConnection, Connection, Executor};
 
 use super::ACQUIRE_TIMEOUT;
+use super::away::is_away;
 use crate::private;
+
+/// How long to wait before the database is asked again.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Makes the file of a SQLite URL for its owner alone; what SQLite puts beside it becomes the same. One that is there
 /// stays as it is, and what cannot be made is explained when it is opened.
@@ -22,15 +27,33 @@ pub(super) fn make_file(url: &str) {
 /// Connects once, with these statements, and brings the tables up to date. A pool would try again and again, and forget
 /// why. Answers with what is wrong and what to do.
 pub(super) async fn prepare(options: &AnyConnectOptions, statements: &'static str) -> Result<(), String> {
-    let connected = tokio::time::timeout(ACQUIRE_TIMEOUT, AnyConnection::connect_with(options)).await;
-    let connected = connected.unwrap_or(Err(sqlx::Error::PoolTimedOut));
-    let mut connection = connected.map_err(|error| why(&error))?;
+    let mut connection = connect(options).await.map_err(|error| why(&error))?;
     if !statements.is_empty() {
         connection.execute(statements).await.map_err(|error| why(&error))?;
     }
     let migrated = sqlx::migrate!().run_direct(None, &mut connection, false).await;
     migrated.map_err(|error| why_not_migrated(&error))?;
     connection.close().await.map_err(|error| why(&error))
+}
+
+/// Connects. A database that is started together with the server may not be there yet.
+async fn connect(options: &AnyConnectOptions) -> Result<AnyConnection, sqlx::Error> {
+    let start = Instant::now();
+    let mut is_told = false;
+    loop {
+        let connected = tokio::time::timeout(ACQUIRE_TIMEOUT, AnyConnection::connect_with(options)).await;
+        match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+            Err(error) if is_away(&error) && start.elapsed() < ACQUIRE_TIMEOUT => {
+                if !is_told {
+                    let seconds = ACQUIRE_TIMEOUT.as_secs();
+                    tracing::warn!("the database does not answer ({}); trying for {seconds} s", why(&error));
+                }
+                is_told = true;
+                tokio::time::sleep(PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// What is wrong and what to do.
