@@ -290,13 +290,13 @@ async fn room_for_what_arrives_changes_at_once() {
         let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
         bench.client.post(bench.served.url("/v1/traces")).json(&body).send().await.unwrap().status()
     };
-    assert_eq!(status(&bench).await, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(status(&bench).await, StatusCode::PAYLOAD_TOO_LARGE);
     write(&bench.file(), "limits: {ingestBytes: 1MiB}\n");
     bench.served.logged("reloaded the configuration").await;
     assert_eq!(status(&bench).await, StatusCode::OK);
     write(&bench.file(), "limits: {ingestBytes: 2KiB}\n");
     bench.served.logged("reloaded the configuration").await;
-    assert_eq!(status(&bench).await, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(status(&bench).await, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test]
