@@ -91,8 +91,8 @@ async fn fresh(server: &str) -> Result<String, Failure> {
 }
 
 async fn measure(database: &str, url: &str, size: Size) -> Result<(), Failure> {
+    Bench::define(url, size).await?;
     let bench = Bench::start(url).await?;
-    bench.define(url, size).await?;
     bench.run_once().await?;
     // The same with hardly a run: what is stored of runs must not matter.
     bench.ask(database, size, 1, "/api/tests", true).await?;
@@ -126,11 +126,11 @@ impl Bench {
         Ok(Self { server, client: reqwest::Client::builder().no_proxy().no_gzip().build()?, base })
     }
 
-    /// Stores the tests, and suites of some of them.
-    async fn define(&self, url: &str, size: Size) -> Result<(), Failure> {
+    /// Stores the tests, and suites of some of them, for a server that is to be started.
+    async fn define(url: &str, size: Size) -> Result<(), Failure> {
         let store = Store::open(url).await?;
         let tests = (0..size.tests).map(|at| {
-            let request = json!({ "method": "GET", "url": format!("{}/healthz", self.base) });
+            let request = json!({ "method": "GET", "url": "${var:BASE}/healthz" });
             json!({ "type": "Test", "spec": {
                 "id": format!("test-{at}"), "name": format!("Test {at}"), "description": "measured",
                 "trigger": { "type": "http", "httpRequest": request }, "skipTraceCollection": true,
@@ -160,7 +160,8 @@ impl Bench {
     /// Carries out one run.
     async fn run_once(&self) -> Result<(), Failure> {
         let runs = format!("{}/api/tests/test-0/run", self.base);
-        self.client.post(&runs).json(&json!({})).send().await?.error_for_status()?;
+        let variables = json!({ "variables": [{ "key": "BASE", "value": self.base }] });
+        self.client.post(&runs).json(&variables).send().await?.error_for_status()?;
         loop {
             let run: Value = self.client.get(format!("{runs}/1")).send().await?.json().await?;
             match run["state"].as_str() {
