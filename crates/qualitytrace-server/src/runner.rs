@@ -141,7 +141,7 @@ impl Error {
     }
 
     /// Whether nothing was done, and may be later.
-    fn is_passing(&self) -> bool {
+    fn was_not_begun(&self) -> bool {
         match self {
             Self::QueueFull { .. } => true,
             Self::Store(error) => error.is_unasked(),

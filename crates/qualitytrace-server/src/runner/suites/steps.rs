@@ -201,7 +201,7 @@ impl Runner {
                 loop {
                     match self.begin_attempt(&mut course).await {
                         // A suite that has begun waits for room in the queue, and for the database, instead of falling apart.
-                        Err(error) if error.is_passing() => tokio::select! {
+                        Err(error) if error.was_not_begun() => tokio::select! {
                             () = tokio::time::sleep(LOOK_AGAIN) => {}
                             () = until(deadline) => break Err(Cut::Late),
                             () = halted(&mut stopped), if planned.role != Role::Teardown => break Err(Cut::Stopped),
