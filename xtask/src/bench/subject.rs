@@ -5,7 +5,7 @@ use std::{
     fmt::{self, Write as _},
     fs,
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -13,6 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use qualitytrace_testing::port;
 use serde_json::Value;
 
 use super::Options;
@@ -132,7 +133,7 @@ impl Running {
     /// Starts a system and waits until it is ready.
     pub(crate) fn start(programs: &Programs, subject: Subject) -> Result<Self> {
         let folder = Folder::new()?;
-        let [grpc, http, main] = free_addresses()?;
+        let [grpc, http, main] = [(); 3].map(|()| SocketAddr::from(([127, 0, 0, 1], port())));
         let mut command = process::bound_to_us("KILL", "taskset");
         command.args(["-c", SUBJECT_CORE]);
         match subject {
@@ -203,13 +204,6 @@ fn collector_config(grpc: SocketAddr, http: SocketAddr) -> String {
     text.push_str("  telemetry: { metrics: { level: none }, logs: { level: warn } }\n");
     text.push_str("  pipelines: { traces: { receivers: [otlp], exporters: [nop] } }\n");
     text
-}
-
-/// Addresses that were free a moment ago. All are held at once, so that they differ.
-fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
-    let sockets: Vec<_> = (0..N).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<Result<_, _>>()?;
-    let addresses: Vec<_> = sockets.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
-    addresses.try_into().ok().context("failed to find free ports")
 }
 
 fn accepts(addr: SocketAddr) -> bool {

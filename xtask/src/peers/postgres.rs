@@ -2,7 +2,6 @@
 
 use std::{
     env, fs,
-    net::TcpListener,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -91,7 +90,7 @@ pub(crate) fn start() -> Result<Postgres> {
     initdb.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username=postgres", "-D"]);
     process::output(initdb.arg(&data)).context("failed to prepare the data folder")?;
 
-    let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr())?.port();
+    let port = qualitytrace_testing::port();
     let log = folder.0.join("log");
     let mut postgres = as_user(&bin.join("postgres"));
     postgres.arg("-D").arg(&data).arg("-p").arg(port.to_string());

@@ -62,10 +62,7 @@ async fn a_database_of_a_newer_version_is_named() {
 
 #[tokio::test]
 async fn a_postgresql_that_is_not_there_is_named() {
-    // Nobody listens where somebody has just stopped to.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("postgres://me@{}/x", listener.local_addr().unwrap());
-    drop(listener);
+    let url = format!("postgres://me@127.0.0.1:{}/x", qualitytrace_testing::port());
     check(&url, "nobody listens there; start PostgreSQL, or correct the address").await;
     let Some(database) = Database::postgres().await else { return };
     let (server, _) = database.url.rsplit_once('/').unwrap();

@@ -351,7 +351,7 @@ async fn another_tool_names_the_trace_that_it_made() {
 #[tokio::test]
 async fn a_closed_port_is_named_with_the_way_out() {
     let bench = Bench::start().await;
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let closed = format!("127.0.0.1:{}", qualitytrace_testing::port());
     let trigger = format!(r#"{{"type":"http","httpRequest":{{"method":"GET","url":"http://{closed}/"}}}}"#);
     let run = bench.run(&trigger, LEAF).await;
     let events = bench.until(&run, |what| matches!(what, What::TriggerFailed { .. })).await;

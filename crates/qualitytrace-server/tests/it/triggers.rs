@@ -58,8 +58,3 @@ async fn send_within(trigger: &Trigger, limits: &Limits) -> Result<Reply, Failur
 fn context() -> Context {
     Context { trace: TRACE.parse().unwrap(), span: SPAN.parse().unwrap(), baggage: String::new() }
 }
-
-/// A port where nothing listens.
-async fn closed_port() -> u16 {
-    tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
-}

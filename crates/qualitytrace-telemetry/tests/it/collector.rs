@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -27,6 +27,7 @@ use qualitytrace_telemetry::{
     SpanExt as _, Telemetry,
     config::{Config, Defaults, File, Severity, Sources},
 };
+use qualitytrace_testing::port;
 use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -41,10 +42,6 @@ struct Collector {
     http: u16,
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 impl Collector {
     /// `None`, and a line that says so, when no collector is at hand.
     fn start(tls: Option<&Certificates>) -> Option<Self> {
@@ -57,7 +54,7 @@ impl Collector {
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
-        let (grpc, http) = (free_port(), free_port());
+        let (grpc, http) = (port(), port());
         let tls = tls.map_or_else(String::new, |tls| {
             let (cert, key, ca) = (tls.server.display(), tls.server_key.display(), tls.ca.display());
             format!("        tls: {{cert_file: '{cert}', key_file: '{key}', client_ca_file: '{ca}'}}\n")
@@ -65,7 +62,7 @@ impl Collector {
         let out = folder.path().join("out.json");
         let text = format!(
             "receivers:\n  otlp:\n    protocols:\n      grpc:\n        endpoint: 127.0.0.1:{grpc}\n{tls}      http:\n        endpoint: 127.0.0.1:{http}\n{tls}  otlp/custom:\n    protocols:\n      http:\n        endpoint: 127.0.0.1:{}\n        traces_url_path: /v1/otel\nexporters:\n  file:\n    path: '{}'\nservice:\n  telemetry:\n    metrics: {{level: none}}\n  pipelines:\n    traces: {{receivers: [otlp, otlp/custom], exporters: [file]}}\n    metrics: {{receivers: [otlp], exporters: [file]}}\n    logs: {{receivers: [otlp], exporters: [file]}}\n",
-            free_port(),
+            port(),
             out.display(),
         );
         let path = folder.path().join("collector.yaml");
@@ -79,7 +76,7 @@ impl Collector {
             .stderr(log)
             .spawn()
             .unwrap();
-        let collector = Self { child, folder, grpc, http };
+        let mut collector = Self { child, folder, grpc, http };
         for port in [grpc, http, collector.custom()] {
             collector.wait_for(port);
         }
@@ -93,11 +90,12 @@ impl Collector {
         tail.split("127.0.0.1:").nth(1).unwrap().lines().next().unwrap().parse().unwrap()
     }
 
-    fn wait_for(&self, port: u16) {
+    fn wait_for(&mut self, port: u16) {
         let end = Instant::now() + Duration::from_mins(1);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let log = || fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            assert!(Instant::now() < end, "the collector does not start: {}", log());
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < end, "the collector does not start: {}", log());
             thread::sleep(Duration::from_millis(20));
         }
     }

@@ -6,7 +6,6 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     io::Write as _,
-    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -139,7 +138,7 @@ fn a_kill_during_an_outage_loses_only_the_last_milliseconds() {
         std::env::var("QUALITYTRACE_OUTAGE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
     let folder = tempfile::tempdir().unwrap();
     // A port that nobody listens on, and that stays ours to listen on later.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = format!("127.0.0.1:{}", qualitytrace_testing::port());
     let url = format!("http://{address}");
     let mut child = start("emit", folder.path(), &url);
     let mut most = 0;
@@ -155,7 +154,7 @@ fn a_kill_during_an_outage_loses_only_the_last_milliseconds() {
     let created = created(folder.path());
     let (_, last) = *created.last().unwrap();
 
-    let receiver = Receiver::with(&address.to_string(), || crate::receiver::Fault::None);
+    let receiver = Receiver::with(&address, || crate::receiver::Fault::None);
     let status = start("drain", folder.path(), &url).wait().unwrap();
     assert!(status.success());
     let got = receiver.stop();

@@ -46,9 +46,9 @@ fn database(folder: &tempfile::TempDir) -> String {
     format!("sqlite://{}", folder.path().join("runs.db").display())
 }
 
-/// The same server again, where the command line looks for it.
-async fn restart(address: SocketAddr, database: &str) -> Served {
-    let port = address.port().to_string();
+/// A server that another one can follow at the same place.
+async fn serve_at(port: u16, database: &str) -> Served {
+    let port = port.to_string();
     let otlp = ["--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
     let own = ["--server.httpPort", port.as_str(), "--database-url", database];
     Served::start_with(program(), &[&own[..], &otlp].concat()).await
@@ -57,7 +57,8 @@ async fn restart(address: SocketAddr, database: &str) -> Served {
 #[tokio::test]
 async fn a_run_is_followed_across_a_restart_of_the_server() {
     let (folder, gate) = (tempfile::tempdir().unwrap(), Gate::start().await);
-    let mut server = Served::start(program(), &database(&folder), &[]).await;
+    let port = qualitytrace_testing::port();
+    let mut server = serve_at(port, &database(&folder)).await;
     let suite = json!({ "type": "TestSuite", "spec": {
         "id": "s", "name": "S", "steps": ["hangs"], "teardown": ["cleans"],
     } });
@@ -70,7 +71,7 @@ async fn a_run_is_followed_across_a_restart_of_the_server() {
     gate.asked(1).await;
     server.child.kill().await.unwrap();
     gate.answers.add_permits(2);
-    let server = restart(server.http, &database(&folder)).await;
+    let server = serve_at(port, &database(&folder)).await;
     let output = child.wait_with_output().await.unwrap();
     let text = told(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");

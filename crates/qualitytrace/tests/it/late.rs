@@ -1,6 +1,5 @@
 //! `qualitytrace run`: spans that come after a verdict while other tests are under way are part of the report.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
@@ -68,15 +67,10 @@ async fn slow() -> &'static str {
     "yes"
 }
 
-/// Where the server of a run can listen; nobody else takes a port that was just given back.
-async fn free() -> SocketAddr {
-    tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
-}
-
 #[tokio::test]
 async fn a_verdict_that_late_spans_change_is_corrected_in_the_report() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let otlp = free().await.to_string();
+    let otlp = format!("127.0.0.1:{}", qualitytrace_testing::port());
     let router = Router::new().route("/late", get(late)).route("/slow", get(slow)).with_state(otlp.clone());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

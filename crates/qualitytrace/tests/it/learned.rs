@@ -11,8 +11,7 @@ use crate::rough::system::{Leaf, Manner, System};
 #[tokio::test]
 async fn the_next_run_knows_what_this_one_learned() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // Whoever binds the port again a moment later is the program.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = qualitytrace_testing::port();
     let manner = Manner { delay: Duration::from_millis(100), leaf: Leaf::Comes };
     let system = System::start(vec![format!("http://127.0.0.1:{port}")], manner).await;
     let folder = tempfile::tempdir().unwrap();

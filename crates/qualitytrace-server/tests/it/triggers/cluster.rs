@@ -66,9 +66,7 @@ impl Cluster {
 
 fn start(jars: &str) -> Cluster {
     let folder = tempfile::tempdir().unwrap().keep();
-    let sockets: Vec<_> = (0..8).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let ports: Vec<u16> = sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
-    drop(sockets);
+    let ports: Vec<u16> = (0..8).map(|_| qualitytrace_testing::port()).collect();
     let authority = Authority::new();
     let clients = Authority::new();
     let server = authority.sign("localhost");

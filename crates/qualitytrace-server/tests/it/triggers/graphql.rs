@@ -15,7 +15,7 @@ use qualitytrace_server::limits::Limits;
 use qualitytrace_server::trigger::Reason;
 use serde_json::{Value, json};
 
-use super::{SPAN, TRACE, closed_port, send, send_within, trigger};
+use super::{SPAN, TRACE, send, send_within, trigger};
 
 /// The trace context of each request so far, where it had one.
 type Asked = Arc<Mutex<Vec<Option<String>>>>;
@@ -254,7 +254,7 @@ async fn errors_in_the_answer_are_for_the_specs_to_judge() {
 
 #[tokio::test]
 async fn failures_of_graphql_requests_are_classified() {
-    let port = closed_port().await;
+    let port = qualitytrace_testing::port();
     for more in ["", "introspection: true"] {
         let failure = send(&query(&format!("127.0.0.1:{port}/graphql"), "{ a }", more)).await.unwrap_err();
         assert_eq!((failure.reason, failure.targets_localhost), (Reason::Refused, true), "{failure}");

@@ -9,7 +9,7 @@ use qualitytrace_server::trigger::{Failure, Reason};
 
 use super::certificates::{Authority, quoted};
 use super::peer::{self, Reflection};
-use super::{SPAN, TRACE, closed_port, send, send_within, trigger};
+use super::{SPAN, TRACE, send, send_within, trigger};
 
 /// A call without protocol text.
 fn reflected(address: &str, method: &str, request: &str) -> String {
@@ -180,7 +180,7 @@ async fn a_call_that_nobody_waits_for_is_hung_up() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_test_is_said_before_anybody_is_called() {
-    let nowhere = SocketAddr::from(([127, 0, 0, 1], closed_port().await));
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], qualitytrace_testing::port()));
     let check = async |yaml: String, expected: &str| {
         let failure = failure(&yaml).await;
         assert_eq!((failure.reason, failure.message.as_str()), (Reason::Invalid, expected));
@@ -239,7 +239,7 @@ async fn what_is_wrong_with_a_test_is_said_before_anybody_is_called() {
 
 #[tokio::test]
 async fn a_request_that_does_not_fit_names_the_field() {
-    let nowhere = SocketAddr::from(([127, 0, 0, 1], closed_port().await));
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], qualitytrace_testing::port()));
     let check = async |request: &str, expected: &str| {
         let failure = failure(&described(nowhere, "peer.Echo.Say", request)).await;
         let expected = format!("the trigger's `request` is no `peer.Ask`: {expected}");
@@ -275,7 +275,7 @@ async fn a_deadline_that_ran_out_elsewhere_is_an_answer() {
 
 #[tokio::test]
 async fn whoever_cannot_be_called_is_named() {
-    let port = closed_port().await;
+    let port = qualitytrace_testing::port();
     let refused = failure(&reflected(&format!("localhost:{port}"), "peer.Echo/Say", "")).await;
     assert_eq!((refused.reason, refused.targets_localhost), (Reason::Refused, true));
     let start = format!(

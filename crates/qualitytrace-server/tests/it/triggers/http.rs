@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::certificates::{Authority, quoted};
 use super::proxy::Proxy;
 use super::web::Web;
-use super::{SPAN, TRACE, closed_port, context, send, send_within, trigger};
+use super::{SPAN, TRACE, context, send, send_within, trigger};
 
 const TLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
@@ -179,7 +179,7 @@ async fn a_token_that_is_not_given_is_explained() {
             web.address
         )
     );
-    let nobody = closed_port().await;
+    let nobody = qualitytrace_testing::port();
     let keys =
         oauth2(&web, "s3cret", "body").replace(&web.address.to_string(), &format!("127.0.0.1:{nobody}"));
     let refused = failure(&url, &keys).await;
@@ -372,7 +372,7 @@ async fn whom_triggers_must_not_speak_to_is_not_asked_through_a_proxy_either() {
 
 #[tokio::test]
 async fn a_proxy_that_does_not_work_is_named() {
-    let nobody = closed_port().await;
+    let nobody = qualitytrace_testing::port();
     let refused = failure("http://shop.test/echo", &format!("  proxy: 127.0.0.1:{nobody}")).await;
     assert_eq!(refused.reason, Reason::Refused);
     assert!(
@@ -390,7 +390,7 @@ async fn a_proxy_that_does_not_work_is_named() {
 
 #[tokio::test]
 async fn who_cannot_be_reached_is_named() {
-    let nobody = closed_port().await;
+    let nobody = qualitytrace_testing::port();
     let refused = failure(&format!("http://localhost:{nobody}"), "").await;
     assert_eq!((refused.reason, refused.targets_localhost), (Reason::Refused, true));
     assert!(

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::certificates::quoted;
 use super::cluster::{Cluster, cluster};
-use super::{SPAN, TRACE, closed_port, send, trigger};
+use super::{SPAN, TRACE, send, trigger};
 
 fn yaml(broker: &str, topic: &str, keys: &str) -> String {
     format!("type: kafka\nkafka:\n  brokerUrls: ['{broker}']\n  topic: {topic}\n  timeout: 20s\n{keys}")
@@ -167,14 +167,14 @@ async fn an_address_that_a_broker_names_is_told_from_the_users_own() {
 async fn the_first_broker_that_answers_is_enough() {
     let Some(cluster) = cluster().await else { return };
     let topic = cluster.topic(1).await;
-    let nobody = closed_port().await;
+    let nobody = qualitytrace_testing::port();
     let brokers = format!("127.0.0.1:{nobody}', '{}", cluster.plain);
     assert_eq!(sent(&brokers, &topic, "").await, (0, 0));
 }
 
 #[tokio::test]
 async fn whoever_is_no_broker_is_named() {
-    let nobody = closed_port().await;
+    let nobody = qualitytrace_testing::port();
     let refused = failure(&format!("localhost:{nobody}"), "t", "").await;
     assert_eq!((refused.reason, refused.targets_localhost), (Reason::Refused, true));
     assert!(refused.message.contains("correct the trigger's `brokerUrls`"), "{refused}");

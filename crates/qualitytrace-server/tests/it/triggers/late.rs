@@ -103,7 +103,7 @@ async fn connecting_may_take_as_long_as_the_trigger_says() {
 
 #[tokio::test]
 async fn a_broker_that_does_not_answer_leaves_time_for_the_others() {
-    let (silent, closed) = (silent().await, super::closed_port().await);
+    let (silent, closed) = (silent().await, qualitytrace_testing::port());
     let yaml = format!(
         "type: kafka\nkafka:\n  brokerUrls: ['{silent}', '127.0.0.1:{closed}']\n  topic: t\n  tls: true\n  timeout: 2s"
     );
