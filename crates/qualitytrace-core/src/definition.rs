@@ -28,7 +28,7 @@ use std::ops::Range;
 pub use analyzer::Analyzer;
 pub use check::check;
 pub use defaults::default_of;
-pub use edit::{has_id, id_place, with_id};
+pub use edit::{has_id, id_place, surroundings, with_id};
 pub use place::{Place, place};
 pub use settings::{Config, Demo, PollingProfile, TestRunner};
 pub use source::DataStore;
@@ -296,6 +296,10 @@ fn resource(reader: &Reader<'_>, node: &Node, expected: Option<Kind>) -> Option<
                 reader.report(
                     Diagnostic::error("no-type", node.span.start..node.span.start, message).helped(help),
                 );
+                // Beside a `spec`, the type is probably there under a mistyped key.
+                if spec.is_some() {
+                    fields.finish();
+                }
             }
             return None;
         }

@@ -136,7 +136,7 @@ fn not_allowed(method: &Method, path: &str) -> Response {
 
 /// What is answered where there is nothing: a redirection when the path has a slash too many, else 404.
 /// `asked` is the path with what the server was told to stand below.
-pub(crate) fn not_found(uri: &Uri, asked: &Uri) -> Response {
+pub(crate) fn not_found(method: &Method, uri: &Uri, asked: &Uri) -> Response {
     let path = uri.path();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let tidy = format!("/{}", parts.join("/"));
@@ -144,8 +144,8 @@ pub(crate) fn not_found(uri: &Uri, asked: &Uri) -> Response {
         let prefix = asked.path().strip_suffix(path).unwrap_or_default();
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{prefix}{tidy}{query}");
-        // A slash too many at the end is said in words, too many elsewhere is not.
-        if path.contains("//") {
+        // A slash too many at the end is said in words to whoever reads, too many elsewhere is not.
+        if path.contains("//") || !matches!(*method, Method::GET | Method::HEAD) {
             return (StatusCode::MOVED_PERMANENTLY, [(LOCATION, target)]).into_response();
         }
         let page = format!("<a href=\"{}\">Moved Permanently</a>.\n\n", target.replace('&', "&amp;"));

@@ -20,7 +20,7 @@ pub use change::Kept;
 pub use live::Live;
 pub use read::{Error, Inputs, Resolved, Row};
 pub use slot::Listen;
-pub use table::{SETTINGS, Setting};
+pub use table::{OLD_FLAGS, SETTINGS, Setting};
 
 use crate::access::Access;
 use crate::limits::Limits;

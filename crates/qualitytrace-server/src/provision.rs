@@ -59,10 +59,25 @@ pub enum Error {
 
 /// Stores what is to be stored, all or nothing. Says how many definitions that were.
 pub async fn provision(store: &Store, provisioning: &Provisioning) -> Result<usize, Error> {
-    let Some((name, text)) = load(provisioning)? else { return Ok(0) };
-    if !provisioning.always && store.document(DONE).await?.is_some() {
-        tracing::info!("this database has been provisioned before; --provision-always does it again");
+    let Some((name, text)) = load(provisioning)? else {
+        // From now on the database is not new, and a stream that comes later must not change what users made of it.
+        if store.document(DONE).await?.is_none() {
+            store.add_document(DONE, "false").await?;
+        }
         return Ok(0);
+    };
+    match store.document(DONE).await?.filter(|_| !provisioning.always).as_deref() {
+        Some("true") => {
+            tracing::info!("this database has been provisioned before; --provision-always does it again");
+            return Ok(0);
+        }
+        Some(_) => {
+            tracing::warn!(
+                "nothing was provisioned from {name}: this database is not new; --provision-always does it all the same"
+            );
+            return Ok(0);
+        }
+        None => {}
     }
     let stream = Stream { name: &name, text: &text, format: format(&text) };
     let (documents, new) = stream.definitions()?;
@@ -141,7 +156,8 @@ impl<'t> Stream<'t> {
 
     fn definition(&self, document: &Document) -> NewDefinition<'t> {
         let resource = &document.resource;
-        let text = self.text.get(document.span.clone()).unwrap_or(self.text);
+        let whole = definition::surroundings(self.text, self.format, &document.span);
+        let text = self.text.get(whole).unwrap_or(self.text);
         let kind = resource.kind();
         let id = match resource.id() {
             _ if kind.is_singleton() => CURRENT.to_owned(),
@@ -177,7 +193,8 @@ impl<'t> Stream<'t> {
 
     fn refused(&self, document: &Document, why: &Put) -> Error {
         let (span, why) = match why {
-            Put::Masked { name } => {
+            Put::Masked(unknown) => {
+                let name = unknown.name();
                 (self.masked(document, name), format!("`{name}` is masked; write the secret itself"))
             }
             Put::Created(_) | Put::Updated(_) | Put::Same(_) | Put::Missing | Put::Exists => {

@@ -291,5 +291,5 @@ impl Sockets {
 
 async fn not_found(OriginalUri(asked): OriginalUri, request: Request) -> Response {
     otlp::unknown_method(request.headers(), request.uri().path())
-        .unwrap_or_else(|| api::not_found(request.uri(), &asked))
+        .unwrap_or_else(|| api::not_found(request.method(), request.uri(), &asked))
 }

@@ -13,6 +13,7 @@ use qualitytrace_server::wire;
 use qualitytrace_server::wire::series::Series;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Method, StatusCode};
+use rustls::CertificateError;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -135,14 +136,10 @@ impl Client {
     }
 
     async fn put(&self, path: &str, source: &str, format: Format) -> anyhow::Result<String> {
-        let content_type = match format {
-            Format::Yaml => "text/yaml",
-            Format::Json => "application/json",
-        };
         let request = self
             .http
             .put(self.url(path))
-            .header(CONTENT_TYPE, content_type)
+            .header(CONTENT_TYPE, resources::media(format))
             .header(ACCEPT, "application/json")
             .body(source.to_owned());
         let stored: Stored =
@@ -335,24 +332,33 @@ impl Client {
 
 /// What to say when no answer came, and what to do.
 fn trouble(base: &str, error: &reqwest::Error) -> String {
-    if is_mistrusted(error) {
-        return format!(
-            "the certificate of the server at {base} is not trusted; name a file with its authority in SSL_CERT_FILE"
-        );
+    match mistrusted(error) {
+        Some(CertificateError::Other(other)) if other.to_string().contains("CaUsedAsEndEntity") => {
+            return format!(
+                "the certificate of the server at {base} is one of an authority, which no server may show as its own; \
+                 make one with `-addext basicConstraints=critical,CA:FALSE`"
+            );
+        }
+        Some(_) => {
+            return format!(
+                "the certificate of the server at {base} is not trusted; name a file with its authority in SSL_CERT_FILE"
+            );
+        }
+        None => {}
     }
     format!(
         "the server at {base} does not answer; start it with `qualitytrace serve`, or name another with --server-url"
     )
 }
 
-/// Whether the server was there, but showed a certificate that nobody vouches for.
-fn is_mistrusted(error: &(dyn Error + 'static)) -> bool {
-    if let Some(rustls::Error::InvalidCertificate(_)) = error.downcast_ref() {
-        return true;
+/// What is wrong with the certificate that a server showed, if that is what is wrong.
+fn mistrusted<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e CertificateError> {
+    if let Some(rustls::Error::InvalidCertificate(wrong)) = error.downcast_ref() {
+        return Some(wrong);
     }
     // An IO error does not call what it wraps its source.
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
-    wrapped.map(|error| error as &(dyn Error + 'static)).or_else(|| error.source()).is_some_and(is_mistrusted)
+    wrapped.map(|error| error as &(dyn Error + 'static)).or_else(|| error.source()).and_then(mistrusted)
 }
 
 /// The answer, if it is not a refusal.

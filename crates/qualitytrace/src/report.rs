@@ -242,6 +242,7 @@ impl TestReport {
                 | What::Resolving
                 | What::Resolved { .. }
                 | What::Triggering { .. }
+                | What::AnalysisSkipped
                 | What::Waiting { .. }
                 | What::Arrived { .. }
                 | What::Analyzed { .. }
@@ -301,6 +302,7 @@ impl Marks {
             | What::Waiting { .. }
             | What::Arrived { .. }
             | What::WaitSkipped { .. }
+            | What::AnalysisSkipped
             | What::NoTrace { .. }
             | What::Analyzed { .. }
             | What::Judging

@@ -32,7 +32,36 @@ pub fn with_id(source: &str, format: Format, index: usize, id: &str) -> Option<S
 /// Whether resource number `index` of the file, counted from 0, says which id it has.
 pub fn has_id(source: &str, format: Format, index: usize) -> bool {
     let documents = parse(&Reader::new(source, format));
-    documents.get(index).and_then(|document| document.get("spec")?.get("id")).is_some()
+    let id = documents.get(index).and_then(|document| document.get("spec")?.get("id"));
+    id.is_some_and(|id| !id.is_empty())
+}
+
+/// All that belongs to the resource that was read from these bytes of the file: up to the lines between documents, with
+/// the comments around it.
+pub fn surroundings(source: &str, format: Format, resource: &Range<usize>) -> Range<usize> {
+    if format == Format::Json {
+        return resource.clone();
+    }
+    let mut whole = 0..source.len();
+    let (mut at, mut is_first) = (0, true);
+    for line in source.split_inclusive('\n') {
+        let is_between = ["---", "..."].iter().any(|mark| {
+            line.strip_prefix(mark)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+        });
+        if is_between && at >= resource.end {
+            whole.end = at;
+            break;
+        }
+        at += line.len();
+        if is_between && at <= resource.start && !is_first {
+            whole.start = at;
+        }
+        // What stands before the first document belongs to it.
+        is_first &= is_between || line.trim().is_empty() || line.starts_with(['#', '%']);
+    }
+    // What begins on the line between the documents begins there.
+    if whole.contains(&resource.start) { whole } else { resource.clone() }
 }
 
 /// Where the id stands of the resource that was read from these bytes of the file; the resource as a whole without one.

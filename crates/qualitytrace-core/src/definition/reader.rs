@@ -195,9 +195,17 @@ impl<'n> Fields<'n, '_> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Accepts keys that old files carry and that have no meaning any more.
+    /// Accepts keys that answers of the API carry and that mean nothing in a file.
     pub(super) fn ignore(&mut self, keys: &[&'static str]) {
         self.known.extend(keys);
+    }
+
+    /// Warns of a key that users believe in and that means nothing here.
+    pub(super) fn unused(&mut self, key: &'static str, message: &str, help: &str) {
+        if let Some(entry) = self.entry(key) {
+            let warning = Diagnostic::warning("unused-key", entry.key_span.clone(), message);
+            self.reader.report(warning.helped(help));
+        }
     }
 
     pub(super) fn text(&mut self, key: &'static str) -> Option<Text> {

@@ -13,6 +13,8 @@ use super::{Format, Kind, parse};
 /// What is shown in place of a secret. Sent back, it means the secret that is stored.
 pub const MASK: &str = "********";
 
+/// The type of a variable that is secret.
+const SECRET: &str = "secret";
 /// The fields of data stores that are secret, wherever they stand and however they are spelled: what is mistyped means
 /// nothing, and is a secret all the same.
 const FIELDS: [&str; 6] =
@@ -33,11 +35,32 @@ pub struct Secret {
     pub value: String,
 }
 
-/// A mask that stands for nothing, because no such secret is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unknown {
+/// A mask that stands for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unknown {
+    /// No such secret is stored.
+    #[error("`{name}` is masked, and no secret of this name is stored; send the secret itself")]
+    NotStored {
+        /// What names the secret.
+        name: String,
+    },
+    /// It would take the place of a stored secret, as what everybody may see.
+    #[error(
+        "`{name}` is masked, but not of `type: secret` as the stored one; send it with its type, or send another value"
+    )]
+    NotSecret {
+        /// What names the secret.
+        name: String,
+    },
+}
+
+impl Unknown {
     /// What names the secret.
-    pub name: String,
+    pub fn name(&self) -> &str {
+        match self {
+            Self::NotStored { name } | Self::NotSecret { name } => name,
+        }
+    }
 }
 
 /// The secrets of a definition, in the order of the text.
@@ -51,7 +74,8 @@ pub fn masked(source: &str, format: Format, kind: Kind) -> Cow<'_, str> {
     if places.is_empty() {
         return Cow::Borrowed(source);
     }
-    Cow::Owned(rewritten(source, format, &places, |_| Some(MASK.to_owned())))
+    let masks = vec![MASK.to_owned(); places.len()];
+    Cow::Owned(rewritten(source, format, &places, &masks))
 }
 
 /// The same for a text as its user wrote it: a secret can stand in a comment too, or behind an alias.
@@ -74,17 +98,33 @@ pub fn unmasked<'s>(
     kind: Kind,
     stored: &[Secret],
 ) -> Result<Cow<'s, str>, Unknown> {
+    // One name may stand for several secrets, in the order of the text.
+    let known = |name: &str, number: usize| {
+        let mut named = stored.iter().filter(|secret| secret.name == name);
+        let first = named.clone().next();
+        named.nth(number).or(first)
+    };
+    if kind == Kind::VariableSet {
+        let plain = variables(source, format, |kind| kind != Some(SECRET));
+        let is_lost = |place: &Place| place.is_mask() && known(&place.secret.name, 0).is_some();
+        if let Some(place) = plain.into_iter().find(is_lost) {
+            return Err(Unknown::NotSecret { name: place.secret.name });
+        }
+    }
     let mut places = places(source, format, kind);
-    places.retain(|place| place.secret.value.trim() == MASK);
+    let numbers: Vec<usize> = (0..places.len())
+        .map(|at| places[..at].iter().filter(|other| other.secret.name == places[at].secret.name).count())
+        .collect();
+    let mut meant = Vec::new();
+    for (place, number) in places.iter().zip(numbers).filter(|(place, _)| place.is_mask()) {
+        let unknown = || Unknown::NotStored { name: place.secret.name.clone() };
+        meant.push(known(&place.secret.name, number).ok_or_else(unknown)?.value.clone());
+    }
+    places.retain(Place::is_mask);
     if places.is_empty() {
         return Ok(Cow::Borrowed(source));
     }
-    let known = |name: &str| stored.iter().find(|secret| secret.name == name);
-    if let Some(place) = places.iter().find(|place| known(&place.secret.name).is_none()) {
-        return Err(Unknown { name: place.secret.name.clone() });
-    }
-    let value = |name: &str| known(name).map(|secret| secret.value.clone());
-    Ok(Cow::Owned(rewritten(source, format, &places, value)))
+    Ok(Cow::Owned(rewritten(source, format, &places, &meant)))
 }
 
 /// A secret with its place in the text.
@@ -94,15 +134,16 @@ struct Place {
     style: Style,
 }
 
+impl Place {
+    fn is_mask(&self) -> bool {
+        self.secret.value.trim() == MASK
+    }
+}
+
 fn places(source: &str, format: Format, kind: Kind) -> Vec<Place> {
     let mut found = Vec::new();
     match kind {
-        Kind::VariableSet => {
-            for document in parse(&Reader::new(source, format)) {
-                let values = document.get("spec").and_then(|spec| spec.get("values"));
-                values.map_or(&[][..], items).iter().for_each(|node| variable(node, &mut found));
-            }
-        }
+        Kind::VariableSet => found = variables(source, format, |kind| kind == Some(SECRET)),
         Kind::DataStore => {
             for document in parse(&Reader::new(source, format)) {
                 fields(&document, &mut found);
@@ -122,14 +163,20 @@ fn places(source: &str, format: Format, kind: Kind) -> Vec<Place> {
     found
 }
 
-fn variable(node: &Node, found: &mut Vec<Place>) {
-    let text = |key: &str| node.get(key).and_then(text);
-    if text("type") != Some("secret") {
-        return;
+/// The values of the variables whose type is wanted.
+fn variables(source: &str, format: Format, is_wanted: impl Fn(Option<&str>) -> bool) -> Vec<Place> {
+    let mut found = Vec::new();
+    for document in parse(&Reader::new(source, format)) {
+        let values = document.get("spec").and_then(|spec| spec.get("values"));
+        for node in values.map_or(&[][..], items) {
+            let text = |key: &str| node.get(key).and_then(text);
+            if let (true, Some(name), Some(value)) = (is_wanted(text("type")), text("key"), node.get("value"))
+            {
+                keep(name.to_owned(), value, &mut found);
+            }
+        }
     }
-    if let (Some(name), Some(value)) = (text("key"), node.get("value")) {
-        keep(name.to_owned(), value, found);
-    }
+    found
 }
 
 fn fields(node: &Node, found: &mut Vec<Place>) {
@@ -201,18 +248,33 @@ fn items(node: &Node) -> &[Node] {
     }
 }
 
+/// The text with a star in place of every byte of a secret: what stands elsewhere stands where it stood.
+pub fn veiled(source: &str, format: Format) -> Cow<'_, str> {
+    let mut found = places(source, format, Kind::VariableSet);
+    for document in parse(&Reader::new(source, format)) {
+        if document.get("type").and_then(text) == Some(Kind::DataStore.as_str()) {
+            fields(&document, &mut found);
+        }
+    }
+    if found.is_empty() {
+        return Cow::Borrowed(source);
+    }
+    let mut bytes = source.as_bytes().to_vec();
+    for place in found {
+        for byte in bytes.get_mut(place.span).into_iter().flatten().filter(|byte| !byte.is_ascii_whitespace())
+        {
+            *byte = b'*';
+        }
+    }
+    String::from_utf8(bytes).map_or(Cow::Borrowed(source), Cow::Owned)
+}
+
 /// The text with other values in these places.
-fn rewritten(
-    source: &str,
-    format: Format,
-    places: &[Place],
-    value: impl Fn(&str) -> Option<String>,
-) -> String {
+fn rewritten(source: &str, format: Format, places: &[Place], values: &[String]) -> String {
     let mut out = String::with_capacity(source.len());
     let mut at = 0;
-    for place in places {
-        let (Some(value), Some(before), Some(old)) =
-            (value(&place.secret.name), source.get(at..place.span.start), source.get(place.span.clone()))
+    for (place, value) in places.iter().zip(values) {
+        let (Some(before), Some(old)) = (source.get(at..place.span.start), source.get(place.span.clone()))
         else {
             continue;
         };
@@ -224,7 +286,7 @@ fn rewritten(
             out.push_str(&lines.join(&format!("\n{indent}")));
             out.push_str(&old[old.trim_end().len()..]);
         } else {
-            out.push_str(&serde_json::Value::from(value).to_string());
+            out.push_str(&serde_json::Value::from(value.as_str()).to_string());
         }
         at = place.span.end;
     }
@@ -262,7 +324,13 @@ mod tests {
         let filled = unmasked(&sent, Format::Yaml, Kind::VariableSet, &stored).unwrap();
         assert_eq!(secrets(&filled, Format::Yaml, Kind::VariableSet), stored);
         let unknown = unmasked(&sent, Format::Yaml, Kind::VariableSet, &[]).unwrap_err();
-        assert_eq!(unknown.name, "A");
+        assert_eq!(unknown, Unknown::NotStored { name: "A".to_owned() });
+        for kind in ["", "      type: raw\n"] {
+            let plain = sent.replace("      type: secret\n", kind);
+            let lost = unmasked(&plain, Format::Yaml, Kind::VariableSet, &stored).unwrap_err();
+            assert_eq!(lost, Unknown::NotSecret { name: "A".to_owned() });
+            assert_eq!(unmasked(&plain, Format::Yaml, Kind::VariableSet, &[]).unwrap(), plain);
+        }
     }
 
     #[test]
@@ -276,6 +344,32 @@ mod tests {
         let shown = masked(store, Format::Json, Kind::DataStore);
         assert!(serde_json::from_str::<serde_json::Value>(&shown).is_ok());
         assert!(!shown.contains("PRIVATE"));
+    }
+
+    #[test]
+    fn secrets_of_one_name_keep_their_order() {
+        let set = |first: &str, second: &str| {
+            let variable = |value: &str| format!("{{key: A, value: '{value}', type: secret}}");
+            format!("spec: {{values: [{}, {}]}}", variable(first), variable(second))
+        };
+        let stored = secrets(&set("one", "two"), Format::Yaml, Kind::VariableSet);
+        let kept = |first: &str, second: &str| {
+            let sent = set(first, second);
+            let filled = unmasked(&sent, Format::Yaml, Kind::VariableSet, &stored).unwrap();
+            secrets(&filled, Format::Yaml, Kind::VariableSet)
+        };
+        assert_eq!(kept(MASK, MASK), stored);
+        assert_eq!(kept("three", MASK), [secret("A", "three"), secret("A", "two")]);
+    }
+
+    #[test]
+    fn a_veil_moves_nothing() {
+        let veil = SET.replace("'hunter2'", "*********");
+        assert_eq!(veiled(SET, Format::Yaml), veil);
+        let store = "type: DataStore\nspec:\n  signalfx: {realm: us, token: \"gehe\u{ef}m\"}\n";
+        assert_eq!(veiled(store, Format::Yaml), store.replace("\"gehe\u{ef}m\"", "*********"));
+        let test = "type: Test\nspec:\n  token: a\n";
+        assert_eq!(veiled(test, Format::Yaml), test);
     }
 
     #[test]

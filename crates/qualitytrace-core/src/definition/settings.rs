@@ -190,7 +190,7 @@ pub(super) fn polling_profile(reader: &Reader<'_>, node: &Node) -> Option<Pollin
     let periodic = fields.get("periodic");
     fields.finish();
     // Whoever names the strategy must say how it works; whoever does not, gets the defaults.
-    let is_strict = strategy.is_some() && profile.strategy == Strategy::Periodic;
+    let is_strict = strategy.is_some_and(|strategy| strategy.value == Strategy::Periodic.as_str());
     match periodic {
         Some(periodic) => read_periodic(&mut reader.fields(periodic, "`periodic`")?, &mut profile, is_strict),
         None if is_strict => {

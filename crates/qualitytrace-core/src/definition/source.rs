@@ -47,6 +47,15 @@ pub enum Source {
 }
 
 impl Source {
+    /// Whether traces are sent to us, so that there is nothing to ask.
+    pub fn is_received(&self) -> bool {
+        match self {
+            Self::Received(_) => true,
+            Self::AzureAppInsights(azure) => azure.connection_type == "collector",
+            _ => false,
+        }
+    }
+
     /// The word that files use as `type`, and as the key of the details.
     pub const fn kind(&self) -> &'static str {
         match self {

@@ -181,8 +181,12 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
     };
     fields.int("version");
     fields.text("createdAt");
-    // `env` belongs to the first suites ever; `fullSteps` and `summary` to answers of the API.
-    fields.ignore(&["summary", "fullSteps", "env"]);
+    fields.ignore(&["summary", "fullSteps"]);
+    fields.unused(
+        "env",
+        "`env` has no effect on a suite",
+        "put the values into a variable set, or give them to the run",
+    );
     fields.finish();
     if suite.all_steps().next().is_none() {
         let span = fields.entry("steps").map_or_else(|| node.span.clone(), |entry| entry.key_span.clone());

@@ -226,6 +226,39 @@ fn what_a_trigger_does_not_use_is_told_unless_it_is_empty() {
 }
 
 #[test]
+fn what_users_believe_in_and_has_no_effect_is_told() {
+    let trigger = "type: http\n    httpRequest: {url: http://a, auth: {type: basic, basic: {username: a, password: b}, bearer: {token: c}}}";
+    assert_eq!(
+        yaml(&format!("type: Test\nspec:\n  name: a\n  trigger:\n    {trigger}\n")),
+        [r#"unused-block: `bearer` is not used by `auth` of type `basic` @ "{token: c}""#]
+    );
+    assert_eq!(
+        yaml(&format!(
+            "type: Test\nspec:\n  name: a\n  trigger:\n    {}\n",
+            trigger.replace("token: c", "token: ''")
+        )),
+        [""; 0]
+    );
+    assert_eq!(
+        yaml("type: TestSuite\nspec:\n  name: a\n  steps: [b]\n  env: {A: b}\n"),
+        [
+            r#"unused-key: `env` has no effect on a suite (put the values into a variable set, or give them to the run) @ "env""#
+        ]
+    );
+    assert_eq!(
+        yaml("type: DataStore\nspec:\n  name: a\n  type: otlp\n  isdefault: true\n"),
+        [
+            r#"unused-key: `isdefault` has no effect (leave it out: a server has one data store) @ "isdefault""#
+        ]
+    );
+    let told = yaml("typee: Test\nspec:\n  name: a\n");
+    assert_eq!(
+        told[1],
+        r#"unknown-key: `typee` is not a key of a definition (did you mean `type`?) @ "typee""#
+    );
+}
+
+#[test]
 fn merge_keys_and_aliases_are_written_out() {
     let source = "type: Test
 spec:

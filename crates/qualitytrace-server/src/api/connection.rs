@@ -39,15 +39,15 @@ pub(super) async fn test(State(app): State<App>, tenant: Tenant, sent: Bytes) ->
     let stored = stored.map(|stored| format!("{{\"spec\":{}}}", stored.spec)).unwrap_or_default();
     let stored = secrets(&stored, Format::Json, Kind::DataStore);
     let text = json!({ "spec": spec }).to_string();
-    let text = unmasked(&text, Format::Json, Kind::DataStore, &stored).map_err(|unknown| {
-        let name = unknown.name;
-        Refusal::bad_request(format!(
-            "`{name}` is masked, and no secret of this name is stored; send the secret itself"
-        ))
-    })?;
+    let text = unmasked(&text, Format::Json, Kind::DataStore, &stored)
+        .map_err(|unknown| Refusal::bad_request(unknown.to_string()))?;
     let reading = definition::read_as(&text, Format::Json, Kind::DataStore);
     if let Some(error) = reading.diagnostics.iter().find(|found| found.is_error()) {
         return Err(Refusal::bad_request(error.message.clone()));
+    }
+    if let Some(unknown) = reading.diagnostics.iter().find(|found| found.code == "unknown-key") {
+        let key = text.get(unknown.span.clone()).unwrap_or_default().trim_matches('"');
+        return Err(Refusal::bad_request(format!("json: unknown field \"{key}\"")));
     }
     let source = reading.documents.into_iter().find_map(|document| match document.resource {
         Resource::DataStore(store) => Some(store.source),
@@ -59,7 +59,7 @@ pub(super) async fn test(State(app): State<App>, tenant: Tenant, sent: Bytes) ->
 
 async fn outcome(source: &Source, deny: &Deny) -> Connection {
     let mut out = Connection::default();
-    let Some((name, addresses, ports)) = endpoints(source) else {
+    let Some((name, addresses, ports)) = endpoints(source).filter(|_| !source.is_received()) else {
         return out;
     };
     let places: Vec<(String, u16)> = addresses.iter().map(|address| place(address)).collect();

@@ -17,7 +17,7 @@ use super::query::Query;
 use super::refusal::{Refusal, count, number};
 use super::resources::{FullSteps, augmented_steps, summary};
 use super::tenant::Tenant;
-use crate::store::{RunSummary, StoredDefinition, unscoped};
+use crate::store::{CURRENT, RunSummary, StoredDefinition, unscoped};
 use crate::wire::run;
 use crate::wire::time::rfc3339;
 
@@ -90,7 +90,8 @@ pub(super) async fn source(
     Query(asked): Query<Version>,
 ) -> Result<Response, Refusal> {
     let version = count("version", &asked.version)?;
-    let id = if kind.is_singleton() { "current" } else { &id };
+    // Settings of the server have no id.
+    let id = if kind == Kind::Config { CURRENT } else { &id };
     let stored = app.store.definition(kind, &tenant.scoped(id), (version > 0).then_some(version)).await?;
     let stored = stored.ok_or_else(Refusal::missing)?;
     let (format, name) = match stored.format.as_str() {

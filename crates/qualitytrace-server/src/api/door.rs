@@ -15,9 +15,10 @@ use crate::body::discard;
 use crate::config::Live;
 use crate::watch::REQUEST_ID;
 
-/// The header that names a request, in both directions.
-/// A longer name is not taken over.
+/// A longer name of a request is not taken over.
 const LONGEST_ID: usize = 128;
+/// How much is received of somebody who is not let in.
+const STRANGERS_BYTES: u64 = 1 << 20;
 /// Paths that are open to everybody.
 pub(super) const HEALTH: [&str; 3] = ["/healthz", "/api/healthz", "/readyz"];
 /// What OTLP is delivered to.
@@ -49,7 +50,11 @@ pub(crate) async fn check(State(config): State<Live>, request: Request, next: Ne
     let wanted = wanted(request.method(), request.uri().path());
     match config.get().safety.access.check(wanted, token(request.headers())) {
         Ok(()) => next.run(request).await,
-        Err(refused) => refusal(request.headers(), refused),
+        Err(refused) => {
+            let (parts, body) = request.into_parts();
+            discard(body, STRANGERS_BYTES).await;
+            refusal(&parts.headers, refused)
+        }
     }
 }
 

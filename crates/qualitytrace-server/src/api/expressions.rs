@@ -55,7 +55,7 @@ pub(super) async fn resolve_expression(
     let not_found = |_| Refusal::bad_request("sql: no rows in result set");
     let (_, values) = variable_set(&app, &tenant, &context.variable_set_id).await.map_err(not_found)?;
     let found = if context.run_id > 0 && !context.test_id.is_empty() {
-        let found = Found::load(&app, &tenant, &context.test_id, &context.run_id.to_string()).await;
+        let found = Found::load(&app, &tenant, &context.test_id, context.run_id).await;
         Some(found.map_err(|_| Refusal::bad_request("cannot read row: sql: no rows in result set"))?)
     } else {
         None

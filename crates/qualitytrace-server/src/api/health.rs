@@ -47,7 +47,7 @@ pub(super) async fn version(
     request: Request,
 ) -> Response {
     if !file.starts_with("version.") {
-        return super::not_found(request.uri(), &asked);
+        return super::not_found(request.method(), request.uri(), &asked);
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return super::but_allowed("GET,HEAD", super::method_not_allowed(request).await);

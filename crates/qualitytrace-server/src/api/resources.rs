@@ -12,7 +12,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use qualitytrace_core::definition::source::Source;
+use qualitytrace_core::definition::source::DataStore;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored, secrets};
 use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -216,7 +216,7 @@ async fn store(
 
 /// Whether it is a data store that spans would have to be fetched from.
 fn is_not_asked(resource: &Resource) -> bool {
-    matches!(resource, Resource::DataStore(store) if !matches!(store.source, Source::Received(_)))
+    matches!(resource, Resource::DataStore(store) if !store.source.is_received())
 }
 
 /// Stores what was read. `None` when it should have been there and is not.
@@ -231,10 +231,11 @@ async fn put(
     if !is_id(id) {
         return Err(Problem::bad_request(NO_ID));
     }
+    let resource = with_creation(app, tenant, &body.resource).await?;
     let new = NewDefinition {
         id: tenant.scoped(id),
         tenant: tenant.as_str(),
-        ..NewDefinition::of(&body.resource, id, body.format, body.text)
+        ..NewDefinition::of(&resource, id, body.format, body.text)
     };
     let texts = [("name", &new.name), ("description", &new.description), ("type", &new.sort_kind)];
     if let Some((key, _)) = texts.into_iter().find(|(_, text)| text.contains('\0')) {
@@ -253,11 +254,8 @@ async fn put(
         Put::Updated(stored) | Put::Same(stored) => (StatusCode::OK, stored),
         Put::Missing => return Ok(None),
         Put::Exists => return Err(exists(kind)),
-        Put::Masked { name } => {
-            let message = format!(
-                "an error occurred while validating the resource: {id}. error: `{name}` is masked, and no secret of \
-                 this name is stored; send the secret itself"
-            );
+        Put::Masked(unknown) => {
+            let message = format!("an error occurred while validating the resource: {id}. error: {unknown}");
             return Err(Problem::bad_request(message));
         }
     };
@@ -273,9 +271,25 @@ async fn put(
         version: u32::try_from(stored.version).ok().filter(|_| is_told_more),
         ..Stored::default()
     };
-    let mut answer = shown(&body.resource, &known);
+    let mut answer = shown(&resource, &known);
     repeat_blank(kind, &body.spec, &mut answer["spec"]);
     Ok(Some((status, answer)))
+}
+
+/// A data store keeps the time of creation that somebody gave it.
+async fn with_creation<'r>(
+    app: &App,
+    tenant: &Tenant,
+    resource: &'r Resource,
+) -> Result<Cow<'r, Resource>, Problem> {
+    let Resource::DataStore(store @ DataStore { created_at: None, .. }) = resource else {
+        return Ok(Cow::Borrowed(resource));
+    };
+    let created_at = match current(app, Kind::DataStore, tenant).await? {
+        (Resource::DataStore(earlier), _) => earlier.created_at,
+        _ => None,
+    };
+    Ok(Cow::Owned(Resource::DataStore(DataStore { created_at, ..store.clone() })))
 }
 
 /// Where there is no list, the answer has what was sent: an empty one, or null.

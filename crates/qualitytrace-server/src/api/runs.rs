@@ -12,7 +12,6 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use qualitytrace_core::definition::{Kind, Test};
-use qualitytrace_core::run::State as RunState;
 use qualitytrace_core::trace::Trace;
 use serde::Deserialize;
 use serde_json::Value;
@@ -71,7 +70,7 @@ pub(super) async fn list(
         .iter()
         .map(|stored| {
             let events = events.remove(&stored.number).unwrap_or_default();
-            run::run(stored, &Facts::of(&read_events(&events)), None, now)
+            run::listed(stored, &Facts::of(&read_events(&events)), now)
         })
         .collect();
     let mut response = plain_json(StatusCode::OK, &shown);
@@ -85,7 +84,7 @@ pub(super) async fn get(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let found = Found::load(&app, &tenant, &test, number(&run)?).await?;
     Ok(plain_json(StatusCode::OK, &found.shown()))
 }
 
@@ -110,6 +109,7 @@ pub(super) async fn patch(
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
 ) -> Result<Response, Refusal> {
+    let number = number(&run)?;
     let sent: Value = body(&sent)?;
     let gates = &sent["requiredGatesResult"];
     for key in ["required", "failed"] {
@@ -120,7 +120,7 @@ pub(super) async fn patch(
     if gates["passed"] != true {
         return Err(Refusal::unprocessable("required field 'passed' is zero value."));
     }
-    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let found = Found::load(&app, &tenant, &test, number).await?;
     if sent["lastErrorState"] == "cancelled by user" {
         app.runner.stop(&found.id()).await?;
     }
@@ -155,11 +155,19 @@ pub(super) async fn rerun(
 ) -> Result<Response, Refusal> {
     let id = tenant.scoped(&test);
     let latest = app.store.test(&id, None).await?.ok_or_else(Refusal::missing)?;
-    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let found = Found::load(&app, &tenant, &test, number(&run)?).await?;
     let started = app.runner.rerun(&found.stored, &found.events, found.trace(), &latest).await?;
     let again = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..again };
-    let facts = Facts { verdict: None, completed: None, error: None, ..found.facts.clone() };
+    let facts = &found.facts;
+    let facts = Facts {
+        verdict: None,
+        completed: None,
+        error: None,
+        imported: None,
+        earlier: facts.imported.clone().or(facts.earlier.clone()),
+        ..facts.clone()
+    };
     let shown = run::run(&as_created, &facts, found.trace.as_ref(), clock::now());
     // It starts from what the earlier run ended with.
     Ok(plain_json(StatusCode::OK, &Run { variable_set: found.shown().variable_set, ..shown }))
@@ -182,18 +190,9 @@ pub(super) async fn junit(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let found = Found::load(&app, &tenant, &test, number(&run)?).await?;
     let definition = found.test(&app).await?;
-    let end = found.facts.completed.unwrap_or_else(clock::now);
-    let seconds = end.since(found.stored.created).as_millis().div_ceil(1000);
-    let is_stopped = found.stored.state == RunState::Stopped.as_str();
-    let problem = found.facts.error.as_deref().or(is_stopped.then_some("the run was stopped"));
-    let text = run::junit(
-        &definition.name,
-        found.facts.verdict.as_ref(),
-        problem,
-        u64::try_from(seconds).unwrap_or(u64::MAX),
-    );
+    let text = run::junit(&definition.name, &found.shown());
     Ok(([(CONTENT_TYPE, "application/xml; charset=UTF-8")], text).into_response())
 }
 
@@ -208,8 +207,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) async fn load(app: &App, tenant: &Tenant, test: &str, run: &str) -> Result<Self, Refusal> {
-        let number = number(run)?;
+    pub(super) async fn load(app: &App, tenant: &Tenant, test: &str, number: u64) -> Result<Self, Refusal> {
         let id = tenant.scoped(test);
         let stored = app.store.run(&id, number).await?.ok_or_else(Refusal::missing)?;
         let events = app.store.events(&id, number, 0).await?;
@@ -220,8 +218,8 @@ impl Found {
     pub(super) async fn of(app: &App, stored: StoredRun, events: &[StoredEvent]) -> Result<Self, Refusal> {
         let events = read_events(events);
         let facts = Facts::of(&events);
-        if let Some(imported) = &facts.imported {
-            let trace = run::imported_trace(&imported.trace);
+        if let Some(elsewhere) = facts.imported.as_ref().or(facts.earlier.as_ref()) {
+            let trace = run::imported_trace(&elsewhere.trace);
             return Ok(Self { stored, events, facts, trace });
         }
         let trace = match (facts.obtained, facts.root(stored.trace)) {

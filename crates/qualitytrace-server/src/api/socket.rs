@@ -23,6 +23,8 @@ use crate::wire::run::catalogue;
 
 /// How often the server says that it is there.
 const PING: Duration = Duration::from_secs(5);
+/// Pings that may stay unanswered: whoever answers none has gone away without a word.
+const UNANSWERED: u32 = 2;
 /// Subscriptions of one connection.
 const SUBSCRIPTIONS: usize = 1000;
 
@@ -81,15 +83,23 @@ struct Session {
 async fn serve(app: App, tenant: Tenant, mut socket: WebSocket) {
     let mut session = Session { app, tenant, topics: BTreeMap::new(), changes: SelectAll::new() };
     let mut ping = tokio::time::interval(PING);
+    let mut unanswered = 0;
     loop {
         let answers = tokio::select! {
-            received = socket.recv() => match received {
-                Some(Ok(Message::Text(text))) => vec![session.answer(&text)],
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                Some(Ok(_)) => Vec::new(),
-            },
+            received = socket.recv() => {
+                unanswered = 0;
+                match received {
+                    Some(Ok(Message::Text(text))) => vec![session.answer(&text)],
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                    Some(Ok(_)) => Vec::new(),
+                }
+            }
             Some(changed) = session.changes.next(), if !session.changes.is_empty() => session.updates(&changed).await,
             _ = ping.tick() => {
+                unanswered += 1;
+                if unanswered > UNANSWERED {
+                    return;
+                }
                 if socket.send(Message::Ping("keepalive".into())).await.is_err() {
                     return;
                 }
@@ -167,7 +177,7 @@ impl Session {
                 shown.get(sent..).unwrap_or_default().iter().map(|event| update(json!(event))).collect()
             }
             About::Run => {
-                let found = Found::load(&self.app, &self.tenant, &topic.id, &topic.number.to_string()).await;
+                let found = Found::load(&self.app, &self.tenant, &topic.id, topic.number).await;
                 found.map(|found| vec![update(json!(found.shown()))]).unwrap_or_default()
             }
             About::Suite => {

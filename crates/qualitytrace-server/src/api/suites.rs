@@ -154,7 +154,7 @@ async fn list(
         let steps = in_order(&tenant, &facts, steps.remove(&stored.number).unwrap_or_default());
         let steps = steps
             .iter()
-            .map(|(stored, events)| run::run(stored, &run::Facts::of(&read_events(events)), None, now));
+            .map(|(stored, events)| run::listed(stored, &run::Facts::of(&read_events(events)), now));
         suite::suite_run(stored, &facts, steps.collect())
     });
     let mut response = plain_json(StatusCode::OK, &shown.collect::<Vec<_>>());

@@ -225,9 +225,14 @@ impl Inputs {
             else {
                 continue;
             };
+            let origin = Origin::Environment(name.clone());
+            if let Some(why) = obsolete(&rest.replace('_', ".")) {
+                report.push(Severity::Warning, &origin, name, format!("`{name}` has no effect: {why}"), None);
+                continue;
+            }
             let rest = plain(rest);
             if rest == plain(CONNECTION) {
-                refuse_connection(&Origin::Environment(name.clone()), name, report);
+                refuse_connection(&origin, name, report);
                 continue;
             }
             // Short names are near to everything.
@@ -241,7 +246,6 @@ impl Inputs {
             };
             let key = keys.iter().find(|key| plain(key) == near).copied().unwrap_or_default();
             let variable = format!("QUALITYTRACE_{}", key.replace(['.', '-'], "_").to_ascii_uppercase());
-            let origin = Origin::Environment(name.clone());
             let message = format!("`{name}` is not a known setting");
             report.push(
                 Severity::Warning,
@@ -286,23 +290,33 @@ fn refuse_connection(origin: &Origin, name: &str, report: &mut Report) {
     report.error(origin, name, message, Some(help));
 }
 
+/// Why a key has no effect that once had one.
+fn obsolete(key: &str) -> Option<&'static str> {
+    let found = OBSOLETE.iter().find(|(name, _)| match name.strip_suffix('.') {
+        Some(block) => is_below(key, block),
+        None => same_key(name, key),
+    });
+    found.map(|(_, why)| *why)
+}
+
+fn is_below(key: &str, block: &str) -> bool {
+    same_key(key.split('.').next().unwrap_or_default(), block)
+}
+
 /// What nobody knows is an error where it looks like a setting of ours, and a warning elsewhere: files of Tracetest may
 /// hold keys of any version.
 fn unknown(given: &Foreign, report: &mut Report) {
     let key = given.key.as_str();
-    let below = |block: &str| {
-        let head = key.split('.').next().unwrap_or_default();
-        same_key(head, block)
-    };
+    let below = |block: &str| is_below(key, block);
+    // What others merge into their blocks stands under such a key.
+    if key.starts_with("x-") {
+        return;
+    }
     if same_key(key, CONNECTION) {
         refuse_connection(&given.origin, key, report);
         return;
     }
-    let obsolete = OBSOLETE.iter().find(|(name, _)| match name.strip_suffix('.') {
-        Some(block) => below(block),
-        None => same_key(name, key),
-    });
-    if let Some((_, why)) = obsolete {
+    if let Some(why) = obsolete(key) {
         report.push(Severity::Warning, &given.origin, key, format!("`{key}` has no effect: {why}"), None);
         return;
     }

@@ -113,6 +113,19 @@ pub const SETTINGS: &[Setting] = &[
     setting("redact.headers", "Request headers whose values the server's own telemetry leaves out; `*` stands for any text", |d| Slot::List(&mut d.config.redact_headers)).live(),
 ];
 
+/// Flags of Tracetest and Qualitytrace that mean nothing here. They are taken, and it is said that they mean nothing.
+pub const OLD_FLAGS: &[&str] = &[
+    "analytics.serverKey",
+    "analytics.frontendKey",
+    "dataStorePipelines.testConnection.enabled",
+    "experimentalFeatures",
+    "internalTelemetry.enabled",
+    "internalTelemetry.otelCollectorEndpoint",
+    "postgresConnString",
+    "testPipelines.traceFetch.enabled",
+    "testPipelines.triggerExecute.enabled",
+];
+
 /// Keys of Tracetest and Qualitytrace that have no effect here, and why. A dot at the end stands for all below.
 pub(super) const OBSOLETE: &[(&str, &str)] = &[
     ("poolingConfig.", "traces are waited for, not polled; see docs/waiting.md"),

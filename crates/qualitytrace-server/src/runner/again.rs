@@ -6,6 +6,7 @@ use qualitytrace_core::definition::Test;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::State;
 use qualitytrace_core::trace::Trace;
+use serde_json::{Map, Value};
 
 use super::execute::read;
 use super::judging::Judge;
@@ -13,7 +14,7 @@ use super::{Error, RunId, Runner, log, random_trace_id};
 use crate::clock;
 use crate::store::{NewRun, StoredRun, StoredTest};
 use crate::variables::Variables;
-use crate::wire::run::Run;
+use crate::wire::run::{Asked, Pair, Run};
 use crate::wire::{Event, Verdict, What};
 
 impl Runner {
@@ -40,7 +41,7 @@ impl Runner {
             state: State::AwaitingTestResults.as_str(),
             created: clock::now(),
             variables: earlier.variables.clone(),
-            request: earlier.request.clone(),
+            request: request(&asked_alone(&earlier.request)),
             owner: me.to_string(),
             step_of: None,
             event: log::body(&What::Again { of: earlier.number, events: before_judging }),
@@ -65,20 +66,48 @@ impl Runner {
     /// Keeps a run that another server carried out, as it was there.
     pub async fn import(&self, test: &StoredTest, run: Run) -> Result<RunId, Error> {
         let named = run.trace_id.parse().ok();
+        let variables: Map<String, Value> = run
+            .variable_set
+            .values
+            .iter()
+            .map(|Pair { key, value }| (key.clone(), Value::from(value.as_str())))
+            .collect();
+        let asked = Asked {
+            metadata: run.metadata.clone(),
+            required_gates: run.required_gates_result.required.clone(),
+            variables: variables.keys().cloned().collect(),
+            ..Asked::default()
+        };
+        let of_specs = run.result.results.iter().flat_map(|spec| &spec.results);
+        let results: Vec<_> = of_specs.flat_map(|assertion| &assertion.span_results).collect();
+        let passed = results.iter().filter(|result| result.passed).count();
+        let failed = (results.len() - passed).max(usize::from(!run.missing.is_empty()));
         let new = NewRun {
             test: test.id.clone(),
             test_version: test.version,
             trace: named.unwrap_or_else(random_trace_id),
             state: State::Finished.as_str(),
             created: clock::now(),
-            variables: "{}".to_owned(),
-            request: "{}".to_owned(),
+            variables: Value::Object(variables).to_string(),
+            request: request(&asked),
             owner: self.cluster.id().to_string(),
             step_of: None,
             event: log::body(&What::Imported { run: Box::new(run) }),
         };
-        self.insert(&new).await
+        let id = self.insert(&new).await?;
+        self.store.count_assertions(&id.test, id.number, passed as u64, failed as u64).await?;
+        Ok(id)
     }
+}
+
+/// What was asked for of an earlier run, without what it was a part of.
+fn asked_alone(request: &str) -> Asked {
+    let asked: Asked = serde_json::from_str(request).unwrap_or_default();
+    Asked { suite: None, series: None, ..asked }
+}
+
+fn request(asked: &Asked) -> String {
+    serde_json::to_string(asked).unwrap_or_default()
 }
 
 fn is_verdict(what: &What) -> bool {

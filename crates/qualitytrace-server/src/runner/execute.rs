@@ -153,9 +153,10 @@ impl Runner {
             },
         };
         let tree = arrivals.trace(&root);
-        if let Some(report) = analyze(&self.analyzer(&stored.id).await?, &tree) {
-            log.note(&What::Analyzed { analysis: run::analysis(&report) });
-        }
+        log.note(&match analyze(&self.analyzer(&stored.id).await?, &tree) {
+            Some(report) => What::Analyzed { analysis: run::analysis(&report) },
+            None => What::AnalysisSkipped,
+        });
         log.note(&What::Judging);
         let waited_until = clock::now();
         let verdict = recorded(caller, log.mask(), || judge.verdict(&tree, missing));

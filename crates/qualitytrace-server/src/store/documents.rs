@@ -13,7 +13,7 @@ impl Store {
     }
 
     /// Keeps the document of this name, unless there is one.
-    pub(super) async fn add_document(&self, name: &str, body: &str) -> Result<(), Error> {
+    pub(crate) async fn add_document(&self, name: &str, body: &str) -> Result<(), Error> {
         sqlx::query("INSERT INTO documents (name, body) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(name)
             .bind(body)

@@ -1,5 +1,6 @@
 //! Storing what users define: each change a version, none of them lost.
 
+use qualitytrace_core::definition::secrets::Unknown;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored};
 use qualitytrace_core::time::Timestamp;
 use sqlx::{Any, Transaction};
@@ -9,12 +10,14 @@ use super::{Error, Store, StoredResource, failed, sealing};
 
 /// The id of what a server has one of.
 pub const CURRENT: &str = "current";
+/// In place of the time of its last run, where there is none: clients know such as later than all others.
+const NEVER_RUN: i64 = i64::MAX;
 /// What is said of a text that cannot be an id.
-pub(crate) const NO_ID: &str = "an id has no control characters; choose another";
+pub(crate) const NO_ID: &str = "an id has no control characters and is neither `.` nor `..`; choose another";
 
 /// Whether a text can be an id.
 pub(crate) fn is_id(id: &str) -> bool {
-    !id.is_empty() && !id.chars().any(char::is_control)
+    !matches!(id, "" | "." | "..") && !id.chars().any(char::is_control)
 }
 
 /// A resource on its way into the store.
@@ -85,17 +88,15 @@ pub enum Put {
     Exists,
     /// It is not there and was to be.
     Missing,
-    /// It holds the mask of a secret that is not stored.
-    Masked {
-        /// What names the secret.
-        name: String,
-    },
+    /// It holds a mask that stands for nothing.
+    Masked(Unknown),
 }
 
 impl Store {
     /// Stores a resource: a new one as version 1, a changed one as its next version.
     ///
-    /// A text that means the same as the stored one takes its place without a new version.
+    /// A text that means the same as the stored one takes its place without a new version, unless a program made JSON
+    /// of what somebody wrote in YAML.
     pub async fn put(&self, new: &NewDefinition<'_>, mode: Mode, now: Timestamp) -> Result<Put, Error> {
         self.mark_key_for(std::slice::from_ref(new)).await?;
         let failed = failed("store a definition");
@@ -140,7 +141,7 @@ impl Store {
             let latest = self.taken(transaction, new).await?;
             let (text, spec) = match sealing::filled(new, latest.as_ref()) {
                 Ok(filled) => filled,
-                Err(name) => return Ok(Put::Masked { name }),
+                Err(unknown) => return Ok(Put::Masked(unknown)),
             };
             let new = &NewDefinition { text: &text, spec, ..new.clone() };
             return Ok(match (latest, mode) {
@@ -191,7 +192,7 @@ impl Store {
         let done = sqlx::query(
             "INSERT INTO resources
              (kind, id, tenant, version, created, name, description, sort_name, sort_kind, last_run, spec)
-             VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $8, 0, $9) ON CONFLICT DO NOTHING",
+             VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
         )
         .bind(new.kind.as_str())
         .bind(&new.id)
@@ -201,6 +202,7 @@ impl Store {
         .bind(new.description.to_lowercase())
         .bind(sort_key(&new.name))
         .bind(sort_key(&new.sort_kind))
+        .bind(NEVER_RUN)
         .bind(&*spec)
         .execute(&mut **transaction)
         .await
@@ -248,7 +250,7 @@ impl Store {
         let (text, _) = self.kept(new)?;
         sqlx::query(
             "UPDATE definitions SET format = $1, text = $2
-             WHERE kind = $3 AND id = $4 AND version = $5 AND text <> $2",
+             WHERE kind = $3 AND id = $4 AND version = $5 AND text <> $2 AND (format <> 'yaml' OR $1 = 'yaml')",
         )
         .bind(word(new.format))
         .bind(&*text)
@@ -266,7 +268,7 @@ impl Put {
     fn is_stored(&self) -> bool {
         match self {
             Self::Created(_) | Self::Updated(_) | Self::Same(_) => true,
-            Self::Exists | Self::Missing | Self::Masked { .. } => false,
+            Self::Exists | Self::Missing | Self::Masked(_) => false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
-use qualitytrace_core::definition::secrets::{secrets, unmasked};
+use qualitytrace_core::definition::secrets::{Unknown, secrets, unmasked};
 use qualitytrace_core::definition::{Format, Kind};
 
 use super::{Error, NewDefinition, Store, StoredResource};
@@ -80,17 +80,14 @@ fn run_place(test: &str) -> String {
     format!("runs of {test}")
 }
 
-/// Text and meaning of a definition with the stored secrets in place of their masks; the name of one that is not
-/// stored.
+/// Text and meaning of a definition with the stored secrets in place of their masks.
 pub(super) fn filled(
     new: &NewDefinition<'_>,
     stored: Option<&StoredResource>,
-) -> Result<(String, String), String> {
+) -> Result<(String, String), Unknown> {
     let known =
         stored.map_or_else(Vec::new, |stored| secrets(&in_envelope(&stored.spec), Format::Json, new.kind));
-    let fill = |text: &str, format| {
-        unmasked(text, format, new.kind, &known).map(Cow::into_owned).map_err(|unknown| unknown.name)
-    };
+    let fill = |text: &str, format| unmasked(text, format, new.kind, &known).map(Cow::into_owned);
     let spec = fill(&in_envelope(&new.spec), Format::Json)?;
     let spec = spec.strip_prefix(ENVELOPE.0).and_then(|spec| spec.strip_suffix(ENVELOPE.1));
     Ok((fill(new.text, new.format)?, spec.unwrap_or(&new.spec).to_owned()))

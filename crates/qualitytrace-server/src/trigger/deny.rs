@@ -4,7 +4,7 @@
 //! wherever a redirect leads.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -130,8 +130,13 @@ impl Deny {
     fn address(&self, host: &str, address: IpAddr) -> Result<(), Denied> {
         // An IPv4 address can be written as an IPv6 one.
         let address = address.to_canonical();
+        // Whoever connects to no address in particular is connected to its own machine.
+        let own = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let meant = own.into_iter().filter(|_| address.is_unspecified()).chain([address]);
         let is_listed = |rule: &&Rule| match &rule.kind {
-            Kind::Network(network, bits) => is_within(address, network.to_canonical(), *bits),
+            Kind::Network(network, bits) => {
+                meant.clone().any(|address| is_within(address, network.to_canonical(), *bits))
+            }
             Kind::Name(_) | Kind::Below(_) => false,
         };
         self.0.iter().find(is_listed).map_or(Ok(()), |rule| Err(denied(host, rule)))
@@ -171,6 +176,9 @@ mod tests {
             ("127.0.0.1", true),
             ("[::ffff:127.0.0.1]", true),
             ("127.0.0.2", false),
+            ("0.0.0.0", true),
+            ("[::ffff:0.0.0.0]", true),
+            ("[::]", true),
             ("[fd12::1]", true),
             ("fe80::1", false),
             ("metadata.INTERNAL.", true),

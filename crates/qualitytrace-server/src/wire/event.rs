@@ -146,6 +146,8 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         debts: Vec<String>,
     },
+    /// The analyzer is switched off.
+    AnalysisSkipped,
     /// No trace came.
     NoTrace {
         /// What to look at.

@@ -262,7 +262,12 @@ pub(super) fn is_blank<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The run as it stands. Without a trace the place for it is empty, as in lists.
+/// The run as it stands in a list: without its trace.
+pub fn listed(stored: &StoredRun, facts: &Facts, now: Timestamp) -> Run {
+    Run { trace: RunTrace::default(), ..run(stored, facts, None, now) }
+}
+
+/// The run as it stands.
 pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&trace::Trace>, now: Timestamp) -> Run {
     if let Some(imported) = &facts.imported {
         return Run { id: stored.number, ..(**imported).clone() };
@@ -277,7 +282,7 @@ pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&trace::Trace>, now:
     let outputs = || facts.verdict.iter().flat_map(|verdict| &verdict.outputs);
     let made = outputs().map(|output| (output.name.as_str(), output.value.as_str()));
     let seconds = end.since(stored.created).as_millis().div_ceil(1000).max(1);
-    Run {
+    let own = Run {
         id: stored.number,
         trace_id: stored.trace.to_string(),
         span_id: facts.span_id.clone().unwrap_or_else(|| "0".repeat(16)),
@@ -307,6 +312,21 @@ pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&trace::Trace>, now:
             ..series
         }),
         missing: facts.verdict.as_ref().map(|verdict| verdict.missing.clone()).unwrap_or_default(),
+    };
+    let Some(earlier) = &facts.earlier else { return own };
+    // What led to the trace happened elsewhere.
+    Run {
+        trace_id: earlier.trace_id.clone(),
+        span_id: earlier.span_id.clone(),
+        trigger_time: earlier.trigger_time,
+        service_triggered_at: earlier.service_triggered_at.clone(),
+        service_trigger_completed_at: earlier.service_trigger_completed_at.clone(),
+        obtained_trace_at: earlier.obtained_trace_at.clone(),
+        resolved_trigger: earlier.resolved_trigger.clone(),
+        trigger_result: earlier.trigger_result.clone(),
+        trace: earlier.trace.clone(),
+        linter: earlier.linter.clone(),
+        ..own
     }
 }
 

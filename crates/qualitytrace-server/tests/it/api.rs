@@ -72,6 +72,10 @@ impl Bench {
         self.send(Method::GET, path, &[], "").await
     }
 
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Got {
+        self.send(Method::POST, path, &[], &body.to_string()).await
+    }
+
     pub(crate) async fn put(&self, path: &str, body: &Value) -> Got {
         self.send(Method::PUT, path, &[], &body.to_string()).await
     }

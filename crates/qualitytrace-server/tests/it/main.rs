@@ -25,4 +25,5 @@ mod store;
 mod strangers;
 mod stress;
 mod suites;
+mod travel;
 mod triggers;

@@ -216,6 +216,18 @@ async fn a_mask_that_is_sent_back_keeps_the_secret(database: &Database) {
         bench.send(Method::PUT, "/api/variablesets", "application/json", &stranger.to_string()).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert!(text.contains("`X` is masked"), "{text}");
+    // Clients that know no types must not make a secret of the mask itself.
+    for kind in [None, Some("raw")] {
+        let mut plain = set();
+        plain["spec"]["values"][0] =
+            json!({ "key": plain["spec"]["values"][0]["key"], "value": MASK, "type": kind });
+        let (status, text) =
+            bench.send(Method::PUT, "/api/variablesets", "application/json", &plain.to_string()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{text}");
+        assert!(text.contains("send it with its type"), "{text}");
+    }
+    bench.run("set").await;
+    assert!(echo.heard().contains(&format!("Bearer {SECRET}")), "{}", echo.heard());
     bench.server.shutdown().await;
 }
 

@@ -14,6 +14,10 @@ on_every_database!(
     numbers_and_orders_are_read_as_clients_know_them,
     tenants_are_named_in_many_ways,
     what_is_written_is_answered_with_the_blanks_that_were_sent,
+    what_nobody_knows_is_refused_where_clients_expect_it,
+    what_was_never_run_is_the_latest,
+    a_data_store_keeps_its_time_of_creation,
+    the_text_of_a_definition_outlives_programs,
 );
 
 const INVITE: &str = r#"{"type": "Invite", "spec": {"id": "i", "role": "member"}}"#;
@@ -244,5 +248,105 @@ async fn what_is_written_is_answered_with_the_blanks_that_were_sent(database: &D
             assert!(yaml.text.contains(&format!("{key}: []")), "{}", yaml.text);
         }
     }
+    bench.server.shutdown().await;
+}
+
+async fn what_nobody_knows_is_refused_where_clients_expect_it(database: &Database) {
+    let bench = Bench::new(database).await;
+    let dry = "/api/tests/t/run/1/dry-run";
+    let store =
+        |more: &str| format!(r#"{{"name": "n", "type": "jaeger", "jaeger": {{"endpoint": "j:1"{more}}}}}"#);
+    for (method, path, body, told) in [
+        (Method::PUT, dry, r#"{"specs": [], "extra": 1}"#.to_owned(), r#"json: unknown field \"extra\""#),
+        (
+            Method::PUT,
+            dry,
+            r#"{"specs": [{"assertion": []}]}"#.to_owned(),
+            r#"json: unknown field \"assertion\""#,
+        ),
+        (
+            Method::PUT,
+            dry,
+            r#"{"specs": [{"selectorParsed": {"query": "span", "structure": [], "x": 1}}]}"#.to_owned(),
+            r#"json: unknown field \"x\""#,
+        ),
+        (
+            Method::POST,
+            "/api/config/connection",
+            store(r#", "endpont": 1"#),
+            r#"json: unknown field \"endpont\""#,
+        ),
+        // The number in the path is looked at before the body.
+        (Method::PUT, "/api/tests/t/run/x/dry-run", "{".to_owned(), r#"strconv.ParseInt: parsing \"x\""#),
+        (
+            Method::POST,
+            "/api/tests/t/run/x/search-spans",
+            "{".to_owned(),
+            r#"strconv.ParseInt: parsing \"x\""#,
+        ),
+        (Method::PATCH, "/api/tests/t/run/x", "{".to_owned(), r#"strconv.ParseInt: parsing \"x\""#),
+    ] {
+        let got = bench.send(method.clone(), path, &[], &body).await;
+        assert_eq!(got.status, StatusCode::BAD_REQUEST, "{method} {path} {body}: {}", got.text);
+        assert!(got.text.contains(told), "{method} {path} {body}: {}", got.text);
+    }
+    let sent_to_us = json!({ "name": "n", "type": "azureappinsights", "azureappinsights": { "connectionType": "collector" } });
+    let tried = bench.post("/api/config/connection", &sent_to_us).await.json();
+    assert_eq!(tried["connectivity"], json!({}), "{tried}");
+    for id in [".", ".."] {
+        let dots = bench.put("/api/variablesets", &json!({ "spec": { "id": id, "name": "n" } })).await;
+        assert_eq!(dots.status, StatusCode::BAD_REQUEST, "no path leads to it: {}", dots.text);
+    }
+    bench.server.shutdown().await;
+}
+
+async fn what_was_never_run_is_the_latest(database: &Database) {
+    let bench = Bench::new(database).await;
+    let request = json!({ "method": "GET", "url": "http://127.0.0.1:9/x" });
+    for id in ["never", "first", "second"] {
+        let trigger = json!({ "type": "http", "httpRequest": request });
+        bench.put("/api/tests", &json!({ "spec": { "id": id, "name": id, "trigger": trigger } })).await;
+    }
+    for id in ["first", "second"] {
+        bench.post(&format!("/api/tests/{id}/run"), &json!({})).await;
+    }
+    let sorted = async |way: &str| -> Vec<Value> {
+        let page = bench.get(&format!("/api/tests?sortBy=last_run&sortDirection={way}")).await.json();
+        page["items"].as_array().unwrap().iter().map(|item| item["spec"]["id"].clone()).collect()
+    };
+    assert_eq!(sorted("asc").await, ["first", "second", "never"]);
+    assert_eq!(sorted("desc").await, ["never", "second", "first"]);
+    bench.server.shutdown().await;
+}
+
+async fn a_data_store_keeps_its_time_of_creation(database: &Database) {
+    let bench = Bench::new(database).await;
+    let path = "/api/datastores/current";
+    let time = "2020-01-01T00:00:00Z";
+    let mut spec = json!({ "name": "n", "type": "otlp", "createdAt": time });
+    assert_eq!(bench.put(path, &json!({ "spec": spec })).await.json()["spec"]["createdAt"], time);
+    spec.as_object_mut().unwrap().remove("createdAt");
+    spec["name"] = "another".into();
+    assert_eq!(bench.put(path, &json!({ "spec": spec })).await.json()["spec"]["createdAt"], time);
+    assert_eq!(bench.get(path).await.json()["spec"]["createdAt"], time);
+    spec["createdAt"] = "yesterday".into();
+    let refused = bench.put(path, &json!({ "spec": spec })).await;
+    let told = "data store should have the createdAt field in a valid format";
+    assert!(refused.text.contains(told), "{}", refused.text);
+    bench.server.shutdown().await;
+}
+
+/// Whoever reads JSON and sends it back has written nothing.
+async fn the_text_of_a_definition_outlives_programs(database: &Database) {
+    let bench = Bench::new(database).await;
+    let yaml = [("content-type", "text/yaml")];
+    let written = "# about it\ntype: VariableSet\nspec:\n  id: v\n  name: V # here\n";
+    bench.send(Method::PUT, "/api/variablesets", &yaml, written).await;
+    let shown = bench.get("/api/variablesets/v").await.json();
+    bench.put("/api/variablesets/v", &shown).await;
+    assert_eq!(bench.get("/api/variablesets/v/source").await.text, written);
+    let better = written.replace("about", "more about");
+    bench.send(Method::PUT, "/api/variablesets", &yaml, &better).await;
+    assert_eq!(bench.get("/api/variablesets/v/source").await.text, better);
     bench.server.shutdown().await;
 }

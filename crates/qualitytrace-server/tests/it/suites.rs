@@ -8,7 +8,7 @@ mod subject;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::api::{Bench, Got};
+use crate::api::Bench;
 use crate::databases::{Database, on_every_database};
 use subject::Subject;
 
@@ -52,10 +52,6 @@ impl Bench {
 
     async fn suite(&self, spec: Value) {
         self.stored("testsuites", &json!({ "type": "TestSuite", "spec": spec })).await;
-    }
-
-    async fn post(&self, path: &str, body: &Value) -> Got {
-        self.send(Method::POST, path, &[], &body.to_string()).await
     }
 
     /// Runs a suite to its end and answers with the run.

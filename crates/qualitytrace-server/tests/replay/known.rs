@@ -42,6 +42,7 @@ struct When {
     method: Option<String>,
     path_prefix: Option<String>,
     path_suffix: Option<String>,
+    path_contains: Option<String>,
     status: Option<u16>,
     content_type: Option<String>,
     body: Option<String>,
@@ -135,6 +136,7 @@ impl Known {
             && when.method.as_ref().is_none_or(|method| *method == entry.method)
             && when.path_prefix.as_ref().is_none_or(|start| entry.path.starts_with(start))
             && when.path_suffix.as_ref().is_none_or(|end| entry.route().ends_with(end))
+            && when.path_contains.as_ref().is_none_or(|part| entry.path.contains(part))
             && (when.status.is_none() || when.status == entry.status)
             && when
                 .content_type

@@ -8,7 +8,7 @@ use std::{
 use super::{
     Config, Recorder, Role, declarative,
     diagnostic::{Diagnostic, Origin, Report, Severity},
-    environment,
+    environment, propagators,
     settings::{Dialect, Draft, Given, Reader},
     table::SETTINGS,
     text::{self, Entry, Kind, Node},
@@ -53,12 +53,13 @@ pub struct Defaults {
 const PREFIXES: [&str; 2] = ["TRACETEST_", "QUALITYTRACE_"];
 
 /// Settings of the process as a whole.
-const GLOBAL: [&str; 5] = [
+const GLOBAL: [&str; 6] = [
     "telemetry.spool.path",
     "telemetry.service-name",
     "telemetry.recorder.items",
     "telemetry.recorder.linger",
     "telemetry.recorder.block",
+    "telemetry.propagators",
 ];
 
 /// Keys that older configurations hold and that mean nothing here.
@@ -401,7 +402,21 @@ fn unknown(given: &Given, prefix: &str, report: &mut Report) {
     );
 }
 
+/// The words of a list, or of a text with commas.
+fn names(node: &Node) -> Vec<(String, Origin)> {
+    match &node.kind {
+        Kind::Scalar(text) => {
+            text.split(',').map(|name| (name.trim().to_owned(), node.origin.clone())).collect()
+        }
+        Kind::List(items) => items.iter().flat_map(names).collect(),
+        Kind::Null | Kind::Map(_) => Vec::new(),
+    }
+}
+
 fn global(given: &Given, config: &mut Config, report: &mut Report) {
+    if same_key(&given.key, GLOBAL[5]) {
+        return propagators::read(names(&given.node), &given.key, config, report);
+    }
     let Kind::Scalar(text) = &given.node.kind else {
         return;
     };

@@ -137,7 +137,7 @@ pub(crate) fn describe(sampler: &Sampler) -> String {
     match sampler {
         Sampler::AlwaysOn => "100%".to_owned(),
         Sampler::AlwaysOff => "0%".to_owned(),
-        Sampler::Ratio(share) => format!("{}%", share * 100.0),
+        Sampler::Ratio(share) => format!("{}%", (share * 1e8).round() / 1e6),
         Sampler::ParentBased { root, .. } => {
             format!("{} of new traces, else as the caller decided", describe(root))
         }

@@ -7,10 +7,13 @@
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 use toml_parser::{ErrorSink, ParseError, Source, parser};
 
-use super::diagnostic::{Origin, Report};
+use super::diagnostic::{Origin, Report, Severity};
 
 /// No configuration has more nodes than this; an alias bomb does.
 const MAX_NODES: usize = 100_000;
+
+/// The key that puts the pairs of another mapping into this one.
+const MERGE: &str = "<<";
 
 /// A value with its place.
 #[derive(Debug, Clone)]
@@ -89,7 +92,13 @@ pub(crate) fn yaml(path: &str, text: &str, report: &mut Report) -> Option<Node> 
         }
     }
     match reader.document() {
-        Ok(node) => Some(node),
+        Ok(node) => {
+            if let Some(origin) = reader.next_document() {
+                let message = "a configuration is one document: what begins here is not read".to_owned();
+                report.push(Severity::Warning, &origin, "", message, None);
+            }
+            Some(node)
+        }
         Err((origin, message)) => {
             report.error(&origin, "", message, None);
             None
@@ -121,6 +130,13 @@ impl Yaml<'_> {
         }
         let origin = Origin::File { path: self.path.to_owned(), line: 1, column: 1 };
         Ok(Node { kind: Kind::Map(Vec::new()), origin })
+    }
+
+    /// Where another document begins.
+    fn next_document(&self) -> Option<Origin> {
+        let left = self.events.get(self.next..)?;
+        let (_, span) = left.iter().find(|(event, _)| matches!(event, Event::DocumentStart(..)))?;
+        Some(place(self.path, *span))
     }
 
     fn node(&mut self, depth: usize) -> Result<Node, Failure> {
@@ -175,6 +191,7 @@ impl Yaml<'_> {
 
     fn pairs(&mut self, depth: usize) -> Result<Vec<(String, Origin, Node)>, Failure> {
         let mut pairs: Vec<(String, Origin, Node)> = Vec::new();
+        let mut merged: Vec<(String, Origin, Node)> = Vec::new();
         while !matches!(self.events.get(self.next), Some((Event::MappingEnd, _)) | None) {
             let key = self.node(depth + 1)?;
             let name = match key.kind {
@@ -185,13 +202,34 @@ impl Yaml<'_> {
                 }
             };
             let value = self.node(depth + 1)?;
+            if name == MERGE {
+                merged.extend(mergeable(value)?);
+                continue;
+            }
             if pairs.iter().any(|(other, _, _)| *other == name) {
                 return Err((key.origin, format!("`{name}` is given twice")));
             }
             pairs.push((name, key.origin, value));
         }
         self.next += 1;
+        // What stands in the mapping itself goes before what is merged into it, and that before what comes later.
+        for (name, origin, value) in merged {
+            if !pairs.iter().any(|(other, _, _)| *other == name) {
+                pairs.push((name, origin, value));
+            }
+        }
         Ok(pairs)
+    }
+}
+
+/// The pairs that a merge key brings: those of a mapping, or of several.
+fn mergeable(value: Node) -> Result<Vec<(String, Origin, Node)>, Failure> {
+    match value.kind {
+        Kind::Map(pairs) => Ok(pairs),
+        Kind::List(items) => Ok(items.into_iter().map(mergeable).collect::<Result<Vec<_>, _>>()?.concat()),
+        Kind::Null | Kind::Scalar(_) => {
+            Err((value.origin, format!("`{MERGE}` takes a mapping, or a list of them")))
+        }
     }
 }
 

@@ -49,7 +49,9 @@ impl File {
             return String::new();
         }
         let name = self.path.display().to_string();
-        let shown = lang::render(&name, &self.source, diagnostics, report::style::coloured());
+        // Logs of CI systems are read by many.
+        let source = definition::secrets::veiled(&self.source, self.format);
+        let shown = lang::render(&name, &source, diagnostics, report::style::coloured());
         format!("{}\n\n", shown.trim_end())
     }
 

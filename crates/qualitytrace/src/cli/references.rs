@@ -205,7 +205,11 @@ pub(crate) fn rewritten(
 ) -> String {
     changes.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
     let is_alone = file.reading.documents.len() == 1;
-    let span = if is_alone { 0..file.source.len() } else { document.span.clone() };
+    let span = if is_alone {
+        0..file.source.len()
+    } else {
+        definition::surroundings(&file.source, file.format, &document.span)
+    };
     let mut text = file.source[span.clone()].to_owned();
     for (place, new) in changes {
         text.replace_range(place.start - span.start..place.end - span.start, &new);

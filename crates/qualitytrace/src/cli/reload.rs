@@ -29,8 +29,8 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Listens to SIGHUP, and to what happens in the folder of the file: editors and Kubernetes put a new file in the
-    /// place of the old one.
+    /// Listens to SIGHUP, and to what happens in the folder of the file, and of the one that it links to: editors and
+    /// Kubernetes put a new file in the place of the old one.
     pub(crate) fn follow(file: Option<&Path>) -> std::io::Result<Self> {
         let (sender, events) = mpsc::channel(1);
         Ok(Self {
@@ -59,8 +59,12 @@ fn watch(file: &Path, sender: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
             let _ = sender.try_send(());
         }
     };
+    let target = file.canonicalize().ok();
+    let folders = [Some(folder), target.as_deref().and_then(Path::parent)];
     let watched = notify::recommended_watcher(told).and_then(|mut watcher| {
-        watcher.watch(folder, RecursiveMode::NonRecursive)?;
+        for folder in folders.into_iter().flatten() {
+            watcher.watch(folder, RecursiveMode::NonRecursive)?;
+        }
         Ok(watcher)
     });
     match watched {

@@ -12,6 +12,7 @@ use qualitytrace_core::definition::{self, Format, Kind};
 use serde_json::Value;
 
 use super::Exit;
+use super::files::format_of;
 use super::target::{Output, Target};
 use crate::client::Client;
 use crate::client::resources::{Form, Page};
@@ -196,13 +197,22 @@ async fn delete(options: Delete, before: Target) -> anyhow::Result<Exit> {
 async fn export(options: Export, before: Target) -> anyhow::Result<Exit> {
     let (name, id) = one(options.resource.as_deref(), options.id)?;
     let client = options.target.or(before).client()?;
-    let Some(shown) = client.resource(name.kind, &id, Form::Yaml).await? else {
+    let format = format_of(&options.file);
+    let form = match format {
+        Format::Yaml => Form::Yaml,
+        Format::Json => Form::PlainJson,
+    };
+    let Some(shown) = client.resource(name.kind, &id, form).await? else {
         bail!("Resource not found");
     };
-    let text = match client.source(name.kind, &id).await? {
+    let shown = match format {
+        Format::Yaml => shown,
+        Format::Json => format!("{:#}\n", parsed(&shown)?),
+    };
+    let text = match client.source(name.kind, &id, format).await? {
         // Whoever wrote it without an id wants to find it again.
-        Some(text) if !definition::has_id(&text, Format::Yaml, 0) => {
-            definition::with_id(&text, Format::Yaml, 0, &id).unwrap_or(shown)
+        Some(text) if !definition::has_id(&text, format, 0) => {
+            definition::with_id(&text, format, 0, &id).unwrap_or(shown)
         }
         Some(text) => text,
         None => shown,

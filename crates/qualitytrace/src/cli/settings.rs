@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use qualitytrace_server::config::{Inputs, Resolved, SETTINGS, Setting};
+use qualitytrace_server::config::{Inputs, OLD_FLAGS, Resolved, SETTINGS, Setting};
 
 use crate::report;
 
@@ -56,7 +56,10 @@ pub(crate) struct SettingFlags(Vec<(String, String)>);
 
 impl Args for SettingFlags {
     fn augment_args(command: Command) -> Command {
-        SETTINGS.iter().fold(command, |command, setting| command.arg(flag(setting)))
+        let old = OLD_FLAGS
+            .iter()
+            .map(|key| Arg::new(*key).long(*key).hide(true).num_args(0..=1).default_missing_value("true"));
+        SETTINGS.iter().map(flag).chain(old).fold(command, Command::arg)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -66,10 +69,8 @@ impl Args for SettingFlags {
 
 impl FromArgMatches for SettingFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = SETTINGS.iter().filter_map(|setting| {
-            let value = matches.get_one::<String>(setting.key)?;
-            Some((setting.key.to_owned(), value.clone()))
-        });
+        let keys = SETTINGS.iter().map(|setting| setting.key).chain(OLD_FLAGS.iter().copied());
+        let given = keys.filter_map(|key| Some((key.to_owned(), matches.get_one::<String>(key)?.clone())));
         Ok(Self(given.collect()))
     }
 

@@ -7,12 +7,18 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
 use super::{Client, escaped};
+use crate::report;
+
+/// The header that carries what is odd about a definition that was stored.
+const WARNING: &str = "x-qualitytrace-warning";
 
 /// The form that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// JSON with all that only the server knows.
     Json,
+    /// JSON as it may be sent back.
+    PlainJson,
     Yaml,
     /// Documents one after the other.
     YamlStream,
@@ -28,7 +34,7 @@ pub(crate) struct Page<'a> {
 }
 
 impl Client {
-    /// Creates or changes a resource.
+    /// Creates or changes a resource, and passes on what the server has to say about it.
     pub(crate) async fn apply(
         &self,
         kind: Kind,
@@ -36,13 +42,15 @@ impl Client {
         format: Format,
         form: Form,
     ) -> anyhow::Result<String> {
-        let content_type = match format {
-            Format::Yaml => "text/yaml",
-            Format::Json => "application/json",
-        };
         let request =
-            self.http.put(self.path(&collection(kind))).header(CONTENT_TYPE, content_type).body(text);
-        body(self.send(wanting(request, form)).await?, "apply").await
+            self.http.put(self.path(&collection(kind))).header(CONTENT_TYPE, media(format)).body(text);
+        let response = self.send(wanting(request, form)).await?;
+        let said = response.headers().get_all(WARNING).iter().filter_map(|value| value.to_str().ok());
+        // What is odd about a place of the text was said when the text was read.
+        for warning in said.filter(|warning| !warning.starts_with("line ")) {
+            report::err(&format!("warning: {warning}\n"));
+        }
+        body(response, "apply").await
     }
 
     /// A resource; `None` when it is not there.
@@ -76,18 +84,31 @@ impl Client {
         body(response, "Delete").await.map(|_| true)
     }
 
-    /// A definition in YAML as its user wrote it; `None` when the server has no such text.
-    pub(crate) async fn source(&self, kind: Kind, id: &str) -> anyhow::Result<Option<String>> {
+    /// A definition in this format as its user wrote it; `None` when the server has no such text.
+    pub(crate) async fn source(
+        &self,
+        kind: Kind,
+        id: &str,
+        format: Format,
+    ) -> anyhow::Result<Option<String>> {
         let path = format!("{}/{}/source", collection(kind), escaped(id));
         let response = self.send(self.http.get(self.path(&path))).await?;
-        let is_yaml = response
+        let is_wanted = response
             .headers()
             .get(CONTENT_TYPE)
-            .is_some_and(|content_type| content_type.as_bytes().starts_with(b"text/yaml"));
-        if !response.status().is_success() || !is_yaml {
+            .is_some_and(|content_type| content_type.as_bytes().starts_with(media(format).as_bytes()));
+        if !response.status().is_success() || !is_wanted {
             return Ok(None);
         }
         body(response, "get").await.map(Some)
+    }
+}
+
+/// The content type of a definition.
+pub(super) const fn media(format: Format) -> &'static str {
+    match format {
+        Format::Yaml => "text/yaml",
+        Format::Json => "application/json",
     }
 }
 
@@ -100,6 +121,7 @@ fn wanting(request: RequestBuilder, form: Form) -> RequestBuilder {
     let request = request.header("x-source", "cli");
     match form {
         Form::Json => request.header(ACCEPT, "application/json").header("X-Tracetest-Augmented", "true"),
+        Form::PlainJson => request.header(ACCEPT, "application/json"),
         Form::Yaml => request.header(ACCEPT, "text/yaml"),
         Form::YamlStream => request.header(ACCEPT, "text/yaml-stream"),
     }

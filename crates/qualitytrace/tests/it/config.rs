@@ -147,6 +147,51 @@ fn a_flag_may_be_spelled_with_dashes() {
 }
 
 #[test]
+fn what_tracetest_was_started_with_is_taken_and_said_to_mean_nothing() {
+    let place = Place::with(&[]);
+    let said = place.run(&[
+        "config",
+        "check",
+        "--analytics.serverKey=x",
+        "--experimentalFeatures",
+        "--internalTelemetry.enabled",
+        "true",
+        "--testPipelines.traceFetch.enabled",
+    ]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for flag in ["analytics.serverKey", "experimentalFeatures", "internalTelemetry.enabled"] {
+        assert!(said.err.contains(&format!("--{flag}: warning: `{flag}` has no effect")), "{}", said.err);
+    }
+    let said = place.run(&["config", "check", "--postgresConnString", "host=x"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("write it as `database-url:"), "{}", said.err);
+    let place = place.set("TRACETEST_NATS_ENDPOINT", "nats:4222").set("TRACETEST_EXPERIMENTALFEATURES", "a");
+    let said = place.run(&["config", "check"]);
+    assert_eq!(
+        (said.code, said.err.as_str()),
+        (
+            Some(0),
+            "$TRACETEST_EXPERIMENTALFEATURES: warning: `TRACETEST_EXPERIMENTALFEATURES` has no effect: there are none\n\
+             $TRACETEST_NATS_ENDPOINT: warning: `TRACETEST_NATS_ENDPOINT` has no effect: servers meet in their database\n"
+        )
+    );
+}
+
+#[test]
+fn mappings_can_be_merged_and_further_documents_are_said_not_to_count() {
+    let text = "x-all: &all\n  bodyBytes: 1MiB\n  headers: 7\nlimits:\n  <<: *all\n  headers: 8\n---\nserver: {httpPort: 5}\n";
+    let place = Place::with(&[("qualitytrace.yaml", text)]);
+    assert_eq!(place.shown("limits.bodyBytes", &[]), pair("1MiB", "qualitytrace.yaml:2:14"));
+    assert_eq!(place.shown("limits.headers", &[]), pair("8", "qualitytrace.yaml:6:12"));
+    let said = place.run(&["config", "check"]);
+    let another =
+        "qualitytrace.yaml:7:1: warning: a configuration is one document: what begins here is not read";
+    assert!(said.err.contains(another), "{}", said.err);
+    let place = Place::with(&[("qualitytrace.yaml", "telemetry: {propagators: [b3, baggage]}\n")]);
+    assert_eq!(place.shown("telemetry.propagators", &[]).0, "b3, baggage");
+}
+
+#[test]
 fn a_named_file_must_be_there() {
     let said = Place::with(&[]).run(&["config", "check", "--config", "missing.yaml"]);
     assert_eq!(said.code, Some(1));

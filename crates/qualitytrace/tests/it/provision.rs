@@ -84,7 +84,8 @@ async fn ids(server: &Served) -> (Value, Value) {
 }
 
 async fn all_or_nothing(home: &Home) {
-    let said = home.refused(&format!("{GOOD}---\n{MASKED}")).await;
+    let other = GOOD.replace("id: shop", "id: other").replace("id: t", "id: u");
+    let said = home.refused(&format!("{GOOD}---\n{MASKED}---\n{other}")).await;
     let place = "document 3, line 18, column 29, `spec.values[0].value`";
     assert!(said.contains(&format!("{place}: `K` is masked; write the secret itself")), "{said}");
     let wrong = GOOD.replace("method: GET", "metod: GET");
@@ -92,12 +93,11 @@ async fn all_or_nothing(home: &Home) {
         home.refused(&format!("{wrong}---\ntype: TestRunner\nspec:\n  requiredGates: [elephants]\n")).await;
     assert!(said.contains("document 3, line 16, column 19, `spec.requiredGates[0]`: "), "{said}");
     assert!(said.contains("document 2, line 12, column 39, `spec.trigger.httpRequest.metod`: "), "{said}");
-    let server = home.start(&[]).await;
-    assert_eq!(ids(&server).await, (0.into(), 0.into()));
-    drop(server);
 
     let file = home.write(GOOD);
-    drop(home.start(&["--provisioning-file", &file]).await);
+    let server = home.start(&["--provisioning-file", &file]).await;
+    assert_eq!(ids(&server).await, (1.into(), 1.into()));
+    drop(server);
     // What a user changed stays, unless it is provisioned always.
     let server = home.start(&["--provisioning-file", &file]).await;
     assert_eq!(ids(&server).await, (1.into(), 1.into()));
@@ -129,6 +129,19 @@ mod postgres {
             super::all_or_nothing(&home).await;
         }
     }
+}
+
+#[tokio::test]
+async fn a_database_that_was_used_before_is_not_new() {
+    let home = Home::file();
+    drop(home.start(&[]).await);
+    let file = home.write(GOOD);
+    let mut server = home.start(&["--provisioning-file", &file]).await;
+    assert_eq!(ids(&server).await, (0.into(), 0.into()));
+    server.logged("this database is not new; --provision-always does it all the same").await;
+    drop(server);
+    let server = home.start(&["--provisioning-file", &file, "--provision-always"]).await;
+    assert_eq!(ids(&server).await, (1.into(), 1.into()));
 }
 
 #[tokio::test]

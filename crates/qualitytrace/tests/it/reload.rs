@@ -95,6 +95,22 @@ async fn a_changed_file_counts_at_once_and_a_broken_one_does_not() {
 }
 
 #[tokio::test]
+async fn a_file_behind_a_link_is_followed() {
+    let mut bench = Bench::start("").await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = elsewhere.path().join("real.yaml");
+    std::fs::rename(bench.file(), &target).unwrap();
+    std::os::unix::fs::symlink(&target, bench.file()).unwrap();
+    // The server that starts with the link knows both places.
+    let (file, data) = (bench.file(), elsewhere.path().join("data"));
+    let arguments = ["--config", file.to_str().unwrap(), "--data-dir", data.to_str().unwrap()];
+    bench.served = Served::start_with(program(), &arguments).await;
+    std::fs::write(&target, format!("{BASE}limits: {{bodyBytes: 4KiB}}\n")).unwrap();
+    let line = bench.served.logged("reloaded the configuration").await;
+    assert!(line.contains("limits.bodyBytes=4KiB"), "{line}");
+}
+
+#[tokio::test]
 async fn sighup_reads_the_file_again() {
     let mut bench = Bench::start("").await;
     signal(&bench.served, "-HUP");

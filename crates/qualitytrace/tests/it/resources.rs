@@ -219,3 +219,102 @@ async fn the_server_is_found_by_flag_and_by_the_users_own_file() {
     std::fs::rename(desk.path().join("alt.yml"), desk.path().join("home/.tracetest/config.yml")).unwrap();
     desk.expect("list test -o json", 0, empty).await;
 }
+
+#[tokio::test]
+async fn what_the_server_has_to_say_about_a_definition_is_passed_on() {
+    let desk = Desk::new().await;
+    desk.write(
+        "store.yaml",
+        "type: DataStore\nspec:\n  name: jaeger\n  type: jaeger\n  isdefault: true\n  jaeger: {endpoint: jaeger:16685}\n",
+    );
+    let ended = desk.run("apply datastore -c config.yml -f store.yaml").await;
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let last = "warning: traces are not fetched from data stores yet: let the system under test send its spans to this server over OTLP\n";
+    assert!(ended.err.ends_with(last), "{}", ended.err);
+    assert_eq!(ended.err.matches("`isdefault`").count(), 1, "{}", ended.err);
+    // Under another id there is what a new server has, for `export` as for `get`.
+    desk.expect(
+        "export datastore -c config.yml --id nope -f nope.yaml",
+        0,
+        "✔  Definition exported successfully for resource type: datastore\n",
+    )
+    .await;
+    assert!(desk.read("nope.yaml").contains("name: OTLP"), "{}", desk.read("nope.yaml"));
+}
+
+const TWO: &str = "\
+# Head of all.
+---
+# About the first.
+type: VariableSet
+spec:
+  name: First
+# After the first.
+---
+# About the second.
+type: VariableSet
+spec:
+  id: ''
+  name: Second # named so
+# The end.
+";
+
+#[tokio::test]
+async fn every_document_of_a_file_keeps_what_stands_around_it() {
+    let desk = Desk::new().await;
+    desk.write("two.yaml", TWO);
+    for _ in 0..2 {
+        let ended = desk.run("apply variableset -c config.yml -f two.yaml").await;
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+    }
+    let listed = desk.run("list variableset -c config.yml -o json").await;
+    let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!(listed["count"], 2, "the ids are in the file: {}", desk.read("two.yaml"));
+    let exported = async |name: &str| {
+        let items = listed["items"].as_array().unwrap();
+        let id =
+            items.iter().find(|item| item["spec"]["name"] == name).unwrap()["spec"]["id"].as_str().unwrap();
+        let line = format!("export variableset -c config.yml --id {id} -f out.yaml");
+        assert_eq!(desk.run(&line).await.code, Some(0));
+        desk.read("out.yaml").replace(&format!("  id: {id}\n"), "")
+    };
+    let (first, second) = TWO.split_once("---\n# About the second.").unwrap();
+    assert_eq!(exported("First").await, first);
+    let second = format!("# About the second.{second}").replace("  id: ''\n", "");
+    assert_eq!(exported("Second").await, second);
+}
+
+#[tokio::test]
+async fn a_file_of_several_kinds_changes_nothing() {
+    let desk = Desk::new().await;
+    desk.write("mixed.yaml", &format!("{TEST}---\ntype: VariableSet\nspec:\n  name: V\n"));
+    desk.refuse("apply test -c config.yml -f mixed.yaml", "cannot apply VariableSet to Test resource").await;
+    let listed = desk.run("list test -c config.yml -o json").await;
+    assert!(listed.out.contains("\"count\": 0"), "{}", listed.out);
+}
+
+#[tokio::test]
+async fn what_was_written_in_json_is_exported_in_json() {
+    let desk = Desk::new().await;
+    let text = "{\"type\": \"VariableSet\",\n    \"spec\": {\"id\": \"v\", \"name\": \"V\"}}\n";
+    desk.write("set.json", text);
+    assert_eq!(desk.run("apply variableset -c config.yml -f set.json").await.code, Some(0));
+    assert_eq!(desk.run("export variableset -c config.yml --id v -f out.json").await.code, Some(0));
+    assert_eq!(desk.read("out.json"), text);
+    assert_eq!(desk.run("export variableset -c config.yml --id v -f out.yaml").await.code, Some(0));
+    assert!(desk.read("out.yaml").contains("name: V\n"), "{}", desk.read("out.yaml"));
+}
+
+#[tokio::test]
+async fn a_complaint_about_a_file_shows_no_secret_of_it() {
+    let desk = Desk::new().await;
+    desk.write(
+        "set.yaml",
+        "type: VariableSet\nspec:\n  name: S\n  values: [{key: A, value: hunter2-hidden, type: secret, odd: 1}]\n",
+    );
+    for line in ["check set.yaml", "apply variableset -c config.yml -f set.yaml"] {
+        let ended = desk.run(line).await;
+        let told = format!("{}{}", ended.out, ended.err);
+        assert!(told.contains("`odd` is not a key") && !told.contains("hunter2"), "{line}: {told}");
+    }
+}

@@ -15,9 +15,9 @@ const DETAILED: [(&str, &str); 8] = [
     ("jaeger", "Jaeger"),
     ("tempo", "Tempo"),
     ("opensearch", "OpenSearch"),
-    ("elasticapm", "Elastic APM"),
+    ("elasticapm", "ElasticApm"),
     ("signalfx", "SignalFx"),
-    ("awsxray", "AWS X-Ray"),
+    ("awsxray", "AWSXRay"),
     ("azureappinsights", "Azure Application Insights"),
     ("sumologic", "Sumo Logic"),
 ];
@@ -26,8 +26,7 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Da
     let mut fields = reader.fields(node, "a data store")?;
     fields.text("id");
     fields.flag("default");
-    // The oldest spelling of `default`.
-    fields.ignore(&["isdefault"]);
+    fields.unused("isdefault", "`isdefault` has no effect", "leave it out: a server has one data store");
     let kind = fields.text("type").filter(|kind| !kind.is_empty());
     if kind.is_none() {
         reader.error("no-type", node.span.clone(), "data store should have a type");
@@ -40,8 +39,9 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Da
     if let Some(time) = &created_at
         && time.value.parse::<jiff::Timestamp>().is_err()
     {
-        let message = format!("`createdAt` takes a time in RFC 3339, not `{}`", time.value);
-        reader.error("wrong-time", time.place(0..time.value.len()), message);
+        let message = "data store should have the createdAt field in a valid format";
+        let wrong = Diagnostic::error("wrong-time", time.place(0..time.value.len()), message);
+        reader.report(wrong.helped("write a time as RFC 3339 has it, such as `2026-01-31T12:00:00Z`"));
     }
     let source = source(reader, node, &kind?, &blocks)?;
     Some(DataStore { name, created_at: created_at.map(|time| time.value), source })
@@ -217,6 +217,13 @@ fn tempo(reader: &Reader<'_>, block: &Node) -> Option<Tempo> {
         return Some(Tempo::Grpc(client));
     }
     fields.finish();
+    for (other, block) in [("grpc", grpc_block), ("http", http_block)] {
+        let is_unused = ["grpc", "http"].contains(&kind.value.as_str()) && kind.value != other;
+        if let Some(block) = block.filter(|block| is_unused && !block.is_empty()) {
+            let message = format!("`{other}` is not used by `tempo` of type `{}`", kind.value);
+            reader.report(Diagnostic::warning("unused-block", block.span.clone(), message));
+        }
+    }
     match (kind.value.as_str(), grpc_block, http_block) {
         ("grpc", block, _) | ("", block @ Some(_), None) => match block {
             Some(block) => grpc(reader, block).map(Tempo::Grpc),

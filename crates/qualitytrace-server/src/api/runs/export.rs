@@ -13,7 +13,7 @@ use super::{Found, RunId};
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::definitions::{TestVersion, test};
-use crate::api::refusal::{Refusal, body};
+use crate::api::refusal::{Refusal, body, number};
 use crate::api::resources::create_from_json;
 use crate::api::tenant::Tenant;
 use crate::wire::run::{Run, definition_trigger};
@@ -24,7 +24,7 @@ pub(in crate::api) async fn export(
     tenant: Tenant,
     Path((test_id, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &tenant, &test_id, &run).await?;
+    let found = Found::load(&app, &tenant, &test_id, number(&run)?).await?;
     Ok(plain_json(StatusCode::OK, &exported(&app, &found).await?))
 }
 
@@ -73,7 +73,7 @@ pub(in crate::api) async fn import(
     let id = stored["spec"]["id"].as_str().unwrap_or_default().to_owned();
     let latest = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
     let RunId { number, .. } = app.runner.import(&latest, run).await?;
-    let found = Found::load(&app, &tenant, &id, &number.to_string()).await?;
+    let found = Found::load(&app, &tenant, &id, number).await?;
     Ok(plain_json(StatusCode::OK, &exported(&app, &found).await?))
 }
 

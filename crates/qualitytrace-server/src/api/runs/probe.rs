@@ -15,7 +15,7 @@ use super::Found;
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::query::Query;
-use crate::api::refusal::{Refusal, body};
+use crate::api::refusal::{Refusal, body, number};
 use crate::api::tenant::Tenant;
 use crate::runner::Runner;
 use crate::wire::run;
@@ -50,7 +50,7 @@ pub(in crate::api) async fn select_spans(
     Path((test, run)): Path<(String, String)>,
     Query(Selection { query }): Query<Selection>,
 ) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let found = Found::load(&app, &tenant, &test, number(&run)?).await?;
     let trace = trace(&found)?;
     let parsed = parse_selector(&query);
     if let Some(error) = parsed.error() {
@@ -75,11 +75,12 @@ pub(in crate::api) async fn search_spans(
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
 ) -> Result<Response, Refusal> {
+    let number = number(&run)?;
     let Search { query } = body(&sent)?;
     if query.is_empty() {
         return Err(Refusal::bad_request("query is empty"));
     }
-    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let found = Found::load(&app, &tenant, &test, number).await?;
     let trace = trace(&found)?;
     let parsed = parse_selector(&query);
     let positions = if parsed.is_valid() { select(&parsed.tree, trace) } else { having(trace, &query) };
@@ -87,19 +88,29 @@ pub(in crate::api) async fn search_spans(
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(in crate::api) struct DryRun {
     #[serde(default)]
     specs: Option<Vec<DrySpec>>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct DrySpec {
     name: String,
     #[schemars(with = "String")]
     selector: Value,
-    selector_parsed: Option<Selection>,
+    selector_parsed: Option<ParsedSelector>,
     assertions: Vec<String>,
+}
+
+/// A selector as clients know it that parsed it.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ParsedSelector {
+    query: String,
+    /// Read from the query again.
+    structure: Value,
 }
 
 /// What specs would say about a run.
@@ -109,8 +120,9 @@ pub(in crate::api) async fn dry_run(
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
 ) -> Result<Response, Refusal> {
+    let number = number(&run)?;
     let dry: DryRun = body(&sent)?;
-    let found = Found::load(&app, &tenant, &test, &run).await?;
+    let found = Found::load(&app, &tenant, &test, number).await?;
     let trace = trace(&found)?;
     let specs = dry.specs.unwrap_or_default().into_iter().map(spec).collect();
     let test = Test { specs, ..Test::default() };

@@ -123,7 +123,7 @@ pub(in crate::api) async fn start(
         app.runner.start_series(Order { test: stored, attempts, variables, asked, step_of: None }).await?;
     let run = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..run };
-    Ok(plain_json(StatusCode::OK, &run::run(&as_created, &Facts::default(), None, clock::now())))
+    Ok(plain_json(StatusCode::OK, &run::listed(&as_created, &Facts::default(), clock::now())))
 }
 
 /// A variable set: what is shown of it, and its values, secrets included.

@@ -201,6 +201,9 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
             event("TRACE_LINTER_START", TRACE, "Trace linter started", "The analyzer looks at the trace"),
             event("TRACE_LINTER_SUCCESS", TRACE, "Trace linter succeeded", "The analyzer is done"),
         ],
+        What::AnalysisSkipped => {
+            vec![event("TRACE_LINTER_SKIPPED", TRACE, "Trace linter skipped", "The analyzer is switched off")]
+        }
         What::Judging => {
             vec![event("TEST_SPECS_RUN_START", TEST, "Test specs started", "The specs are being judged")]
         }

@@ -37,6 +37,8 @@ pub struct Facts {
     pub verdict: Option<Verdict>,
     /// The run as another server showed it.
     pub imported: Option<Box<Run>>,
+    /// The run of another server whose trace this one is judged by.
+    pub earlier: Option<Box<Run>>,
     /// Why it came to no verdict.
     pub error: Option<String>,
 }
@@ -72,6 +74,7 @@ impl Facts {
                     self.add(event.at(), &event.what);
                 }
                 (self.completed, self.error) = (None, None);
+                self.earlier = self.imported.take().or(self.earlier.take());
             }
             What::Resolved { trigger } => self.trigger.clone_from(trigger),
             What::Triggering { span_id } => {
@@ -113,7 +116,12 @@ impl Facts {
                 self.ends(at, Some(&"the server went away while the run was under way".to_owned()));
             }
             What::Waiting { .. } => self.waited = true,
-            What::Created | What::Requeued | What::Resolving | What::Arrived { .. } | What::Judging => {}
+            What::Created
+            | What::Requeued
+            | What::Resolving
+            | What::Arrived { .. }
+            | What::AnalysisSkipped
+            | What::Judging => {}
         }
     }
 

@@ -2,19 +2,20 @@
 
 use std::fmt::Write as _;
 
-use crate::wire::verdict::{Spec, Verdict};
+use qualitytrace_core::run::State;
+
+use super::{Run, SpecResult};
 
 /// What a comparison that does not hold says.
 const NO_MATCH: &str = "no match";
 
-/// The report: one suite a spec, one case a span and assertion. `problem` is why there is no verdict.
-pub fn junit(test: &str, verdict: Option<&Verdict>, problem: Option<&str>, seconds: u64) -> String {
-    let specs = verdict.map_or(&[][..], |verdict| &verdict.specs);
-    let missing = verdict.map(|verdict| verdict.missing.join("; ")).filter(|missing| !missing.is_empty());
-    let lack = match (missing, problem) {
-        (Some(missing), _) => Some(("trace", "is complete", format!("inconclusive: {missing}"))),
-        (None, Some(problem)) => Some(("run", "comes to a verdict", problem.to_owned())),
-        (None, None) => None,
+/// The report: one suite a spec, one case a span and assertion.
+pub fn junit(test: &str, run: &Run) -> String {
+    let (specs, seconds) = (&run.result.results, run.execution_time);
+    let lack = if run.missing.is_empty() {
+        problem(run).map(|problem| ("run", "comes to a verdict", problem.to_owned()))
+    } else {
+        Some(("trace", "is complete", format!("inconclusive: {}", run.missing.join("; "))))
     };
     let lacking = usize::from(lack.is_some());
     let (tests, failures, errors) =
@@ -43,38 +44,48 @@ pub fn junit(test: &str, verdict: Option<&Verdict>, problem: Option<&str>, secon
     out
 }
 
+/// Why there is no verdict.
+fn problem(run: &Run) -> Option<&str> {
+    match State::named(&run.state) {
+        _ if !run.last_error_state.is_empty() => Some(&run.last_error_state),
+        Some(State::Stopped) => Some("the run was stopped"),
+        Some(state) if !state.is_final() => Some("the run is still under way"),
+        _ => None,
+    }
+}
+
 /// Cases, failures and errors.
-fn counts(spec: &Spec) -> (usize, usize, usize) {
-    let results = || spec.assertions.iter().flat_map(|assertion| &assertion.results);
-    let failures = results().filter(|result| !result.passed && is_no_match(result.error.as_deref())).count();
-    let errors = results().filter(|result| !result.passed && !is_no_match(result.error.as_deref())).count();
+fn counts(spec: &SpecResult) -> (usize, usize, usize) {
+    let results = || spec.results.iter().flat_map(|assertion| &assertion.span_results);
+    let failures = results().filter(|result| !result.passed && is_no_match(&result.error)).count();
+    let errors = results().filter(|result| !result.passed && !is_no_match(&result.error)).count();
     (results().count(), failures, errors)
 }
 
-fn is_no_match(error: Option<&str>) -> bool {
-    error.is_none_or(|error| error == NO_MATCH)
+fn is_no_match(error: &str) -> bool {
+    error.is_empty() || error == NO_MATCH
 }
 
-fn suite(out: &mut String, spec: &Spec) {
+fn suite(out: &mut String, spec: &SpecResult) {
     let (tests, failures, errors) = counts(spec);
     let _ = write!(
         out,
         "\n\t<testsuite name=\"{}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"0\">",
-        escaped(&spec.selector)
+        escaped(&spec.selector.query)
     );
-    for assertion in &spec.assertions {
+    for assertion in &spec.results {
         let name = escaped(&assertion.assertion);
-        for result in &assertion.results {
+        for result in &assertion.span_results {
             let _ = write!(out, "\n\t\t<testcase name=\"{name}\">");
             if result.passed {
                 out.push_str("</testcase>");
                 continue;
             }
-            let fault = match result.error.as_deref().filter(|error| *error != NO_MATCH) {
-                None => {
-                    format!("<failure type=\"{name}\" message=\"{}\"></failure>", escaped(&result.observed))
-                }
-                Some(error) => format!("<error type=\"error\" message=\"{}\"></error>", escaped(error)),
+            let fault = if is_no_match(&result.error) {
+                let observed = escaped(&result.observed_value);
+                format!("<failure type=\"{name}\" message=\"{observed}\"></failure>")
+            } else {
+                format!("<error type=\"error\" message=\"{}\"></error>", escaped(&result.error))
             };
             let _ = write!(out, "\n\t\t\t{fault}\n\t\t</testcase>");
         }

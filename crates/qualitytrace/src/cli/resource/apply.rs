@@ -32,16 +32,19 @@ pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Outp
     if file.reading.documents.is_empty() {
         bail!("cannot find type in yaml: {} holds no definition", path.display());
     }
+    let mut kinds = file.reading.documents.iter().map(|document| document.resource.kind());
+    if let Some(other) = kinds.find(|kind| *kind != name.kind) {
+        bail!("cannot apply {} to {} resource", other.as_str(), name.kind.as_str());
+    }
     let mut written = file.source.clone();
     for (index, document) in file.reading.documents.iter().enumerate() {
-        if document.resource.kind() != name.kind {
-            bail!("cannot apply {} to {} resource", document.resource.kind().as_str(), name.kind.as_str());
-        }
         let body = send(client, &file, document, form(output)).await?;
-        written = with_id(&written, file.format, index, &id_in(&body, output)?);
+        let with_id = with_id(&written, file.format, index, &id_in(&body, output)?);
+        // At once: what comes next may fail, and what was stored must be found again.
+        write_back(&file.path, &written, &with_id)?;
+        written = with_id;
         show(client, name.kind, &body, output)?;
     }
-    write_back(&file, &written)?;
     Ok(Exit::Passed)
 }
 
@@ -77,7 +80,7 @@ async fn send_step(client: &Client, path: &Path) -> anyhow::Result<String> {
     }
     let text = references::inlined(&file, document)?;
     let id = id_in(&client.apply(Kind::Test, text, file.format, Form::Json).await?, Output::Json)?;
-    write_back(&file, &with_id(&file.source, file.format, 0, &id))?;
+    write_back(&file.path, &file.source, &with_id(&file.source, file.format, 0, &id))?;
     Ok(id)
 }
 
@@ -107,13 +110,12 @@ fn with_id(source: &str, format: Format, index: usize, id: &str) -> String {
     definition::with_id(source, format, index, id).unwrap_or_else(|| source.to_owned())
 }
 
-fn write_back(file: &File, written: &str) -> anyhow::Result<()> {
-    if written == file.source {
+fn write_back(path: &Path, source: &str, written: &str) -> anyhow::Result<()> {
+    if written == source {
         return Ok(());
     }
-    std::fs::write(&file.path, written).with_context(|| {
-        format!("{} is applied, but its new id cannot be written into it", file.path.display())
-    })
+    std::fs::write(path, written)
+        .with_context(|| format!("{} is applied, but its new id cannot be written into it", path.display()))
 }
 
 fn id_in(body: &str, output: Output) -> anyhow::Result<String> {

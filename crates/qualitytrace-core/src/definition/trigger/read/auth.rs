@@ -45,6 +45,12 @@ pub(super) fn auth(fields: &mut Fields<'_, '_>) -> Option<Auth> {
         reader.error("no-auth-block", node.span.clone(), message);
         return None;
     };
+    for (other, block) in KINDS.iter().zip(blocks) {
+        if let Some(block) = block.filter(|block| *other != KINDS[known] && !block.is_empty()) {
+            let message = format!("`{other}` is not used by `auth` of type `{}`", kind.value);
+            reader.report(Diagnostic::warning("unused-block", block.span.clone(), message));
+        }
+    }
     match KINDS[known] {
         "basic" => {
             let mut fields = reader.fields(block, "basic credentials")?;

@@ -27,16 +27,7 @@ pub(super) fn read(reader: &Reader<'_>, block: &Node) -> Option<Http> {
         proxy: fields.text("proxy").unwrap_or_default(),
         timeout: period(&mut fields, "timeout"),
     };
-    if let Some(entry) = fields.entry("authentication") {
-        reader.report(
-            Diagnostic::warning(
-                "unused-key",
-                entry.key_span.clone(),
-                "`authentication` has no effect on an HTTP trigger",
-            )
-            .helped("write `auth:`"),
-        );
-    }
+    fields.unused("authentication", "`authentication` has no effect on an HTTP trigger", "write `auth:`");
     fields.finish();
     Some(http)
 }
