@@ -12,9 +12,10 @@ use crate::{process, workspace::cargo};
 pub(super) type Packages = BTreeMap<String, BTreeSet<String>>;
 
 /// Which of our crates each of our crates may use. Whatever is missing here may use none.
-const CRATES: [(&str, &[&str]); 2] = [
+const CRATES: [(&str, &[&str]); 3] = [
     ("qualitytrace-server", &["qualitytrace-core", "qualitytrace-telemetry"]),
     ("qualitytrace", &["qualitytrace-core", "qualitytrace-telemetry", "qualitytrace-server"]),
+    ("xtask", &["qualitytrace-testing"]),
 ];
 
 /// Crates that do IO, tell the time or run tasks: the core must not reach them, not even through others.
