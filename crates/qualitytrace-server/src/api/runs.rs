@@ -110,6 +110,7 @@ pub(super) async fn patch(
     sent: Bytes,
 ) -> Result<Response, Refusal> {
     let number = number(&run)?;
+    body::<Run>(&sent)?;
     let sent: Value = body(&sent)?;
     let gates = &sent["requiredGatesResult"];
     for key in ["required", "failed"] {

@@ -276,6 +276,13 @@ async fn what_nobody_knows_is_refused_where_clients_expect_it(database: &Databas
             store(r#", "endpont": 1"#),
             r#"json: unknown field \"endpont\""#,
         ),
+        (Method::PATCH, "/api/tests/t/run/1", r#"{"stat": 1}"#.to_owned(), r#"json: unknown field \"stat\""#),
+        (
+            Method::POST,
+            "/api/tests/import",
+            r#"{"test": {"id": "a", "nam": "x"}, "run": {"id": 1}}"#.to_owned(),
+            r#"json: unknown field \"nam\""#,
+        ),
         // The number in the path is looked at before the body.
         (Method::PUT, "/api/tests/t/run/x/dry-run", "{".to_owned(), r#"strconv.ParseInt: parsing \"x\""#),
         (

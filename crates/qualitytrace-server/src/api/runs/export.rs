@@ -44,6 +44,20 @@ pub(in crate::api) struct Exported {
     run: Run,
 }
 
+/// The keys that an exported test may have.
+const TEST_KEYS: [&str; 10] = [
+    "id",
+    "name",
+    "description",
+    "version",
+    "createdAt",
+    "trigger",
+    "specs",
+    "outputs",
+    "summary",
+    "skipTraceCollection",
+];
+
 /// The same, as it comes from elsewhere.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +79,9 @@ pub(in crate::api) async fn import(
         if part.is_empty() {
             return Err(Refusal::unprocessable(format!("required field '{name}' is zero value.")));
         }
+    }
+    if let Some(unknown) = test.keys().find(|key| !TEST_KEYS.contains(&key.as_str())) {
+        return Err(Refusal::bad_request(format!("json: unknown field \"{unknown}\"")));
     }
     let run: Run = body(Value::Object(run).to_string().as_bytes())?;
     let text = definition(&Value::Object(test)).to_string();
