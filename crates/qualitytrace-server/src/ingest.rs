@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 pub use budget::{Budget, Lease, NoRoom};
@@ -30,6 +30,8 @@ const WAITING_REQUESTS: usize = 1_024;
 const COMMIT_BYTES: usize = 8 * 1024 * 1024;
 /// How often old traces are looked for.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(30);
+/// How long to wait before old traces are looked for because there is little room.
+const EVICTION_PAUSE: Duration = Duration::from_millis(200);
 /// Traces whose span count is remembered, so that most requests need not ask the store.
 const COUNTED_TRACES: usize = 50_000;
 
@@ -49,6 +51,8 @@ pub struct Ingest {
     backlog_since: AtomicU64,
     writer: mpsc::Sender<Write>,
     retained: AtomicU64,
+    /// Told when there is little room.
+    crowded: Arc<Notify>,
     span_counts: Mutex<HashMap<TraceId, u64>>,
     counters: Counters,
 }
@@ -144,6 +148,7 @@ impl Ingest {
             relays: Followers::default(),
             backlog_since: AtomicU64::new(NO_BACKLOG),
             retained: AtomicU64::new(store.retained_bytes().await?),
+            crowded: Arc::default(),
             span_counts: Mutex::default(),
             counters: Counters::default(),
             writer,
@@ -152,7 +157,7 @@ impl Ingest {
         });
         let tasks = Tasks {
             writer: tokio::spawn(write_all(Arc::downgrade(&ingest), ingest.store.clone(), queue)),
-            evictor: tokio::spawn(evict_old(Arc::downgrade(&ingest))),
+            evictor: tokio::spawn(evict_old(Arc::downgrade(&ingest), Arc::clone(&ingest.crowded))),
         };
         Ok((ingest, tasks))
     }
@@ -283,6 +288,7 @@ impl Ingest {
         }
         let limit = self.limits().retained_bytes;
         if self.retained_bytes() >= limit {
+            self.crowded.notify_one();
             return Err(Refused::Full { limit });
         }
         let (done, answer) = oneshot::channel();
@@ -295,8 +301,16 @@ impl Ingest {
         outcome
     }
 
+    /// Whether little room is left.
+    fn is_crowded(&self) -> bool {
+        self.retained_bytes() > self.limits().retained_bytes / 10 * 9
+    }
+
     fn committed(&self, chunks: &[NewChunk], retained: u64) {
         self.retained.store(retained, Ordering::Relaxed);
+        if self.is_crowded() {
+            self.crowded.notify_one();
+        }
         self.count_spans(chunks);
         self.followers.wake(chunks.iter().map(|chunk| &chunk.trace));
         self.relays.wake(chunks.iter().map(|chunk| &chunk.trace));
@@ -347,18 +361,26 @@ fn packed(chunk: &Chunk, signal: Signal) -> NewChunk {
     NewChunk { trace: *trace, signal, arrived: Timestamp::default(), items: *items, data: Packed::new(data) }
 }
 
-/// Removes what is older than the retention time, and more when the store is nearly full.
-async fn evict_old(ingest: Weak<Ingest>) {
+/// Removes what is older than the retention time, and as much more as makes room when the store is nearly full.
+async fn evict_old(ingest: Weak<Ingest>, crowded: Arc<Notify>) {
     let mut ticks = tokio::time::interval(EVICTION_INTERVAL);
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            // Where nothing may go yet, it does not help to look again at once.
+            () = async { crowded.notified().await; tokio::time::sleep(EVICTION_PAUSE).await } => {}
+        }
         let Some(ingest) = ingest.upgrade() else { return };
         loop {
             let limits = ingest.limits();
-            let nearly_full = ingest.retained_bytes() > limits.retained_bytes / 10 * 9;
-            let age =
-                if nearly_full { limits.evictable_after.min(limits.retention) } else { limits.retention };
-            match ingest.store.evict(clock::now() - age).await {
+            let tenth = limits.retained_bytes / 10;
+            let (age, room) = if ingest.is_crowded() {
+                let room = ingest.retained_bytes().saturating_sub(tenth * 8);
+                (limits.evictable_after.min(limits.retention), room)
+            } else {
+                (limits.retention, u64::MAX)
+            };
+            match ingest.store.evict(clock::now() - age, room).await {
                 Ok((retained, more)) => {
                     ingest.retained.store(retained, Ordering::Relaxed);
                     if !more {

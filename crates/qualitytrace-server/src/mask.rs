@@ -45,6 +45,9 @@ impl Mask {
                 continue;
             }
             mask.parts.push(secret.to_owned());
+            // Names of hosts are written in lower case, and headers are read byte by byte.
+            mask.parts.push(secret.to_lowercase());
+            mask.parts.push(secret.bytes().map(char::from).collect());
             // A key in several lines may travel line by line.
             mask.parts
                 .extend(secret.lines().filter(|line| line.len() >= SHORTEST_ENCODED).map(str::to_owned));

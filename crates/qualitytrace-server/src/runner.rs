@@ -205,6 +205,12 @@ impl Runner {
         self.followers.follow(run)
     }
 
+    /// Something was removed: whoever follows it must see that it is gone.
+    pub fn removed(&self) {
+        self.followers.wake_all();
+        self.suites.anything_changed();
+    }
+
     /// How long a follower may rely on being woken: another server can die before it has told what it wrote.
     pub fn safety_poll(&self) -> Duration {
         self.cluster.safety_poll()

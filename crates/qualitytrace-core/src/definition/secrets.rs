@@ -105,7 +105,7 @@ pub fn unmasked<'s>(
         named.nth(number).or(first)
     };
     if kind == Kind::VariableSet {
-        let plain = variables(source, format, |kind| kind != Some(SECRET));
+        let plain = plain_values(source, format);
         let is_lost = |place: &Place| place.is_mask() && known(&place.secret.name, 0).is_some();
         if let Some(place) = plain.into_iter().find(is_lost) {
             return Err(Unknown::NotSecret { name: place.secret.name });
@@ -143,7 +143,11 @@ impl Place {
 fn places(source: &str, format: Format, kind: Kind) -> Vec<Place> {
     let mut found = Vec::new();
     match kind {
-        Kind::VariableSet => found = variables(source, format, |kind| kind == Some(SECRET)),
+        Kind::VariableSet => {
+            for document in parse(&Reader::new(source, format)) {
+                secret_values(&document, &mut found);
+            }
+        }
         Kind::DataStore => {
             for document in parse(&Reader::new(source, format)) {
                 fields(&document, &mut found);
@@ -163,15 +167,30 @@ fn places(source: &str, format: Format, kind: Kind) -> Vec<Place> {
     found
 }
 
-/// The values of the variables whose type is wanted.
-fn variables(source: &str, format: Format, is_wanted: impl Fn(Option<&str>) -> bool) -> Vec<Place> {
+/// Whatever is said of a variable that is secret, wherever it stands and however it is spelled, but for its name.
+fn secret_values(node: &Node, found: &mut Vec<Place>) {
+    match &node.shape {
+        Shape::Map(entries) if node.get("type").and_then(text) == Some(SECRET) => {
+            let name = node.get("key").and_then(text);
+            for entry in entries.iter().filter(|entry| !["key", "type"].contains(&entry.key.as_str())) {
+                keep(name.unwrap_or(&entry.key).to_owned(), &entry.value, found);
+            }
+        }
+        Shape::Map(entries) => entries.iter().for_each(|entry| secret_values(&entry.value, found)),
+        Shape::List(items) => items.iter().for_each(|item| secret_values(item, found)),
+        Shape::Null | Shape::Scalar(_) => {}
+    }
+}
+
+/// The values of the variables that are not secret.
+fn plain_values(source: &str, format: Format) -> Vec<Place> {
     let mut found = Vec::new();
     for document in parse(&Reader::new(source, format)) {
         let values = document.get("spec").and_then(|spec| spec.get("values"));
         for node in values.map_or(&[][..], items) {
             let text = |key: &str| node.get(key).and_then(text);
-            if let (true, Some(name), Some(value)) = (is_wanted(text("type")), text("key"), node.get("value"))
-            {
+            let is_plain = text("type") != Some(SECRET);
+            if let (true, Some(name), Some(value)) = (is_plain, text("key"), node.get("value")) {
                 keep(name.to_owned(), value, &mut found);
             }
         }
@@ -360,6 +379,12 @@ mod tests {
         };
         assert_eq!(kept(MASK, MASK), stored);
         assert_eq!(kept("three", MASK), [secret("A", "three"), secret("A", "two")]);
+    }
+
+    #[test]
+    fn a_mistyped_variable_is_secret_all_the_same() {
+        let set = "spec:\n  valuess:\n  - {key: A, Value: one, type: secret}\n  values:\n  - {key: B, value: two}\n";
+        assert_eq!(secrets(set, Format::Yaml, Kind::VariableSet), [secret("A", "one")]);
     }
 
     #[test]

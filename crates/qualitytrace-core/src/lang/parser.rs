@@ -13,6 +13,7 @@ use std::ops::Range;
 use super::ast::{Assertion, Expr, Part, Selector};
 use super::cursor::Cursor;
 use super::diagnostic::Diagnostic;
+use text::Ends;
 
 /// How deep parentheses, selectors and interpolations may stand inside each other.
 const MAX_DEPTH: usize = 48;
@@ -93,6 +94,7 @@ struct Parser<'s> {
     base: usize,
     diagnostics: Vec<Diagnostic>,
     beyond: Vec<Range<usize>>,
+    ends: Ends,
 }
 
 impl<'s> Parser<'s> {
@@ -104,6 +106,7 @@ impl<'s> Parser<'s> {
             base: 0,
             diagnostics: Vec::new(),
             beyond: Vec::new(),
+            ends: Ends::of(text),
         }
     }
 
@@ -154,19 +157,17 @@ impl<'s> Parser<'s> {
         }
     }
 
+    fn report_too_deep(&mut self, at: usize) {
+        let at = self.base + at;
+        let message = format!("nested more than {MAX_DEPTH} levels deep");
+        let diagnostic = Diagnostic::error("nested-too-deeply", at..at, message);
+        self.report(diagnostic.labelled("too deep").helped("write it in fewer levels"));
+    }
+
     /// Runs `read` one level deeper, unless that is too deep; then the rest of the text is given up.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= MAX_DEPTH {
-            let at = self.base + self.cursor.at;
-            self.report(
-                Diagnostic::error(
-                    "nested-too-deeply",
-                    at..at,
-                    format!("nested more than {MAX_DEPTH} levels deep"),
-                )
-                .labelled("too deep")
-                .helped("write it in fewer levels"),
-            );
+            self.report_too_deep(self.cursor.at);
             self.cursor.at = self.cursor.text.len();
             return None;
         }

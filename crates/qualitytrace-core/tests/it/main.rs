@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their cases from files")]
 
 mod analyzer;
+mod deep;
 mod definition;
 mod docs;
 mod near;

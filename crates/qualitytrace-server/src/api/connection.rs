@@ -19,6 +19,7 @@ use super::App;
 use super::answer::plain_json;
 use super::refusal::{Refusal, body};
 use super::tenant::Tenant;
+use crate::store::without_password;
 use crate::trigger::addresses as addresses_of;
 use crate::trigger::deny::Deny;
 use crate::wire::connection::{Connection, Step};
@@ -85,6 +86,7 @@ async fn outcome(source: &Source, deny: &Deny) -> Connection {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),
         };
+        let address = without_password(address);
         let message = format!("\"{address}\" cannot be reached; start {name} or correct the address");
         out.connectivity = Step { passed: false, status: "failed", message, error };
         return out;
@@ -128,6 +130,7 @@ fn place(address: &str) -> (String, u16) {
         None => (443, address),
     };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, authority)| authority);
     match authority.rsplit_once(':') {
         Some((host, port)) => (host.to_owned(), port.parse().unwrap_or(default)),
         None => (authority.to_owned(), default),

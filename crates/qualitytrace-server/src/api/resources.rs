@@ -149,7 +149,10 @@ async fn delete(
         return problem.in_form(media);
     }
     match app.store.delete(kind, &tenant.scoped(&id)).await {
-        Ok(true) => media.empty(StatusCode::NO_CONTENT),
+        Ok(true) => {
+            app.runner.removed();
+            media.empty(StatusCode::NO_CONTENT)
+        }
         Ok(false) => media.empty(StatusCode::NOT_FOUND),
         Err(error) => Problem::from(error).in_form(media),
     }

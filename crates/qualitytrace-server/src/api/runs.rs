@@ -99,6 +99,7 @@ pub(super) async fn delete(
     if !app.store.delete_run(&id.test, id.number).await? {
         return Err(Refusal::missing());
     }
+    app.runner.removed();
     Ok((StatusCode::NO_CONTENT, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response())
 }
 

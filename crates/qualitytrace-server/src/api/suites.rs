@@ -215,6 +215,7 @@ async fn delete(
     if !app.store.delete_suite_run(&run.suite, run.number).await? {
         return Err(Refusal::missing());
     }
+    app.runner.removed();
     Ok((StatusCode::NO_CONTENT, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response())
 }
 

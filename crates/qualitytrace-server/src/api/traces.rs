@@ -76,8 +76,9 @@ pub(super) struct Traces {
 pub(super) async fn list(
     State(app): State<App>,
     Query(parameters): Query<filter::Parameters>,
+    axum::extract::Query(pairs): axum::extract::Query<Vec<(String, String)>>,
 ) -> Result<Json<Traces>, Problem> {
-    let filter = Filter::read(&parameters)?;
+    let filter = Filter::read(&parameters, &pairs)?;
     let mut before = filter.before;
     let mut seen = HashSet::new();
     let mut items = Vec::new();
@@ -119,7 +120,7 @@ async fn passing(
         let ids: Vec<TraceId> = ids.into_iter().filter(|id| passing.contains_key(id)).collect();
         for trace in app.source.load_all(&ids).await? {
             let trace = withheld.mask(trace.id())?.trace(trace);
-            if !filter.has_attribute(&trace) {
+            if !filter.has_attributes(&trace) {
                 passing.remove(&trace.id());
             }
         }

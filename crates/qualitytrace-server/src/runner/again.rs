@@ -14,14 +14,18 @@ use super::{Error, RunId, Runner, log, random_trace_id};
 use crate::clock;
 use crate::store::{NewRun, StoredRun, StoredTest};
 use crate::variables::Variables;
-use crate::wire::run::{Asked, Pair, Run};
+use crate::wire::run::{Asked, Facts, Pair, Run};
 use crate::wire::{Event, Verdict, What};
 
 impl Runner {
     /// What the specs of a test say about a trace.
     pub fn judge_once(test: &Test, variables: &Variables, trace: &Trace) -> Verdict {
+        Self::judge_with(test, variables, trace, Vec::new())
+    }
+
+    fn judge_with(test: &Test, variables: &Variables, trace: &Trace, missing: Vec<String>) -> Verdict {
         let generator = Generator::in_utc(clock::now(), rand::random());
-        Judge::compile(test, variables, generator).verdict(trace, Vec::new())
+        Judge::compile(test, variables, generator).verdict(trace, missing)
     }
 
     /// Judges the trace of an earlier run by this version of its test, as a run of its own.
@@ -56,8 +60,9 @@ impl Runner {
         log.note(&What::Judging);
         // What was written down of the trigger has masks for secrets, and so has the trace: they fit together.
         let variables = Variables::shown(&earlier.variables);
-        let verdict = Self::judge_once(&read(test)?, &variables, trace);
+        let verdict = Self::judge_with(&read(test)?, &variables, trace, missing(events));
         log.end(State::Finished, &What::Judged { verdict }).await?;
+        self.watch_again(&run, log).await?;
         Ok(run)
     }
 }
@@ -98,6 +103,13 @@ impl Runner {
         self.store.count_assertions(&id.test, id.number, passed as u64, failed as u64).await?;
         Ok(id)
     }
+}
+
+/// What was missing of the trace when an earlier run was judged.
+fn missing(events: &[Event]) -> Vec<String> {
+    let facts = Facts::of(events);
+    let elsewhere = facts.imported.or(facts.earlier).map(|run| run.missing);
+    facts.verdict.map(|verdict| verdict.missing).or(elsewhere).unwrap_or_default()
 }
 
 /// What was asked for of an earlier run, without what it was a part of.

@@ -14,7 +14,7 @@ use super::judging::Judge;
 use super::log::Log;
 use super::patience::patiently;
 use super::queue::Announced;
-use super::{Error, RunId, Runner, lock};
+use super::{Error, RunId, Runner, SuiteRunId, lock};
 use crate::clock;
 use crate::store::StoredRun;
 use crate::variables::{Variables, mask_of_trace};
@@ -52,7 +52,12 @@ impl Runner {
             return Ok(());
         }
         let before = std::mem::replace(&mut judged.outcome, verdict.outcome);
-        log.correct(new, before, verdict).await
+        log.correct(new, before, verdict).await?;
+        let RunId { test, number } = log.run();
+        match self.store.suite_of(test, *number).await? {
+            Some((suite, number)) => self.recount_suite(&SuiteRunId { suite, number }).await,
+            None => Ok(()),
+        }
     }
 
     /// Goes on looking for late spans of runs that were judged by a server that is gone.
@@ -81,6 +86,18 @@ impl Runner {
         Ok(())
     }
 
+    /// Looks for late spans of a run that was judged by the trace of an earlier one.
+    pub(super) async fn watch_again(self: &Arc<Self>, run: &RunId, mut log: Log) -> Result<(), Error> {
+        let Some(stored) = self.store.run(&run.test, run.number).await? else { return Ok(()) };
+        let Some(mut judged) = self.judged(&stored).await? else { return Ok(()) };
+        log.hide(judged.mask.clone());
+        self.judge_again(&mut log, &mut judged).await?;
+        let deadline = Instant::now() + self.config.get().limits.late_window;
+        let runner = Arc::clone(self);
+        lock(&self.tasks).spawn(async move { runner.watch_late(&mut log, judged, deadline).await });
+        Ok(())
+    }
+
     /// A run that came to a verdict, from what is written down of it. `None` when late spans do not matter to it.
     async fn judged(&self, run: &StoredRun) -> Result<Option<Judged>, Error> {
         let Some(stored) = self.store.test(&run.test, Some(run.test_version)).await? else { return Ok(None) };
@@ -88,9 +105,10 @@ impl Runner {
         let events = self.store.events(&run.test, run.number, 0).await?;
         let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
         let facts = Facts::of(&events);
+        // What was judged again was waited for before, and has taught what it can teach.
         let is_own = !events.iter().any(|event| matches!(event.what, What::Again { .. }));
         let (Some(root), Some(verdict), Some(answered), true) =
-            (facts.root(run.trace), &facts.verdict, facts.answered, facts.waited && is_own)
+            (facts.root(run.trace), &facts.verdict, facts.answered, facts.waited)
         else {
             return Ok(None);
         };
@@ -112,7 +130,7 @@ impl Runner {
             arrivals,
             outcome: verdict.outcome,
             has_trace: true,
-            was_awaited: !events.iter().any(|event| matches!(event.what, What::WaitSkipped { .. })),
+            was_awaited: is_own && !events.iter().any(|event| matches!(event.what, What::WaitSkipped { .. })),
             already_counted: spans_of(&events),
         }))
     }
@@ -120,9 +138,10 @@ impl Runner {
 
 /// How many spans the latest verdict knew.
 fn spans_of(events: &[Event]) -> usize {
-    events.iter().fold(0, |known, event| match event.what {
-        What::Arrived { spans, .. } => spans,
+    events.iter().fold(0, |known, event| match &event.what {
+        What::Arrived { spans, .. } => *spans,
         What::Late { spans, .. } => known + spans,
+        What::Again { events, .. } => spans_of(events),
         _ => known,
     })
 }

@@ -170,22 +170,38 @@ impl Store {
         Ok(unsigned(bytes))
     }
 
-    /// Removes some of the oldest chunks that arrived before `before` and belong to no run.
+    /// Removes some of the oldest chunks that arrived before `before` and belong to no run, until there is `room`.
     ///
     /// Answers with the bytes still retained and whether there may be more to remove.
-    pub async fn evict(&self, before: Timestamp) -> Result<(u64, bool), Error> {
+    pub async fn evict(&self, before: Timestamp, room: u64) -> Result<(u64, bool), Error> {
         let failed = failed("remove old traces");
         let mut transaction = self.begin_removal().await.map_err(&failed)?;
-        let gone: Vec<i64> = sqlx::query_scalar(
-            "DELETE FROM chunks WHERE arrived IN (
-                 SELECT arrived FROM chunks
-                 WHERE arrived < $1 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = chunks.trace_id)
-                 ORDER BY arrived LIMIT $2
-             ) AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = chunks.trace_id)
-             RETURNING size",
+        let oldest = sqlx::query(
+            "SELECT arrived, size FROM chunks
+             WHERE arrived < $1 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = chunks.trace_id)
+             ORDER BY arrived LIMIT $2",
         )
         .bind(signed(before.as_nanos()))
         .bind(EVICTION_ROWS)
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        let (mut first, mut last, mut found): (Option<i64>, i64, u64) = (None, 0, 0);
+        for row in &oldest {
+            if found >= room {
+                break;
+            }
+            last = row.try_get("arrived").map_err(&failed)?;
+            first.get_or_insert(last);
+            found += unsigned(row.try_get("size").map_err(&failed)?);
+        }
+        let gone: Vec<i64> = sqlx::query_scalar(
+            "DELETE FROM chunks
+             WHERE arrived >= $1 AND arrived <= $2 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = chunks.trace_id)
+             RETURNING size",
+        )
+        .bind(first.unwrap_or(i64::MAX))
+        .bind(last)
         .fetch_all(&mut *transaction)
         .await
         .map_err(&failed)?;

@@ -11,7 +11,7 @@ use super::{Error, Store, StoredResource, failed, sealing};
 /// The id of what a server has one of.
 pub const CURRENT: &str = "current";
 /// In place of the time of its last run, where there is none: clients know such as later than all others.
-const NEVER_RUN: i64 = i64::MAX;
+pub(super) const NEVER_RUN: i64 = i64::MAX;
 /// What is said of a text that cannot be an id.
 pub(crate) const NO_ID: &str = "an id has no control characters and is neither `.` nor `..`; choose another";
 

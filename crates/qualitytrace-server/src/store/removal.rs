@@ -10,6 +10,7 @@ use qualitytrace_core::definition::Kind;
 use sqlx::{Any, AssertSqlSafe, Row, Transaction};
 
 use super::chunks::signed;
+use super::put::NEVER_RUN;
 use super::runs::{RUNS, Table};
 use super::suites::SUITE_RUNS;
 use super::{Error, Store, failed};
@@ -157,13 +158,20 @@ impl Store {
     }
 }
 
-/// Takes removed runs off the number of those that there are.
+/// Takes removed runs off the number of those that there are; another one may be the last of them now.
 async fn count_off(
     transaction: &mut Transaction<'_, Any>,
-    Table { id, numbers, .. }: Table,
+    Table { name, id, numbers, kind, .. }: Table,
     of: &str,
     gone: i64,
 ) -> Result<(), sqlx::Error> {
+    // In the order in which runs are begun, so that nobody waits for each other.
+    let latest = format!("SELECT created FROM {name} WHERE {id} = $1 ORDER BY number DESC LIMIT 1");
+    let text = format!(
+        "UPDATE resources SET last_run = COALESCE(({latest}), {NEVER_RUN}) WHERE kind = '{}' AND id = $1",
+        kind.as_str()
+    );
+    sqlx::query(AssertSqlSafe(text)).bind(of).execute(&mut **transaction).await?;
     let text = format!("UPDATE {numbers} SET stored = stored - $1 WHERE {id} = $2");
     sqlx::query(AssertSqlSafe(text)).bind(gone).bind(of).execute(&mut **transaction).await?;
     Ok(())

@@ -1,5 +1,6 @@
 //! Runs.
 
+use qualitytrace_core::definition::Kind;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use sqlx::any::AnyRow;
@@ -70,6 +71,8 @@ pub struct RunSummary {
 /// Where runs are kept: the table, and its column that says of what they are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table {
+    /// What they are runs of.
+    pub(super) kind: Kind,
     pub(super) name: &'static str,
     pub(super) id: &'static str,
     /// The table of what happened to them.
@@ -79,7 +82,7 @@ pub(super) struct Table {
 }
 
 pub(super) const RUNS: Table =
-    Table { name: "runs", id: "test_id", events: "run_events", numbers: "run_numbers" };
+    Table { kind: Kind::Test, name: "runs", id: "test_id", events: "run_events", numbers: "run_numbers" };
 
 /// Moves a run that this owner has from one state to another. `false` when it was not in the first, or is not this
 /// owner's.

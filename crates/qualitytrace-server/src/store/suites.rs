@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use qualitytrace_core::definition::Kind;
 use qualitytrace_core::time::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
@@ -58,8 +59,13 @@ pub struct StoredSuiteRun {
 /// The runs of tests that runs of a suite started: each with its events, by the number of the suite's run.
 pub type StepRuns = BTreeMap<u64, Vec<(StoredRun, Vec<StoredEvent>)>>;
 
-pub(super) const SUITE_RUNS: Table =
-    Table { name: "suite_runs", id: "suite_id", events: "suite_run_events", numbers: "suite_run_numbers" };
+pub(super) const SUITE_RUNS: Table = Table {
+    kind: Kind::TestSuite,
+    name: "suite_runs",
+    id: "suite_id",
+    events: "suite_run_events",
+    numbers: "suite_run_numbers",
+};
 
 /// The states of a run of a suite that a server is at work on.
 const UNDER_WAY: &str = "('CREATED', 'EXECUTING')";
@@ -272,6 +278,19 @@ impl Store {
         }
         transaction.commit().await.map_err(&failed)?;
         Ok(true)
+    }
+
+    /// The run of a suite that a run of a test is a step of.
+    pub async fn suite_of(&self, test: &str, number: u64) -> Result<Option<(String, u64)>, Error> {
+        let failed = failed("find the suite of a run");
+        let row = sqlx::query("SELECT suite_id, number FROM suite_run_steps WHERE test_id = $1 AND run = $2")
+            .bind(test)
+            .bind(signed(number))
+            .fetch_optional(&self.read)
+            .await
+            .map_err(&failed)?;
+        let pair = |row: AnyRow| Ok((row.try_get("suite_id")?, unsigned(row.try_get("number")?)));
+        row.map(pair).transpose().map_err(&failed)
     }
 
     /// What the runs of a suite from one number to another started, in two statements however many they are.

@@ -318,6 +318,11 @@ async fn traces_can_be_looked_through(database: &Database) {
     assert_eq!(names("?attribute=n").await.len(), 3);
     assert!(names("?attribute=n%3D7").await.is_empty());
     assert!(names("?attribute=m").await.is_empty());
+    assert!(names("?attribute=n&attribute=m").await.is_empty());
+    assert_eq!(names("?attribute=n&attribute=n%3D0").await, ["GET /a"]);
+    let began = "2023-11-14T22:13:20Z";
+    assert_eq!(names(&format!("?from={began}&to=2023-11-14T22:13:21Z")).await.len(), 3);
+    assert!(names(&format!("?to={began}")).await.is_empty());
     // Of a parameter that is given twice, the first counts.
     assert_eq!(names("?service=shop&service=till&take=1&take=x").await, ["GET /b"]);
     let first = bench.get("/api/traces?take=2").await.json();

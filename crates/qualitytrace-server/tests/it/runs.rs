@@ -22,6 +22,7 @@ use qualitytrace_server::source::Source;
 use qualitytrace_server::store::{Mode, NewDefinition, Store, StoredTest};
 use qualitytrace_server::variables::Variables;
 use qualitytrace_server::watch::Watch;
+use qualitytrace_server::wire::run::Facts;
 use qualitytrace_server::wire::{Event, Outcome, What};
 use qualitytrace_telemetry::Telemetry;
 use tokio::sync::mpsc;
@@ -247,6 +248,43 @@ async fn a_late_span_corrects_the_verdict() {
         panic!("{:?}", events.last())
     };
     assert_eq!(verdict.outcome, Outcome::Passed);
+}
+
+impl Bench {
+    /// Judges the trace of a run again.
+    async fn again(&self, run: &RunId) -> RunId {
+        let earlier = self.store.run(&run.test, run.number).await.unwrap().unwrap();
+        let events = self.store.events(&run.test, run.number, 0).await.unwrap();
+        let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
+        let facts = Facts::of(&events);
+        let source = Source::new(self.store.clone(), Arc::clone(&self.ingest));
+        let trace =
+            source.load(earlier.trace).await.unwrap().with_trigger(facts.root(earlier.trace).unwrap());
+        let test = self.store.test(&run.test, None).await.unwrap().unwrap();
+        self.runner.rerun(&earlier, &events, Some(&trace), &test).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn what_was_missing_is_missing_when_the_trace_is_judged_again() {
+    let mut bench = Bench::start().await;
+    let run = bench.run(&bench.http("/answer"), LEAF).await;
+    let (trace, parent) = bench.context().await;
+    let root = span(&trace, 1, &parent, "root", SpanKind::Server);
+    bench.send(vec![root, span(&trace, 2, &id(9), "leaf", SpanKind::Internal)]).await;
+    assert_eq!(outcome(&bench.until(&run, is_judged).await), Outcome::Inconclusive);
+    bench.state(&run, "FINISHED").await;
+    let again = bench.again(&run).await;
+    assert_eq!(outcome(&bench.until(&again, is_judged).await), Outcome::Inconclusive);
+    // What comes late corrects both.
+    bench.send(vec![span(&trace, 9, &id(1), "between", SpanKind::Internal)]).await;
+    for run in [&run, &again] {
+        let events = bench.until(run, |what| matches!(what, What::Late { .. })).await;
+        let Some(What::Late { before: Outcome::Inconclusive, verdict, .. }) = events.last() else {
+            panic!("{:?}", events.last())
+        };
+        assert_eq!(verdict.outcome, Outcome::Passed);
+    }
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ on_every_database!(
     chunks_come_back_as_they_were,
     many_chunks_are_one_commit,
     eviction_spares_what_belongs_to_a_run,
+    eviction_removes_no_more_than_makes_room,
     a_test_gets_a_version_for_each_change,
     no_update_is_lost_under_concurrency,
     lists_are_found_sorted_and_paged,
@@ -117,11 +118,21 @@ async fn eviction_spares_what_belongs_to_a_run(database: &Database) {
         .await
         .unwrap();
     inserted(&store, &run("t", trace(2))).await;
-    let (retained, more) = store.evict(Timestamp::from_nanos(50)).await.unwrap();
+    let (retained, more) = store.evict(Timestamp::from_nanos(50), u64::MAX).await.unwrap();
     assert!(more);
     let left = async |id| store.chunks(trace(id), Signal::Spans, Timestamp::default()).await.unwrap().len();
     assert_eq!([left(1).await, left(2).await, left(3).await], [0, 1, 1]);
-    assert_eq!(store.evict(Timestamp::from_nanos(50)).await.unwrap(), (retained, false));
+    assert_eq!(store.evict(Timestamp::from_nanos(50), u64::MAX).await.unwrap(), (retained, false));
+}
+
+async fn eviction_removes_no_more_than_makes_room(database: &Database) {
+    let store = database.open().await;
+    let mut chunks: Vec<NewChunk> = (1..=9).map(|at| chunk(trace(7), at, b"abc")).collect();
+    let before = store.append_chunks(&mut chunks).await.unwrap();
+    let (retained, more) = store.evict(Timestamp::from_nanos(50), before / 9 + 1).await.unwrap();
+    assert_eq!((retained, more), (before / 9 * 7, true));
+    let left = store.chunks(trace(7), Signal::Spans, Timestamp::default()).await.unwrap();
+    assert_eq!(left.first().unwrap().arrived, Timestamp::from_nanos(3));
 }
 
 async fn a_test_gets_a_version_for_each_change(database: &Database) {

@@ -323,6 +323,12 @@ async fn what_was_never_run_is_the_latest(database: &Database) {
     };
     assert_eq!(sorted("asc").await, ["first", "second", "never"]);
     assert_eq!(sorted("desc").await, ["never", "second", "first"]);
+    bench.post("/api/tests/first/run", &json!({})).await;
+    assert_eq!(sorted("asc").await, ["second", "first", "never"]);
+    bench.send(Method::DELETE, "/api/tests/first/run/2", &[], "").await;
+    assert_eq!(sorted("asc").await, ["first", "second", "never"]);
+    bench.send(Method::DELETE, "/api/tests/second/run/1", &[], "").await;
+    assert_eq!(sorted("asc").await[0], "first");
     bench.server.shutdown().await;
 }
 

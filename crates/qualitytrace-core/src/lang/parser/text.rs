@@ -1,5 +1,6 @@
 //! Text in quotes and templates: escapes and `${...}`.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::{Parser, Quotes};
@@ -55,7 +56,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Where the text that begins here ends. `\"` is part of the text, unless no later quote could end it.
-    fn closing_quote(&self, quote: char) -> Option<usize> {
+    fn closing_quote(&mut self, quote: char) -> Option<usize> {
         let text = self.cursor.text;
         let mut at = self.cursor.at;
         let mut escaped = None;
@@ -73,7 +74,7 @@ impl<'s> Parser<'s> {
             }
             if self.quotes == Quotes::Nested
                 && text[at..].starts_with("${")
-                && let Some(end) = interpolation_end(text, at + 2, 0)
+                && let Some(end) = self.ends.find(text, at + 2, 0)
             {
                 at = end + 1;
                 continue;
@@ -104,14 +105,18 @@ impl<'s> Parser<'s> {
                 at += 1;
                 continue;
             }
-            if rest.starts_with("${")
-                && let Some(end) = self.interpolation_end(at + 2, content.end)
-            {
-                pieces.push(characters(&text[literal..at]));
-                pieces.push(Piece::Interpolation(self.interpolation(at + 2..end)));
-                at = end + 1;
-                literal = at;
-                continue;
+            if rest.starts_with("${") {
+                if let Some(end) = self.interpolation_end(at + 2, content.end) {
+                    pieces.push(characters(&text[literal..at]));
+                    pieces.push(Piece::Interpolation(self.interpolation(at + 2..end)));
+                    at = end + 1;
+                    literal = at;
+                    continue;
+                }
+                if self.ends.are_too_deep {
+                    self.report_too_deep(at);
+                    break;
+                }
             }
             at += rest.chars().next().map_or(1, char::len_utf8);
         }
@@ -119,10 +124,10 @@ impl<'s> Parser<'s> {
         pieces
     }
 
-    fn interpolation_end(&self, start: usize, limit: usize) -> Option<usize> {
+    fn interpolation_end(&mut self, start: usize, limit: usize) -> Option<usize> {
         let end = match self.quotes {
             Quotes::Plain => start + self.cursor.text[start..limit].find('}')?,
-            Quotes::Nested => interpolation_end(self.cursor.text, start, 0)?,
+            Quotes::Nested => self.ends.find(self.cursor.text, start, 0)?,
         };
         (end > start && end < limit).then_some(end)
     }
@@ -197,31 +202,62 @@ fn join(pieces: Vec<Piece<'_>>, as_written: bool) -> Vec<Part> {
     parts
 }
 
-/// The `}` that closes the interpolation whose inside begins at `start`, with regard to quotes.
-fn interpolation_end(text: &str, start: usize, depth: usize) -> Option<usize> {
-    if depth > super::MAX_DEPTH {
-        return None;
+/// How often every character of a text may be looked at, to find where its interpolations end.
+const LOOKS: usize = 64;
+
+/// Where the interpolations of one text end.
+#[derive(Debug)]
+pub(super) struct Ends {
+    /// By the place where their inside begins.
+    known: HashMap<usize, Option<usize>>,
+    /// Characters that may still be looked at: a text that wants more has no meaning that anybody could find.
+    left: usize,
+    /// Whether some were not found because they stand too deep inside each other.
+    are_too_deep: bool,
+}
+
+impl Ends {
+    pub(super) fn of(text: &str) -> Self {
+        Self { known: HashMap::new(), left: text.len().saturating_mul(LOOKS), are_too_deep: false }
     }
-    let mut at = start;
-    let mut inside = None;
-    while let Some(c) = text[at..].chars().next() {
-        match (inside, c) {
-            (None, '}') => return Some(at),
-            (None, '"' | '\'') => inside = Some(c),
-            (Some(quote), c) if c == quote => inside = None,
-            // The character after the backslash is taken with it.
-            (Some(_), '\\') => {
-                at += 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8);
-                continue;
-            }
-            (Some(_), '$') if text[at..].starts_with("${") => {
-                if let Some(end) = interpolation_end(text, at + 2, depth + 1) {
-                    at = end;
-                }
-            }
-            _ => {}
+
+    /// The `}` that closes the interpolation whose inside begins at `start`, with regard to quotes.
+    fn find(&mut self, text: &str, start: usize, depth: usize) -> Option<usize> {
+        if depth > super::MAX_DEPTH || self.left == 0 {
+            self.are_too_deep = true;
+            return None;
         }
-        at += text[at..].chars().next().map_or(0, char::len_utf8);
+        if let Some(end) = self.known.get(&start) {
+            return *end;
+        }
+        let end = self.scan(text, start, depth);
+        self.known.insert(start, end);
+        end
     }
-    None
+
+    fn scan(&mut self, text: &str, start: usize, depth: usize) -> Option<usize> {
+        let mut at = start;
+        let mut inside = None;
+        while let Some(c) = text[at..].chars().next() {
+            self.left = self.left.checked_sub(1)?;
+            match (inside, c) {
+                (None, '}') => return Some(at),
+                (None, '"' | '\'') => inside = Some(c),
+                (Some(quote), c) if c == quote => inside = None,
+                // The character after the backslash is taken with it.
+                (Some(_), '\\') => {
+                    at += 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8);
+                    continue;
+                }
+                (Some(_), '$') if text[at..].starts_with("${") => {
+                    if let Some(end) = self.find(text, at + 2, depth + 1) {
+                        at = end;
+                    }
+                }
+                _ => {}
+            }
+            at += text[at..].chars().next().map_or(0, char::len_utf8);
+        }
+        None
+    }
 }

@@ -9,6 +9,7 @@ use axum::response::sse::{self, KeepAlive};
 use futures_util::Stream;
 use http::HeaderMap;
 use qualitytrace_core::run;
+use qualitytrace_core::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -58,14 +59,14 @@ async fn follow(
     followed: Followed,
     seen: u64,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refusal> {
-    followed.is_over(&app).await?.ok_or_else(Refusal::missing)?;
+    let (_, created) = followed.standing(&app).await?.ok_or_else(Refusal::missing)?;
     let mut changes = match &followed {
         Followed::Run(run) => app.runner.follow(run.clone()),
         Followed::Suite(run) => app.runner.follow_suite(run.clone()),
     };
     // What happened before is news to this follower.
     changes.mark_changed();
-    let cursor = Cursor { app, followed, changes, seen, is_over: false };
+    let cursor = Cursor { app, followed, created, changes, seen, is_over: false };
     let batches = futures_util::stream::unfold(cursor, Cursor::next);
     let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
@@ -78,16 +79,17 @@ enum Followed {
 }
 
 impl Followed {
-    /// Whether nothing happens any more; `None` when it is not there.
-    async fn is_over(&self, app: &App) -> Result<Option<bool>, store::Error> {
+    /// Whether nothing happens any more, and when it was created; `None` when it is not there.
+    async fn standing(&self, app: &App) -> Result<Option<(bool, Timestamp)>, store::Error> {
         Ok(match self {
             Self::Run(run) => {
                 let stored = app.store.run(&run.test, run.number).await?;
-                stored.map(|run| run::State::named(&run.state).is_none_or(run::State::is_final))
+                let is_over = |state: &str| run::State::named(state).is_none_or(run::State::is_final);
+                stored.map(|run| (is_over(&run.state), run.created))
             }
             Self::Suite(run) => {
                 let stored = app.store.suite_run(&run.suite, run.number).await?;
-                stored.map(|run| SuiteState::is_final(&run.state))
+                stored.map(|run| (SuiteState::is_final(&run.state), run.created))
             }
         })
     }
@@ -104,6 +106,8 @@ impl Followed {
 struct Cursor {
     app: App,
     followed: Followed,
+    /// Another run may have its number once it is gone.
+    created: Timestamp,
     changes: tokio::sync::watch::Receiver<u64>,
     seen: u64,
     is_over: bool,
@@ -118,7 +122,11 @@ impl Cursor {
             }
             let _ = tokio::time::timeout(self.app.runner.safety_poll(), self.changes.changed()).await;
             // The state is read first: when it is final, the events read after it are all there are.
-            self.is_over = self.followed.is_over(&self.app).await.ok()??;
+            let (is_over, created) = self.followed.standing(&self.app).await.ok()??;
+            if created != self.created {
+                return None;
+            }
+            self.is_over = is_over;
             let events = self.followed.events(&self.app, self.seen).await.ok()?;
             if let Some(last) = events.last() {
                 self.seen = last.seq;

@@ -24,7 +24,6 @@ pub(in crate::api) struct Parameters {
     status: String,
     min_duration: String,
     max_duration: String,
-    attribute: String,
     from: String,
     to: String,
     take: String,
@@ -39,15 +38,18 @@ pub(super) struct Filter {
     status: Option<StatusCode>,
     longer: Duration,
     shorter: Duration,
-    attribute: Option<(String, Option<String>)>,
+    /// All of these.
+    attributes: Vec<(String, Option<String>)>,
     from: Timestamp,
+    to: Timestamp,
     /// Nothing that arrived then or later.
     pub(super) before: Timestamp,
     pub(super) take: usize,
 }
 
 impl Filter {
-    pub(super) fn read(sent: &Parameters) -> Result<Self, Problem> {
+    /// `pairs` are all parameters, those that were given twice as well.
+    pub(super) fn read(sent: &Parameters, pairs: &[(String, String)]) -> Result<Self, Problem> {
         let wrong = |name: &str, text: &str, hint: &str| {
             Problem::bad_request(format!("`{text}` is no value of `{name}`; write {hint}"))
         };
@@ -86,12 +88,17 @@ impl Filter {
             },
             longer: duration("minDuration", &sent.min_duration, Duration::ZERO)?,
             shorter: duration("maxDuration", &sent.max_duration, Duration::MAX)?,
-            attribute: (!sent.attribute.is_empty()).then(|| match sent.attribute.split_once('=') {
-                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-                None => (sent.attribute.clone(), None),
-            }),
+            attributes: pairs
+                .iter()
+                .filter(|(name, text)| name == "attribute" && !text.is_empty())
+                .map(|(_, text)| match text.split_once('=') {
+                    Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                    None => (text.clone(), None),
+                })
+                .collect(),
             from: time("from", &sent.from, Timestamp::default())?,
-            before: time("to", &sent.to, latest)?.min(next),
+            to: time("to", &sent.to, latest)?,
+            before: next,
             take: if take == 0 { TAKE } else { take.min(MOST) },
         })
     }
@@ -103,24 +110,24 @@ impl Filter {
 
     /// Whether to show a trace, as far as its digest says.
     pub(super) fn passes(&self, trace: &Digest) -> bool {
-        trace.start >= self.from
+        (self.from..self.to).contains(&trace.start)
             && (self.longer..=self.shorter).contains(&trace.duration)
             && (self.service.is_empty() || trace.services.contains(&self.service))
             && (self.name.is_empty() || trace.names.iter().any(|name| name.contains(&self.name)))
             && self.status.is_none_or(|wanted| trace.status == wanted)
-            && self.attribute.as_ref().is_none_or(|(name, value)| trace.may_have(name, value.as_deref()))
+            && self.attributes.iter().all(|(name, value)| trace.may_have(name, value.as_deref()))
             // A trace whose last part came later stood on an earlier page.
             && trace.last < self.before
     }
 
     /// Whether attributes matter, for which the spans are needed.
     pub(super) fn asks_for_attributes(&self) -> bool {
-        self.attribute.is_some()
+        !self.attributes.is_empty()
     }
 
-    /// Whether a span has the attribute that is asked for.
-    pub(super) fn has_attribute(&self, trace: &Trace) -> bool {
-        self.attribute.as_ref().is_none_or(|(name, wanted)| {
+    /// Whether spans have the attributes that are asked for.
+    pub(super) fn has_attributes(&self, trace: &Trace) -> bool {
+        self.attributes.iter().all(|(name, wanted)| {
             let is_wanted = |(known, value): &(String, String)| {
                 known == name && wanted.as_ref().is_none_or(|wanted| wanted == value)
             };

@@ -16,8 +16,10 @@ use crate::runner::judging::outputs;
 use crate::runner::patience::patiently;
 use crate::runner::series::{Course, LOOK_AGAIN, Order, Over};
 use crate::runner::{Error, RunId, Runner};
+use crate::store::unscoped;
 use crate::variables::Variables;
-use crate::wire::suite::What;
+use crate::wire::suite::{Event, Facts, What};
+use crate::wire::{self, run};
 
 /// How far a run of a suite has come.
 #[derive(Debug)]
@@ -138,7 +140,11 @@ impl Runner {
                     Some(what) = noted.recv() => log.append(what).await?,
                     Some(joined) = under_way.join_next() => {
                         let (step, ended) = joined.map_err(|source| Error::Step { source })?;
-                        let ended = ended?;
+                        let ended = match ended {
+                            // Whoever takes a test away takes away its step, and nothing else.
+                            Err(error @ (Error::Gone { .. } | Error::Lost)) => StepEnd::broken(error.to_string()),
+                            ended => ended?,
+                        };
                         while let Ok(what) = noted.try_recv() {
                             log.append(what).await?;
                         }
@@ -152,10 +158,12 @@ impl Runner {
                     }
                 },
                 suite::Next::Done(Ending::Finished { passed }) => {
+                    self.recount_suite(run).await?;
                     log.end(SuiteState::Finished, What::Ended { passed, message: None }).await?;
                     return Ok(());
                 }
                 suite::Next::Done(Ending::Failed) => {
+                    self.recount_suite(run).await?;
                     let why = if is_stopped {
                         "the suite was stopped".to_owned()
                     } else {
@@ -250,6 +258,29 @@ impl Runner {
         }
     }
 
+    /// Counts the assertions of a suite's run anew: late spans may have changed what its steps said at their end.
+    pub(in crate::runner) async fn recount_suite(&self, run: &SuiteRunId) -> Result<(), Error> {
+        let recount = || async {
+            let events = self.store.suite_events(&run.suite, run.number, 0).await?;
+            let facts = Facts::of(&events.iter().filter_map(Event::read).collect::<Vec<_>>());
+            let runs = self.store.step_runs(&run.suite, run.number, run.number).await?;
+            let mut counts = (0, 0);
+            for (step, events) in runs.into_values().flatten() {
+                let is_last = facts.runs.iter().any(|(at, number)| {
+                    let test = facts.steps.get(*at).map(|step| step.test.as_str());
+                    *number == step.number && test == Some(unscoped(&step.test))
+                });
+                let events: Vec<_> = events.iter().filter_map(wire::Event::read).collect();
+                if let Some(verdict) = run::Facts::of(&events).verdict.filter(|_| is_last) {
+                    let (passed, failed) = verdict.counts();
+                    counts = (counts.0 + passed, counts.1 + failed);
+                }
+            }
+            Ok(self.store.count_suite_assertions(&run.suite, run.number, counts).await?)
+        };
+        patiently(recount).await
+    }
+
     /// What the last run of a step gave out, and how many of its assertions held.
     pub(super) async fn gave_out(&self, run: &RunId, over: &Over) -> Result<StepEnd, Error> {
         let mut end = StepEnd::nothing();
@@ -273,6 +304,11 @@ impl StepEnd {
             shown: Values::new(),
             counts: (0, 0),
         }
+    }
+
+    /// A step that could not be carried out.
+    fn broken(message: String) -> Self {
+        Self { message: Some(message), ..Self::nothing() }
     }
 
     /// A step that was ended from outside.

@@ -9,6 +9,7 @@ use crate::databases::{Database, on_every_database};
 on_every_database!(
     branches_run_at_one_time,
     teardown_runs_whatever_happened,
+    a_test_that_is_taken_away_takes_only_its_step_along,
     a_step_that_takes_too_long_is_ended,
     a_table_runs_the_steps_once_a_row,
     stopping_a_suite_ends_its_steps_but_not_its_teardown,
@@ -93,6 +94,38 @@ async fn teardown_runs_whatever_happened(database: &Database) {
         course,
         ["no-login failed", "broken skipped", "broken skipped", "logout passed", "logout passed"]
     );
+    bench.server.shutdown().await;
+}
+
+async fn a_test_that_is_taken_away_takes_only_its_step_along(database: &Database) {
+    let (bench, mut subject) = (Bench::new(database).await, Subject::start().await);
+    bench.stored("tests", &test(&subject, "hang", "/hang", &json!({}))).await;
+    bench.stored("tests", &test(&subject, "gone", "/value/gone", &json!({}))).await;
+    bench.stored("tests", &test(&subject, "bye", "/value/bye", &json!({}))).await;
+    bench.suite(json!({ "id": "s", "name": "S", "steps": ["hang", "gone"], "teardown": ["bye"] })).await;
+    bench.post("/api/testsuites/s/run", &json!({})).await;
+    subject.hangs().await;
+    let follower = tokio::spawn({
+        let request = bench.client.get(format!("{}/api/tests/hang/run/1/events/stream", bench.base));
+        async move { request.send().await.unwrap().text().await.unwrap() }
+    });
+    for id in ["gone", "hang"] {
+        bench.send(reqwest::Method::DELETE, &format!("/api/tests/{id}"), &[], "").await;
+    }
+    // Whoever follows a run that is gone is not kept waiting.
+    follower.await.unwrap();
+    let expected = ["hang stopped", "gone skipped", "bye passed"];
+    assert_eq!(course(&bench, "/api/testsuites/s/run/1").await, expected);
+
+    // One that has not begun yet.
+    bench.stored("tests", &test(&subject, "meet", "/meet/first", &json!({}))).await;
+    bench.stored("tests", &test(&subject, "gone", "/value/gone", &json!({}))).await;
+    bench.suite(json!({ "id": "z", "name": "Z", "steps": ["meet", "gone"], "teardown": ["bye"] })).await;
+    bench.post("/api/testsuites/z/run", &json!({})).await;
+    bench.send(reqwest::Method::DELETE, "/api/tests/gone", &[], "").await;
+    bench.client.get(format!("{}/meet/second", subject.url)).send().await.unwrap();
+    let expected = ["meet passed", "gone broken", "bye passed"];
+    assert_eq!(course(&bench, "/api/testsuites/z/run/1").await, expected);
     bench.server.shutdown().await;
 }
 
