@@ -166,11 +166,11 @@ impl Ended {
     pub fn meaning(&self) -> Meaning {
         let could_change = self.debts.iter().any(|debt| match debt {
             Debt::Parent { .. } => true,
-            Debt::Root { .. }
-            | Debt::Answer { .. }
-            | Debt::Shape { .. }
-            | Debt::Spec { .. }
-            | Debt::Quiet => matches!(self.reason, Reason::TimedOut | Reason::Skipped),
+            Debt::Root { .. } | Debt::Answer { .. } | Debt::Shape { .. } | Debt::Spec { .. } => {
+                matches!(self.reason, Reason::TimedOut | Reason::Skipped)
+            }
+            // Whoever does not want to wait does not want to wait for silence either.
+            Debt::Quiet => self.reason == Reason::TimedOut,
             Debt::Caller { .. } | Debt::First => false,
         });
         match self.reason {

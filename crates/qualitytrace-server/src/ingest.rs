@@ -30,6 +30,8 @@ const WAITING_REQUESTS: usize = 1_024;
 const COMMIT_BYTES: usize = 8 * 1024 * 1024;
 /// How often old traces are looked for.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(30);
+/// Traces of which is known that spans were refused; more are a matter for the counters.
+const CROWDED_TRACES: usize = 10_000;
 /// How long to wait before old traces are looked for because there is little room.
 const EVICTION_PAUSE: Duration = Duration::from_millis(200);
 /// Traces whose span count is remembered, so that most requests need not ask the store.
@@ -54,6 +56,8 @@ pub struct Ingest {
     /// Told when there is little room.
     crowded: Arc<Notify>,
     span_counts: Mutex<HashMap<TraceId, u64>>,
+    /// Spans that were refused for good, of the traces that had no room for them.
+    crowded_out: Mutex<HashMap<TraceId, u64>>,
     counters: Counters,
 }
 
@@ -150,6 +154,7 @@ impl Ingest {
             retained: AtomicU64::new(store.retained_bytes().await?),
             crowded: Arc::default(),
             span_counts: Mutex::default(),
+            crowded_out: Mutex::default(),
             counters: Counters::default(),
             writer,
             store,
@@ -199,6 +204,11 @@ impl Ingest {
             Some(trace) => self.followers.wake(std::iter::once(&trace)),
             None => self.followers.wake_all(),
         }
+    }
+
+    /// How many spans of this trace were refused for good, because it had no room for them.
+    pub fn crowded_out(&self, trace: TraceId) -> u64 {
+        lock(&self.crowded_out).get(&trace).copied().unwrap_or_default()
     }
 
     /// Up to when everything that was handed over is committed: `now`, unless there is a backlog.
@@ -264,6 +274,11 @@ impl Ingest {
             };
             if before + items > limit {
                 crowded += items;
+                let mut crowded_out = lock(&self.crowded_out);
+                if crowded_out.len() >= CROWDED_TRACES {
+                    crowded_out.clear();
+                }
+                *crowded_out.entry(chunk.trace).or_default() += items;
             } else {
                 kept.push(chunk);
             }

@@ -4,12 +4,14 @@
 //! HTML, and in base64, alone or behind a user name.
 
 mod disguise;
+mod finder;
 mod span;
 
 use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use finder::Finder;
 use qualitytrace_core::definition::secrets::MASK;
 use serde_json::Value;
 
@@ -23,15 +25,15 @@ const OURS: [&str; 4] = ["what", "outcome", "before", "type"];
 /// Texts that must not be shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Mask {
-    /// Hidden wherever they occur; the longest first.
-    parts: Vec<String>,
+    /// Hidden wherever they occur.
+    parts: Finder,
     /// Hidden where they are the whole text.
     wholes: Vec<String>,
 }
 
 impl std::fmt::Debug for Mask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mask").field("secrets", &(self.parts.len() + self.wholes.len())).finish()
+        f.debug_struct("Mask").field("secrets", &(self.parts.count() + self.wholes.len())).finish()
     }
 }
 
@@ -39,28 +41,29 @@ impl Mask {
     /// Hides these.
     pub fn of<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
         let mut mask = Self::default();
+        let mut parts = Vec::new();
         for secret in secrets.into_iter().filter(|secret| !secret.is_empty() && *secret != MASK) {
             if secret.len() < SHORTEST_PART {
                 mask.wholes.push(secret.to_owned());
                 continue;
             }
-            mask.parts.push(secret.to_owned());
+            parts.push(secret.to_owned());
             // Names of hosts are written in lower case, and headers are read byte by byte.
-            mask.parts.push(secret.to_lowercase());
-            mask.parts.push(secret.bytes().map(char::from).collect());
+            parts.push(secret.to_lowercase());
+            parts.push(secret.bytes().map(char::from).collect());
             // A key in several lines may travel line by line.
-            mask.parts
-                .extend(secret.lines().filter(|line| line.len() >= SHORTEST_ENCODED).map(str::to_owned));
-            mask.parts.extend((0..3).flat_map(|offset| encoded(secret, offset)));
+            parts.extend(secret.lines().filter(|line| line.len() >= SHORTEST_ENCODED).map(str::to_owned));
+            parts.extend((0..3).flat_map(|offset| encoded(secret, offset)));
         }
-        mask.parts.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        mask.parts.dedup();
+        parts.sort_unstable();
+        parts.dedup();
+        mask.parts = Finder::of(parts);
         mask
     }
 
     /// Whether there is nothing to hide.
     pub fn is_empty(&self) -> bool {
-        self.parts.is_empty() && self.wholes.is_empty()
+        self.parts.count() == 0 && self.wholes.is_empty()
     }
 
     /// The text with the mask in place of every secret.
@@ -68,13 +71,22 @@ impl Mask {
         if self.wholes.iter().any(|secret| secret == text) {
             return Cow::Borrowed(MASK);
         }
-        let mut shown = Cow::Borrowed(text);
-        for secret in &self.parts {
-            if let Cow::Owned(hidden) = hidden(&shown, secret) {
-                shown = Cow::Owned(hidden);
-            }
+        if self.parts.count() == 0 {
+            return Cow::Borrowed(text);
         }
-        shown
+        let places = self.parts.places(text);
+        if places.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut out = String::new();
+        let mut at = 0;
+        for place in places {
+            out.push_str(&text[at..place.start]);
+            out.push_str(MASK);
+            at = place.end;
+        }
+        out.push_str(&text[at..]);
+        Cow::Owned(out)
     }
 
     /// The same in every text of a document. Names of fields are ours and stay.
@@ -94,22 +106,6 @@ impl Mask {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-}
-
-/// The text with the mask wherever it says the secret.
-fn hidden<'t>(text: &'t str, secret: &str) -> Cow<'t, str> {
-    let mut out = String::new();
-    let mut at = 0;
-    while let Some(place) = disguise::find(text, secret, at) {
-        out.push_str(&text[at..place.start]);
-        out.push_str(MASK);
-        at = place.end;
-    }
-    if at == 0 {
-        return Cow::Borrowed(text);
-    }
-    out.push_str(&text[at..]);
-    Cow::Owned(out)
 }
 
 /// What base64 makes of a secret that stands `offset` bytes after a multiple of three: the letters that depend on

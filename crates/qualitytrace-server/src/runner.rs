@@ -83,7 +83,7 @@ pub struct Runner {
     control: Control,
     suites: Suites,
     /// Who asked for the runs that wait.
-    callers: Mutex<HashMap<RunId, Caller>>,
+    callers: Mutex<HashMap<TraceId, Caller>>,
     /// The runs under way.
     tasks: Mutex<JoinSet<()>>,
     /// What a server does beside its runs.
@@ -242,15 +242,22 @@ impl Runner {
             step_of: step_of.map(|run| (run.suite.clone(), run.number)),
             event: log::body(&What::Created),
         };
-        let run = self.insert(&new).await?;
+        self.remember_caller(new.trace);
+        let inserted = self.insert(&new).await;
+        match &inserted {
+            Ok(_) => self.queued(),
+            Err(_) => drop(lock(&self.callers).remove(&new.trace)),
+        }
+        inserted
+    }
+
+    /// Remembers who asks, before the run can be seen: it may begin at once.
+    fn remember_caller(&self, trace: TraceId) {
         let mut callers = lock(&self.callers);
         if callers.len() >= CALLERS {
             callers.clear();
         }
-        callers.insert(run.clone(), Caller::current());
-        drop(callers);
-        self.queued();
-        Ok(run)
+        callers.insert(trace, Caller::current());
     }
 
     async fn insert(&self, new: &NewRun) -> Result<RunId, Error> {

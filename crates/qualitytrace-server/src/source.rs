@@ -52,6 +52,14 @@ impl Source {
         self.ingest.follow(trace)
     }
 
+    /// What will never be here of a trace, in a sentence.
+    pub fn refused(&self, trace: TraceId) -> Option<String> {
+        let spans = self.ingest.crowded_out(trace);
+        (spans > 0).then(|| {
+            format!("{spans} spans of the trace were refused, because it had too many (limits.spansPerTrace)")
+        })
+    }
+
     /// Up to when everything that senders were able to deliver can be read.
     pub fn horizon(&self, now: Timestamp) -> Timestamp {
         self.ingest.horizon(now)

@@ -15,6 +15,7 @@ mod lists;
 mod lock;
 mod notices;
 mod opening;
+mod place;
 mod put;
 mod queue;
 mod removal;
@@ -180,16 +181,18 @@ impl Store {
                 let options = AnyConnectOptions::from_str(&named_memory(url)).map_err(open)?;
                 keeper = Some(pool(1).connect_with(options.clone()).await.map_err(open)?);
                 opening::prepare(&options, "").await.map_err(unusable)?;
-                let pool = sqlite_pool(1).connect_with(options).await.map_err(open)?;
+                let pool = sqlite_pool(1, None).connect_with(options).await.map_err(open)?;
                 (pool.clone(), pool, None)
             }
             Backend::File => {
                 lock = Lock::take(url).await.map_err(|_| Error::InUse { url: shown.clone() })?.map(Arc::new);
                 opening::make_file(url);
-                let options = AnyConnectOptions::from_str(&creating(url)).map_err(open)?;
-                opening::prepare(&options, FILE_SETTINGS).await.map_err(unusable)?;
-                let write = file_pool(1).connect_with(options.clone()).await.map_err(open)?;
-                let read = file_pool(SQLITE_READERS).connect_lazy_with(options);
+                let options = |mode| AnyConnectOptions::from_str(&with_mode(url, mode));
+                opening::prepare(&options("rwc").map_err(open)?, FILE_SETTINGS).await.map_err(unusable)?;
+                // A file that somebody removes must not come back empty.
+                let (options, place) = (options("rw").map_err(open)?, place::Place::of(url));
+                let write = file_pool(1, place.clone()).connect_with(options.clone()).await.map_err(open)?;
+                let read = file_pool(SQLITE_READERS, place).connect_lazy_with(options);
                 (read, write, None)
             }
             Backend::Postgres => {
@@ -276,22 +279,23 @@ fn named_memory(url: &str) -> String {
 }
 
 /// Connections to SQLite. Nobody can cut them: asking whether they are still there would double the trips to their thread.
-fn sqlite_pool(connections: u32) -> AnyPoolOptions {
+fn sqlite_pool(connections: u32, place: Option<place::Place>) -> AnyPoolOptions {
     // SQLite itself ends a transaction when the disk is full. The driver takes it for open, would begin the next one
     // inside of it, and commit nothing for ever after.
-    pool(connections).test_before_acquire(false).before_acquire(|connection, _| {
-        let is_free = !connection.is_in_transaction();
-        Box::pin(async move { Ok(is_free) })
+    pool(connections).test_before_acquire(false).before_acquire(move |connection, _| {
+        let is_usable = !connection.is_in_transaction() && place.as_ref().is_none_or(place::Place::is_there);
+        Box::pin(async move { Ok(is_usable) })
     })
 }
 
 /// A commit survives the death of the process; only a power cut can undo the last ones. Of most chunks only one would fit
 /// into a page of the usual 4 KiB.
 const FILE_SETTINGS: &str = "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; \
-     PRAGMA busy_timeout = 10000; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 12000; PRAGMA temp_store = MEMORY;";
+     PRAGMA busy_timeout = 10000; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 12000; PRAGMA temp_store = MEMORY; \
+     PRAGMA journal_size_limit = 16777216;";
 
-fn file_pool(connections: u32) -> AnyPoolOptions {
-    sqlite_pool(connections).after_connect(|connection, _| {
+fn file_pool(connections: u32, place: Option<place::Place>) -> AnyPoolOptions {
+    sqlite_pool(connections, place).after_connect(|connection, _| {
         Box::pin(async move {
             connection.execute(FILE_SETTINGS).await?;
             Ok(())
@@ -299,13 +303,13 @@ fn file_pool(connections: u32) -> AnyPoolOptions {
     })
 }
 
-/// The URL with the option that creates the file when it is not there.
-fn creating(url: &str) -> String {
+/// The URL with the option that says whether the file is made when it is not there, unless it has one.
+fn with_mode(url: &str, mode: &str) -> String {
     if url.contains("mode=") {
         return url.to_owned();
     }
     let separator = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{separator}mode=rwc")
+    format!("{url}{separator}mode={mode}")
 }
 
 /// Names the operation that a statement was part of.

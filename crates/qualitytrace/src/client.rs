@@ -22,6 +22,9 @@ use self::contact::{Contact, Pauses};
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a server may take to begin its answer: longer than it lets a request take.
+const LONGEST_SILENCE: Duration = Duration::from_mins(3);
+
 /// How long to leave a busy server alone that does not say for how long.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
 /// How long to leave a busy server alone, whatever it says.
@@ -91,7 +94,7 @@ impl Client {
         let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().build()?;
         let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
         let base = base.trim_end_matches('/').to_owned();
-        let contact = Contact::new(&base);
+        let contact = Contact::new(&shown(&base));
         Ok(Self { http, base, prefix: "/api".to_owned(), token: None, contact })
     }
 
@@ -281,14 +284,16 @@ impl Client {
         loop {
             // Every body is in memory.
             let copy = request.try_clone().context("the request cannot be sent twice")?;
-            let answer = self.http.execute(copy).await;
+            let Ok(answer) = tokio::time::timeout(LONGEST_SILENCE, self.http.execute(copy)).await else {
+                bail!("the server at {} does not answer within {LONGEST_SILENCE:?}", shown(&self.base));
+            };
             if answer.as_ref().is_ok_and(|answer| !is_away(answer.status())) {
                 self.contact.made();
                 return self.let_in(answer?).await;
             }
             if !may_repeat(request.method(), &answer) || !self.contact.lost(&mut pauses).await {
                 return answer.map_err(|error| {
-                    let why = trouble(&self.base, &error);
+                    let why = trouble(&shown(&self.base), &error);
                     anyhow::Error::new(error).context(why)
                 });
             }
@@ -303,7 +308,7 @@ impl Client {
         let why = sentence(&answer.text().await.unwrap_or_default());
         bail!(
             "the server at {} lets nobody in: {why}; give a token with --token or QUALITYTRACE_TOKEN",
-            self.base
+            shown(&self.base)
         )
     }
 
@@ -328,6 +333,13 @@ impl Client {
     async fn ask(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
         accepted(self.send(request).await?).await
     }
+}
+
+/// An address without the password that may stand in it.
+fn shown(base: &str) -> String {
+    let without = |mut url: reqwest::Url| url.set_password(None).map(|()| url.to_string()).ok();
+    let parsed = reqwest::Url::parse(base).ok().filter(|url| url.password().is_some());
+    parsed.and_then(without).unwrap_or_else(|| base.to_owned())
 }
 
 /// What to say when no answer came, and what to do.

@@ -77,7 +77,7 @@ impl History {
     ///
     /// It is shorter when all of them deliver soon. How late spans are delivered does not bound how long work goes on
     /// after the answer, so the time that earlier complete runs took to arrive counts as well. It is longer, up to twice
-    /// as long, when one of them may deliver later than the policy allows for.
+    /// as long, when one of them may deliver later than the policy allows for, or when spans came after a verdict.
     pub fn settle(&self, policy: &Policy, lags: &Lags) -> Duration {
         let known = || self.services.iter().filter_map(|service| lags.largest(service));
         let latest = known().max().unwrap_or_default();
@@ -85,7 +85,9 @@ impl History {
         let enough = latest.max(self.longest).saturating_mul(2).saturating_add(SETTLE_MARGIN);
         let shortened = if all_known { enough.max(SHORTEST_SETTLE) } else { policy.settle };
         let foreseeable = self.services.iter().filter_map(|service| lags.foreseeable(service)).max();
-        let needed = foreseeable.unwrap_or_default().saturating_add(SETTLE_MARGIN);
+        // Where spans came after the verdict, they may come as late again, and a quarter later.
+        let as_late = if self.doublings > 0 { self.longest + self.longest / 4 } else { Duration::ZERO };
+        let needed = foreseeable.unwrap_or_default().max(as_late).saturating_add(SETTLE_MARGIN);
         shortened.min(policy.settle).max(needed.min(policy.settle.saturating_mul(2)))
     }
 
@@ -121,10 +123,10 @@ impl History {
             self.last_late = run.answered_at();
             self.doublings = (self.doublings + 1).min(u32::BITS - 1);
         }
+        self.longest = self.longest.max(run.duration());
         if self.runs == 0 {
             return;
         }
-        self.longest = self.longest.max(run.duration());
         let counted = Counted::of(run, &mut self.shape, &mut self.facts);
         for (fact, seen) in self.facts.iter_mut().zip(&counted.seen) {
             fact.expect(*seen);

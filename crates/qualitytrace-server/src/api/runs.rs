@@ -157,7 +157,8 @@ pub(super) async fn rerun(
 ) -> Result<Response, Refusal> {
     let id = tenant.scoped(&test);
     let latest = app.store.test(&id, None).await?.ok_or_else(Refusal::missing)?;
-    let found = Found::load(&app, &tenant, &test, number(&run)?).await?;
+    let mut found = Found::load(&app, &tenant, &test, number(&run)?).await?;
+    found.look_for_trace(&app).await?;
     let started = app.runner.rerun(&found.stored, &found.events, found.trace(), &latest).await?;
     let again = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..again };
@@ -238,6 +239,16 @@ impl Found {
         Ok(Self { stored, events, facts, trace })
     }
 
+    /// Takes what has come of the trace since the run ended without one.
+    async fn look_for_trace(&mut self, app: &App) -> Result<(), Refusal> {
+        if let (None, Some(root)) = (&self.trace, self.facts.root(self.stored.trace)) {
+            let mask = mask_of_trace(&app.store, self.stored.trace).await?;
+            let arrived = mask.trace(app.source.load(self.stored.trace).await?);
+            self.trace = (!arrived.spans().is_empty()).then(|| arrived.with_trigger(root));
+        }
+        Ok(())
+    }
+
     fn id(&self) -> RunId {
         RunId { test: self.stored.test.clone(), number: self.stored.number }
     }
@@ -260,7 +271,8 @@ impl Found {
     /// Its variables, without secrets: those that it was given and those that its outputs became.
     pub(super) fn variables(&self) -> Variables {
         let mut variables = Variables::shown(&self.stored.variables);
-        for output in self.facts.verdict.iter().flat_map(|verdict| &verdict.outputs) {
+        let outputs = self.facts.verdict.iter().flat_map(|verdict| &verdict.outputs);
+        for output in outputs.filter(|output| output.error.is_none()) {
             variables.set(&output.name, &output.value, false);
         }
         variables

@@ -1,35 +1,24 @@
 //! Finding a secret in a text although some of its letters are escaped there: for a URL, for JSON, for HTML.
 
-use std::ops::Range;
-
 /// How often a text may have been escaped for a URL, or for HTML, on top of each other.
 const LAYERS: usize = 4;
 /// Letters between `&#` and `;` at most.
 const LONGEST_NUMBER: usize = 10;
 
-/// The first place from `from` on where `text` says `secret`, escaped or not.
-pub(super) fn find(text: &str, secret: &str, from: usize) -> Option<Range<usize>> {
-    let first = secret.chars().next()?;
-    let plain = u8::try_from(first).ok().filter(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    let mut at = from;
-    while at < bytes.len() {
-        // Most letters are never escaped, so that most places need no closer look.
-        if plain.is_none_or(|plain| bytes[at] == plain || matches!(bytes[at], b'%' | b'\\' | b'&'))
-            && text.is_char_boundary(at)
-            && let Some(end) = ends(bytes, at, secret)
-        {
-            return Some(at..end);
-        }
-        at += 1;
-    }
-    None
+/// Whether an escape may begin with this byte.
+pub(super) const fn may_begin(byte: u8) -> bool {
+    matches!(byte, b'%' | b'\\' | b'&' | b'+')
+}
+
+/// Whether a letter is said at the beginning of `rest`.
+pub(super) fn is_said(rest: &[u8], letter: char) -> bool {
+    said(rest, letter).next().is_some()
 }
 
 /// Where the secret ends that begins at `at`; `None` when it does not.
 ///
 /// `%2525` is a `%` that was escaped twice, or one that was escaped once before `25`: both are gone after.
-fn ends(text: &[u8], at: usize, secret: &str) -> Option<usize> {
+pub(super) fn ends(text: &[u8], at: usize, secret: &str) -> Option<usize> {
     let mut places = vec![at];
     for letter in secret.chars() {
         let said =
@@ -130,7 +119,9 @@ mod tests {
     use super::*;
 
     fn check(text: &str, secret: &str, expected: Option<&str>) {
-        assert_eq!(find(text, secret, 0).map(|range| &text[range]), expected, "{secret} in {text}");
+        let mut places = (0..text.len()).filter(|at| text.is_char_boundary(*at));
+        let found = places.find_map(|at| Some(&text[at..ends(text.as_bytes(), at, secret)?]));
+        assert_eq!(found, expected, "{secret} in {text}");
     }
 
     #[test]

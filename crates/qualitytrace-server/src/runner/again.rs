@@ -57,6 +57,10 @@ impl Runner {
             log.end(State::TraceFailed, &What::NoTrace { message }).await?;
             return Ok(run);
         };
+        if Facts::of(events).obtained.is_none() {
+            // The earlier run ended before there was one.
+            log.note(&What::WaitSkipped { debts: Vec::new() });
+        }
         log.note(&What::Judging);
         // What was written down of the trigger has masks for secrets, and so has the trace: they fit together.
         let variables = Variables::shown(&earlier.variables);

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use qualitytrace_core::analyzer::analyze;
 use qualitytrace_core::definition::{self, Format, Resource, Test, Trigger};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
@@ -44,6 +43,8 @@ pub(super) struct Judged {
     pub(super) mask: Mask,
     /// Spans that the verdict rests on and that are still to be read.
     pub(super) already_counted: usize,
+    /// What the analyzer said.
+    pub(super) analysis: Option<run::Linter>,
 }
 
 impl Judged {
@@ -55,6 +56,7 @@ impl Judged {
             root,
             arrivals,
             outcome,
+            analysis: None,
             has_trace: true,
             was_awaited,
             mask: Mask::default(),
@@ -141,7 +143,7 @@ impl Runner {
             log.note(&What::WaitSkipped { debts: Vec::new() });
             Waited::Skipped
         };
-        let missing = match &waited {
+        let mut missing = match &waited {
             Waited::Skipped => Vec::new(),
             Waited::Ended(ended) => match ended.meaning() {
                 Meaning::Judge => Vec::new(),
@@ -152,11 +154,12 @@ impl Runner {
                 }
             },
         };
+        if !test.skip_trace_collection {
+            missing.extend(self.source.refused(context.trace));
+        }
         let tree = arrivals.trace(&root);
-        log.note(&match analyze(&self.analyzer(&stored.id).await?, &tree) {
-            Some(report) => What::Analyzed { analysis: run::analysis(&report) },
-            None => What::AnalysisSkipped,
-        });
+        let analysis = self.analysis(&stored.id, &tree).await?;
+        log.note(&What::analyzed(analysis.as_ref()));
         log.note(&What::Judging);
         let waited_until = clock::now();
         let verdict = recorded(caller, log.mask(), || judge.verdict(&tree, missing));
@@ -171,7 +174,7 @@ impl Runner {
         }
         log.end(State::Finished, &What::Judged { verdict }).await?;
         let judged = Judged::just_now(judge, root, arrivals, outcome, &waited);
-        Ok(Some(Judged { has_trace: !test.skip_trace_collection, ..judged }))
+        Ok(Some(Judged { has_trace: !test.skip_trace_collection, analysis, ..judged }))
     }
 }
 

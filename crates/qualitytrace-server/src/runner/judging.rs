@@ -146,10 +146,10 @@ pub(super) fn secret_outputs(verdict: &Verdict, mask: &Mask) -> Variables {
     secret
 }
 
-/// The outputs of a verdict that was written down, with the secrets that are hidden in it.
+/// The outputs of a verdict that was written down and that have a value, with the secrets that are hidden in it.
 pub(super) fn outputs(verdict: &Verdict, secrets: &Variables) -> Variables {
     let mut outputs = Variables::default();
-    for output in &verdict.outputs {
+    for output in verdict.outputs.iter().filter(|output| output.error.is_none()) {
         let secret = secrets.get(&output.name);
         outputs.set(&output.name, secret.unwrap_or(&output.value), secret.is_some());
     }

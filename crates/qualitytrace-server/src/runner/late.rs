@@ -18,7 +18,7 @@ use super::{Error, RunId, Runner, SuiteRunId, lock};
 use crate::clock;
 use crate::store::StoredRun;
 use crate::variables::{Variables, mask_of_trace};
-use crate::wire::run::Facts;
+use crate::wire::run::{Facts, Linter};
 use crate::wire::{Event, Outcome, What};
 
 impl Runner {
@@ -45,8 +45,18 @@ impl Runner {
             patiently(|| async { self.memory.late(&log.run().test, progress).await }).await?;
         }
         let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
+        // Nobody is sure of a trace that was not looked at in whole.
+        let analysis = self.analysis(&log.run().test, &trace).await?;
+        let is_known =
+            |analysis: &Linter| judged.analysis.as_ref().is_some_and(|known| known.agrees(analysis));
+        if let Some(analysis) = analysis.filter(|analysis| !is_known(analysis)) {
+            judged.analysis = Some(analysis.clone());
+            log.append(&What::Analyzed { analysis }).await?;
+        }
         let missing = missing_parents(&judged.arrivals.progress, &self.memory.lags());
-        let verdict = judged.judge.verdict(&trace, missing.iter().map(ToString::to_string).collect());
+        let missing =
+            missing.iter().map(ToString::to_string).chain(self.source.refused(trace.id())).collect();
+        let verdict = judged.judge.verdict(&trace, missing);
         // Whoever is sure now is not made unsure by half of what is coming.
         if verdict.outcome == judged.outcome || verdict.outcome == Outcome::Inconclusive {
             return Ok(());
@@ -132,6 +142,7 @@ impl Runner {
             has_trace: true,
             was_awaited: is_own && !events.iter().any(|event| matches!(event.what, What::WaitSkipped { .. })),
             already_counted: spans_of(&events),
+            analysis: facts.analysis.clone(),
         }))
     }
 }

@@ -192,7 +192,7 @@ impl Runner {
     fn begin_run(self: &Arc<Self>, claimed: Claimed, owner: &Arc<str>, turn: OwnedSemaphorePermit) {
         let Claimed { run, seq } = claimed;
         let id = RunId { test: run.test.clone(), number: run.number };
-        let caller = lock(&self.callers).remove(&id).unwrap_or_default();
+        let caller = lock(&self.callers).remove(&run.trace).unwrap_or_default();
         let log = self.log(&id, Arc::clone(owner), seq);
         let wish = self.control.begin(id);
         let runner = Arc::clone(self);

@@ -1,14 +1,17 @@
 //! What the server's settings say about a run.
 
+use qualitytrace_core::analyzer::analyze;
 use qualitytrace_core::definition::settings::Strategy;
 use qualitytrace_core::definition::{
     self, Analyzer, Format, Kind, PollingProfile, Profile, Resource, Stored, Test, Trigger,
 };
+use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::Policy;
 
 use super::patience::patiently;
 use super::{Error, Runner};
 use crate::store::{CURRENT, beside};
+use crate::wire::run;
 
 impl Runner {
     /// How to wait for the trace of a test: as its own polling profile says, or the current one, where a user has stored
@@ -32,11 +35,17 @@ impl Runner {
     }
 
     /// What the analyzer looks at in traces of this test.
-    pub(super) async fn analyzer(&self, id: &str) -> Result<Analyzer, Error> {
+    async fn analyzer(&self, id: &str) -> Result<Analyzer, Error> {
         match self.setting(Kind::Analyzer, id).await? {
             Some(Resource::Analyzer(analyzer)) => Ok(analyzer),
             _ => Ok(Analyzer::default()),
         }
+    }
+
+    /// What the analyzer says about a trace of this test; nothing when it is switched off.
+    pub(super) async fn analysis(&self, id: &str, trace: &Trace) -> Result<Option<run::Linter>, Error> {
+        let report = analyze(&self.analyzer(id).await?, trace);
+        Ok(report.map(|report| run::analysis(&report)))
     }
 
     /// What the one who the test belongs to has stored of this kind.

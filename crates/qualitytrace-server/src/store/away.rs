@@ -22,7 +22,13 @@ impl Error {
             return Some("the database does not answer; try again in a moment");
         }
         let Self::Query { source: sqlx::Error::Database(error), .. } = self else { return None };
-        is_full(&error.code()?).then_some("the disk of the database is full; make room on it, then try again")
+        let code = error.code()?;
+        if is_gone(&code) {
+            return Some(
+                "the file of the database is not there any more; put it back, or restart the server",
+            );
+        }
+        is_full(&code).then_some("the disk of the database is full; make room on it, then try again")
     }
 
     /// Whether it is certain that the database was not asked.
@@ -34,6 +40,11 @@ impl Error {
 /// PostgreSQL says so by five letters, SQLite by a number whose lower byte says what it is.
 fn is_full(code: &str) -> bool {
     code == "53100" || (code.len() < 5 && code.parse().is_ok_and(|code: u32| code & 0xff == 13))
+}
+
+/// SQLite cannot open its file.
+fn is_gone(code: &str) -> bool {
+    code.len() < 5 && code.parse().is_ok_and(|code: u32| code & 0xff == 14)
 }
 
 pub(super) fn is_away(error: &sqlx::Error) -> bool {

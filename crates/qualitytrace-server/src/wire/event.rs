@@ -381,6 +381,11 @@ impl What {
         }
     }
 
+    /// What the analyzer says, if it is switched on.
+    pub fn analyzed(analysis: Option<&super::run::Linter>) -> Self {
+        analysis.map_or(Self::AnalysisSkipped, |analysis| Self::Analyzed { analysis: analysis.clone() })
+    }
+
     /// The wait that ended like this.
     pub fn wait_ended(ended: &wait::Ended, progress: &wait::Progress) -> Self {
         let unnamed = (ended.unnamed_debts > 0).then(|| format!("and {} more", ended.unnamed_debts));

@@ -47,9 +47,13 @@ struct Bench {
 
 impl Bench {
     async fn start() -> Self {
+        Self::start_within(Limits::default()).await
+    }
+
+    async fn start_within(limits: Limits) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let store = Store::open("sqlite::memory:").await.unwrap();
-        let (ingest, _) = Ingest::start(store.clone(), Limits::default()).await.unwrap();
+        let (ingest, _) = Ingest::start(store.clone(), limits).await.unwrap();
         let telemetry = Telemetry::start(qualitytrace_telemetry::config::Config::new("test")).unwrap();
         let watch = Watch::new(telemetry, Limits::default());
         let source = Source::new(store.clone(), Arc::clone(&ingest));
@@ -285,6 +289,48 @@ async fn what_was_missing_is_missing_when_the_trace_is_judged_again() {
         };
         assert_eq!(verdict.outcome, Outcome::Passed);
     }
+}
+
+#[tokio::test]
+async fn the_analyzer_looks_at_late_spans_too() {
+    let mut bench = Bench::start().await;
+    let run = bench.run(&bench.http("/answer"), "[]").await;
+    let (trace, parent) = bench.context().await;
+    bench.send(vec![span(&trace, 1, &parent, "root", SpanKind::Server)]).await;
+    let events = bench.until(&run, is_judged).await;
+    bench.state(&run, "FINISHED").await;
+    let scores = |events: &[What]| -> Vec<u32> {
+        let score = |what: &What| match what {
+            What::Analyzed { analysis } => Some(analysis.score),
+            _ => None,
+        };
+        events.iter().filter_map(score).collect()
+    };
+    let first = scores(&events);
+    let leak = Span {
+        attributes: vec![requests::pair("http.request.header.authorization", requests::text("Bearer x"))],
+        ..span(&trace, 2, &id(1), "leaf", SpanKind::Client)
+    };
+    bench.send(vec![leak]).await;
+    let events = bench
+        .until(&run, |what| matches!(what, What::Analyzed { analysis } if !first.contains(&analysis.score)))
+        .await;
+    assert!(scores(&events).last() < first.last(), "{:?}", scores(&events));
+}
+
+#[tokio::test]
+async fn spans_that_were_refused_leave_a_run_inconclusive() {
+    let mut bench = Bench::start_within(Limits { spans_per_trace: 2, ..Limits::default() }).await;
+    let none =
+        r#"[{"selector":"span[name=\"leaf\"]","assertions":["attr:tracetest.selected_spans.count = 0"]}]"#;
+    let run = bench.run(&bench.http("/answer"), none).await;
+    let (trace, parent) = bench.context().await;
+    let root = span(&trace, 1, &parent, "root", SpanKind::Server);
+    bench.send(vec![root, span(&trace, 2, &id(1), "stem", SpanKind::Internal)]).await;
+    bench.send(vec![span(&trace, 3, &id(2), "leaf", SpanKind::Internal)]).await;
+    let events = bench.until(&run, is_judged).await;
+    assert_eq!(outcome(&events), Outcome::Inconclusive);
+    assert!(format!("{events:?}").contains("1 spans of the trace were refused"), "{events:?}");
 }
 
 #[tokio::test]

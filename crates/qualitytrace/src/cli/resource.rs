@@ -168,7 +168,7 @@ async fn list(options: List, before: Target) -> anyhow::Result<Exit> {
         report::out(&if body.is_empty() { body } else { format!("{body}\n") });
         return Ok(Exit::Passed);
     }
-    let mut shown = parsed(&client.list(name.kind, &page, Form::Json).await?)?;
+    let mut shown = listed(&client.list(name.kind, &page, Form::Json).await?)?;
     while options.all && length(&shown) < shown["count"].as_u64().unwrap_or(0).saturating_sub(page.skip) {
         let next = Page { take: MOST, skip: page.skip + length(&shown), ..page.clone() };
         let more = parsed(&client.list(name.kind, &next, Form::Json).await?)?;
@@ -269,6 +269,15 @@ fn show(client: &Client, kind: Kind, body: &str, output: Output) -> anyhow::Resu
 
 fn parsed(body: &str) -> anyhow::Result<Value> {
     serde_json::from_str(body).context("the server's answer is not JSON")
+}
+
+/// A list, as a server of ours answers with it.
+fn listed(body: &str) -> anyhow::Result<Value> {
+    let list = parsed(body)?;
+    if !list["items"].is_array() {
+        bail!("the server's answer is not a list; is it a server of Qualitytrace or Tracetest?");
+    }
+    Ok(list)
 }
 
 fn length(list: &Value) -> u64 {

@@ -76,3 +76,23 @@ async fn what_is_acknowledged_while_the_disk_is_full_is_stored() {
     let server = Served::start(program(), &url, &[]).await;
     all_is_there(&client, &server, &acknowledged).await;
 }
+
+#[tokio::test]
+async fn a_database_whose_file_is_gone_acknowledges_nothing() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let (database, aside) = (folder.path().join("gone.db"), folder.path().join("aside.db"));
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let server = Served::start(program(), &format!("sqlite://{}", database.display()), &[]).await;
+    assert_eq!(store(&client, &server, 0).await, [true; 2]);
+    std::fs::rename(&database, &aside).unwrap();
+    assert_eq!(store(&client, &server, 1).await, [false; 2]);
+    let ready = client.get(server.url("/readyz")).send().await.unwrap();
+    assert_eq!(ready.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let told = ready.text().await.unwrap();
+    assert!(told.contains("the file of the database is not there any more"), "{told}");
+    assert!(!database.exists(), "it does not come back empty");
+    std::fs::rename(&aside, &database).unwrap();
+    assert_eq!(store(&client, &server, 2).await, [true; 2]);
+    all_is_there(&client, &server, &[[true; 2], [false; 2], [true; 2]]).await;
+}

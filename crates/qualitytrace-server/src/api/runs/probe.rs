@@ -159,14 +159,16 @@ fn ids(trace: &Trace, positions: &[usize]) -> Vec<String> {
     positions.iter().filter_map(|at| Some(trace.span(*at).id?.to_string())).collect()
 }
 
-/// The spans that have a word in their name or in an attribute, in any case.
+/// The spans that have a word in their id, their kind, their name or in an attribute, in any case.
 fn having(trace: &Trace, word: &str) -> Vec<usize> {
     let word = word.to_lowercase();
     let has = |text: &str| text.to_lowercase().contains(&word);
     (0..trace.spans().len())
         .filter(|at| {
-            let texts = qualitytrace_core::trace::special::texts(trace.span(*at));
-            texts.iter().any(|(name, value)| has(name) || has(value))
+            let span = trace.span(*at);
+            let is_named = span.id.is_some_and(|id| has(&id.to_string())) || has(span.kind.as_str());
+            let texts = qualitytrace_core::trace::special::texts(span);
+            is_named || texts.iter().any(|(name, value)| has(name) || has(value))
         })
         .collect()
 }

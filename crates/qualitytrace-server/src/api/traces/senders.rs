@@ -76,7 +76,7 @@ pub(in crate::api) struct Services {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ServiceSummary {
     name: String,
-    /// How many it sent.
+    /// How many it sent, among the latest 500 requests.
     spans: usize,
     last_seen: String,
     export_lag: ExportLag,

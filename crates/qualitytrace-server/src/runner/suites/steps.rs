@@ -287,8 +287,8 @@ impl Runner {
         let Some(verdict) = &over.facts.verdict else { return Ok(end) };
         let secrets = self.store.secret_outputs(&run.test, run.number).await?;
         end.outputs = outputs(verdict, &Variables::open(&self.store, &run.test, &secrets)?);
-        end.shown =
-            verdict.outputs.iter().map(|output| (output.name.clone(), output.value.clone())).collect();
+        let resolved = verdict.outputs.iter().filter(|output| output.error.is_none());
+        end.shown = resolved.map(|output| (output.name.clone(), output.value.clone())).collect();
         end.counts = verdict.counts();
         Ok(end)
     }

@@ -24,6 +24,16 @@ pub struct Linter {
     pub plugins: Option<Vec<Plugin>>,
 }
 
+impl Linter {
+    /// Whether it says the same as another one: each rule passed or failed alike.
+    pub fn agrees(&self, other: &Self) -> bool {
+        let rules = |report: &Self| -> Vec<bool> {
+            report.plugins.iter().flatten().flat_map(|plugin| &plugin.rules).map(|rule| rule.passed).collect()
+        };
+        self.score == other.score && rules(self) == rules(other)
+    }
+}
+
 /// What one plugin says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]

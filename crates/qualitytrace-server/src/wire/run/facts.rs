@@ -107,7 +107,11 @@ impl Facts {
                 self.verdict = Some(verdict.clone());
                 self.ends(at, None);
             }
-            What::Late { verdict, .. } => self.verdict = Some(verdict.clone()),
+            What::Late { verdict, .. } => {
+                self.verdict = Some(verdict.clone());
+                // Whoever did not wait for spans counts them now.
+                self.waited = true;
+            }
             What::Stopped => {
                 self.obtained = None;
                 self.ends(at, None);

@@ -10,6 +10,7 @@ on_every_database!(
     branches_run_at_one_time,
     teardown_runs_whatever_happened,
     a_test_that_is_taken_away_takes_only_its_step_along,
+    an_output_without_a_value_is_not_handed_on,
     a_step_that_takes_too_long_is_ended,
     a_table_runs_the_steps_once_a_row,
     stopping_a_suite_ends_its_steps_but_not_its_teardown,
@@ -90,10 +91,26 @@ async fn teardown_runs_whatever_happened(database: &Database) {
     let run = bench.run_suite("no-login", &json!({})).await;
     assert_eq!(run["state"], "FAILED");
     let course = course(&bench, "/api/testsuites/no-login/run/1").await;
+    // Nobody is logged out without a token: it would be somebody else, or everybody.
     assert_eq!(
         course,
-        ["no-login failed", "broken skipped", "broken skipped", "logout passed", "logout passed"]
+        ["no-login failed", "broken skipped", "broken skipped", "logout broken", "logout broken"]
     );
+    bench.server.shutdown().await;
+}
+
+async fn an_output_without_a_value_is_not_handed_on(database: &Database) {
+    let (bench, subject) = (Bench::new(database).await, Subject::start().await);
+    let nothing = json!([{ "name": "N", "selector": "span[name = \"nobody\"]", "value": "attr:name" }]);
+    bench.stored("tests", &test(&subject, "empty", "/value/one", &json!({ "outputs": nothing }))).await;
+    bench.stored("tests", &test(&subject, "uses", "/value/${var:N}", &json!({}))).await;
+    bench.suite(json!({ "id": "s", "name": "S", "steps": ["empty", "uses"] })).await;
+    let given = json!({ "variables": [{ "key": "N", "value": "GIVEN" }] });
+    bench.run_suite("s", &given).await;
+    assert_eq!(subject.calls(), ["one", "GIVEN"]);
+    let run = bench.run_suite("s", &json!({})).await;
+    assert_eq!(subject.calls(), ["one"]);
+    assert!(run["lastErrorState"].as_str().unwrap().contains("\"N\" not found"), "{run:#}");
     bench.server.shutdown().await;
 }
 
