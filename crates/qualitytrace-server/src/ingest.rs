@@ -379,11 +379,12 @@ fn packed(chunk: &Chunk, signal: Signal) -> NewChunk {
 /// Removes what is older than the retention time, and as much more as makes room when the store is nearly full.
 async fn evict_old(ingest: Weak<Ingest>, crowded: Arc<Notify>) {
     let mut ticks = tokio::time::interval(EVICTION_INTERVAL);
+    let mut was_in_vain = false;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             // Where nothing may go yet, it does not help to look again at once.
-            () = async { crowded.notified().await; tokio::time::sleep(EVICTION_PAUSE).await } => {}
+            () = async { crowded.notified().await; tokio::time::sleep(EVICTION_PAUSE).await }, if !was_in_vain => {}
         }
         let Some(ingest) = ingest.upgrade() else { return };
         loop {
@@ -408,6 +409,7 @@ async fn evict_old(ingest: Weak<Ingest>, crowded: Arc<Notify>) {
                 }
             }
         }
+        was_in_vain = ingest.is_crowded();
     }
 }
 

@@ -23,7 +23,7 @@ use self::contact::{Contact, Pauses};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a server may take to begin its answer: longer than it lets a request take.
-const LONGEST_SILENCE: Duration = Duration::from_mins(3);
+const LONGEST_ANSWER: Duration = Duration::from_mins(3);
 
 /// How long to leave a busy server alone that does not say for how long.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
@@ -284,8 +284,8 @@ impl Client {
         loop {
             // Every body is in memory.
             let copy = request.try_clone().context("the request cannot be sent twice")?;
-            let Ok(answer) = tokio::time::timeout(LONGEST_SILENCE, self.http.execute(copy)).await else {
-                bail!("the server at {} does not answer within {LONGEST_SILENCE:?}", shown(&self.base));
+            let Ok(answer) = tokio::time::timeout(LONGEST_ANSWER, self.http.execute(copy)).await else {
+                bail!("the server at {} does not answer within {LONGEST_ANSWER:?}", shown(&self.base));
             };
             if answer.as_ref().is_ok_and(|answer| !is_away(answer.status())) {
                 self.contact.made();

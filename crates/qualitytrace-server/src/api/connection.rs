@@ -48,7 +48,7 @@ pub(super) async fn test(State(app): State<App>, tenant: Tenant, sent: Bytes) ->
     }
     if let Some(unknown) = reading.diagnostics.iter().find(|found| found.code == "unknown-key") {
         let key = text.get(unknown.span.clone()).unwrap_or_default().trim_matches('"');
-        return Err(Refusal::bad_request(format!("json: unknown field \"{key}\"")));
+        return Err(Refusal::unknown_field(key));
     }
     let source = reading.documents.into_iter().find_map(|document| match document.resource {
         Resource::DataStore(store) => Some(store.source),

@@ -123,7 +123,7 @@ fn checked(
     };
     let sent: Map<String, Value> = body(sent)?;
     if let Some(name) = shape.unknown(&sent) {
-        return Err(Refusal::bad_request(format!("json: unknown field \"{name}\"")));
+        return Err(Refusal::unknown_field(name));
     }
     match shape.lacking(&sent) {
         Some(name) => Err(Refusal::unprocessable(format!("required field '{name}' is zero value."))),

@@ -89,6 +89,11 @@ impl Refusal {
         Self { status, body: body.into(), retry_after: None }
     }
 
+    /// A key that nobody knows, in the words that clients know.
+    pub(super) fn unknown_field(name: &str) -> Self {
+        Self::bad_request(format!("json: unknown field \"{name}\""))
+    }
+
     /// It may be tried again later.
     fn later(status: StatusCode, error: String) -> Self {
         let body = Said::Error { code: status.as_u16(), error };
@@ -155,7 +160,7 @@ pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
         let text = error.to_string();
         let unknown = text.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
         match unknown {
-            Some(name) => Refusal::bad_request(format!("json: unknown field \"{name}\"")),
+            Some(name) => Refusal::unknown_field(name),
             None if error.is_eof() => Refusal::bad_request("unexpected EOF"),
             None => Refusal::bad_request(text),
         }

@@ -98,6 +98,14 @@ impl Bench {
         self.ingest.spans(split, self.ingest.budget().lease().unwrap()).await.unwrap();
     }
 
+    /// Waits until late spans change a verdict that was this, and gives the new one.
+    async fn corrected(&self, run: &RunId, was: Outcome) -> Outcome {
+        let events = self.until(run, |what| matches!(what, What::Late { .. })).await;
+        let Some(What::Late { before, verdict, .. }) = events.last() else { panic!("{:?}", events.last()) };
+        assert_eq!(*before, was);
+        verdict.outcome
+    }
+
     /// Waits until the run has an event of which `wanted` is true, and gives all events so far.
     async fn until(&self, run: &RunId, wanted: impl Fn(&What) -> bool) -> Vec<What> {
         let mut changes = self.runner.follow(run.clone());
@@ -283,11 +291,7 @@ async fn what_was_missing_is_missing_when_the_trace_is_judged_again() {
     // What comes late corrects both.
     bench.send(vec![span(&trace, 9, &id(1), "between", SpanKind::Internal)]).await;
     for run in [&run, &again] {
-        let events = bench.until(run, |what| matches!(what, What::Late { .. })).await;
-        let Some(What::Late { before: Outcome::Inconclusive, verdict, .. }) = events.last() else {
-            panic!("{:?}", events.last())
-        };
-        assert_eq!(verdict.outcome, Outcome::Passed);
+        assert_eq!(bench.corrected(run, Outcome::Inconclusive).await, Outcome::Passed);
     }
 }
 
@@ -363,11 +367,7 @@ async fn whoever_does_not_want_to_wait_gets_a_verdict_on_what_is_here() {
     let root = span(&trace, 1, &parent, "root", SpanKind::Server);
     bench.state(&run, "FINISHED").await;
     bench.send(vec![root]).await;
-    let events = bench.until(&run, |what| matches!(what, What::Late { .. })).await;
-    let Some(What::Late { before: Outcome::Inconclusive, verdict, .. }) = events.last() else {
-        panic!("{:?}", events.last())
-    };
-    assert_eq!(verdict.outcome, Outcome::Passed);
+    assert_eq!(bench.corrected(&run, Outcome::Inconclusive).await, Outcome::Passed);
 }
 
 #[tokio::test]

@@ -223,7 +223,7 @@ impl Ends {
 
     /// The `}` that closes the interpolation whose inside begins at `start`, with regard to quotes.
     fn find(&mut self, text: &str, start: usize, depth: usize) -> Option<usize> {
-        if depth > super::MAX_DEPTH || self.left == 0 {
+        if depth > super::MAX_DEPTH {
             self.are_too_deep = true;
             return None;
         }
@@ -239,7 +239,11 @@ impl Ends {
         let mut at = start;
         let mut inside = None;
         while let Some(c) = text[at..].chars().next() {
-            self.left = self.left.checked_sub(1)?;
+            if self.left == 0 {
+                self.are_too_deep = true;
+                return None;
+            }
+            self.left -= 1;
             match (inside, c) {
                 (None, '}') => return Some(at),
                 (None, '"' | '\'') => inside = Some(c),

@@ -81,7 +81,7 @@ pub(in crate::api) async fn import(
         }
     }
     if let Some(unknown) = test.keys().find(|key| !TEST_KEYS.contains(&key.as_str())) {
-        return Err(Refusal::bad_request(format!("json: unknown field \"{unknown}\"")));
+        return Err(Refusal::unknown_field(unknown));
     }
     let run: Run = body(Value::Object(run).to_string().as_bytes())?;
     let text = definition(&Value::Object(test)).to_string();
