@@ -5,12 +5,15 @@ use std::{borrow::Cow, ops::Range};
 use bytes::BufMut;
 use prost::encoding::{decode_varint, encode_varint, encoded_len_varint};
 
-use crate::item::{field_len, put_head};
+use crate::{
+    config::AttributeLimits,
+    item::{field_len, put_head},
+};
 
-/// Limit of the OpenTelemetry specification.
-const MAX_ATTRIBUTES: u32 = 128;
-/// A longer text is cut; a span with a megabyte in it helps nobody.
+/// A longer text is cut where no limit is set; a span with a megabyte in it helps nobody.
 const MAX_TEXT: usize = 16 << 10;
+/// No limit that is set goes beyond this, so that a record fits into a request.
+const MAX_LIMITED: usize = 1 << 20;
 /// What the attributes of most spans need.
 const ROOM: usize = 256;
 
@@ -24,10 +27,21 @@ pub(crate) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A text, cut where it is too long.
+    /// A text; it is cut when it becomes an attribute.
     pub(crate) fn text(text: &'a str) -> Self {
-        Self::Text(shorten(text).into())
+        Self::Text(text.into())
     }
+}
+
+/// Cuts a text to what a limit of characters allows.
+fn cut(text: &str, length: u32) -> &str {
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    if length >= u32::MAX as usize {
+        return shorten(text);
+    }
+    let end = if text.len() <= length { None } else { text.char_indices().nth(length).map(|(at, _)| at) };
+    let end = end.unwrap_or(text.len()).min(MAX_LIMITED);
+    &text[..text.floor_char_boundary(end)]
 }
 
 /// Cuts a text at a character's border.
@@ -41,9 +55,15 @@ pub(crate) struct Attributes {
     bytes: Vec<u8>,
     count: u32,
     dropped: u32,
+    limits: AttributeLimits,
 }
 
 impl Attributes {
+    /// No attributes, and how many there may be.
+    pub(crate) fn limited(limits: AttributeLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
     /// Sets an attribute; one that is set again takes the new value.
     pub(crate) fn put(&mut self, key: &str, value: &Value<'_>) {
         if let Some(old) = self.find(key) {
@@ -55,10 +75,18 @@ impl Attributes {
 
     /// Sets an attribute that is not set yet.
     pub(crate) fn add(&mut self, key: &str, value: &Value<'_>) {
-        if self.count == MAX_ATTRIBUTES {
+        if self.count >= self.limits.count {
             self.dropped += 1;
             return;
         }
+        let shortened;
+        let value = match value {
+            Value::Text(text) => {
+                shortened = Value::Text(cut(text, self.limits.length).into());
+                &shortened
+            }
+            Value::Bool(_) | Value::Int(_) | Value::Float(_) => value,
+        };
         if self.bytes.is_empty() {
             self.bytes.reserve(ROOM);
         }
@@ -153,7 +181,7 @@ mod tests {
     use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value::Value as Any};
     use prost::Message as _;
 
-    use super::{Attributes, MAX_ATTRIBUTES, MAX_TEXT, Value, entries};
+    use super::{AttributeLimits, Attributes, MAX_TEXT, Value, entries};
 
     fn read(attributes: &Attributes) -> Vec<(String, Any)> {
         entries(attributes.bytes())
@@ -196,9 +224,23 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_counted() {
         let mut attributes = Attributes::default();
-        for n in 0..MAX_ATTRIBUTES + 3 {
+        for n in 0..131 {
             attributes.put(&n.to_string(), &Value::Int(0));
         }
         assert_eq!((read(&attributes).len(), attributes.dropped()), (128, 3));
+    }
+
+    #[test]
+    fn limits_count_attributes_and_characters() {
+        let mut attributes = Attributes::limited(AttributeLimits { count: 2, length: 3 });
+        for (key, text) in [("a", "äöüß"), ("b", "ab"), ("c", "x")] {
+            attributes.put(key, &Value::text(text));
+        }
+        let text = |text: &str| Any::StringValue(text.to_owned());
+        let expected = [("a".to_owned(), text("äöü")), ("b".to_owned(), text("ab"))];
+        assert_eq!((read(&attributes), attributes.dropped()), (expected.to_vec(), 1));
+        let mut none = Attributes::limited(AttributeLimits { count: 0, length: 0 });
+        none.put("a", &Value::Int(1));
+        assert_eq!((read(&none).len(), none.dropped()), (0, 1));
     }
 }

@@ -21,6 +21,7 @@ use crate::propagation::Propagators;
 
 pub use check::Line;
 pub use diagnostic::{Diagnostic, Origin, Report, Severity, nearest};
+pub(crate) use endpoint::shown;
 pub use sources::{Defaults, File, Foreign, Reading, Sources, Value, same_key};
 pub use table::{SETTINGS, Setting};
 pub use value::{boolean, bytes, duration};
@@ -35,10 +36,16 @@ pub struct Config {
     /// The version of the service.
     pub service_version: Option<String>,
     /// Resource attributes that every sink sends.
-    pub resource: Vec<(String, String)>,
+    pub resource: Vec<(String, AttributeValue)>,
+    /// The schema that the resource follows, if it is not the crate's own.
+    pub schema_url: Option<String>,
+    /// How much of a span or log record is kept.
+    pub limits: RecordLimits,
     /// The folder of the spools, one folder per sink inside. Without it lossless sinks keep their
     /// items in memory only.
     pub spool_path: Option<PathBuf>,
+    /// The least severe line that the crate writes to the log about itself.
+    pub log_level: Level,
     /// How traces come in and go out.
     pub propagators: Propagators,
     /// How the recording side is bounded.
@@ -74,11 +81,83 @@ impl Config {
             service_name: service_name.into(),
             service_version: None,
             resource: Vec::new(),
+            schema_url: None,
+            limits: RecordLimits::default(),
             spool_path: None,
+            log_level: Level::Info,
             propagators: Propagators::default(),
             recorder: Recorder::default(),
             sinks: Vec::new(),
             origins: BTreeMap::new(),
+        }
+    }
+}
+
+/// The value of a resource attribute.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AttributeValue {
+    /// A text.
+    Text(String),
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Double(f64),
+    /// Several values of one type.
+    List(Vec<Self>),
+}
+
+impl From<String> for AttributeValue {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for AttributeValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// How many attributes something has, and how long their texts are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttributeLimits {
+    /// Attributes; more are dropped and counted.
+    pub count: u32,
+    /// Characters of a text; the rest is cut off. Without a limit of its own a text has 16 KiB at most.
+    pub length: u32,
+}
+
+impl Default for AttributeLimits {
+    fn default() -> Self {
+        Self { count: 128, length: u32::MAX }
+    }
+}
+
+/// How much of a span or log record is kept. The defaults are those of the OpenTelemetry specification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordLimits {
+    /// Of spans.
+    pub span_attributes: AttributeLimits,
+    /// Events of a span.
+    pub events: u32,
+    /// Links of a span.
+    pub links: u32,
+    /// Attributes of an event.
+    pub event_attributes: u32,
+    /// Of log records.
+    pub log_attributes: AttributeLimits,
+}
+
+impl Default for RecordLimits {
+    fn default() -> Self {
+        Self {
+            span_attributes: AttributeLimits::default(),
+            events: 128,
+            links: 128,
+            event_attributes: 128,
+            log_attributes: AttributeLimits::default(),
         }
     }
 }
@@ -105,6 +184,15 @@ impl Signal {
             Self::Traces => "traces",
             Self::Metrics => "metrics",
             Self::Logs => "logs",
+        }
+    }
+
+    /// What one counts of it.
+    pub(crate) fn items(self) -> &'static str {
+        match self {
+            Self::Traces => "spans",
+            Self::Metrics => "data points",
+            Self::Logs => "log records",
         }
     }
 }
@@ -167,6 +255,15 @@ pub enum Level {
     Error,
     /// Nothing.
     Disable,
+}
+
+/// What a sink takes of the spans and events that come from one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// A target of `tracing`, most often a module path; what is below it is meant too.
+    pub target: String,
+    /// The least severe level that is taken.
+    pub level: Level,
 }
 
 /// Which traces a sink takes.
@@ -277,6 +374,8 @@ pub struct Delivery {
     pub retry_max: Duration,
     /// Failures in a row that open the circuit.
     pub retry_circuit: u32,
+    /// Keep items that the receiver refuses because of who sends them (401, 403), until it takes them.
+    pub retry_unauthorized: bool,
 }
 
 /// One destination.
@@ -298,6 +397,8 @@ pub struct Sink {
     pub sampler: Sampler,
     /// Which spans and logs it takes.
     pub level: Level,
+    /// The level of single targets, where it is another one.
+    pub targets: Vec<Target>,
     /// Drop new items when the memory queue is full, instead of spooling them.
     pub lossy: bool,
     /// How often metrics are collected for it.
@@ -330,6 +431,7 @@ impl Sink {
             service_name: None,
             sampler: Sampler::parent_based(Sampler::AlwaysOn),
             level: Level::Info,
+            targets: Vec::new(),
             lossy: false,
             interval: Duration::from_mins(1),
             temporality: Temporality::Cumulative,
@@ -352,9 +454,18 @@ impl Sink {
                 retry_initial: Duration::from_secs(1),
                 retry_max: Duration::from_secs(30),
                 retry_circuit: 3,
+                retry_unauthorized: false,
             },
             redact: table::DEFAULT_REDACT.iter().map(|&key| key.to_owned()).collect(),
             origins: BTreeMap::new(),
+        }
+    }
+
+    /// An answer is not waited for longer than this.
+    pub(crate) fn limit_timeout(&mut self, timeout: Duration, origin: Origin) {
+        if timeout < self.delivery.timeout {
+            self.delivery.timeout = timeout;
+            self.origins.insert("timeout".to_owned(), origin);
         }
     }
 

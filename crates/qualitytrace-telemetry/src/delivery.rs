@@ -1,8 +1,11 @@
 //! One task per sink: takes parts from the queue, sends them, and settles them by the answer.
 
 pub(crate) mod circuit;
+mod complaint;
+mod transports;
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
@@ -13,13 +16,15 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::{
-    config::{Sink, Sync},
+    config::{Level, Signal, Sink, Sync},
     item,
     ledger::Loss,
     queue::{Due, Part, Queue},
     transport::{Answer, Transport},
 };
 use circuit::{Circuit, CircuitState, Policy};
+use complaint::{Complaints, Kind};
+use transports::Transports;
 
 /// What a delivery should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +42,7 @@ pub(crate) enum Mode {
 pub struct Health {
     /// Whether the receiver is believed to be reachable.
     pub circuit: CircuitState,
-    /// Failures in a row.
+    /// Requests in a row that failed or were refused.
     pub failures: u32,
     /// The last failure, refusal or warning.
     pub last_problem: Option<String>,
@@ -47,8 +52,10 @@ pub struct Health {
     pub next_attempt_ms: Option<u64>,
     /// Requests sent, acknowledged or not.
     pub requests: u64,
-    /// Requests that must be repeated.
+    /// Requests that failed: those that are made again, and those that were refused.
     pub failed_requests: u64,
+    /// Requests that were answered with a refusal (400, 401, 500, ...).
+    pub refused_requests: u64,
     /// Time that acknowledged requests took, in all, in microseconds.
     pub request_micros: u64,
 }
@@ -65,6 +72,7 @@ impl HealthCell {
             next_attempt_ms: None,
             requests: 0,
             failed_requests: 0,
+            refused_requests: 0,
             request_micros: 0,
         };
         Self(Mutex::new((health, None)))
@@ -88,10 +96,13 @@ pub(crate) struct Delivery {
     pub(crate) resource: Bytes,
     pub(crate) health: Arc<HealthCell>,
     pub(crate) mode: watch::Receiver<Mode>,
+    /// How signals were sent that a reload switched off and of which some may wait.
+    pub(crate) former: BTreeMap<Signal, Sink>,
+    /// The schema that the resource follows; empty when none is set.
+    pub(crate) schema_url: String,
+    /// The least severe line that it writes to the log.
+    pub(crate) log_level: Level,
 }
-
-/// How often a failing sink says so in the log.
-const LOG_EVERY: Duration = Duration::from_mins(1);
 
 impl Delivery {
     pub(crate) async fn run(mut self) {
@@ -103,10 +114,10 @@ impl Delivery {
             max: self.sink.delivery.retry_max,
             threshold: self.sink.delivery.retry_circuit,
         };
-        let mut transport = Transport::new(&self.sink).map(Arc::new);
+        let mut transports = Transports::new(&self.sink, std::mem::take(&mut self.former));
         let mut circuit = Circuit::new();
         let mut requests = FuturesUnordered::new();
-        let mut logged: Option<Instant> = None;
+        let mut complaints = Complaints::new(&self.sink.id, self.log_level, &self.queue.ledger);
         let mut housekeeping = Instant::now();
         let mut tried_at_end = false;
         // Nobody is left who could change the mode. Requests on their way still get their answers.
@@ -116,10 +127,13 @@ impl Delivery {
             let now = Instant::now();
             if now >= housekeeping {
                 self.queue.expire(SystemTime::now());
-                if self.sink.limits.spool_sync == Sync::Interval && self.queue.has_spool() {
-                    let queue = self.queue.clone();
-                    let _ = tokio::task::spawn_blocking(move || queue.sync()).await;
+                if self.queue.wants_spool() {
+                    let (queue, resource) = (self.queue.clone(), self.resource.clone());
+                    let sync = self.sink.limits.spool_sync == Sync::Interval;
+                    let _ = tokio::task::spawn_blocking(move || tend(&queue, &resource, sync)).await;
                 }
+                complaints.spool(self.queue.spool_problem(), now);
+                complaints.losses(&self.queue.ledger, now);
                 housekeeping = now + Duration::from_secs(1).min(self.sink.limits.spool_age / 4);
             }
             let due = Due {
@@ -142,11 +156,8 @@ impl Delivery {
                 let Some(part) = self.queue.next(due, now) else {
                     break;
                 };
-                if transport.is_err() {
-                    transport = Transport::new(&self.sink).map(Arc::new);
-                }
                 self.queue.ledger.of(part.signal).sent(part.count());
-                requests.push(send(transport.clone(), &self.resource, part));
+                requests.push(send(transports.of(part.signal), (&self.resource, &self.schema_url), part));
             }
             let ended = match mode {
                 Mode::Run => orphaned,
@@ -172,7 +183,7 @@ impl Delivery {
             }
             tokio::select! {
                 Some((part, answer, took)) = requests.next(), if !requests.is_empty() => {
-                    self.settle(part, answer, took, &mut circuit, policy, &mut logged);
+                    self.settle(part, answer, took, &mut circuit, policy, &mut complaints);
                 }
                 () = self.queue.wake.notified() => {}
                 () = tokio::time::sleep_until(wake.into()) => {}
@@ -187,6 +198,7 @@ impl Delivery {
                 self.queue.put_back(part);
             }
         }
+        complaints.losses(&self.queue.ledger, Instant::now());
     }
 
     fn settle(
@@ -196,13 +208,23 @@ impl Delivery {
         took: Duration,
         circuit: &mut Circuit,
         policy: Policy,
-        logged: &mut Option<Instant>,
+        complaints: &mut Complaints,
     ) {
         let now = Instant::now();
         let counters = self.queue.ledger.of(part.signal);
         let count = part.count();
         let mut cell = self.health.lock();
         cell.0.requests += 1;
+        let mut kind = Kind::Refusal;
+        let mut refused = 0;
+        let answer = match answer {
+            Answer::Unauthorized { reason } if self.sink.delivery.retry_unauthorized => {
+                let reason = format!("{reason} (the items are kept: `retry.unauthorized` is set)");
+                Answer::Retry { after: None, reason }
+            }
+            Answer::Unauthorized { reason } => Answer::Refused { reason },
+            other => other,
+        };
         let problem = match answer {
             Answer::Accepted { rejected, message } => {
                 counters.accepted(count, rejected);
@@ -218,13 +240,18 @@ impl Delivery {
                 self.queue.put_back(part);
                 circuit.failure(policy, now, after, dice());
                 cell.0.failed_requests += 1;
+                kind = Kind::Failure;
                 Some(reason)
             }
-            Answer::Refused { reason } => {
+            Answer::Refused { reason } | Answer::Unauthorized { reason } => {
                 counters.given_up(Loss::NonRetryable, count);
                 part.settle();
+                // The receiver is there: a pause would not change its mind.
                 circuit.success();
-                Some(reason)
+                cell.0.failed_requests += 1;
+                cell.0.refused_requests += 1;
+                refused = cell.0.failures.saturating_add(1);
+                Some(format!("{count} items were refused: {reason}"))
             }
             Answer::TooLarge { reason } => {
                 circuit.success();
@@ -242,15 +269,23 @@ impl Delivery {
             }
         };
         cell.0.circuit = circuit.state(policy, now);
-        cell.0.failures = circuit.failures();
+        cell.0.failures = circuit.failures().max(refused);
         cell.1 = circuit.wait_until();
         let Some(problem) = problem else { return };
         cell.0.last_problem = Some(problem.clone());
         drop(cell);
-        if logged.is_none_or(|at| now.duration_since(at) >= LOG_EVERY) {
-            *logged = Some(now);
-            tracing::warn!(sink = %self.sink.id, %problem, "telemetry sink has a problem");
-        }
+        complaints.problem(kind, &problem, now);
+    }
+}
+
+/// What is done about the disk queue from time to time.
+fn tend(queue: &Queue, resource: &Bytes, sync: bool) {
+    if queue.open_spool() {
+        queue.recover();
+    }
+    queue.unload(resource);
+    if sync {
+        queue.sync();
     }
 }
 
@@ -293,9 +328,13 @@ impl Future for Sending {
     }
 }
 
-fn send(transport: Result<Arc<Transport>, String>, resource: &Bytes, part: Part) -> Sending {
+fn send(
+    transport: Result<Arc<Transport>, String>,
+    (resource, schema_url): (&Bytes, &str),
+    part: Part,
+) -> Sending {
     let signal = part.signal;
-    let request = item::request(part.resource.as_ref().unwrap_or(resource), &part.items);
+    let request = item::request(part.resource.as_ref().unwrap_or(resource), schema_url, &part.items);
     let future = Box::pin(async move {
         match transport {
             Ok(transport) => transport.send(signal, request).await,

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use opentelemetry::trace::SpanId;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use prost::{
     Message as _,
     encoding::{WireType, decode_varint, encode_key},
@@ -15,9 +15,11 @@ use prost::{
 
 use crate::{
     attributes::{Value, any_value_len, entries, put_any_value},
-    config::Level,
+    config::{Level, Target},
+    filter,
     item::{Item, field_len, put_head},
     record::{Head, Kind},
+    span::TARGETED,
 };
 
 /// Keys of which a view remembers whether it hides them. Call sites name them, so they are few.
@@ -27,6 +29,7 @@ const MAX_KNOWN: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct View {
     level: Level,
+    targets: Vec<Target>,
     redact: Vec<String>,
     known: RwLock<HashMap<Box<[u8]>, bool>>,
 }
@@ -35,14 +38,14 @@ const REDACTED: Value<'static> = Value::Text(std::borrow::Cow::Borrowed("[redact
 
 impl PartialEq for View {
     fn eq(&self, other: &Self) -> bool {
-        (self.level, &self.redact) == (other.level, &other.redact)
+        (self.level, &self.redact, &self.targets) == (other.level, &other.redact, &other.targets)
     }
 }
 
 impl View {
     /// Sees spans and events from this level on, without the values of these keys.
-    pub(crate) fn new(level: Level, redact: Vec<String>) -> Self {
-        Self { level, redact, known: RwLock::default() }
+    pub(crate) fn new(level: Level, targets: Vec<Target>, redact: Vec<String>) -> Self {
+        Self { level, targets, redact, known: RwLock::default() }
     }
 
     /// The item that sinks of this view send, written behind `out`.
@@ -84,9 +87,15 @@ impl View {
 
     fn events(&self, mut bytes: &[u8], out: &mut BytesMut) {
         while let Some((level, mut rest)) = bytes.split_first() {
+            let mut takes = level & !TARGETED >= self.level as u8;
+            if level & TARGETED != 0 {
+                let Some(target) = part(&mut rest) else { return };
+                let (target, level) = (std::str::from_utf8(target).unwrap_or_default(), level & !TARGETED);
+                takes = filter::takes_level(self.level, &self.targets, target, level);
+            }
             let (Some(plain), Some(attributes)) = (part(&mut rest), part(&mut rest)) else { return };
             bytes = rest;
-            if *level >= self.level as u8 {
+            if takes {
                 let mut event = BytesMut::with_capacity(plain.len() + attributes.len() + 64);
                 event.put_slice(plain);
                 self.attributes(3, attributes, &mut event);
@@ -139,16 +148,6 @@ fn matches(pattern: &[u8], key: &[u8]) -> bool {
     pattern[p..].iter().all(|c| *c == b'*')
 }
 
-pub(crate) fn key_value(key: &str, value: &Value<'_>) -> KeyValue {
-    let value = match value {
-        Value::Bool(value) => any_value::Value::BoolValue(*value),
-        Value::Int(value) => any_value::Value::IntValue(*value),
-        Value::Float(value) => any_value::Value::DoubleValue(*value),
-        Value::Text(value) => any_value::Value::StringValue(value.clone().into_owned()),
-    };
-    KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
-}
-
 /// The scope that all spans and logs share.
 pub(crate) fn scope(name: &str, version: Option<&str>) -> Bytes {
     let scope = InstrumentationScope {
@@ -164,13 +163,13 @@ mod tests {
     use bytes::{Bytes, BytesMut};
     use opentelemetry::trace::{SpanId, SpanKind, TraceId};
     use opentelemetry_proto::tonic::{
-        common::v1::AnyValue,
+        common::v1::{AnyValue, KeyValue, any_value},
         logs::v1::LogRecord,
         trace::v1::{self as otlp, span},
     };
     use prost::Message as _;
 
-    use super::{View, any_value, key_value, matches};
+    use super::{View, matches};
     use crate::{
         attributes::{Attributes, Value},
         config::{Level, Role},
@@ -178,8 +177,18 @@ mod tests {
         span::{Log, Span, Status},
     };
 
+    fn key_value(key: &str, value: &Value<'_>) -> KeyValue {
+        let value = match value {
+            Value::Bool(value) => any_value::Value::BoolValue(*value),
+            Value::Int(value) => any_value::Value::IntValue(*value),
+            Value::Float(value) => any_value::Value::DoubleValue(*value),
+            Value::Text(value) => any_value::Value::StringValue(value.clone().into_owned()),
+        };
+        KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
+    }
+
     fn seen(record: &Record, level: Level) -> Bytes {
-        let view = View::new(level, vec!["*password*".to_owned()]);
+        let view = View::new(level, Vec::new(), vec!["*password*".to_owned()]);
         view.item(&record.head, &record.bytes, &Bytes::new(), &mut BytesMut::new()).body
     }
 
@@ -190,7 +199,7 @@ mod tests {
         attributes
     }
 
-    fn redacted() -> Vec<super::KeyValue> {
+    fn redacted() -> Vec<KeyValue> {
         vec![key_value("n", &Value::Int(7)), key_value("password", &Value::text("[redacted]"))]
     }
 
@@ -206,8 +215,8 @@ mod tests {
         record.attributes = attributes();
         record.status = Status::Error;
         record.status_message = "bad".to_owned();
-        record.happened(Level::Debug, 6, "hidden", &Attributes::default());
-        record.happened(Level::Warn, 7, "shown", &attributes());
+        record.happened((Level::Debug, None), 6, "hidden", &Attributes::default());
+        record.happened((Level::Warn, None), 7, "shown", &attributes());
         record.follows(TraceId::from(8), SpanId::from(9));
         let expected = otlp::Span {
             trace_id: ids.0.to_bytes().to_vec(),

@@ -8,6 +8,9 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, k
 
 use crate::config::Signal;
 
+/// The version of the OpenTelemetry conventions that the names of attributes and metrics follow.
+pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.42.0";
+
 /// Bytes that are made once and shared by all sinks.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
@@ -23,7 +26,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// What it adds to a request, at most.
+    /// What it adds to a request, at most; the schema URL of its scope is shared with others of the scope.
     pub(crate) fn size(&self) -> usize {
         self.body.len() + self.scope.len() + 24
     }
@@ -40,8 +43,11 @@ pub(crate) fn put_head(tag: u32, len: usize, out: &mut impl BufMut) {
     encode_varint(len as u64, out);
 }
 
-/// The request that carries the items under one resource.
-pub(crate) fn request(resource: &Bytes, items: &[Item]) -> Bytes {
+/// The request that carries the items under one resource, which follows its own schema if one is given. The scopes, and
+/// a resource without one, follow the conventions that this crate knows.
+pub(crate) fn request(resource: &Bytes, schema_url: &str, items: &[Item]) -> Bytes {
+    let schema = field_len(3, SCHEMA_URL.len());
+    let schema_url = if schema_url.is_empty() { SCHEMA_URL } else { schema_url };
     let mut groups: Vec<(&Bytes, usize, std::ops::Range<usize>)> = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let len = field_len(2, item.body.len());
@@ -51,12 +57,12 @@ pub(crate) fn request(resource: &Bytes, items: &[Item]) -> Bytes {
                 range.end = index + 1;
             }
             Some(_) | None => {
-                groups.push((&item.scope, field_len(1, item.scope.len()) + len, index..index + 1));
+                groups.push((&item.scope, field_len(1, item.scope.len()) + len + schema, index..index + 1));
             }
         }
     }
     let scopes: usize = groups.iter().map(|(_, len, _)| field_len(2, *len)).sum();
-    let inner = field_len(1, resource.len()) + scopes;
+    let inner = field_len(1, resource.len()) + scopes + field_len(3, schema_url.len());
     let mut out = BytesMut::with_capacity(field_len(1, inner));
     put_head(1, inner, &mut out);
     put_head(1, resource.len(), &mut out);
@@ -69,8 +75,15 @@ pub(crate) fn request(resource: &Bytes, items: &[Item]) -> Bytes {
             put_head(2, item.body.len(), &mut out);
             out.put_slice(&item.body);
         }
+        put_text(3, SCHEMA_URL, &mut out);
     }
+    put_text(3, schema_url, &mut out);
     out.freeze()
+}
+
+fn put_text(tag: u32, text: &str, out: &mut impl BufMut) {
+    put_head(tag, text.len(), out);
+    out.put_slice(text.as_bytes());
 }
 
 #[cfg(test)]
@@ -83,7 +96,7 @@ mod tests {
     };
     use prost::Message as _;
 
-    use super::{Item, Signal, request};
+    use super::{Item, SCHEMA_URL, Signal, request};
 
     #[test]
     fn a_request_is_what_prost_would_write() {
@@ -98,11 +111,15 @@ mod tests {
                     ScopeSpans {
                         scope: Some(scope("a")),
                         spans: vec![span("1"), span(&"2".repeat(300))],
-                        ..ScopeSpans::default()
+                        schema_url: SCHEMA_URL.to_owned(),
                     },
-                    ScopeSpans { scope: Some(scope("b")), spans: vec![span("3")], ..ScopeSpans::default() },
+                    ScopeSpans {
+                        scope: Some(scope("b")),
+                        spans: vec![span("3")],
+                        schema_url: SCHEMA_URL.to_owned(),
+                    },
                 ],
-                ..ResourceSpans::default()
+                schema_url: "http://schema/1".to_owned(),
             }],
         };
         let item = |s: &str, name: &str| Item {
@@ -113,7 +130,7 @@ mod tests {
             body: span(name).encode_to_vec().into(),
         };
         let items = [item("a", "1"), item("a", &"2".repeat(300)), item("b", "3")];
-        let bytes = request(&resource.encode_to_vec().into(), &items);
+        let bytes = request(&resource.encode_to_vec().into(), "http://schema/1", &items);
         assert_eq!(ExportTraceServiceRequest::decode(bytes).unwrap(), expected);
     }
 }

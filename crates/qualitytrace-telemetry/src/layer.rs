@@ -4,6 +4,7 @@
 //! `otel.status_message`; every other field becomes an attribute.
 
 mod fields;
+mod limits;
 mod open;
 mod statement;
 
@@ -28,12 +29,13 @@ use crate::{
     attributes::Value,
     clock,
     config::{Level, Role, Signal},
-    context,
+    context, filter,
     recorder::Intake,
     sinks::{Current, Set},
     span::{Log, Parents, Span, Status},
 };
 use fields::Fields;
+use limits::LimitCell;
 use open::Open;
 
 /// What the layer, the tracers and the face of the crate share.
@@ -42,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) sinks: Arc<Current>,
     span_level: AtomicU8,
     log_level: AtomicU8,
+    /// Some sink decides by targets.
+    targeted: AtomicBool,
     closed: AtomicBool,
     open: Open,
     dispatch: OnceLock<WeakDispatch>,
@@ -49,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) live: AtomicU64,
     /// What kind of database the server asks; one that nobody names is not recorded.
     pub(crate) database: OnceLock<&'static str>,
+    /// How much of a record is kept.
+    pub(crate) limits: LimitCell,
 }
 
 /// A trace and a span.
@@ -61,12 +67,14 @@ impl Shared {
             sinks,
             span_level: AtomicU8::new(Level::Disable as u8),
             log_level: AtomicU8::new(Level::Disable as u8),
+            targeted: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             open: Open::default(),
             dispatch: OnceLock::new(),
             started: AtomicU64::new(0),
             live: AtomicU64::new(0),
             database: OnceLock::new(),
+            limits: LimitCell::default(),
         }
     }
 
@@ -74,7 +82,9 @@ impl Shared {
     pub(crate) fn refresh(&self, set: &Set) {
         let spans = self.span_level.swap(set.level(Signal::Traces) as u8, Relaxed);
         let logs = self.log_level.swap(set.level(Signal::Logs) as u8, Relaxed);
-        if (spans, logs) == (self.span_level.load(Relaxed), self.log_level.load(Relaxed)) {
+        let targeted = self.targeted.swap(set.is_targeted(), Relaxed);
+        let same = (spans, logs) == (self.span_level.load(Relaxed), self.log_level.load(Relaxed));
+        if same && !targeted && !set.is_targeted() {
             return;
         }
         // With a single subscriber the cache is rebuilt from the calling thread's default, which
@@ -92,7 +102,16 @@ impl Shared {
         let level = level(*metadata.level()) as u8;
         let spans = self.span_level.load(Relaxed);
         let least = if metadata.is_span() { spans } else { spans.min(self.log_level.load(Relaxed)) };
-        level >= least && !context::suppressed() && !self.closed.load(Relaxed)
+        level >= least && !context::suppressed() && !self.closed.load(Relaxed) && self.takes_target(metadata)
+    }
+
+    /// Whether some sink takes what comes from there. Crates that carry bytes are off where no sink decides by targets.
+    fn takes_target(&self, metadata: &Metadata<'_>) -> bool {
+        if !self.targeted.load(Relaxed) {
+            return !filter::is_transport(metadata.target());
+        }
+        let level = level(*metadata.level());
+        self.sinks.with(|set| set.wants(metadata.is_span(), metadata.target(), level))
     }
 
     /// Sends the spans that are still open, marked as such.
@@ -134,7 +153,8 @@ pub(crate) struct State {
     pub(crate) remote: Option<bool>,
     pub(crate) vendor: Option<Arc<str>>,
     pub(crate) baggage: Option<Arc<str>>,
-    level: Level,
+    /// Of how many levels of sinks it can be a parent.
+    reach: usize,
     parents: Parents,
     start: u64,
     clock: Instant,
@@ -147,20 +167,31 @@ pub(crate) struct State {
 
 impl State {
     /// Who the parents of a child are.
-    fn for_child(&self) -> Parents {
+    pub(crate) fn for_child(&self) -> Parents {
         let mut parents = self.parents;
-        for parent in parents.iter_mut().take(self.level as usize + 1) {
+        for parent in parents.iter_mut().take(self.reach) {
             *parent = self.span_id;
         }
         parents
     }
 
-    /// Attaches a span that has just begun to a caller in another process.
+    /// Now, by the clock of the span: what begins or happens in a span is never outside of its time, even when the
+    /// clock of the machine is set meanwhile.
+    fn now(&self) -> u64 {
+        self.start + u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(0)
+    }
+
+    /// Attaches a span that has just begun to a caller in another process, or to an earlier span of this one.
     pub(crate) fn adopt(&mut self, caller: &crate::propagation::Context) {
         self.trace_id = caller.trace_id;
-        self.parents = [caller.span_id; 5];
-        self.adopted = true;
-        self.remote = (!caller.deferred).then_some(caller.sampled);
+        if let Some(local) = caller.local() {
+            self.parents = local.parents;
+            self.remote = local.remote;
+        } else {
+            self.parents = [caller.span_id; 5];
+            self.adopted = true;
+            self.remote = (!caller.deferred).then_some(caller.sampled);
+        }
         self.vendor.clone_from(&caller.trace_state);
         self.baggage.clone_from(&caller.baggage);
         if let Some(shared) = &self.shared {
@@ -171,7 +202,7 @@ impl State {
     /// The finished span.
     fn take(&mut self) -> Option<Box<Span>> {
         let mut span = self.span.take()?;
-        span.end = self.start + u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(0);
+        span.end = self.now();
         span.trace_id = self.trace_id;
         span.parents = self.parents;
         span.remote = self.remote;
@@ -194,7 +225,7 @@ impl<S> Filter<S> for Gate {
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> tracing::subscriber::Interest {
         let least = self.0.span_level.load(Relaxed).min(self.0.log_level.load(Relaxed));
-        if level(*metadata.level()) as u8 >= least {
+        if level(*metadata.level()) as u8 >= least && self.0.takes_target(metadata) {
             // Not `always`: the thread may be one of ours.
             tracing::subscriber::Interest::sometimes()
         } else {
@@ -220,9 +251,13 @@ where
         };
         let metadata = attributes.metadata();
         let level = level(*metadata.level());
+        let reach = if self.0.targeted.load(Relaxed) {
+            self.0.sinks.with(|set| set.reach(metadata.target(), level))
+        } else {
+            level as usize + 1
+        };
         let ids = RandomIdGenerator::default();
         let span_id = ids.new_span_id();
-        let start = clock::now();
         let clock = Instant::now();
         let inherited = parent.as_ref().and_then(|parent| {
             let extensions = parent.extensions();
@@ -234,9 +269,9 @@ where
                 remote: state.remote,
                 vendor: state.vendor.clone(),
                 baggage: state.baggage.clone(),
-                level,
+                reach,
                 parents: state.for_child(),
-                start,
+                start: state.now(),
                 clock,
                 shared: None,
                 adopted: false,
@@ -252,9 +287,9 @@ where
                 remote: None,
                 vendor: None,
                 baggage: None,
-                level,
+                reach,
                 parents: [SpanId::INVALID; 5],
-                start,
+                start: clock::now(),
                 clock,
                 shared: Some(self.0.clone()),
                 adopted: false,
@@ -264,7 +299,9 @@ where
         // A root may still learn of its caller, who may want it sampled.
         if state.sampled || parent.is_none() {
             let ids = (state.trace_id, span_id);
-            let mut record = Box::new(Span::new(Role::Server, level, ids, metadata.name().into(), start));
+            let record = Span::new(Role::Server, level, ids, metadata.name().into(), state.start);
+            let mut record = Box::new(record.limited(self.0.limits.get()));
+            record.target = metadata.target();
             attributes.record(&mut fields::OfSpan { span: &mut record, is_new: true });
             state.span = Some(record);
         }
@@ -298,7 +335,6 @@ where
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         let metadata = event.metadata();
         let level = level(*metadata.level());
-        let time = clock::now();
         let span = match event.parent() {
             Some(parent) => ctx.span(parent),
             None if event.is_contextual() => ctx.lookup_current(),
@@ -308,6 +344,7 @@ where
             let extensions = span.as_ref().map(SpanRef::extensions);
             let parent = extensions.as_ref().and_then(|extensions| extensions.get::<State>());
             if let Some(parent) = parent.filter(|parent| parent.sampled) {
+                let time = parent.now();
                 let ids = (parent.trace_id, RandomIdGenerator::default().new_span_id());
                 let record = statement::span(event, time, level, parent, ids, system).record();
                 self.0.started.fetch_add(1, Relaxed);
@@ -315,23 +352,30 @@ where
             }
             return;
         }
-        let mut fields = Fields::default();
+        let limits = self.0.limits.get();
+        let mut fields = Fields::new(limits.of_events());
         event.record(&mut fields);
         let log = level as u8 >= self.0.log_level.load(Relaxed);
-        let mut place = None;
+        let (mut place, mut time) = (None, None);
         if let Some(span) = span {
             let mut extensions = span.extensions_mut();
             if let Some(state) = extensions.get_mut::<State>() {
                 place = Some((state.trace_id, state.span_id, state.sampled));
+                let now = *time.insert(state.now());
                 if let Some(record) = &mut state.span {
-                    attach(record, &fields, level, time, metadata.name());
+                    let target = self.0.targeted.load(Relaxed).then(|| metadata.target());
+                    attach(record, &fields, (level, target), now, metadata.name());
                 }
             }
         }
         if log {
+            if limits.of_events() != limits.log_attributes {
+                fields = Fields::new(limits.log_attributes);
+                event.record(&mut fields);
+            }
             let log = Log {
                 level,
-                time,
+                time: time.unwrap_or_else(clock::now),
                 name: metadata.name(),
                 target: metadata.target(),
                 body: fields.message,
@@ -359,7 +403,13 @@ where
 }
 
 /// Adds an event to its span; an error also sets the span's status.
-fn attach(span: &mut Span, fields: &Fields, level: Level, time: u64, name: &'static str) {
+fn attach(
+    span: &mut Span,
+    fields: &Fields,
+    (level, target): (Level, Option<&str>),
+    time: u64,
+    name: &'static str,
+) {
     if level == Level::Error && span.status == Status::Unset {
         span.status = Status::Error;
         span.status_message = fields.message.clone().unwrap_or_default();
@@ -369,7 +419,7 @@ fn attach(span: &mut Span, fields: &Fields, level: Level, time: u64, name: &'sta
         Some(message) => message,
         None => name,
     };
-    span.happened(level, time, name, &fields.attributes);
+    span.happened((level, target), time, name, &fields.attributes);
 }
 
 /// Makes panics visible: each becomes an error event of its span, and a log record. The hook that

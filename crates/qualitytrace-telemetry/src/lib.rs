@@ -28,6 +28,7 @@ pub mod config;
 mod context;
 mod delivery;
 mod encode;
+mod filter;
 mod item;
 mod layer;
 mod ledger;
@@ -37,6 +38,7 @@ mod propagation;
 mod queue;
 mod record;
 mod recorder;
+pub mod redact;
 mod resource;
 mod sampling;
 mod sinks;
@@ -48,19 +50,20 @@ pub mod tls;
 mod tracer;
 mod transport;
 
-pub use context::{Suppressed, without_telemetry};
+pub use context::{Recorded, Suppressed, without_telemetry};
 pub use delivery::{Health, circuit::CircuitState};
+pub use item::SCHEMA_URL;
 pub use layer::record_panics;
 pub use ledger::{Balance, Dropped, Loss};
 pub use meter::exemplar::Histogram;
-pub use meter::prometheus::CONTENT_TYPE as OPENMETRICS;
+pub use meter::prometheus::{CONTENT_TYPE as OPENMETRICS, Exposition};
 pub use opentelemetry::{
     KeyValue,
     metrics::Meter,
     trace::{SpanId, SpanKind, TraceId},
 };
 pub use propagation::{Context, Propagator, Propagators, SpanExt};
-pub use spool::{Damage, SpoolStatus};
+pub use spool::{Damage, SpoolStatus, orphan::Orphan};
 pub use status::{Probe, SinkStatus, Status};
 pub use telemetry::Telemetry;
 pub use tracer::{ApplicationSpan, ApplicationTracer};

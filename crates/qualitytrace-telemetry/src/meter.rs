@@ -31,9 +31,8 @@ use opentelemetry_sdk::{
 use prost::Message as _;
 
 use crate::{
-    attributes::Value,
     clock,
-    config::{Signal, Temporality},
+    config::{AttributeValue, Signal, Temporality},
     context,
     item::Item,
 };
@@ -51,12 +50,14 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(resource: &[(String, Value<'_>)]) -> Self {
-        let attributes = resource.iter().map(|(key, value)| match value {
-            Value::Bool(value) => KeyValue::new(key.clone(), *value),
-            Value::Int(value) => KeyValue::new(key.clone(), *value),
-            Value::Float(value) => KeyValue::new(key.clone(), *value),
-            Value::Text(value) => KeyValue::new(key.clone(), value.clone().into_owned()),
+    pub(crate) fn new(resource: &[(String, AttributeValue)]) -> Self {
+        // Requests carry the resource of their sink, which has the lists too.
+        let attributes = resource.iter().filter_map(|(key, value)| match value {
+            AttributeValue::Bool(value) => Some(KeyValue::new(key.clone(), *value)),
+            AttributeValue::Int(value) => Some(KeyValue::new(key.clone(), *value)),
+            AttributeValue::Double(value) => Some(KeyValue::new(key.clone(), *value)),
+            AttributeValue::Text(value) => Some(KeyValue::new(key.clone(), value.clone())),
+            AttributeValue::List(_) => None,
         });
         let reader = Reader(Arc::new(ManualReader::builder().build()));
         let observed = Arc::<Observed>::default();

@@ -12,7 +12,7 @@ use prost::Message as _;
 use crate::{
     attributes::{Attributes, Value},
     clock,
-    config::{Level, Signal},
+    config::{self, Level, Signal},
     encode::{self, View},
     item::{self, Item},
     record::Record,
@@ -28,7 +28,7 @@ pub(crate) async fn send(handle: &Handle) -> Vec<Probe> {
     let transport = Transport::new(&handle.sink);
     let mut probes = Vec::new();
     for (signal, endpoint) in &handle.sink.endpoints {
-        let request = item::request(&handle.resource, &[probe(*signal, handle)]);
+        let request = item::request(&handle.resource, "", &[probe(*signal, handle)]);
         let started = Instant::now();
         let answer = match &transport {
             Ok(transport) => transport.send(*signal, request).await,
@@ -41,13 +41,15 @@ pub(crate) async fn send(handle: &Handle) -> Vec<Probe> {
             }
             Answer::Accepted { message, .. } => (false, format!("rejected: {message}")),
             Answer::Retry { reason, .. } => (false, format!("not now: {reason}")),
-            Answer::Refused { reason } | Answer::TooLarge { reason } => (false, format!("refused: {reason}")),
+            Answer::Refused { reason } | Answer::Unauthorized { reason } | Answer::TooLarge { reason } => {
+                (false, format!("refused: {reason}"))
+            }
         };
         let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         probes.push(Probe {
             sink: handle.sink.id.clone(),
             signal: *signal,
-            endpoint: endpoint.clone(),
+            endpoint: config::shown(endpoint),
             ok,
             answer,
             millis,
@@ -58,7 +60,7 @@ pub(crate) async fn send(handle: &Handle) -> Vec<Probe> {
 
 fn probe(signal: Signal, handle: &Handle) -> Item {
     let scope = encode::scope(env!("CARGO_PKG_NAME"), Some(env!("CARGO_PKG_VERSION")));
-    let view = View::new(Level::Trace, Vec::new());
+    let view = View::new(Level::Trace, Vec::new(), Vec::new());
     let ids = RandomIdGenerator::default();
     let time = clock::now();
     let mut attributes = Attributes::default();

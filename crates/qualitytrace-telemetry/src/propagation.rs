@@ -8,11 +8,12 @@ use http::{HeaderMap, HeaderValue};
 use opentelemetry::trace::{SpanId, TraceId, TraceState};
 use tracing_subscriber::{Registry, registry::LookupSpan as _};
 
-use crate::layer::State;
+use crate::{layer::State, span::Parents};
 pub use dialect::Propagator;
 
 /// Where a span stands in its trace; what travels between processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Context {
     /// The trace.
     pub trace_id: TraceId,
@@ -26,6 +27,17 @@ pub struct Context {
     pub trace_state: Option<Arc<str>>,
     /// The `baggage` header, handed on as it came.
     pub baggage: Option<Arc<str>>,
+    /// What only this process knows of one of its own spans.
+    local: Option<Local>,
+}
+
+/// What a span hands on to a later span of the same process, and to no other process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Local {
+    /// What the caller in another process decided; each sink decides by it, as it did for the earlier span.
+    pub(crate) remote: Option<bool>,
+    /// The nearest ancestor that sinks of each level know.
+    pub(crate) parents: Parents,
 }
 
 impl Context {
@@ -38,7 +50,20 @@ impl Context {
             deferred: sampled.is_none(),
             trace_state: None,
             baggage: None,
+            local: None,
         }
+    }
+
+    /// The same with a `baggage` header, already encoded.
+    #[must_use]
+    pub fn with_baggage(mut self, baggage: &str) -> Self {
+        self.baggage = Some(baggage).filter(|baggage| !baggage.is_empty()).map(Into::into);
+        self
+    }
+
+    /// What the span hands on inside this process; `None` when it is one of another process.
+    pub(crate) fn local(&self) -> Option<Local> {
+        self.local
     }
 
     /// Where the current span stands.
@@ -101,7 +126,8 @@ pub trait SpanExt {
     /// Where the span stands; `None` when the layer does not see it.
     fn telemetry_context(&self) -> Option<Context>;
 
-    /// Makes the span a child of a caller in another process. To be called before it has children.
+    /// Makes the span a child of a caller in another process, or of an earlier span of this one. To be called before
+    /// it has children.
     fn continue_from(&self, caller: &Context);
 }
 
@@ -116,6 +142,7 @@ impl SpanExt for tracing::Span {
                 Some(Context {
                     trace_state: state.vendor.clone(),
                     baggage: state.baggage.clone(),
+                    local: Some(Local { remote: state.remote, parents: state.for_child() }),
                     ..Context::new(state.trace_id, state.span_id, Some(state.sampled))
                 })
             })

@@ -5,9 +5,9 @@
 
 use std::{
     collections::VecDeque,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
@@ -20,7 +20,7 @@ use crate::{
     config::{Limits, Signal, Sync},
     item::Item,
     ledger::{Ledger, Loss},
-    spool::{Position, Refusal, Spool, SpoolStatus},
+    spool::{Position, Spool, SpoolStatus},
 };
 
 /// Items of one signal that travel in one request.
@@ -73,8 +73,11 @@ impl Part {
     }
 }
 
+/// Items that are moved from memory to disk at a time.
+const UNLOAD_ITEMS: usize = 1_024;
+
 /// Items, their resource, and where they lie.
-type Spooled = (Vec<Item>, Bytes, (Arc<Spool>, Position));
+type Spooled = (Vec<Item>, Option<Bytes>, (Arc<Spool>, Position));
 
 /// When a batch closes.
 #[derive(Debug, Clone, Copy)]
@@ -89,10 +92,12 @@ pub(crate) struct Due {
 pub(crate) struct Queue {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) wake: Notify,
+    id: String,
     state: Mutex<State>,
-    spool: Option<Arc<Spool>>,
-    /// Why there is no spool although there should be one.
-    spool_problem: Option<String>,
+    /// Where the spools are, if there should be one.
+    root: Option<PathBuf>,
+    /// Empty while it cannot be opened.
+    spool: OnceLock<Arc<Spool>>,
     /// The delivery sleeps and wants to hear when this many items wait.
     threshold: AtomicU64,
 }
@@ -108,6 +113,8 @@ struct State {
     waiting_items: u64,
     waiting_bytes: u64,
     oldest: Option<Instant>,
+    /// Why there is no spool although there should be one.
+    spool_problem: Option<String>,
 }
 
 /// What the status shows of a queue.
@@ -120,33 +127,48 @@ pub(crate) struct Depth {
 impl Queue {
     pub(crate) fn open(id: &str, root: Option<&Path>, limits: &Limits, lossy: bool) -> Self {
         let wanted = !lossy && limits.spool;
-        let (spool, spool_problem) = match root.filter(|_| wanted) {
-            None => (None, None),
-            Some(root) => match Spool::open(root, id, limits.spool_bytes) {
-                Ok(spool) => (Some(Arc::new(spool)), None),
-                Err(error) => {
-                    (None, Some(format!("the spool in `{}` cannot be opened: {error}", root.display())))
-                }
-            },
-        };
         let state = State {
             memory: VecDeque::new(),
             memory_bytes: 0,
             ready: VecDeque::new(),
             limits: limits.clone(),
             lossy,
-            recovered: spool.is_none(),
+            recovered: true,
             waiting_items: 0,
             waiting_bytes: 0,
             oldest: None,
+            spool_problem: None,
         };
-        Self {
+        let queue = Self {
             ledger: Arc::default(),
             wake: Notify::new(),
+            id: id.to_owned(),
             state: Mutex::new(state),
-            spool,
-            spool_problem,
+            root: root.filter(|_| wanted).map(Path::to_path_buf),
+            spool: OnceLock::new(),
             threshold: AtomicU64::new(1),
+        };
+        queue.open_spool();
+        queue
+    }
+
+    /// Opens the spool if there should be one and is none. Says whether it was opened now; then it is to be recovered.
+    pub(crate) fn open_spool(&self) -> bool {
+        let Some(root) = self.root.as_ref().filter(|_| self.spool.get().is_none()) else { return false };
+        let capacity = self.state().limits.spool_bytes;
+        let opened = Spool::open(root, &self.id, capacity);
+        let mut state = self.state();
+        match opened {
+            Ok(spool) => {
+                state.spool_problem = None;
+                state.recovered = false;
+                self.spool.set(Arc::new(spool)).is_ok()
+            }
+            Err(error) => {
+                let problem = format!("the spool in `{}` cannot be opened: {error}", root.display());
+                state.spool_problem = Some(problem);
+                false
+            }
         }
     }
 
@@ -165,25 +187,79 @@ impl Queue {
         let mut state = self.state();
         state.limits = limits.clone();
         state.lossy = lossy;
-        if let Some(spool) = &self.spool {
+        if let Some(spool) = self.spool.get() {
             spool.set_capacity(limits.spool_bytes);
         }
     }
 
     /// The spool of earlier processes becomes part of the queue. Reads the whole of it.
     pub(crate) fn recover(&self) {
-        let Some(spool) = &self.spool else { return };
+        let Some(spool) = self.spool.get() else { return };
         if self.state().recovered {
             return;
         }
         let found = spool.recover();
+        self.inherit(found);
+        self.state().recovered = true;
+    }
+
+    /// Takes over what waits in another spool, unless a process uses that.
+    pub(crate) fn adopt(&self, folder: &Path) -> std::io::Result<u64> {
+        let Some(spool) = self.spool.get() else { return Ok(0) };
+        let found = spool.adopt(folder)?;
+        self.inherit(found);
+        self.wake.notify_one();
+        Ok(found.iter().sum())
+    }
+
+    fn inherit(&self, found: [u64; 3]) {
         for signal in Signal::ALL {
             self.ledger.of(signal).recovered(found[signal as usize]);
         }
         let mut state = self.state();
-        state.recovered = true;
         state.waiting_items += found.iter().sum::<u64>();
         state.oldest = Some(Instant::now());
+    }
+
+    /// Moves what waits in memory because the disk had no room to the disk, as far as there is room now: there it
+    /// survives the process.
+    pub(crate) fn unload(&self, resource: &Bytes) {
+        let Some(spool) = self.spool.get() else { return };
+        loop {
+            let mut state = self.state();
+            if state.lossy || !state.recovered {
+                return;
+            }
+            let sync = state.limits.spool_sync == Sync::Always;
+            // Parts that wait to be sent again come first: they are older.
+            while let Some(at) = state.ready.iter().position(|part| part.ticket.is_none()) {
+                if spool.append(resource, &state.ready[at].items, sync).is_err() {
+                    return;
+                }
+                if let Some(part) = state.ready.remove(at) {
+                    state.waiting_items += part.items.len() as u64;
+                    state.waiting_bytes += part.items.iter().map(|item| item.size() as u64).sum::<u64>();
+                    state.oldest.get_or_insert_with(Instant::now);
+                }
+            }
+            if state.memory.is_empty() {
+                return;
+            }
+            let count = state.memory.len().min(UNLOAD_ITEMS);
+            // Held meanwhile, so that nobody sends what is being written.
+            if spool.append(resource, &state.memory.make_contiguous()[..count], sync).is_err() {
+                return;
+            }
+            let moved: usize = state.memory.drain(..count).map(|item| item.size()).sum();
+            state.memory_bytes -= moved;
+        }
+    }
+
+    /// Leaves the spool to whoever opens it next.
+    pub(crate) fn release(&self) {
+        if let Some(spool) = self.spool.get() {
+            spool.release();
+        }
     }
 
     /// Takes new items; each is queued or counted as dropped. Never waits for the receiver.
@@ -211,11 +287,9 @@ impl Queue {
         for item in &fit {
             self.ledger.of(item.signal).queued(item.count.into());
         }
-        let refusal = match self.spool.as_ref().filter(|_| !lossy) {
-            Some(spool) => spool.append(resource, &fit, sync).err(),
-            None => None,
-        };
-        let spooled = self.spool.is_some() && !lossy && refusal.is_none();
+        let spool = self.spool.get().filter(|_| !lossy);
+        let refusal = spool.and_then(|spool| spool.append(resource, &fit, sync).err());
+        let spooled = spool.is_some() && refusal.is_none();
         let mut state = self.state();
         let (mut items, mut size) = (total, bytes as u64);
         if !spooled {
@@ -232,9 +306,6 @@ impl Queue {
                     state.memory.push_back(item);
                 }
             }
-        }
-        if let Some(Refusal::Io(error)) = &refusal {
-            tracing::debug!(%error, "spool refused items; they stay in memory");
         }
         state.waiting_items += items;
         state.waiting_bytes += size;
@@ -256,7 +327,7 @@ impl Queue {
             return None;
         }
         let (items, resource, ticket) = match self.read_spool(due) {
-            Some((items, resource, ticket)) => (items, Some(resource), Some(ticket)),
+            Some((items, resource, ticket)) => (items, resource, Some(ticket)),
             None => (state.read_memory(due), None, None),
         };
         let bytes: usize = items.iter().map(Item::size).sum();
@@ -282,7 +353,7 @@ impl Queue {
     }
 
     fn read_spool(&self, due: Due) -> Option<Spooled> {
-        let spool = self.spool.as_ref()?;
+        let spool = self.spool.get()?;
         let (taken, damaged) = spool.take(due.items, due.bytes);
         self.lose(Loss::Damaged, damaged);
         let taken = taken?;
@@ -327,7 +398,7 @@ impl Queue {
                 self.ledger.of(item.signal).dropped_from_queue(Loss::Expired, item.count.into());
             }
         }
-        if let Some(spool) = &self.spool {
+        if let Some(spool) = self.spool.get() {
             let (expired, damaged) = spool.expire(before);
             self.lose(Loss::Expired, expired);
             self.lose(Loss::Damaged, damaged);
@@ -364,29 +435,41 @@ impl Queue {
     /// Whether all that waits also lies on disk.
     pub(crate) fn survives(&self) -> bool {
         let state = self.state();
-        self.spool.is_some()
+        self.spool.get().is_some()
             && state.memory.is_empty()
             && state.ready.iter().all(|part| part.ticket.is_some())
     }
 
     pub(crate) fn sync(&self) {
         let undelivered = self.state().waiting_items > 0;
-        if let Some(spool) = self.spool.as_ref().filter(|_| undelivered) {
+        if let Some(spool) = self.spool.get().filter(|_| undelivered) {
             spool.sync();
         }
     }
 
     pub(crate) fn depth(&self) -> Depth {
         let state = self.state();
-        Depth { memory_items: state.memory.len(), memory_bytes: state.memory_bytes }
+        let parts = state.ready.iter().filter(|part| part.ticket.is_none()).flat_map(|part| &part.items);
+        let (items, bytes) = parts.fold((0, 0), |(items, bytes), item| (items + 1, bytes + item.size()));
+        Depth { memory_items: state.memory.len() + items, memory_bytes: state.memory_bytes + bytes }
     }
 
     pub(crate) fn has_spool(&self) -> bool {
-        self.spool.is_some()
+        self.spool.get().is_some()
+    }
+
+    /// Whether there should be a disk queue.
+    pub(crate) fn wants_spool(&self) -> bool {
+        self.root.is_some()
+    }
+
+    /// What is wrong with the disk queue now, if anything.
+    pub(crate) fn spool_problem(&self) -> Option<String> {
+        self.spool_status().and_then(|status| status.problem)
     }
 
     pub(crate) fn spool_status(&self) -> Option<SpoolStatus> {
-        match (&self.spool, &self.spool_problem) {
+        match (self.spool.get(), &self.state().spool_problem) {
             (Some(spool), _) => Some(spool.status()),
             (None, Some(problem)) => {
                 Some(SpoolStatus { problem: Some(problem.clone()), ..SpoolStatus::default() })

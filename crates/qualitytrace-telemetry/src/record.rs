@@ -21,6 +21,8 @@ pub(crate) struct Record {
 pub(crate) struct Head {
     pub(crate) kind: Kind,
     pub(crate) level: Level,
+    /// Where it comes from.
+    pub(crate) target: &'static str,
     pub(crate) trace_id: TraceId,
     /// When it was finished, in nanoseconds since 1970.
     pub(crate) time: u64,

@@ -1,6 +1,9 @@
 //! The sinks of the moment, and what each of them takes.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
 
 use bytes::Bytes;
 use opentelemetry::trace::TraceId;
@@ -10,6 +13,7 @@ use crate::{
     config::{Level, Role, Signal, Sink},
     delivery::{HealthCell, Mode},
     encode::View,
+    filter,
     ledger::Loss,
     meter::{Metrics, delta::Deltas},
     propagation::Propagators,
@@ -28,11 +32,21 @@ pub(crate) struct Handle {
     pub(crate) mode: watch::Sender<Mode>,
     /// What its receiver knows of our metrics.
     pub(crate) deltas: Arc<Mutex<Deltas>>,
+    /// How signals were sent that a reload switched off.
+    pub(crate) former: BTreeMap<Signal, Sink>,
 }
 
 impl Handle {
     pub(crate) fn carries(&self, signal: Signal) -> bool {
         self.sink.endpoints.contains_key(&signal)
+    }
+
+    /// How each signal was sent that `next` does not send any more.
+    pub(crate) fn former(&self, next: &Sink) -> BTreeMap<Signal, Sink> {
+        let mut former = self.former.clone();
+        former.extend(self.sink.endpoints.keys().map(|signal| (*signal, self.sink.clone())));
+        former.retain(|signal, _| !next.endpoints.contains_key(signal));
+        former
     }
 
     pub(crate) fn offer(&self, items: Vec<crate::item::Item>) {
@@ -51,6 +65,9 @@ pub(crate) struct Set {
     pub(crate) sinks: Vec<Arc<Handle>>,
     pub(crate) propagators: Propagators,
 }
+
+/// Levels that a span can have.
+const LEVELS: usize = 5;
 
 /// What a sink does with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +94,42 @@ impl Set {
     pub(crate) fn level(&self, signal: Signal) -> Level {
         let of =
             self.sinks.iter().filter(|handle| handle.sink.role == Role::Server && handle.carries(signal));
-        of.map(|handle| handle.sink.level).min().unwrap_or(Level::Disable)
+        let least = |handle: &Arc<Handle>| {
+            handle.sink.targets.iter().map(|target| target.level).chain([handle.sink.level]).min()
+        };
+        of.filter_map(least).min().unwrap_or(Level::Disable)
+    }
+
+    /// Whether any sink decides by targets.
+    pub(crate) fn is_targeted(&self) -> bool {
+        self.sinks.iter().any(|handle| !handle.sink.targets.is_empty())
+    }
+
+    /// Whether any sink of the server takes a span, or an event, of this target and level.
+    pub(crate) fn wants(&self, is_span: bool, target: &str, level: Level) -> bool {
+        self.sinks.iter().any(|handle| {
+            handle.sink.role == Role::Server
+                && (handle.carries(Signal::Traces) || !is_span && handle.carries(Signal::Logs))
+                && handle.takes(target, level)
+        })
+    }
+
+    /// How many levels of sinks take a span of this target and level, so that it can be the parent of others there:
+    /// where sinks decide by its target and are not of one mind it is the parent of none.
+    pub(crate) fn reach(&self, target: &str, level: Level) -> usize {
+        let mut sinks = self
+            .sinks
+            .iter()
+            .filter(|handle| handle.sink.role == Role::Server && handle.carries(Signal::Traces))
+            .peekable();
+        let named = |handle: &Arc<Handle>| {
+            filter::is_transport(target) || filter::directive(&handle.sink.targets, target).is_some()
+        };
+        if !self.sinks.iter().any(named) {
+            return level as usize + 1;
+        }
+        let all = sinks.peek().is_some() && sinks.all(|handle| handle.takes(target, level));
+        if all { LEVELS } else { 0 }
     }
 
     pub(crate) fn lossless(&self) -> bool {
@@ -104,16 +156,21 @@ impl Set {
 }
 
 impl Handle {
+    /// Whether it takes what comes from this target with this level.
+    fn takes(&self, target: &str, level: Level) -> bool {
+        filter::takes(self.sink.level, &self.sink.targets, target, level)
+    }
+
     pub(crate) fn verdict(&self, record: &Head) -> Verdict {
         let takes = match record.kind {
             Kind::Span { role, .. } if self.sink.role != role => return Verdict::Foreign,
             Kind::Log if self.sink.role != Role::Server => return Verdict::Foreign,
             Kind::Span { .. } | Kind::Log if !self.carries(record.signal()) => return Verdict::Foreign,
             Kind::Span { role, remote, .. } => {
-                let level = role == Role::Application || record.level >= self.sink.level;
+                let level = role == Role::Application || self.takes(record.target, record.level);
                 level && sampling::takes(&self.sink.sampler, record.trace_id, remote)
             }
-            Kind::Log => record.level >= self.sink.level,
+            Kind::Log => self.takes(record.target, record.level),
         };
         if takes { Verdict::Take } else { Verdict::SampledOut }
     }

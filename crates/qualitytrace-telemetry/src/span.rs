@@ -8,7 +8,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 
 use crate::{
     attributes::{Attributes, Value, any_value_len, put_any_value},
-    config::{Level, Role},
+    config::{Level, RecordLimits, Role},
     item::{field_len, put_head},
     record::{Head, Kind, Record},
 };
@@ -18,9 +18,8 @@ use crate::{
 /// A sink that declines a `debug` span must not send children that point to it.
 pub(crate) type Parents = [SpanId; 5];
 
-/// Limits of the OpenTelemetry specification.
-const MAX_EVENTS: u32 = 128;
-const MAX_LINKS: u32 = 128;
+/// Beside the level of an event: its target follows.
+pub(crate) const TARGETED: u8 = 0x80;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -33,6 +32,8 @@ pub(crate) enum Status {
 pub(crate) struct Span {
     pub(crate) role: Role,
     pub(crate) level: Level,
+    /// Where it comes from.
+    pub(crate) target: &'static str,
     pub(crate) trace_id: TraceId,
     pub(crate) id: SpanId,
     pub(crate) parents: Parents,
@@ -50,6 +51,7 @@ pub(crate) struct Span {
     pub(crate) status_message: String,
     events: Events,
     links: Links,
+    limits: RecordLimits,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +66,7 @@ struct Events {
 struct Links {
     bytes: Vec<u8>,
     count: u32,
+    dropped: u32,
 }
 
 impl Span {
@@ -78,6 +81,7 @@ impl Span {
         Self {
             role,
             level,
+            target: "",
             trace_id,
             id,
             parents: [SpanId::INVALID; 5],
@@ -93,13 +97,27 @@ impl Span {
             status_message: String::new(),
             events: Events::default(),
             links: Links::default(),
+            limits: RecordLimits::default(),
         }
     }
 
-    /// Adds something that happened in it.
-    pub(crate) fn happened(&mut self, level: Level, time: u64, name: &str, attributes: &Attributes) {
+    /// The same span, of which only so much is kept.
+    pub(crate) fn limited(mut self, limits: RecordLimits) -> Self {
+        self.attributes = Attributes::limited(limits.span_attributes);
+        self.limits = limits;
+        self
+    }
+
+    /// Adds something that happened in it. Its target is kept where sinks decide by it.
+    pub(crate) fn happened(
+        &mut self,
+        (level, target): (Level, Option<&str>),
+        time: u64,
+        name: &str,
+        attributes: &Attributes,
+    ) {
         let events = &mut self.events;
-        if events.count == MAX_EVENTS {
+        if events.count >= self.limits.events {
             events.dropped += 1;
             return;
         }
@@ -108,8 +126,8 @@ impl Span {
         put_fixed64(1, time, &mut plain);
         put_bytes(2, name.as_bytes(), &mut plain);
         put_number(4, attributes.dropped().into(), &mut plain);
-        events.bytes.push(level as u8);
-        for part in [plain.as_slice(), attributes.bytes()] {
+        events.bytes.push(level as u8 | if target.is_some() { TARGETED } else { 0 });
+        for part in target.map(str::as_bytes).into_iter().chain([plain.as_slice(), attributes.bytes()]) {
             encode_varint(part.len() as u64, &mut events.bytes);
             events.bytes.extend_from_slice(part);
         }
@@ -117,7 +135,9 @@ impl Span {
 
     /// Adds a span that it follows from.
     pub(crate) fn follows(&mut self, trace: TraceId, id: SpanId) {
-        if self.links.count < MAX_LINKS {
+        if self.links.count >= self.limits.links {
+            self.links.dropped += 1;
+        } else {
             self.links.count += 1;
             let out = &mut self.links.bytes;
             put_head(13, field_len(1, 16) + field_len(2, 8), out);
@@ -142,6 +162,7 @@ impl Span {
         put_number(10, self.attributes.dropped().into(), &mut out);
         put_number(12, self.events.dropped.into(), &mut out);
         out.extend_from_slice(links);
+        put_number(14, self.links.dropped.into(), &mut out);
         self.put_status(&mut out);
         // Sampled, because it is sent; bits 8 and 9 say whether the parent is in another process.
         put_fixed32(16, 1 | 0x100 | if self.remote_parent { 0x200 } else { 0 }, &mut out);
@@ -152,6 +173,7 @@ impl Span {
         let head = Head {
             kind,
             level: self.level,
+            target: self.target,
             trace_id: self.trace_id,
             time: self.end,
             plain,
@@ -235,6 +257,7 @@ impl Log {
         let head = Head {
             kind: Kind::Log,
             level: self.level,
+            target: self.target,
             trace_id,
             time: self.time,
             plain,

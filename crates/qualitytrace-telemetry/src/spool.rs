@@ -1,17 +1,17 @@
 //! The disk queue of one sink: append-only segment files, a cursor, and what to do about damage.
 //!
 //! A record that was written survives the end of the process. Acknowledged records are behind the
-//! cursor; a segment that lies behind it as a whole is deleted. Reading stops at the first bad
-//! record of a segment, names the damage and goes on with the next segment.
+//! cursor; a segment that lies behind it as a whole is deleted. A record that cannot be read is
+//! named and passed over; those behind it are found by their checksums.
 
 mod books;
+pub(crate) mod orphan;
 mod record;
 mod recovery;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fs::{self, File, OpenOptions},
-    io,
+    fs, io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::item::Item;
 use books::{Inner, Segment};
-use recovery::{Locked, file_name, lock, read_cursor, scan};
+use recovery::{Locked, file_name, lock, open_cursor, read_cursor, scan, segment_name, segments};
 
 /// Processes that may share a folder, each in a folder of its own inside.
 const MAX_SLOTS: usize = 16;
@@ -31,7 +31,8 @@ const MAX_SLOTS: usize = 16;
 pub(crate) struct Taken {
     pub(crate) start: Position,
     pub(crate) items: Vec<Item>,
-    pub(crate) resource: Bytes,
+    /// `None`: nobody knows any more who recorded them.
+    pub(crate) resource: Option<Bytes>,
 }
 
 /// A place in the spool.
@@ -76,16 +77,11 @@ pub struct SpoolStatus {
 pub(crate) struct Spool {
     folder: PathBuf,
     inner: Mutex<Inner>,
-    /// Held while the process lives, so that no other process takes the folder.
-    _lock: Option<File>,
 }
 
-/// Why a record was not written.
+/// A record was not written; the status says why.
 #[derive(Debug)]
-pub(crate) enum Refusal {
-    Full,
-    Io(io::Error),
-}
+pub(crate) struct Refused;
 
 impl Spool {
     /// Opens the folder of a sink. Files of earlier processes are not read yet: see [`Self::recover`].
@@ -102,34 +98,27 @@ impl Spool {
         Err(last)
     }
 
-    fn at(folder: PathBuf, lock: Option<File>, capacity: u64) -> io::Result<Self> {
-        let mut segments: VecDeque<Segment> = VecDeque::new();
-        let mut found: Vec<(u64, PathBuf)> = fs::read_dir(&folder)?
-            .filter_map(Result::ok)
-            .filter_map(|entry| {
-                let path = entry.path();
-                let id = path.file_name()?.to_str()?.strip_suffix(".seg")?.parse().ok()?;
-                Some((id, path))
-            })
-            .collect();
-        found.sort();
+    fn at(folder: PathBuf, lock: Option<fs::File>, capacity: u64) -> io::Result<Self> {
+        let mut kept: VecDeque<Segment> = VecDeque::new();
+        let found = segments(&folder)?;
         let cursor = read_cursor(&folder).unwrap_or_default();
         let mut bytes = 0;
-        let next = found.last().map_or(1, |(id, _)| id + 1).max(cursor.segment + 1);
-        for (id, path) in found {
+        let next = found.last().map_or(1, |(id, _, _)| id + 1).max(cursor.segment + 1);
+        for (id, begin, path) in found {
             if id < cursor.segment {
                 let _ = fs::remove_file(&path);
                 continue;
             }
             let len = fs::metadata(&path).map_or(0, |meta| meta.len());
             bytes += len;
-            segments.push_back(Segment { id, path, len, first: 0, resource: Bytes::new(), unread: [0; 3] });
+            kept.push_back(Segment { id, path, len, begin, ..Segment::default() });
         }
-        let cursor_file =
-            OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("cursor"));
+        let cursor_file = open_cursor(&folder);
         let problem = cursor_file.as_ref().err().map(|error| format!("the spool is read-only: {error}"));
-        let inner = Inner {
-            segments,
+        let mut inner = Inner {
+            folder: folder.clone(),
+            lock,
+            segments: kept,
             writer: None,
             reader: None,
             read: cursor,
@@ -144,7 +133,8 @@ impl Spool {
             problem,
             unsynced: false,
         };
-        Ok(Self { folder, inner: Mutex::new(inner), _lock: lock })
+        inner.write_cursor();
+        Ok(Self { folder, inner: Mutex::new(inner) })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -154,58 +144,92 @@ impl Spool {
 
     /// Reads what earlier processes left, and returns how many items of each signal wait there.
     pub(crate) fn recover(&self) -> [u64; 3] {
-        let (old, cursor): (Vec<(u64, PathBuf, u64)>, Position) = {
+        let (old, cursor): (Vec<(u64, PathBuf, u64, u64)>, Position) = {
             let inner = self.inner();
             let old = inner.segments.iter().filter(|s| s.first == 0);
-            (old.map(|s| (s.id, s.path.clone(), s.len)).collect(), inner.cursor)
+            (old.map(|s| (s.id, s.path.clone(), s.len, s.begin)).collect(), inner.cursor)
         };
         let mut total = [0; 3];
-        for (id, path, len) in old {
-            let scan = scan(&path, len, if id == cursor.segment { cursor.offset } else { 0 });
+        for (id, path, len, begin) in old {
+            let scan = scan(&path, len, if id == cursor.segment { cursor.offset.max(begin) } else { begin });
             let mut inner = self.inner();
-            if let Some(damage) = &scan.damage {
+            for damage in &scan.damage {
                 inner.note_damage(damage.clone());
             }
             let at = inner.segments.iter().position(|segment| segment.id == id);
             let Some(segment) = at.and_then(|at| inner.segments.get_mut(at)) else {
                 continue;
             };
-            segment.first = scan.first.max(1);
-            segment.resource = scan.resource;
-            segment.unread = scan.items;
             let cut = segment.len.saturating_sub(scan.end);
-            // What lies behind the damage is never read.
-            segment.len = scan.end;
+            segment.recover(&scan);
             inner.bytes -= cut;
-            for (sum, n) in total.iter_mut().zip(scan.items) {
-                *sum += n;
-            }
+            add(&mut total, scan.items);
         }
         let mut inner = self.inner();
         let first = inner.segments.front().map(|segment| Position { segment: segment.id, offset: 0 });
         if let Some(first) = first.filter(|first| first.segment > inner.read.segment) {
             inner.read = first;
         }
+        drop(inner);
+        // Processes that shared the folder and ended: nobody else will ever come for what they left.
+        for slot in (0..MAX_SLOTS).map(|slot| self.folder.with_file_name(slot.to_string())) {
+            if slot != self.folder && slot.is_dir() {
+                add(&mut total, self.adopt(&slot).unwrap_or_default());
+            }
+        }
         total
     }
 
+    /// Takes the segments of another folder over, unless a process uses it. Returns how many items of each signal
+    /// came with them.
+    pub(crate) fn adopt(&self, folder: &Path) -> io::Result<[u64; 3]> {
+        let Locked::Ours(Some(lock)) = lock(folder)? else { return Ok([0; 3]) };
+        let cursor = read_cursor(folder).unwrap_or_default();
+        let mut total = [0; 3];
+        for (id, begin, path) in segments(folder)? {
+            let begin = if id == cursor.segment { cursor.offset.max(begin) } else { begin };
+            let scan = scan(&path, fs::metadata(&path)?.len(), begin);
+            if id < cursor.segment || scan.items == [0; 3] && scan.damage.is_empty() {
+                fs::remove_file(&path)?;
+                continue;
+            }
+            let mut inner = self.inner();
+            let id = inner.next;
+            let adopted = self.folder.join(segment_name(id, begin));
+            fs::rename(&path, &adopted)?;
+            inner.next += 1;
+            // It comes last, so that what is written from now on needs a segment behind it.
+            inner.writer = None;
+            inner.bytes += scan.end;
+            for damage in &scan.damage {
+                inner.note_damage(damage.clone());
+            }
+            let mut segment = Segment { id, path: adopted, begin, ..Segment::default() };
+            segment.recover(&scan);
+            inner.segments.push_back(segment);
+            add(&mut total, scan.items);
+        }
+        fs::remove_dir_all(folder)?;
+        drop(lock);
+        Ok(total)
+    }
+
+    /// Leaves the folder to whoever opens it next.
+    pub(crate) fn release(&self) {
+        let mut inner = self.inner();
+        inner.writer = None;
+        inner.lock = None;
+    }
+
     /// Appends the items; all of them or none.
-    pub(crate) fn append(&self, resource: &Bytes, items: &[Item], sync: bool) -> Result<(), Refusal> {
+    pub(crate) fn append(&self, resource: &Bytes, items: &[Item], sync: bool) -> Result<(), Refused> {
         let mut bytes = Vec::with_capacity(items.iter().map(Item::size).sum());
         let mut counts = [0_u64; 3];
         for item in items {
             record::write(item, &mut bytes);
             counts[item.signal as usize] += u64::from(item.count);
         }
-        let mut inner = self.inner();
-        match inner.append(&self.folder, resource, &bytes, counts, sync) {
-            Err(Refusal::Io(error)) => {
-                inner.problem = Some(format!("the spool cannot be written: {error}"));
-                inner.writer = None;
-                Err(Refusal::Io(error))
-            }
-            other => other,
-        }
+        self.inner().append(resource, &bytes, counts, sync)
     }
 
     /// The next records, at most so many items and bytes.
@@ -273,6 +297,12 @@ impl Spool {
             damage: inner.damage.clone(),
             problem: inner.problem.clone(),
         }
+    }
+}
+
+fn add(sums: &mut [u64; 3], counts: [u64; 3]) {
+    for (sum, n) in sums.iter_mut().zip(counts) {
+        *sum += n;
     }
 }
 

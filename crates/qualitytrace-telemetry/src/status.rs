@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde::Serialize;
 
 use crate::{
-    config::{Role, Signal, Transport},
+    config::{self, Role, Signal, Transport},
     delivery::Health,
     ledger::Balance,
     sinks::Handle,
-    spool::SpoolStatus,
+    spool::{SpoolStatus, orphan::Orphan},
 };
 
 /// All sinks at one moment.
@@ -21,6 +21,8 @@ pub struct Status {
     pub sinks: Vec<SinkStatus>,
     /// Sinks that a reload took away and that still have something to deliver or to say.
     pub retired: Vec<SinkStatus>,
+    /// Spools that no sink writes to.
+    pub orphans: Vec<Orphan>,
 }
 
 /// One sink.
@@ -46,6 +48,8 @@ pub struct SinkStatus {
     pub spool: Option<SpoolStatus>,
     /// The ledger of each signal that the sink carries.
     pub ledger: BTreeMap<Signal, Balance>,
+    /// What is wrong with it, in words; empty when all is well.
+    pub problems: Vec<String>,
 }
 
 impl SinkStatus {
@@ -55,19 +59,45 @@ impl SinkStatus {
             let balance = handle.queue.ledger.balance(*signal);
             (handle.carries(*signal) || balance != Balance::default()).then_some((*signal, balance))
         };
+        let health = handle.health.read();
+        let spool = handle.queue.spool_status();
+        let ledger: BTreeMap<Signal, Balance> = Signal::ALL.iter().filter_map(balance).collect();
         Self {
+            problems: problems(&health, spool.as_ref(), &ledger),
             id: handle.sink.id.clone(),
             role: handle.sink.role,
             transport: handle.sink.transport,
-            endpoints: handle.sink.endpoints.clone(),
+            endpoints: shown(&handle.sink.endpoints),
             lossy: handle.sink.lossy,
-            health: handle.health.read(),
+            health,
             memory_items: depth.memory_items,
             memory_bytes: depth.memory_bytes,
-            spool: handle.queue.spool_status(),
-            ledger: Signal::ALL.iter().filter_map(balance).collect(),
+            spool,
+            ledger,
         }
     }
+}
+
+/// Failures and refusals of the moment, a disk queue that cannot be used, and everything that was lost.
+fn problems(health: &Health, spool: Option<&SpoolStatus>, ledger: &BTreeMap<Signal, Balance>) -> Vec<String> {
+    let mut problems = Vec::new();
+    if health.failures > 0 {
+        let why = health.last_problem.as_deref().unwrap_or("no answer");
+        problems.push(format!("the last {} requests failed: {why}", health.failures));
+    }
+    problems.extend(spool.and_then(|spool| spool.problem.clone()));
+    for (signal, balance) in ledger {
+        let lost = balance.dropped.total() + balance.rejected;
+        if lost > 0 {
+            problems.push(format!("{lost} {} were lost", signal.items()));
+        }
+    }
+    problems
+}
+
+/// The addresses as they may be shown.
+fn shown(endpoints: &BTreeMap<Signal, String>) -> BTreeMap<Signal, String> {
+    endpoints.iter().map(|(signal, url)| (*signal, config::shown(url))).collect()
 }
 
 impl Status {
@@ -111,6 +141,9 @@ impl Status {
                     );
                 }
             }
+            for problem in &sink.problems {
+                let _ = writeln!(out, "  problem: {problem}");
+            }
             for (signal, b) in &sink.ledger {
                 let _ = writeln!(
                     out,
@@ -129,6 +162,9 @@ impl Status {
                     let _ = writeln!(out, "    dropped {}: {n}", loss.name());
                 }
             }
+        }
+        for orphan in &self.orphans {
+            let _ = writeln!(out, "spool without a sink: {} bytes in {}", orphan.bytes, orphan.path);
         }
         out
     }

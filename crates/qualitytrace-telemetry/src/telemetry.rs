@@ -1,10 +1,15 @@
 //! The face of the crate: start, watch, reload, stop.
 
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::SeqCst},
+        mpsc,
+    },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use opentelemetry::metrics::Meter;
@@ -13,24 +18,34 @@ use tracing::Subscriber;
 use tracing_subscriber::{Layer as _, registry::LookupSpan};
 
 use crate::{
-    config::{Config, Signal, Sink},
+    config::{Config, Level, Signal, Sink},
     context,
     delivery::{Delivery, HealthCell, Mode},
     encode::{self, View},
     layer::{Gate, Shared, TelemetryLayer},
-    meter::{self, Metrics, delta::Deltas, exemplar::Histogram, prometheus},
+    meter::{
+        self, Metrics,
+        delta::Deltas,
+        exemplar::Histogram,
+        prometheus::{self, Exposition},
+    },
     probe,
     propagation::Propagators,
     queue::Queue,
     recorder::Intake,
     resource::Identity,
     sinks::{Current, Handle, Set},
+    spool::orphan::{self, Orphan},
     status::{Probe, SinkStatus, Status},
     tracer::ApplicationTracer,
 };
 
 /// How long a sink that a reload takes away may go on delivering.
 const RETIRE: Duration = Duration::from_secs(30);
+/// Retired sinks whose ledgers are still shown.
+const MAX_RETIRED: usize = 16;
+/// How often spools without a sink are looked for.
+const SURVEY_EVERY: Duration = Duration::from_mins(1);
 
 /// The telemetry of a process. Cloning gives another handle to the same.
 #[derive(Clone)]
@@ -47,7 +62,8 @@ struct Inner {
 struct Control {
     config: Config,
     tasks: Vec<Task>,
-    retired: Vec<Arc<Handle>>,
+    retired: Vec<Retired>,
+    orphans: Vec<Orphan>,
     recorder: Option<JoinHandle<()>>,
     /// Dropping it ends the delivery thread.
     stop: Option<(tokio::sync::oneshot::Sender<()>, JoinHandle<()>)>,
@@ -58,6 +74,16 @@ struct Task {
     delivery: tokio::task::JoinHandle<()>,
     collector: Option<tokio::task::JoinHandle<()>>,
     root: Option<PathBuf>,
+    log_level: Level,
+    schema_url: Option<String>,
+}
+
+/// A sink that a reload took away.
+struct Retired {
+    handle: Arc<Handle>,
+    root: Option<PathBuf>,
+    /// Whoever sets it first has the queue: a reload that brings the sink back, or the end of its delivery.
+    taken: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Telemetry {
@@ -104,12 +130,14 @@ impl Telemetry {
             config: Config { sinks: Vec::new(), ..config.clone() },
             tasks: Vec::new(),
             retired: Vec::new(),
+            orphans: Vec::new(),
             recorder: Some(recorder),
             stop: Some((stop, delivery)),
         };
         let inner = Inner { shared, metrics, identity, runtime: handle, control: Mutex::new(control) };
         let telemetry = Self(Arc::new(inner));
         telemetry.reload(config);
+        telemetry.0.runtime.spawn(tend_orphans(Arc::downgrade(&telemetry.0)));
         Ok(telemetry)
     }
 
@@ -166,13 +194,23 @@ impl Telemetry {
 
     /// All metrics as `OpenMetrics` text; see [`OPENMETRICS`](crate::OPENMETRICS) for its media type.
     pub fn prometheus(&self) -> String {
-        prometheus::render(&self.0.metrics.collect())
+        self.exposition(Exposition::OpenMetrics)
+    }
+
+    /// All metrics as text in a format that the client understands; see [`Exposition::accepted`].
+    pub fn exposition(&self, format: Exposition) -> String {
+        prometheus::render(&self.0.metrics.collect(), format)
     }
 
     /// How every sink fares.
     pub fn status(&self) -> Status {
-        let retired = self.control().retired.iter().map(|handle| SinkStatus::of(handle)).collect();
+        let (retired, orphans) = {
+            let control = self.control();
+            let retired = control.retired.iter().map(|retired| SinkStatus::of(&retired.handle)).collect();
+            (retired, control.orphans.clone())
+        };
         Status {
+            orphans,
             intake: self.0.shared.intake.len(),
             sinks: self.0.shared.sinks.get().sinks.iter().map(|handle| SinkStatus::of(handle)).collect(),
             retired,
@@ -200,22 +238,41 @@ impl Telemetry {
                 Some(task)
                     if task.handle.sink.same_settings(sink)
                         && task.handle.resource == resource
+                        && (task.log_level, &task.schema_url) == (config.log_level, &config.schema_url)
                         && task.root == config.spool_path =>
                 {
                     task
                 }
                 Some(task) => self.replace(task, sink, resource, &config),
-                None => {
-                    let root = config.spool_path.as_deref();
-                    let queue = Arc::new(Queue::open(&sink.id, root, &sink.limits, sink.lossy));
-                    self.spawn(sink, resource, queue, Arc::default(), &config)
-                }
+                None => match reclaim(&mut control.retired, sink, &config) {
+                    Some(handle) => {
+                        let _ = handle.mode.send(Mode::Stop);
+                        handle.queue.set_limits(&sink.limits, sink.lossy);
+                        let former = handle.former(sink);
+                        let parts = (handle.queue.clone(), handle.deltas.clone());
+                        self.spawn(sink, resource, parts, former, &config)
+                    }
+                    None => {
+                        let root = config.spool_path.as_deref();
+                        let queue = Arc::new(Queue::open(&sink.id, root, &sink.limits, sink.lossy));
+                        // What a former sink of this name left on disk is in the books of the new one.
+                        let ended = |retired: &Retired| {
+                            let handle = &retired.handle;
+                            handle.sink.id == sink.id
+                                && handle.queue.has_spool()
+                                && retired.taken.load(SeqCst)
+                        };
+                        control.retired.retain(|retired| !ended(retired));
+                        self.spawn(sink, resource, (queue, Arc::default()), BTreeMap::new(), &config)
+                    }
+                },
             };
             set.sinks.push(task.handle.clone());
             control.tasks.push(task);
         }
         // First the new set, so that nothing is offered to a sink that ends.
         let set = Arc::new(set);
+        self.0.shared.limits.set(config.limits);
         self.0.shared.sinks.set(set.clone());
         self.0.shared.refresh(&set);
         for task in old {
@@ -223,13 +280,73 @@ impl Telemetry {
             if let Some(collector) = task.collector {
                 collector.abort();
             }
-            control.retired.push(task.handle.clone());
+            let taken = Arc::new(AtomicBool::new(false));
+            if control.retired.len() == MAX_RETIRED {
+                control.retired.remove(0);
+            }
+            let (handle, root) = (task.handle.clone(), task.root);
+            control.retired.push(Retired { handle, root, taken: taken.clone() });
             self.0.runtime.spawn(async move {
                 let _ = task.delivery.await;
-                task.handle.queue.abandon();
+                if !taken.swap(true, SeqCst) {
+                    task.handle.queue.unload(&task.handle.resource);
+                    task.handle.queue.abandon();
+                    // What is left in the spool has no sink any more; another one may take it over.
+                    task.handle.queue.release();
+                }
             });
         }
         control.config = config;
+        drop(control);
+        let inner = Arc::downgrade(&self.0);
+        self.0.runtime.spawn_blocking(move || inner.upgrade().map(|inner| Self(inner).survey()));
+    }
+
+    /// Looks for spools that no sink writes to: those of sinks that were renamed or taken away.
+    fn survey(&self) {
+        let (root, log_level, handles) = {
+            let control = self.control();
+            let handles: Vec<Arc<Handle>> = control.tasks.iter().map(|task| task.handle.clone()).collect();
+            (control.config.spool_path.clone(), control.config.log_level, handles)
+        };
+        let Some(root) = root else { return };
+        let sinks: Vec<Sink> = handles.iter().map(|handle| handle.sink.clone()).collect();
+        for handle in handles.iter().filter(|handle| handle.queue.has_spool()) {
+            orphan::sign(&root, &handle.sink);
+        }
+        let survey = orphan::survey(&root, &sinks, SystemTime::now());
+        for (folder, heir) in survey.adopted {
+            let sink = &sinks[heir].id;
+            let taken = handles[heir].queue.adopt(&folder);
+            let folder = folder.display();
+            match taken {
+                Ok(items) if log_level <= Level::Info => {
+                    tracing::info!(%folder, %sink, items, "telemetry sink took over the spool of another one");
+                }
+                Err(error) if log_level <= Level::Warn => {
+                    tracing::warn!(%folder, %sink, %error, "telemetry spool cannot be taken over");
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let told = std::mem::replace(&mut self.control().orphans, survey.reported.clone());
+        let new = survey.reported.iter().filter(|orphan| told.iter().all(|told| told.path != orphan.path));
+        for orphan in new.filter(|_| log_level <= Level::Warn) {
+            tracing::warn!(
+                folder = orphan.path,
+                sink = orphan.sink,
+                bytes = orphan.bytes,
+                "telemetry spool belongs to no sink; it is removed when its items are too old, name the sink again to deliver them"
+            );
+        }
+        for orphan in survey.expired.iter().filter(|_| log_level <= Level::Warn) {
+            tracing::warn!(
+                folder = orphan.path,
+                sink = orphan.sink,
+                bytes = orphan.bytes,
+                "telemetry spool of a former sink was removed: its items are too old"
+            );
+        }
     }
 
     /// A new delivery over the queue of the old one.
@@ -240,6 +357,7 @@ impl Telemetry {
             collector.abort();
         }
         let deltas = task.handle.deltas.clone();
+        let former = task.handle.former(sink);
         let queue = if keeps {
             let _ = task.handle.mode.send(Mode::Stop);
             task.handle.queue.set_limits(&sink.limits, sink.lossy);
@@ -257,15 +375,15 @@ impl Telemetry {
             });
             Arc::new(queue)
         };
-        self.spawn(sink, resource, queue, deltas, config)
+        self.spawn(sink, resource, (queue, deltas), former, config)
     }
 
     fn spawn(
         &self,
         sink: &Sink,
         resource: bytes::Bytes,
-        queue: Arc<Queue>,
-        deltas: Arc<Mutex<Deltas>>,
+        (queue, deltas): (Arc<Queue>, Arc<Mutex<Deltas>>),
+        former: BTreeMap<Signal, Sink>,
         config: &Config,
     ) -> Task {
         let health = Arc::new(HealthCell::new());
@@ -276,9 +394,13 @@ impl Telemetry {
             resource: resource.clone(),
             health: health.clone(),
             mode: receiver,
+            former: former.clone(),
+            schema_url: config.schema_url.clone().unwrap_or_default(),
+            log_level: config.log_level,
         };
-        let view = View::new(sink.level, sink.redact.clone());
-        let handle = Arc::new(Handle { sink: sink.clone(), view, queue, resource, health, mode, deltas });
+        let view = View::new(sink.level, sink.targets.clone(), sink.redact.clone());
+        let handle =
+            Arc::new(Handle { sink: sink.clone(), view, queue, resource, health, mode, deltas, former });
         let delivery = self.0.runtime.spawn(delivery.run());
         let collector = handle.carries(Signal::Metrics).then(|| {
             let (handle, metrics) = (handle.clone(), self.0.metrics.clone());
@@ -292,7 +414,8 @@ impl Telemetry {
                 }
             })
         });
-        Task { handle, delivery, collector, root: config.spool_path.clone() }
+        let (root, log_level) = (config.spool_path.clone(), config.log_level);
+        Task { handle, delivery, collector, root, log_level, schema_url: config.schema_url.clone() }
     }
 
     /// Sends one span, one data point and one log record to every sink, past the queues, and says
@@ -374,16 +497,50 @@ impl Telemetry {
         drop(stop);
         let _ = delivery.join();
         for handle in &self.0.shared.sinks.get().sinks {
+            handle.queue.unload(&handle.resource);
             handle.queue.abandon();
+            // The next process, or the next telemetry of this one, goes on with it.
+            handle.queue.release();
         }
         let status = self.status();
+        let log_level = self.control().config.log_level;
         context::without_telemetry(|| {
             for sink in &status.sinks {
                 for (signal, balance) in &sink.ledger {
+                    let lost = balance.dropped.total() > 0;
+                    if log_level > if lost { Level::Warn } else { Level::Info } {
+                        continue;
+                    }
+                    if lost {
+                        tracing::warn!(sink = %sink.id, signal = signal.name(), ?balance, "telemetry sink ended with losses");
+                        continue;
+                    }
                     tracing::info!(sink = %sink.id, signal = signal.name(), ?balance, "telemetry sink ended");
                 }
             }
         });
         status
+    }
+}
+
+/// The queue of a sink that comes back before its delivery ended.
+fn reclaim(retired: &mut Vec<Retired>, sink: &Sink, config: &Config) -> Option<Arc<Handle>> {
+    let wants_spool = !sink.lossy && sink.limits.spool && config.spool_path.is_some();
+    let same = |retired: &Retired| {
+        retired.handle.sink.id == sink.id
+            && retired.root == config.spool_path
+            && (retired.handle.queue.has_spool() || !wants_spool)
+    };
+    let at = retired.iter().position(same)?;
+    let came_first = !retired[at].taken.swap(true, SeqCst);
+    came_first.then(|| retired.remove(at).handle)
+}
+
+/// Looks for spools without a sink from time to time, so that they expire.
+async fn tend_orphans(inner: Weak<Inner>) {
+    loop {
+        tokio::time::sleep(SURVEY_EVERY).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let _ = tokio::task::spawn_blocking(move || Telemetry(inner).survey()).await;
     }
 }

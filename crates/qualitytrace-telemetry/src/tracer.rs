@@ -37,7 +37,8 @@ impl ApplicationTracer {
         let ids = RandomIdGenerator::default();
         let trace_id = trace_id.unwrap_or_else(|| ids.new_trace_id());
         let ids = (trace_id, span_id.unwrap_or_else(|| ids.new_span_id()));
-        let mut span = Span::new(Role::Application, Level::Error, ids, name.into(), clock::now());
+        let span = Span::new(Role::Application, Level::Error, ids, name.into(), clock::now());
+        let mut span = span.limited(self.0.limits.get());
         span.kind = kind;
         let sampled = self.0.sinks.with(|set| set.samples(Role::Application, trace_id, None));
         ApplicationSpan { span: Some(Box::new(span)), shared: self.0.clone(), clock: Instant::now(), sampled }

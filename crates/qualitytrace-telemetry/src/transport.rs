@@ -36,6 +36,11 @@ impl Transport {
     }
 }
 
+/// Why the certificates of a sink cannot be used.
+pub(crate) fn unusable(sink: &Sink) -> Option<String> {
+    tls::client(&sink.tls, &[]).err()
+}
+
 /// An error and its causes in one line.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    Compression, Config, Origin, Role, Signal, Sink, Transport,
+    Compression, Config, Diagnostic, Origin, Report, Role, Severity, Signal, Sink, Transport,
     table::{describe, level_name, temporality_name},
 };
 
@@ -19,6 +19,30 @@ pub struct Line {
 }
 
 impl Config {
+    /// What would keep sinks from connecting although every setting makes sense: certificates that cannot be read or
+    /// used. The server starts all the same, and tries again with each request.
+    pub fn verify(&self) -> Vec<Diagnostic> {
+        let mut report = Report::default();
+        for sink in &self.sinks {
+            let named = [&sink.tls.ca, &sink.tls.certificate, &sink.tls.key].into_iter().any(Option::is_some);
+            let Some(why) = crate::transport::unusable(sink).filter(|_| named) else { continue };
+            let names = ["tls.ca", "tls.certificate", "tls.key"];
+            let file = |name: &&str| {
+                let file = match *name {
+                    "tls.ca" => &sink.tls.ca,
+                    "tls.key" => &sink.tls.key,
+                    _ => &sink.tls.certificate,
+                };
+                file.as_ref().is_some_and(|file| why.contains(&format!("`{}`", file.display())))
+            };
+            let name = names.iter().find(|name| file(name)).unwrap_or(&"tls.ca");
+            let origin = sink.origins.get(*name).cloned().unwrap_or(Origin::Default);
+            let message = format!("`{name}` of `{}` cannot be used: {why}", sink.id);
+            report.push(Severity::Warning, &origin, name, message, None);
+        }
+        report.diagnostics
+    }
+
     /// Every setting with its origin, the process-wide ones first. Header values never show.
     pub fn lines(&self) -> Vec<Line> {
         let line = |key: &str, value: String| {
@@ -30,6 +54,7 @@ impl Config {
         let mut lines = vec![
             line("telemetry.service-name", self.service_name.clone()),
             line("telemetry.spool.path", spool.unwrap_or_default()),
+            line("telemetry.log-level", level_name(self.log_level).to_owned()),
             line("telemetry.propagators", self.propagators.to_string()),
             line("telemetry.recorder.items", self.recorder.items.to_string()),
             line("telemetry.recorder.linger", time(self.recorder.linger)),
@@ -93,7 +118,7 @@ impl Sink {
         for (signal, url) in &self.endpoints {
             let own = format!("endpoint.{}", signal.name());
             let setting = if self.origins.contains_key(&own) { own.as_str() } else { "endpoint" };
-            line(signal.name(), setting, url.clone());
+            line(signal.name(), setting, super::endpoint::shown(url));
         }
         if !self.headers.is_empty() {
             let names: Vec<String> =
@@ -105,6 +130,10 @@ impl Sink {
         }
         line("sampling", "sampling", describe(&self.sampler));
         line("level", "level", level_name(self.level).to_owned());
+        if !self.targets.is_empty() {
+            let targets = self.targets.iter().map(|t| format!("{}={}", t.target, level_name(t.level)));
+            line("targets", "targets", targets.collect::<Vec<_>>().join(", "));
+        }
         line("lossy", "lossy", self.lossy.to_string());
         line("throttle", "throttle", format!("{:?}", self.delivery.throttle));
         line("interval", "interval", format!("{:?}", self.interval));

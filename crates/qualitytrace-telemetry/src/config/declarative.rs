@@ -4,7 +4,9 @@
 //! carry no promise; they are named in a warning and have no effect.
 
 mod exporter;
+mod limits;
 mod reference;
+mod resource;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,17 +18,28 @@ use super::{
     value,
 };
 
+/// Reads the file that a variable names, and returns its text.
 pub(crate) fn read_file(
     path: &str,
+    origin: &Origin,
     environment: &BTreeMap<String, String>,
     config: &mut Config,
     report: &mut Report,
-) {
+) -> Option<String> {
     match std::fs::read_to_string(path) {
-        Ok(text) => read(path, &text, environment, config, report),
+        Ok(text) => {
+            read(path, &text, environment, config, report);
+            Some(text)
+        }
         Err(error) => {
-            let origin = Origin::Environment("OTEL_CONFIG_FILE".to_owned());
-            report.error(&origin, "OTEL_CONFIG_FILE", format!("`{path}` cannot be read: {error}"), None);
+            let key = origin.to_string();
+            report.error(
+                origin,
+                key.trim_start_matches('$'),
+                format!("`{path}` cannot be read: {error}"),
+                None,
+            );
+            None
         }
     }
 }
@@ -74,6 +87,16 @@ pub(crate) fn read(
     if let Some((true, _)) = reader.parsed(&root, "disabled", "true|false", value::boolean) {
         config.enabled = false;
     }
+    let allowed = "trace|debug|info|warn|error|fatal";
+    if let Some((level, origin)) = reader.parsed(&root, "log_level", allowed, value::log_level) {
+        config.log_level = level;
+        config.origins.insert("telemetry.log-level".to_owned(), origin);
+    }
+    if let Some(distribution) = root.get("distribution") {
+        let message = "`distribution` has no effect here".to_owned();
+        reader.report.push(Severity::Warning, &distribution.origin, "distribution", message, None);
+    }
+    reader.limits(&root, config);
     if let Some(resource) = root.get("resource") {
         reader.resource(resource, config);
     }
@@ -141,53 +164,6 @@ impl Declarative<'_> {
         Some((parsed?, origin))
     }
 
-    fn resource(&mut self, node: &Node, config: &mut Config) {
-        self.keys(node, "resource", &["attributes", "attributes_list", "schema_url"]);
-        if let Some((list, origin)) = self.scalar(node, "attributes_list") {
-            for pair in list.split(',').filter(|pair| !pair.trim().is_empty()) {
-                match pair
-                    .split_once('=')
-                    .and_then(|(k, v)| Some((k.trim().to_owned(), value::percent_decode(v.trim())?)))
-                {
-                    Some((key, text)) => put(config, key, text),
-                    None => self.report.bad_value(
-                        Severity::Error,
-                        &origin,
-                        "resource.attributes_list",
-                        pair,
-                        "key=value pairs",
-                    ),
-                }
-            }
-        }
-        let Some(Kind::List(items)) = node.get("attributes").map(|node| &node.kind) else {
-            return;
-        };
-        for item in items {
-            self.keys(item, "resource.attributes", &["name", "value", "type"]);
-            let name = self.scalar(item, "name");
-            let text = match item.get("value").map(|node| &node.kind) {
-                Some(Kind::List(values)) => Some(
-                    values
-                        .iter()
-                        .filter_map(|v| if let Kind::Scalar(s) = &v.kind { Some(s.as_str()) } else { None })
-                        .collect::<Vec<_>>()
-                        .join(","),
-                ),
-                _ => self.scalar(item, "value").map(|(text, _)| text),
-            };
-            match (name, text) {
-                (Some((name, _)), Some(text)) => put(config, name, text),
-                _ => self.report.error(
-                    &item.origin,
-                    "resource.attributes",
-                    "a resource attribute needs `name` and `value`".to_owned(),
-                    None,
-                ),
-            }
-        }
-    }
-
     fn propagators(&mut self, root: &Node, config: &mut Config) {
         let Some(node) = root.get("propagator") else {
             return;
@@ -212,8 +188,16 @@ impl Declarative<'_> {
     fn provider(&mut self, root: &Node, name: &str, signal: Signal, config: &mut Config) {
         let Some(provider) = root.get(name) else { return };
         self.keys(provider, name, &["processors", "limits", "sampler", "id_generator"]);
+        if signal == Signal::Traces {
+            self.id_generator(provider);
+        } else {
+            for key in ["sampler", "id_generator"] {
+                self.without_effect(provider, key, &format!("{name}.{key}"));
+            }
+        }
         let sampler = provider
             .get("sampler")
+            .filter(|_| signal == Signal::Traces)
             .and_then(|node| self.sampler(node, 0).map(|sampler| (sampler, node.origin.clone())));
         let Some(Kind::List(processors)) = provider.get("processors").map(|node| &node.kind) else {
             self.report.error(&provider.origin, name, format!("`{name}` needs `processors`"), None);
@@ -248,6 +232,11 @@ impl Declarative<'_> {
                 &mut sink.origins,
                 &mut sink.delivery.throttle,
             );
+            let timeout = |text: &str| text.parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis);
+            let allowed = "a whole number of milliseconds above 0";
+            if let Some((timeout, origin)) = self.parsed(body, "export_timeout", allowed, timeout) {
+                sink.limit_timeout(timeout, origin);
+            }
             let count = |text: &str| text.parse::<usize>().ok().filter(|count| *count > 0);
             if let Some((items, origin)) =
                 self.parsed(body, "max_queue_size", "a whole number above 0", count)
@@ -265,7 +254,6 @@ impl Declarative<'_> {
                 sink.sampler = sampler.clone();
                 sink.origins.insert("sampling".to_owned(), origin.clone());
             }
-            sink.level = super::Level::Trace;
             config.sinks.push(sink);
         }
     }
@@ -275,6 +263,13 @@ impl Declarative<'_> {
             return;
         };
         self.keys(provider, "meter_provider", &["readers", "views", "exemplar_filter"]);
+        self.not_heard(provider, "meter_provider", "views", "every instrument is sent as it is made");
+        if let Some((filter, _)) = self.scalar(provider, "exemplar_filter")
+            && filter != "trace_based"
+        {
+            let instead = "exemplars are those of sampled spans (`trace_based`)";
+            self.not_heard(provider, "meter_provider", "exemplar_filter", instead);
+        }
         let Some(Kind::List(readers)) = provider.get("readers").map(|node| &node.kind) else {
             return;
         };
@@ -292,14 +287,55 @@ impl Declarative<'_> {
                 "periodic",
                 &["interval", "timeout", "exporter", "cardinality_limits", "producers"],
             );
+            let instead = "an instrument has at most 2,000 series";
+            self.not_heard(body, "periodic", "cardinality_limits", instead);
             let id = format!("declarative.metrics.{index}");
             let Some(mut sink) =
                 body.get("exporter").and_then(|node| self.exporter(node, Signal::Metrics, id))
             else {
                 continue;
             };
-            self.milliseconds(body, "interval", "interval", &mut sink.origins, &mut sink.interval);
+            self.without_effect(body, "producers", "periodic.producers");
+            let millis = |text: &str| text.parse().ok().map(Duration::from_millis);
+            let interval = |text: &str| millis(text).filter(|_| value::interval(text).is_some());
+            let allowed = "a whole number of milliseconds, at least 10";
+            if let Some((interval, origin)) = self.parsed(body, "interval", allowed, interval) {
+                sink.interval = interval;
+                sink.origins.insert("interval".to_owned(), origin);
+            }
+            let allowed = "a whole number of milliseconds above 0";
+            let timeout = |text: &str| millis(text).filter(|timeout| !timeout.is_zero());
+            if let Some((timeout, origin)) = self.parsed(body, "timeout", allowed, timeout) {
+                sink.limit_timeout(timeout, origin);
+            }
             config.sinks.push(sink);
+        }
+    }
+
+    /// Ids are random; that is the only generator that there is.
+    fn id_generator(&mut self, provider: &Node) {
+        let Some(Kind::Map(pairs)) = provider.get("id_generator").map(|node| &node.kind) else { return };
+        for (name, origin, _) in pairs.iter().filter(|(name, _, _)| name != "random") {
+            let key = format!("tracer_provider.id_generator.{name}");
+            let message = format!("`{key}` has no effect here: ids are random");
+            self.report.push(Severity::Warning, origin, &key, message, None);
+        }
+    }
+
+    /// Names a setting that the schema knows and that means nothing here.
+    fn without_effect(&mut self, node: &Node, key: &str, full: &str) {
+        if let Some(found) = node.get(key) {
+            let message = format!("`{full}` has no effect here");
+            self.report.push(Severity::Warning, &found.origin, full, message, None);
+        }
+    }
+
+    /// Says that a setting which the format knows is not heard here, and what happens instead.
+    fn not_heard(&mut self, node: &Node, path: &str, key: &str, instead: &str) {
+        if let Some(found) = node.get(key) {
+            let full = format!("{path}.{key}");
+            let message = format!("`{full}` has no effect here: {instead}");
+            self.report.push(Severity::Warning, &found.origin, &full, message, None);
         }
     }
 
@@ -316,13 +352,5 @@ impl Declarative<'_> {
             *target = duration;
             origins.insert(setting.to_owned(), origin);
         }
-    }
-}
-
-fn put(config: &mut Config, key: String, text: String) {
-    match key.as_str() {
-        "service.name" => config.service_name = text,
-        "service.version" => config.service_version = Some(text),
-        _ => config.resource.push((key, text)),
     }
 }

@@ -1,6 +1,7 @@
 //! From what a user calls an endpoint to the address of each signal.
 
 use super::{Signal, Transport};
+use crate::redact;
 
 /// An address, and what is worth saying about it.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,9 +78,10 @@ pub(crate) fn appended(transport: Transport, text: &str, signal: Signal) -> Resu
     })
 }
 
-/// An address as it may be shown: without the login that somebody put into it.
+/// An address as it may be shown: without the login that somebody put into it, and without the values of its query.
 pub(crate) fn shown(text: &str) -> String {
-    let Some((login, place)) = text.rsplit_once('@') else { return text.to_owned() };
+    let text = redact::query(text, |_| true);
+    let Some((login, place)) = text.rsplit_once('@') else { return text.into_owned() };
     let scheme = login.split_once("://").map(|(scheme, _)| format!("{scheme}://")).unwrap_or_default();
     format!("{scheme}***@{place}")
 }
@@ -114,7 +116,16 @@ fn split(text: &str) -> Result<(String, String), String> {
         Some(found) if found.as_str().contains('@') => {
             Err("it holds a user name; use `headers` instead".to_owned())
         }
-        Some(_) => Ok((url, path.to_owned())),
+        Some(found) => {
+            // The parser takes a port that is none for no port at all.
+            let behind = found.as_str().rsplit_once(']').map_or(found.as_str(), |(_, rest)| rest);
+            match behind.rsplit_once(':').map(|(_, port)| port) {
+                Some(port) if !matches!(port.parse::<u16>(), Ok(1..)) => {
+                    Err(format!("its port is `{port}`, expected a number from 1 to 65535"))
+                }
+                Some(_) | None => Ok((url, path.to_owned())),
+            }
+        }
         None => Err("it has no host".to_owned()),
     }
 }
@@ -156,7 +167,17 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for text in ["", "http://", "ftp://x", "http://a b", "host:", "http://u:p@h:1"] {
+        for text in [
+            "",
+            "http://",
+            "ftp://x",
+            "http://a b",
+            "host:",
+            "http://u:p@h:1",
+            "host:99999",
+            "host:0",
+            "http://[::1]:70000/v1/traces",
+        ] {
             assert!(resolve(Transport::Http, text, Signal::Traces).is_err(), "{text}");
         }
     }

@@ -4,6 +4,8 @@
 //! empty variable is an unset one; a value that makes no sense is a warning and is ignored, as the
 //! specification asks. Without an endpoint or an exporter named `otlp` they switch nothing on.
 
+mod known;
+
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{
@@ -11,6 +13,8 @@ use super::{
     diagnostic::{Origin, Report, Severity},
     endpoint, propagators, table, value,
 };
+
+pub(crate) use known::{config_file, ignored, unknown};
 
 struct Variables<'a> {
     map: &'a BTreeMap<String, String>,
@@ -50,6 +54,7 @@ impl Variables<'_> {
     }
 }
 
+const LOG_LEVEL: &str = "trace|debug|info|warn|error|none";
 const MILLISECONDS: &str = "a whole number of milliseconds";
 
 fn milliseconds(text: &str) -> Option<Duration> {
@@ -57,7 +62,7 @@ fn milliseconds(text: &str) -> Option<Duration> {
 }
 
 pub(crate) fn read(map: &BTreeMap<String, String>, config: &mut Config, report: &mut Report) {
-    let mut variables = Variables { map, report };
+    let mut variables = Variables { map, report: &mut *report };
     let disabled = variables.get("OTEL_SDK_DISABLED");
     if let Some((true, _)) = variables.parsed(disabled, "true|false", value::boolean) {
         config.enabled = false;
@@ -66,7 +71,14 @@ pub(crate) fn read(map: &BTreeMap<String, String>, config: &mut Config, report: 
         let names = text.split(',').map(|name| (name.trim().to_owned(), origin.clone())).collect();
         propagators::read(names, "OTEL_PROPAGATORS", config, variables.report);
     }
+    let found = variables.get("OTEL_LOG_LEVEL");
+    if let Some((level, origin)) = variables.parsed(found, LOG_LEVEL, value::log_level) {
+        config.log_level = level;
+        config.origins.insert("telemetry.log-level".to_owned(), origin);
+    }
+    limits(&mut variables, config);
     resource(&mut variables, config);
+    let before = config.sinks.len();
     let sampler = sampler(&mut variables);
     for signal in Signal::ALL {
         let exporter = variables.get(&format!("OTEL_{}_EXPORTER", signal.name().to_ascii_uppercase()));
@@ -99,6 +111,56 @@ pub(crate) fn read(map: &BTreeMap<String, String>, config: &mut Config, report: 
             config.sinks.push(sink);
         }
     }
+    let set = |name: &str, text: &str| {
+        name.starts_with("OTEL_EXPORTER_OTLP_") && !text.trim().is_empty() && known::is_known(name)
+    };
+    let idle = map.iter().find(|(name, text)| set(name, text));
+    if let Some((name, _)) = idle.filter(|_| config.sinks.len() == before && config.enabled) {
+        let off = Signal::ALL
+            .iter()
+            .any(|signal| map.contains_key(&format!("OTEL_{}_EXPORTER", signal.name().to_ascii_uppercase())));
+        if !off {
+            let origin = Origin::Environment(name.clone());
+            let message =
+                format!("`{name}` has no effect: no endpoint is set, and no exporter is named `otlp`");
+            report.note(&origin, name, message);
+        }
+    }
+}
+
+/// The general limits first, then those of spans and log records, which go before them.
+fn limits(variables: &mut Variables, config: &mut Config) {
+    let limits = &mut config.limits;
+    let mut read = |name: &str, targets: &mut [&mut u32]| {
+        let found = variables.get(name);
+        if let Some((limit, origin)) = variables.parsed(found, "a whole number", |text| text.parse().ok()) {
+            for target in targets {
+                **target = limit;
+            }
+            config.origins.insert(format!("telemetry.limits.{}", name.to_ascii_lowercase()), origin);
+        }
+    };
+    read(
+        "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+        &mut [&mut limits.span_attributes.length, &mut limits.log_attributes.length],
+    );
+    read(
+        "OTEL_ATTRIBUTE_COUNT_LIMIT",
+        &mut [
+            &mut limits.span_attributes.count,
+            &mut limits.log_attributes.count,
+            &mut limits.event_attributes,
+        ],
+    );
+    read("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", &mut [&mut limits.span_attributes.length]);
+    read("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", &mut [&mut limits.span_attributes.count]);
+    read("OTEL_SPAN_EVENT_COUNT_LIMIT", &mut [&mut limits.events]);
+    read("OTEL_SPAN_LINK_COUNT_LIMIT", &mut [&mut limits.links]);
+    read("OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", &mut [&mut limits.event_attributes]);
+    // A link has no attributes here, so that any limit of them is kept.
+    read("OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", &mut []);
+    read("OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", &mut [&mut limits.log_attributes.length]);
+    read("OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", &mut [&mut limits.log_attributes.count]);
 }
 
 fn resource(variables: &mut Variables, config: &mut Config) {
@@ -106,7 +168,7 @@ fn resource(variables: &mut Variables, config: &mut Config) {
         for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
             match pair.split_once('=').and_then(|(k, v)| Some((k.trim(), value::percent_decode(v.trim())?))) {
                 Some(("service.name", name)) => config.service_name = name,
-                Some((key, text)) if !key.is_empty() => config.resource.push((key.to_owned(), text)),
+                Some((key, text)) if !key.is_empty() => config.resource.push((key.to_owned(), text.into())),
                 Some(_) | None => variables.warn(&origin, pair, "key=value pairs, percent-encoded"),
             }
         }
@@ -240,16 +302,7 @@ fn options(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
             sink.origins.insert(setting.to_owned(), origin);
         }
     }
-    let delay = match signal {
-        Signal::Traces => Some("OTEL_BSP_SCHEDULE_DELAY"),
-        Signal::Logs => Some("OTEL_BLRP_SCHEDULE_DELAY"),
-        Signal::Metrics => None,
-    };
-    let found = delay.and_then(|name| variables.get(name));
-    if let Some((delay, origin)) = variables.parsed(found, MILLISECONDS, milliseconds) {
-        sink.delivery.throttle = delay;
-        sink.origins.insert("throttle".to_owned(), origin);
-    }
+    processor(variables, signal, sink);
     let found = variables
         .get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")
         .filter(|_| signal == Signal::Metrics);
@@ -258,8 +311,43 @@ fn options(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
         sink.origins.insert("temporality".to_owned(), origin);
     }
     let found = variables.get("OTEL_METRIC_EXPORT_INTERVAL").filter(|_| signal == Signal::Metrics);
-    if let Some((interval, origin)) = variables.parsed(found, MILLISECONDS, milliseconds) {
+    let interval = |text: &str| milliseconds(text).filter(|_| value::interval(text).is_some());
+    let allowed = "a whole number of milliseconds, at least 10";
+    if let Some((interval, origin)) = variables.parsed(found, allowed, interval) {
         sink.interval = interval;
         sink.origins.insert("interval".to_owned(), origin);
+    }
+}
+
+/// The settings of the batch processors and of the metric reader.
+fn processor(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
+    let prefix = match signal {
+        Signal::Traces => "OTEL_BSP",
+        Signal::Logs => "OTEL_BLRP",
+        Signal::Metrics => "OTEL_METRIC",
+    };
+    let found = variables.get(&format!("{prefix}_EXPORT_TIMEOUT"));
+    if let Some((timeout, origin)) = variables.parsed(found, MILLISECONDS, milliseconds) {
+        sink.limit_timeout(timeout, origin);
+    }
+    if signal == Signal::Metrics {
+        return;
+    }
+    let found = variables.get(&format!("{prefix}_SCHEDULE_DELAY"));
+    if let Some((delay, origin)) = variables.parsed(found, MILLISECONDS, milliseconds) {
+        sink.delivery.throttle = delay;
+        sink.origins.insert("throttle".to_owned(), origin);
+    }
+    let count = |text: &str| text.parse::<usize>().ok().filter(|count| *count > 0);
+    let targets = [
+        ("MAX_QUEUE_SIZE", "queue.items", &mut sink.limits.queue_items),
+        ("MAX_EXPORT_BATCH_SIZE", "batch.items", &mut sink.delivery.batch_items),
+    ];
+    for (name, setting, target) in targets {
+        let found = variables.get(&format!("{prefix}_{name}"));
+        if let Some((number, origin)) = variables.parsed(found, "a whole number above 0", count) {
+            *target = number;
+            sink.origins.insert(setting.to_owned(), origin);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use super::{
-    Header, Role, Signal, Sink, Sync, Tls, Transport,
+    Header, Role, Signal, Sink, Sync, Target, Tls, Transport,
     diagnostic::{Origin, Report, Severity},
     endpoint,
     table::{canonical, compression, expected, temporality},
@@ -181,6 +181,26 @@ impl Reader<'_> {
         })
     }
 
+    fn targets(&mut self) -> Vec<Target> {
+        let mut targets = Vec::new();
+        let given = self.draft.settings.get("targets").cloned();
+        for text in self.list("targets").unwrap_or_default() {
+            let parsed = text.split_once('=').and_then(|(target, level)| {
+                let target = Some(target.trim().to_owned()).filter(|target| !target.is_empty())?;
+                Some(Target { target, level: value::level(level.trim())? })
+            });
+            match (parsed, &given) {
+                (Some(target), _) => targets.push(target),
+                (None, Some(given)) => {
+                    let (origin, key) = (&given.node.origin, &given.key);
+                    self.report.bad_value(Severity::Error, origin, key, &text, expected("targets"));
+                }
+                (None, None) => {}
+            }
+        }
+        targets
+    }
+
     /// The sink, or `None` when it is switched off or cannot be.
     pub(crate) fn sink(mut self, id: &str, role: Role, dialect: Dialect) -> Option<Sink> {
         let transport = self.transport(id, dialect)?;
@@ -194,9 +214,10 @@ impl Reader<'_> {
         sink.headers = self.headers();
         sink.service_name = self.text("service-name").map(|(name, _)| name);
         self.set(&mut sink.level, "level", value::level);
+        sink.targets = self.targets();
         self.set(&mut sink.sampler, "sampling", value::percent);
         self.set(&mut sink.lossy, "lossy", value::boolean);
-        self.set(&mut sink.interval, "interval", value::duration);
+        self.set(&mut sink.interval, "interval", value::interval);
         self.set(&mut sink.temporality, "temporality", temporality);
         self.set(&mut sink.compression, "compression", compression);
         self.limits(&mut sink);
@@ -204,7 +225,15 @@ impl Reader<'_> {
         if let Some(redact) = self.list("redact") {
             sink.redact = redact;
         }
+        let said = self.report.diagnostics.len();
         self.endpoints(&mut sink, dialect);
+        if sink.endpoints.is_empty() && self.report.diagnostics.len() == said && enabled {
+            let origin = self.anywhere();
+            let message = format!("`{id}` sends nothing: all its signals are switched off");
+            let help = Some("set `enable.span-exporter`, `enable.log-exporter` or `enable.metric-exporter` to `true`, or `enable` to `false`".to_owned());
+            self.report.push(Severity::Warning, &origin, id, message, help);
+            return None;
+        }
         sink.origins = self.origins;
         enabled.then_some(sink)
     }
@@ -241,7 +270,10 @@ impl Reader<'_> {
         let Some((text, given)) = self.text("transport") else {
             return match dialect {
                 Dialect::Exporter => Some(Transport::Grpc),
-                Dialect::Metrics => None,
+                Dialect::Metrics => {
+                    self.without_transport(id);
+                    None
+                }
                 Dialect::Tracer => {
                     let origin = self.anywhere();
                     self.report.error(
@@ -264,6 +296,15 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// An address that nothing is sent to is most likely a mistake.
+    fn without_transport(&mut self, id: &str) {
+        let names = ["endpoint", "endpoint.metrics"];
+        let Some(given) = names.iter().find_map(|name| self.draft.settings.get(name)) else { return };
+        let message = format!("`{}` has no effect: `{id}` has no `transport`", given.key);
+        let help = Some("set it to `grpc` or `http`, or to `disable`".to_owned());
+        self.report.push(Severity::Warning, &given.node.origin, &given.key, message, help);
     }
 
     /// Where any setting of this sink stands, for what is missing.
@@ -289,10 +330,11 @@ impl Reader<'_> {
         self.set(&mut delivery.batch_items, "batch.items", number);
         self.set(&mut delivery.batch_bytes, "batch.bytes", size);
         self.set(&mut delivery.in_flight, "batch.in-flight", number);
-        self.set(&mut delivery.throttle, "throttle", value::duration);
-        self.set(&mut delivery.timeout, "timeout", value::duration);
-        self.set(&mut delivery.retry_initial, "retry.initial", value::duration);
-        self.set(&mut delivery.retry_max, "retry.max", value::duration);
+        self.set(&mut delivery.throttle, "throttle", value::pause);
+        self.set(&mut delivery.timeout, "timeout", value::pause);
+        self.set(&mut delivery.retry_initial, "retry.initial", value::pause);
+        self.set(&mut delivery.retry_max, "retry.max", value::pause);
+        self.set(&mut delivery.retry_unauthorized, "retry.unauthorized", value::boolean);
         self.set(&mut delivery.retry_circuit, "retry.circuit", |text| {
             text.parse().ok().filter(|count| *count > 0)
         });

@@ -136,9 +136,17 @@ impl Sources {
             layers.put(Entry { key: key.clone(), node }, None);
         }
         let mut config = self.resolve(&layers, report);
-        match self.environment.get("OTEL_CONFIG_FILE").filter(|path| !path.is_empty()) {
-            Some(path) => declarative::read_file(path, &self.environment, &mut config, report),
-            None => environment::read(&self.environment, &mut config, report),
+        let texts = self.files.iter().map(|file| file.text.as_str());
+        match environment::config_file(&self.environment, report) {
+            Some((path, origin)) => {
+                let text = declarative::read_file(&path, &origin, &self.environment, &mut config, report);
+                let texts: Vec<&str> = texts.chain(text.as_deref()).collect();
+                environment::ignored(&self.environment, &origin, &texts, report);
+            }
+            None => {
+                environment::unknown(&self.environment, &texts.collect::<Vec<_>>(), report);
+                environment::read(&self.environment, &mut config, report);
+            }
         }
         let variable = |name: &str| self.environment.get(name).cloned();
         let foreign = layers.entries.values().filter(|given| !owned(&given.key));
@@ -438,9 +446,9 @@ fn global(given: &Given, config: &mut Config, report: &mut Report) {
         }
     } else {
         let target = if same_key(&given.key, GLOBAL[3]) { &mut recorder.linger } else { &mut recorder.block };
-        match value::duration(text) {
+        match value::pause(text) {
             Some(duration) => *target = duration,
-            None => bad("a duration such as `4ms`"),
+            None => bad("a duration such as `4ms`, at least `1ms`"),
         }
     }
 }

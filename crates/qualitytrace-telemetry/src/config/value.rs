@@ -35,6 +35,21 @@ pub fn duration(text: &str) -> Option<Duration> {
     (!total.is_zero() && total <= MAX_DURATION).then_some(total)
 }
 
+/// Metrics are not collected more often.
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
+/// Shorter pauses only cost processor time.
+const MIN_PAUSE: Duration = Duration::from_millis(1);
+
+/// How often something is done.
+pub(crate) fn interval(text: &str) -> Option<Duration> {
+    duration(text).filter(|duration| *duration >= MIN_INTERVAL)
+}
+
+/// How long something waits.
+pub(crate) fn pause(text: &str) -> Option<Duration> {
+    duration(text).filter(|duration| *duration >= MIN_PAUSE)
+}
+
 /// `64MiB`, `1GB`, `4096`.
 pub fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
@@ -74,6 +89,13 @@ pub(crate) fn level(text: &str) -> Option<Level> {
         "disable" | "disabled" | "none" => Level::Disable,
         _ => return None,
     })
+}
+
+/// The severities of OpenTelemetry (`info`, `info2`, `fatal`), and `none`.
+pub(crate) fn log_level(text: &str) -> Option<Level> {
+    let text = text.to_ascii_lowercase();
+    let plain = text.strip_suffix(['2', '3', '4']).unwrap_or(&text);
+    if plain == "fatal" { Some(Level::Error) } else { level(plain) }
 }
 
 /// A percentage becomes a parent-based sampler.

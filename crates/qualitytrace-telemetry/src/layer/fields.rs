@@ -6,21 +6,25 @@ use opentelemetry::trace::SpanKind;
 use tracing::field::{Field, Visit};
 
 use crate::{
-    attributes::{Attributes, Value},
+    attributes::{Attributes, Value, shorten},
+    config::AttributeLimits,
     span::{Span, Status},
 };
 
 /// The fields of an event.
-#[derive(Default)]
 pub(crate) struct Fields {
     pub(crate) message: Option<String>,
     pub(crate) attributes: Attributes,
 }
 
 impl Fields {
+    pub(crate) fn new(limits: AttributeLimits) -> Self {
+        Self { message: None, attributes: Attributes::limited(limits) }
+    }
+
     fn put(&mut self, field: &Field, value: &Value<'_>) {
         match (field.name(), value) {
-            ("message", Value::Text(text)) => self.message = Some(text.clone().into_owned()),
+            ("message", Value::Text(text)) => self.message = Some(shorten(text).to_owned()),
             // `type` is a keyword, so the macros cannot spell the name of the convention.
             ("exception.kind", value) => self.attributes.put("exception.type", value),
             (name, value) => self.attributes.put(name, value),
@@ -44,11 +48,11 @@ impl OfSpan<'_> {
     fn put(&mut self, field: &Field, value: &Value<'_>) {
         let span = &mut *self.span;
         match (field.name(), value) {
-            ("otel.name", Value::Text(text)) => span.name = text.clone().into_owned().into(),
+            ("otel.name", Value::Text(text)) => span.name = shorten(text).to_owned().into(),
             ("otel.kind", Value::Text(text)) => span.kind = kind(text),
             ("otel.status_code", Value::Text(text)) => span.status = status(text),
             ("otel.status_message" | "otel.status_description", Value::Text(text)) => {
-                span.status_message = text.clone().into_owned();
+                shorten(text).clone_into(&mut span.status_message);
             }
             (name, value) if self.is_new => span.attributes.add(name, value),
             (name, value) => span.attributes.put(name, value),

@@ -68,8 +68,10 @@ pub(super) fn span(
     let text = if statement.text.is_empty() { &statement.summary } else { &statement.text };
     let (operation, table) = subject(text);
     let name = table.map_or_else(|| operation.clone(), |table| format!("{operation} {table}"));
-    let start = end.saturating_sub(nanos(statement.seconds));
+    // A statement is never older than the span that needed it.
+    let start = end.saturating_sub(nanos(statement.seconds)).max(parent.start);
     let mut span = Span::new(Role::Server, level, ids, name.into(), start);
+    span.target = TARGET;
     span.end = end;
     span.kind = SpanKind::Client;
     span.parents = parent.for_child();

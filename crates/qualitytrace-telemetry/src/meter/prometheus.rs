@@ -1,4 +1,4 @@
-//! All metrics as `OpenMetrics` text.
+//! All metrics as text that Prometheus reads, in the older of its formats or as `OpenMetrics`.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -6,53 +6,256 @@ use opentelemetry_proto::tonic::{
     collector::metrics::v1::ExportMetricsServiceRequest,
     common::v1::{KeyValue, any_value::Value},
     metrics::v1::{
-        AggregationTemporality, Exemplar, HistogramDataPoint, Metric, NumberDataPoint, exemplar,
-        metric::Data, number_data_point,
+        AggregationTemporality, Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, Metric,
+        NumberDataPoint, exemplar, metric::Data, number_data_point,
     },
 };
 
-/// The media type of [`render`]'s text.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The media type of `OpenMetrics` text.
+pub const CONTENT_TYPE: &str = Exposition::OpenMetrics.content_type();
 
-/// Renders a collection. Metrics of one name from several scopes become one family.
-pub(crate) fn render(request: &ExportMetricsServiceRequest) -> String {
-    let mut families: BTreeMap<String, (&Metric, Vec<&Metric>)> = BTreeMap::new();
-    let mut out = String::new();
-    for resource in &request.resource_metrics {
-        if let Some(info) = &resource.resource {
-            let _ = writeln!(out, "# TYPE target info");
-            let _ = writeln!(out, "target_info{} 1", labels(&info.attributes, None));
-        }
-        for metric in resource.scope_metrics.iter().flat_map(|scope| &scope.metrics) {
-            families.entry(family(metric)).or_insert_with(|| (metric, Vec::new())).1.push(metric);
-        }
-    }
-    for (name, (first, metrics)) in &families {
-        let _ = writeln!(out, "# TYPE {name} {}", kind(first));
-        let unit = unit(&first.unit);
-        if !unit.is_empty() && name.ends_with(&unit) {
-            let _ = writeln!(out, "# UNIT {name} {unit}");
-        }
-        if !first.description.is_empty() {
-            let _ = writeln!(out, "# HELP {name} {}", escape(&first.description));
-        }
-        for metric in metrics.iter().filter(|metric| kind(metric) == kind(first)) {
-            points(&mut out, name, metric);
-        }
-    }
-    out.push_str("# EOF\n");
-    out
+/// A text format of metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Exposition {
+    /// The text format of Prometheus, version 0.0.4.
+    Prometheus,
+    /// `OpenMetrics` 1.0, which also has units and exemplars.
+    OpenMetrics,
 }
 
-fn points(out: &mut String, name: &str, metric: &Metric) {
-    match &metric.data {
-        Some(Data::Gauge(data)) => data.data_points.iter().for_each(|point| number(out, name, "", point)),
-        Some(Data::Sum(data)) => {
-            let suffix = if data.is_monotonic { "_total" } else { "" };
-            data.data_points.iter().for_each(|point| number(out, name, suffix, point));
+impl Exposition {
+    /// The media type of the text.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         }
-        Some(Data::Histogram(data)) => data.data_points.iter().for_each(|point| histogram(out, name, point)),
-        Some(Data::ExponentialHistogram(_) | Data::Summary(_)) | None => {}
+    }
+
+    /// The format that a client prefers by its `Accept` header. One that does not choose gets the older format, as every
+    /// program that reads metrics understands it.
+    pub fn accepted(accept: &str) -> Self {
+        let (mut best, mut quality) = (Self::Prometheus, 0.0);
+        for range in accept.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default();
+            let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
+            let parameter = |name: &str| {
+                let found = parameters.iter().find(|(key, _)| key.trim().eq_ignore_ascii_case(name));
+                found.map(|(_, value)| value.trim().trim_matches('"'))
+            };
+            let format = if media.eq_ignore_ascii_case("application/openmetrics-text")
+                && parameter("version").is_none_or(|version| ["1.0.0", "0.0.1"].contains(&version))
+            {
+                Self::OpenMetrics
+            } else if ["text/plain", "text/*", "*/*"].iter().any(|known| media.eq_ignore_ascii_case(known)) {
+                Self::Prometheus
+            } else {
+                continue;
+            };
+            let wanted = parameter("q").map_or(1.0, |q| q.parse::<f64>().unwrap_or(0.0));
+            if wanted > quality {
+                (best, quality) = (format, wanted);
+            }
+        }
+        best
+    }
+}
+
+/// A metric and the scope that it comes from.
+type Scoped<'a> = (&'a str, &'a Metric);
+
+/// Renders a collection. Metrics of one name from several scopes become one family.
+pub(crate) fn render(request: &ExportMetricsServiceRequest, format: Exposition) -> String {
+    let mut families: BTreeMap<String, Vec<Scoped<'_>>> = BTreeMap::new();
+    let mut writer = Writer { out: String::new(), format };
+    for resource in &request.resource_metrics {
+        if let Some(info) = &resource.resource {
+            writer.head("target", "info", "", "What the metrics are about");
+            let _ = writeln!(writer.out, "target_info{} 1", labels(&info.attributes, &[]));
+        }
+        for scope in &resource.scope_metrics {
+            let name = scope.scope.as_ref().map_or("", |scope| scope.name.as_str());
+            for metric in scope.metrics.iter().filter(|metric| has_points(metric)) {
+                families.entry(family(metric)).or_default().push((name, metric));
+            }
+        }
+    }
+    for (name, metrics) in &families {
+        let Some((_, first)) = metrics.first() else { continue };
+        let help = if first.description.is_empty() { &first.name } else { &first.description };
+        writer.head(name, kind(first), &unit(&first.unit), help);
+        // Several scopes may have the same series.
+        let are_several = metrics.iter().any(|(scope, _)| *scope != metrics[0].0);
+        for (scope, metric) in metrics.iter().filter(|(_, metric)| kind(metric) == kind(first)) {
+            writer.points(name, metric, are_several.then_some(scope));
+        }
+    }
+    if format == Exposition::OpenMetrics {
+        writer.out.push_str("# EOF\n");
+    }
+    writer.out
+}
+
+struct Writer {
+    out: String,
+    format: Exposition,
+}
+
+impl Writer {
+    /// What stands before the samples of a family.
+    fn head(&mut self, family: &str, kind: &str, unit: &str, help: &str) {
+        let out = &mut self.out;
+        match self.format {
+            Exposition::OpenMetrics => {
+                let _ = writeln!(out, "# TYPE {family} {kind}");
+                if !unit.is_empty() && family.ends_with(&format!("_{unit}")) {
+                    let _ = writeln!(out, "# UNIT {family} {unit}");
+                }
+                let _ = writeln!(out, "# HELP {family} {}", escape(help));
+            }
+            // The older format knows families by the names of their samples, and no information.
+            Exposition::Prometheus => {
+                let (suffix, kind) = match kind {
+                    "counter" => ("_total", kind),
+                    "info" => ("_info", "gauge"),
+                    _ => ("", kind),
+                };
+                let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+                let _ = writeln!(out, "# HELP {family}{suffix} {help}");
+                let _ = writeln!(out, "# TYPE {family}{suffix} {kind}");
+            }
+        }
+    }
+
+    fn points(&mut self, name: &str, metric: &Metric, scope: Option<&str>) {
+        let scope: Vec<(&str, &str)> = scope.map(|scope| ("otel_scope_name", scope)).into_iter().collect();
+        match &metric.data {
+            Some(Data::Gauge(data)) => {
+                data.data_points.iter().for_each(|point| self.number(name, "", point, &scope));
+            }
+            Some(Data::Sum(data)) => {
+                let suffix = if kind(metric) == "counter" { "_total" } else { "" };
+                data.data_points.iter().for_each(|point| self.number(name, suffix, point, &scope));
+            }
+            Some(Data::Histogram(data)) => {
+                for point in &data.data_points {
+                    self.histogram(name, &Buckets::explicit(point), &point.attributes, &scope);
+                }
+            }
+            Some(Data::ExponentialHistogram(data)) => {
+                for point in &data.data_points {
+                    self.histogram(name, &Buckets::exponential(point), &point.attributes, &scope);
+                }
+            }
+            Some(Data::Summary(_)) | None => {}
+        }
+    }
+
+    fn number(&mut self, name: &str, suffix: &str, point: &NumberDataPoint, scope: &[(&str, &str)]) {
+        let value = match point.value {
+            Some(number_data_point::Value::AsDouble(value)) => plain(value),
+            Some(number_data_point::Value::AsInt(value)) => value.to_string(),
+            None => return,
+        };
+        let _ = writeln!(self.out, "{name}{suffix}{} {value}", labels(&point.attributes, scope));
+    }
+
+    /// Buckets add up: each counts all values up to its bound.
+    fn histogram(
+        &mut self,
+        name: &str,
+        buckets: &Buckets<'_>,
+        attributes: &[KeyValue],
+        scope: &[(&str, &str)],
+    ) {
+        let mut sum = 0;
+        let mut below = f64::NEG_INFINITY;
+        for (bound, count) in &buckets.counts {
+            sum += count;
+            let text = float(*bound);
+            let all: Vec<(&str, &str)> = scope.iter().copied().chain([("le", text.as_str())]).collect();
+            let _ = write!(self.out, "{name}_bucket{} {sum}", labels(attributes, &all));
+            let example = buckets.exemplars.iter().find(|example| {
+                matches!(example.value, Some(exemplar::Value::AsDouble(value)) if value > below && value <= *bound)
+            });
+            if let Some(example) = example.filter(|_| self.format == Exposition::OpenMetrics) {
+                write_exemplar(&mut self.out, example);
+            }
+            self.out.push('\n');
+            below = *bound;
+        }
+        let labels = labels(attributes, scope);
+        let _ = writeln!(self.out, "{name}_count{labels} {}", buckets.count);
+        let _ = writeln!(self.out, "{name}_sum{labels} {}", plain(buckets.sum));
+    }
+}
+
+/// The buckets of a histogram: upper bounds in ascending order, the last one without an end, and what is in each.
+struct Buckets<'a> {
+    counts: Vec<(f64, u64)>,
+    count: u64,
+    sum: f64,
+    exemplars: &'a [Exemplar],
+}
+
+impl<'a> Buckets<'a> {
+    fn explicit(point: &'a HistogramDataPoint) -> Self {
+        let bounds = point.explicit_bounds.iter().copied().chain([f64::INFINITY]);
+        // A point without buckets has one: all of it.
+        let all = [point.count];
+        let counts = if point.bucket_counts.is_empty() { &all[..] } else { &point.bucket_counts };
+        let bounds =
+            bounds.skip(if point.bucket_counts.is_empty() { point.explicit_bounds.len() } else { 0 });
+        Self {
+            counts: bounds.zip(counts.iter().copied()).collect(),
+            count: point.count,
+            sum: point.sum.unwrap_or(0.0),
+            exemplars: &point.exemplars,
+        }
+    }
+
+    /// Text formats have no exponential buckets: those in use are written with the bounds that they have.
+    fn exponential(point: &'a ExponentialHistogramDataPoint) -> Self {
+        // 2^(2^-scale), from one bound to the next.
+        let step = 2_f64.powi(-point.scale);
+        let bound = |index: i64| {
+            #[expect(clippy::cast_precision_loss, reason = "an index has 32 bits")]
+            let index = index as f64;
+            2_f64.powf(step * index)
+        };
+        let mut counts = Vec::new();
+        if let Some(negative) = &point.negative {
+            let offset = i64::from(negative.offset);
+            // The bucket of an index ends, away from zero, at the next one's bound.
+            let buckets = (offset..).zip(&negative.bucket_counts).filter(|(_, count)| **count > 0);
+            let mut buckets: Vec<(f64, u64)> = buckets.map(|(at, count)| (-bound(at), *count)).collect();
+            buckets.reverse();
+            counts.extend(buckets);
+        }
+        if point.zero_count > 0 {
+            counts.push((point.zero_threshold.max(0.0), point.zero_count));
+        }
+        if let Some(positive) = &point.positive {
+            let offset = i64::from(positive.offset);
+            let buckets = (offset..).zip(&positive.bucket_counts).filter(|(_, count)| **count > 0);
+            counts.extend(buckets.map(|(at, count)| (bound(at + 1), *count)));
+        }
+        if !counts.last().is_some_and(|(bound, _)| bound.is_infinite()) {
+            counts.push((f64::INFINITY, 0));
+        }
+        Self { counts, count: point.count, sum: point.sum.unwrap_or(0.0), exemplars: &point.exemplars }
+    }
+}
+
+fn has_points(metric: &Metric) -> bool {
+    match &metric.data {
+        Some(Data::Gauge(data)) => !data.data_points.is_empty(),
+        Some(Data::Sum(data)) => !data.data_points.is_empty(),
+        Some(Data::Histogram(data)) => !data.data_points.is_empty(),
+        Some(Data::ExponentialHistogram(data)) => !data.data_points.is_empty(),
+        Some(Data::Summary(_)) | None => false,
     }
 }
 
@@ -64,43 +267,9 @@ fn kind(metric: &Metric) -> &'static str {
         {
             "counter"
         }
-        Some(Data::Histogram(_)) => "histogram",
-        Some(Data::Sum(_) | Data::Gauge(_) | Data::ExponentialHistogram(_) | Data::Summary(_)) | None => {
-            "gauge"
-        }
+        Some(Data::Histogram(_) | Data::ExponentialHistogram(_)) => "histogram",
+        Some(Data::Sum(_) | Data::Gauge(_) | Data::Summary(_)) | None => "gauge",
     }
-}
-
-fn number(out: &mut String, name: &str, suffix: &str, point: &NumberDataPoint) {
-    let value = match point.value {
-        Some(number_data_point::Value::AsDouble(value)) => value.to_string(),
-        Some(number_data_point::Value::AsInt(value)) => value.to_string(),
-        None => return,
-    };
-    let _ = writeln!(out, "{name}{suffix}{} {value}", labels(&point.attributes, None));
-}
-
-/// Buckets add up: each counts all values up to its bound.
-fn histogram(out: &mut String, name: &str, point: &HistogramDataPoint) {
-    let mut sum = 0;
-    let mut below = f64::NEG_INFINITY;
-    for (index, count) in point.bucket_counts.iter().enumerate() {
-        sum += count;
-        let bound = point.explicit_bounds.get(index).copied().unwrap_or(f64::INFINITY);
-        let text = if bound.is_finite() { float(bound) } else { "+Inf".to_owned() };
-        let _ = write!(out, "{name}_bucket{} {sum}", labels(&point.attributes, Some(&text)));
-        let example = point.exemplars.iter().find(|example| {
-            matches!(example.value, Some(exemplar::Value::AsDouble(value)) if value > below && value <= bound)
-        });
-        if let Some(example) = example {
-            write_exemplar(out, example);
-        }
-        out.push('\n');
-        below = bound;
-    }
-    let labels = labels(&point.attributes, None);
-    let _ = writeln!(out, "{name}_count{labels} {}", point.count);
-    let _ = writeln!(out, "{name}_sum{labels} {}", point.sum.unwrap_or(0.0));
 }
 
 /// ` # {trace_id="...",span_id="..."} value seconds`
@@ -118,12 +287,24 @@ fn write_exemplar(out: &mut String, example: &Exemplar) {
     let _ = write!(out, " # {{trace_id=\"{trace}\",span_id=\"{span}\"}} {value} {seconds}.{millis:03}");
 }
 
+/// A number as both formats write it.
+fn plain(value: f64) -> String {
+    if value.is_nan() {
+        "NaN".to_owned()
+    } else if value.is_infinite() {
+        if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned()
+    } else {
+        value.to_string()
+    }
+}
+
 /// `5` is written as `5.0`, as the format asks for bounds.
 fn float(value: f64) -> String {
-    let text = value.to_string();
+    let text = plain(value);
     if text.contains(['.', 'e', 'n']) { text } else { format!("{text}.0") }
 }
 
+/// The name of the family, without the suffixes that only samples have.
 fn family(metric: &Metric) -> String {
     let mut name: String =
         metric.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
@@ -131,11 +312,16 @@ fn family(metric: &Metric) -> String {
         name.insert(0, '_');
     }
     let unit = unit(&metric.unit);
-    if !unit.is_empty() && !name.ends_with(&unit) {
+    if !unit.is_empty() && !name.ends_with(&format!("_{unit}")) {
         name = format!("{name}_{unit}");
     }
-    // A counter's samples end in `_total`, its family does not.
-    name.strip_suffix("_total").map_or(name.clone(), str::to_owned)
+    // A counter's samples end in `_total`, its family does not; `_count` and the like belong to histograms.
+    for suffix in ["_total", "_count", "_sum", "_bucket", "_info", "_created"] {
+        if let Some(stem) = name.strip_suffix(suffix).filter(|stem| !stem.is_empty()) {
+            return stem.to_owned();
+        }
+    }
+    name
 }
 
 fn unit(unit: &str) -> String {
@@ -144,18 +330,20 @@ fn unit(unit: &str) -> String {
         "ms" => "milliseconds",
         "us" => "microseconds",
         "By" => "bytes",
-        "1" | "" => "",
-        other if other.starts_with('{') => "",
+        // `1`, and what stands in braces, is no unit.
         _ => "",
     }
     .to_owned()
 }
 
-fn labels(attributes: &[KeyValue], bound: Option<&str>) -> String {
+fn labels(attributes: &[KeyValue], own: &[(&str, &str)]) -> String {
     let mut pairs: BTreeMap<String, String> = BTreeMap::new();
     for attribute in attributes {
-        let key: String =
+        let mut key: String =
             attribute.key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        if key.is_empty() || key.starts_with(|c: char| c.is_ascii_digit()) {
+            key.insert(0, '_');
+        }
         let value = match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
             Some(Value::StringValue(text)) => text.clone(),
             Some(Value::BoolValue(value)) => value.to_string(),
@@ -163,9 +351,12 @@ fn labels(attributes: &[KeyValue], bound: Option<&str>) -> String {
             Some(Value::DoubleValue(value)) => value.to_string(),
             Some(_) | None => String::new(),
         };
-        pairs.insert(key, value);
+        // `a.b` and `a_b` are one label; the conventions join their values.
+        let known = pairs.entry(key).or_default();
+        let separator = if known.is_empty() { "" } else { ";" };
+        *known = format!("{known}{separator}{value}");
     }
-    pairs.extend(bound.map(|bound| ("le".to_owned(), bound.to_owned())));
+    pairs.extend(own.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
     if pairs.is_empty() {
         return String::new();
     }

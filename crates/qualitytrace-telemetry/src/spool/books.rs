@@ -4,12 +4,15 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use bytes::Bytes;
 
-use super::{Damage, Position, Refusal, Taken, count, record, record_len};
+use super::{
+    Damage, Position, Refused, Taken, count, record, record_len,
+    recovery::{self, Scan},
+};
 
 /// A segment is closed at this size, or at an eighth of a smaller cap.
 const SEGMENT: u64 = 8 << 20;
@@ -17,6 +20,9 @@ const SEGMENT: u64 = 8 << 20;
 const MAX_NAMED: usize = 32;
 
 pub(super) struct Inner {
+    pub(super) folder: PathBuf,
+    /// Held while the process uses the folder, so that no other process takes it.
+    pub(super) lock: Option<File>,
     pub(super) segments: VecDeque<Segment>,
     pub(super) writer: Option<File>,
     pub(super) reader: Option<(u64, File)>,
@@ -34,59 +40,137 @@ pub(super) struct Inner {
     pub(super) unsynced: bool,
 }
 
+#[derive(Default)]
 pub(super) struct Segment {
     pub(super) id: u64,
     pub(super) path: PathBuf,
     pub(super) len: u64,
+    /// What lies before it was acknowledged in another folder.
+    pub(super) begin: u64,
+    /// Where the first record begins; 0 while nobody has looked.
     pub(super) first: u64,
-    pub(super) resource: Bytes,
+    /// `None`: its header is damaged, so nobody knows who recorded what is in it.
+    pub(super) resource: Option<Bytes>,
     /// Items not read yet, per signal.
     pub(super) unread: [u64; 3],
+    /// Stretches that cannot be read and were told of: from, to.
+    pub(super) gaps: Vec<(u64, u64)>,
+}
+
+impl Segment {
+    /// Makes it what was found in its file. What lies behind the last good record is never read.
+    pub(super) fn recover(&mut self, scan: &Scan) {
+        self.first = scan.first;
+        self.len = scan.end;
+        self.resource.clone_from(&scan.resource);
+        self.unread = scan.items;
+        self.gaps = scan.damage.iter().map(|damage| (damage.offset, damage.offset + damage.bytes)).collect();
+    }
+}
+
+/// Why nothing could be read at a place.
+enum Fault {
+    /// There are bytes that are no record.
+    Record(&'static str),
+    /// There are no bytes.
+    File,
 }
 
 impl Inner {
     pub(super) fn append(
         &mut self,
-        folder: &Path,
         resource: &Bytes,
         bytes: &[u8],
         counts: [u64; 3],
         sync: bool,
-    ) -> Result<(), Refusal> {
-        if self.bytes + bytes.len() as u64 > self.capacity {
-            return Err(Refusal::Full);
+    ) -> Result<(), Refused> {
+        let full = |inner: &Self| inner.bytes + bytes.len() as u64 > inner.capacity;
+        if full(self) && (!self.reclaim() || full(self)) {
+            self.problem = Some(format!("the spool is full: `spool.bytes` is {}", self.capacity));
+            return Err(Refused);
         }
+        let written = self.write(resource, bytes, counts).or_else(|error| {
+            // What was acknowledged is of no use to anybody; it may be what fills the disk.
+            if self.reclaim() { self.write(resource, bytes, counts) } else { Err(error) }
+        });
+        if let Err(error) = written {
+            self.writer = None;
+            self.problem = Some(format!("the spool cannot be written: {error}"));
+            return Err(Refused);
+        }
+        self.problem = None;
+        self.unsynced = true;
+        if let Some(file) = self.writer.as_ref().filter(|_| sync) {
+            match file.sync_data() {
+                Ok(()) => self.unsynced = false,
+                // The bytes are in the file all the same: to refuse them would count them twice.
+                Err(error) => self.problem = Some(format!("the spool cannot be synced: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, resource: &Bytes, bytes: &[u8], counts: [u64; 3]) -> io::Result<()> {
         let limit = SEGMENT.min(self.capacity / 8).max(1 << 16);
         let fits = self.writer.is_some()
-            && self.segments.back().is_some_and(|last| last.len < limit && last.resource == *resource);
+            && self
+                .segments
+                .back()
+                .is_some_and(|last| last.len < limit && last.resource.as_ref() == Some(resource));
         if !fits {
-            self.roll(folder, resource).map_err(Refusal::Io)?;
+            self.roll(resource)?;
         }
         let (Some(file), Some(segment)) = (&mut self.writer, self.segments.back_mut()) else {
-            return Err(Refusal::Full);
+            return Err(io::Error::other("there is no segment"));
         };
         if let Err(error) = file.write_all(bytes) {
             // Take back what was written of it, so that the segment stays whole.
             let _ = file.set_len(segment.len);
-            return Err(Refusal::Io(error));
+            if segment.len == segment.first {
+                // An empty segment for each attempt would fill a full disk even more.
+                let _ = fs::remove_file(&segment.path);
+                self.bytes = self.bytes.saturating_sub(segment.len);
+                self.segments.pop_back();
+                self.writer = None;
+            }
+            return Err(error);
         }
         segment.len += bytes.len() as u64;
         self.bytes += bytes.len() as u64;
         for (unread, n) in segment.unread.iter_mut().zip(counts) {
             *unread += n;
         }
-        self.unsynced = true;
-        self.problem = None;
-        if sync {
-            file.sync_data().map_err(Refusal::Io)?;
-            self.unsynced = false;
-        }
         Ok(())
     }
 
-    fn roll(&mut self, folder: &Path, resource: &Bytes) -> io::Result<()> {
+    /// Removes all segments if everything in them is acknowledged, the one that is written to as well. Says whether
+    /// that made room.
+    fn reclaim(&mut self) -> bool {
+        self.advance();
+        let done = self
+            .segments
+            .back()
+            .is_some_and(|last| last.id == self.read.segment && self.read.offset >= last.len);
+        if !done || !self.outstanding.is_empty() {
+            return false;
+        }
+        self.writer = None;
+        self.reader = None;
+        self.read = Position { segment: self.next, offset: 0 };
+        self.move_cursor(self.read);
+        true
+    }
+
+    fn roll(&mut self, resource: &Bytes) -> io::Result<()> {
         let id = self.next;
-        let path = folder.join(format!("{id:020}.seg"));
+        if self.lock.is_none() {
+            // The folder was read-only when it was opened, so that another process may have it by now.
+            match recovery::lock(&self.folder)? {
+                recovery::Locked::Ours(lock) => self.lock = lock,
+                recovery::Locked::Theirs => return Err(io::Error::other("another process uses the folder")),
+            }
+        }
+        let path = self.folder.join(recovery::segment_name(id, 0));
         let mut file = OpenOptions::new().create_new(true).append(true).open(&path)?;
         self.next += 1;
         let header = record::header(resource);
@@ -101,8 +185,8 @@ impl Inner {
             path,
             len: first,
             first,
-            resource: resource.clone(),
-            unread: [0; 3],
+            resource: Some(resource.clone()),
+            ..Segment::default()
         });
         self.writer = Some(file);
         Ok(())
@@ -138,43 +222,62 @@ impl Inner {
                     };
                     self.read = end;
                     self.outstanding.insert(start, end);
+                    self.end_segment(at, damaged);
                     return Some(taken);
                 }
                 Ok(_) => return None,
-                Err(reason) => {
-                    let segment = &mut self.segments[at];
-                    let lost = segment.len - start.offset;
-                    let found = Damage {
-                        file: segment.path.display().to_string(),
-                        offset: start.offset,
-                        bytes: lost,
-                        reason: reason.to_owned(),
-                    };
-                    segment.len = start.offset;
-                    for (sum, n) in damaged.iter_mut().zip(std::mem::take(&mut segment.unread)) {
-                        *sum += n;
-                    }
-                    self.bytes -= lost;
-                    if segment.id == last {
-                        self.writer = None;
-                    }
-                    self.note_damage(found);
-                    if self.read.segment == last {
-                        return None;
-                    }
+                Err(fault) => {
+                    self.read.offset = self.pass_damage(at, start.offset, &fault);
+                    self.end_segment(at, damaged);
                 }
             }
         }
     }
 
-    fn read_records(&mut self, at: usize, max_items: usize, max_bytes: usize) -> Result<Taken, &'static str> {
+    /// What a segment owes when it is read to its end was destroyed.
+    fn end_segment(&mut self, at: usize, damaged: &mut [u64; 3]) {
+        let segment = &mut self.segments[at];
+        if self.read.offset >= segment.len {
+            for (sum, n) in damaged.iter_mut().zip(std::mem::take(&mut segment.unread)) {
+                *sum += n;
+            }
+        }
+    }
+
+    /// Where reading goes on behind what cannot be read.
+    fn pass_damage(&mut self, at: usize, offset: u64, fault: &Fault) -> u64 {
+        let segment = &self.segments[at];
+        if let Some((_, to)) = segment.gaps.iter().find(|(from, to)| (*from..*to).contains(&offset)) {
+            return (*to).min(segment.len);
+        }
+        let len = segment.len;
+        let (to, reason) = match fault {
+            Fault::File => (len, "the file cannot be read"),
+            Fault::Record(reason) => {
+                let rest = self.read_at(at, offset, len - offset).unwrap_or_default();
+                let next = record::resync(&rest, 0).map_or(len, |next| (offset + next as u64).min(len));
+                (next, *reason)
+            }
+        };
+        let segment = &mut self.segments[at];
+        segment.gaps.push((offset, to));
+        let file = segment.path.display().to_string();
+        if at + 1 == self.segments.len() {
+            // Its file may be another one by now.
+            self.writer = None;
+        }
+        self.note_damage(Damage { file, offset, bytes: to - offset, reason: reason.to_owned() });
+        to
+    }
+
+    fn read_records(&mut self, at: usize, max_items: usize, max_bytes: usize) -> Result<Taken, Fault> {
         let segment = &self.segments[at];
         let start = self.read;
         let left = segment.len - start.offset;
         let mut want = left.min(max_bytes as u64);
         let mut taken = Taken { start, items: Vec::new(), resource: segment.resource.clone() };
         loop {
-            let bytes = self.read_at(at, start.offset, want).map_err(|_| "the file cannot be read")?;
+            let bytes = self.read_at(at, start.offset, want).map_err(|_| Fault::File)?;
             let mut rest = bytes;
             let mut size = 0;
             taken.items.clear();
@@ -194,13 +297,13 @@ impl Inner {
                     record::Read::Short(needed) => break Some(needed),
                     // What came before the damage is good.
                     record::Read::Bad(_) if !taken.items.is_empty() => break None,
-                    record::Read::Bad(reason) => return Err(reason),
+                    record::Read::Bad(reason) => return Err(Fault::Record(reason)),
                 }
             };
             match short {
                 Some(needed) if taken.items.is_empty() => {
                     if needed > left || needed <= want {
-                        return Err("a record is cut off");
+                        return Err(Fault::Record("a record is cut off"));
                     }
                     want = needed;
                 }
@@ -250,20 +353,33 @@ impl Inner {
         if cursor == self.cursor {
             return;
         }
+        self.move_cursor(cursor);
+    }
+
+    /// Notes down how far everything is acknowledged, and removes what lies before it.
+    fn move_cursor(&mut self, cursor: Position) {
         self.cursor = cursor;
-        if let Some(file) = &mut self.cursor_file {
-            let mut bytes = [0; 20];
-            bytes[..8].copy_from_slice(&cursor.segment.to_le_bytes());
-            bytes[8..16].copy_from_slice(&cursor.offset.to_le_bytes());
-            let sum = crc32fast::hash(&bytes[..16]).to_le_bytes();
-            bytes[16..].copy_from_slice(&sum);
-            let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&bytes));
-        }
+        self.write_cursor();
         while self.segments.front().is_some_and(|segment| segment.id < cursor.segment) {
             if let Some(segment) = self.segments.pop_front() {
                 let _ = fs::remove_file(&segment.path);
                 self.bytes = self.bytes.saturating_sub(segment.len);
             }
+        }
+    }
+
+    /// The file gets its room when the spool is opened, so that a full disk does not keep it from being written.
+    pub(super) fn write_cursor(&mut self) {
+        let mut bytes = [0; 20];
+        bytes[..8].copy_from_slice(&self.cursor.segment.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.cursor.offset.to_le_bytes());
+        let sum = crc32fast::hash(&bytes[..16]).to_le_bytes();
+        bytes[16..].copy_from_slice(&sum);
+        if self.cursor_file.is_none() {
+            self.cursor_file = recovery::open_cursor(&self.folder).ok();
+        }
+        if let Some(file) = &mut self.cursor_file {
+            let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&bytes));
         }
     }
 

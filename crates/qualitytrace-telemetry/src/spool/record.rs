@@ -61,6 +61,33 @@ pub(crate) enum Read {
     Bad(&'static str),
 }
 
+/// Where the next whole record begins behind one that cannot be read. Its length is believed if a record or the end
+/// of the bytes follows there; else every place is tried.
+pub(crate) fn resync(bytes: &Bytes, bad: usize) -> Option<usize> {
+    let good = |at: usize| at < bytes.len() && matches!(read(&bytes.slice(at..)), Read::Item(..));
+    let length = |at: usize| {
+        let head = bytes.get(at..at + 4)?;
+        let len = usize::try_from(u32::from_le_bytes(head.try_into().ok()?)).ok()?;
+        (FIXED..=MAX_RECORD).contains(&len).then_some(at + HEAD + len)
+    };
+    if let Some(end) = length(bad).filter(|end| *end <= bytes.len()) {
+        if end == bytes.len() {
+            return None;
+        }
+        if good(end) {
+            return Some(end);
+        }
+    }
+    // The checksum of a long stretch is only computed where the fields before it make sense.
+    let plausible = |at: usize| {
+        let end = length(at).filter(|end| *end <= bytes.len())?;
+        let fixed = bytes.get(at + HEAD..at + HEAD + FIXED)?;
+        let scope = usize::from(u16::from_le_bytes([fixed[13], fixed[14]]));
+        (fixed[0] <= 2 && fixed[1..5] != [0; 4] && at + HEAD + FIXED + scope <= end).then_some(())
+    };
+    (bad + 1..bytes.len()).find(|at| plausible(*at).is_some() && good(*at))
+}
+
 pub(crate) fn read(bytes: &Bytes) -> Read {
     if bytes.len() < HEAD {
         return Read::Short(HEAD as u64);

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
@@ -11,49 +11,81 @@ use bytes::Bytes;
 use super::{Damage, Position, record};
 
 pub(super) struct Scan {
+    /// Where the first record begins.
     pub(super) first: u64,
     /// Behind the last good record.
     pub(super) end: u64,
-    pub(super) resource: Bytes,
+    /// `None`: the header cannot be read.
+    pub(super) resource: Option<Bytes>,
     pub(super) items: [u64; 3],
-    pub(super) damage: Option<Damage>,
+    /// What cannot be read, in order.
+    pub(super) damage: Vec<Damage>,
 }
 
-/// Reads a whole segment of an earlier process from `offset` on.
+/// Reads a whole segment of an earlier process from `offset` on. What cannot be read is passed over.
 pub(super) fn scan(path: &Path, len: u64, offset: u64) -> Scan {
     let bytes = Bytes::from(fs::read(path).unwrap_or_default());
-    let damage = |at: u64, reason: &str| {
-        Some(Damage {
-            file: path.display().to_string(),
-            offset: at,
-            bytes: len.saturating_sub(at).max(1),
-            reason: reason.to_owned(),
-        })
+    let size = bytes.len() as u64;
+    let damaged = |from: u64, to: u64, reason: &str| Damage {
+        file: path.display().to_string(),
+        offset: from,
+        bytes: to.saturating_sub(from).max(1),
+        reason: reason.to_owned(),
     };
-    let Some((resource, first)) = record::read_header(&bytes) else {
-        let damage = damage(0, "the header of the segment is damaged");
-        return Scan { first: 0, end: 0, resource: Bytes::new(), items: [0; 3], damage };
-    };
-    let mut at = offset.max(first);
-    let mut items = [0; 3];
-    let mut found = None;
-    while at < bytes.len() as u64 {
-        match record::read(&bytes.slice(usize::try_from(at).unwrap_or(usize::MAX)..)) {
-            record::Read::Item(item, len) => {
-                items[item.signal as usize] += u64::from(item.count);
-                at += len;
-            }
-            record::Read::Short(_) => {
-                found = damage(at, "a record is cut off");
-                break;
-            }
-            record::Read::Bad(reason) => {
-                found = damage(at, reason);
-                break;
-            }
-        }
+    let mut scan = Scan { first: 1, end: 0, resource: None, items: [0; 3], damage: Vec::new() };
+    let mut at = offset;
+    if let Some((resource, first)) = record::read_header(&bytes) {
+        scan.resource = Some(resource);
+        scan.first = first.max(offset);
+        at = scan.first;
+    } else {
+        let next = record::resync(&bytes, usize::try_from(offset).unwrap_or(usize::MAX));
+        let next = next.map_or(size.max(len), |next| next as u64);
+        scan.damage.push(damaged(offset, next, "the header of the segment is damaged"));
+        scan.first = next.max(1);
+        at = at.max(next);
     }
-    Scan { first, end: at, resource, items, damage: found }
+    scan.end = at.min(size);
+    while at < size {
+        let start = usize::try_from(at).unwrap_or(usize::MAX);
+        let reason = match record::read(&bytes.slice(start..)) {
+            record::Read::Item(item, len) => {
+                scan.items[item.signal as usize] += u64::from(item.count);
+                at += len;
+                scan.end = at;
+                continue;
+            }
+            record::Read::Short(_) => "a record is cut off",
+            record::Read::Bad(reason) => reason,
+        };
+        let next = record::resync(&bytes, start).map_or(size, |next| next as u64);
+        scan.damage.push(damaged(at, next, reason));
+        at = next;
+    }
+    if size < len && scan.damage.is_empty() {
+        scan.damage.push(damaged(size, len, "the file is shorter than it was"));
+    }
+    scan
+}
+
+/// The segments in a folder by their ids, and where reading of each begins.
+pub(super) fn segments(folder: &Path) -> io::Result<Vec<(u64, u64, PathBuf)>> {
+    let mut found: Vec<(u64, u64, PathBuf)> = fs::read_dir(folder)?
+        .filter_map(Result::ok)
+        .filter_map(|entry| {
+            let path = entry.path();
+            let name = path.file_name()?.to_str()?.strip_suffix(".seg")?;
+            let (id, begin) = name.split_once('@').unwrap_or((name, "0"));
+            Some((id.parse().ok()?, begin.parse().ok()?, path.clone()))
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// The name of a segment. One that another folder began says from where on it is not acknowledged.
+pub(super) fn segment_name(id: u64, begin: u64) -> String {
+    if begin == 0 { format!("{id:020}.seg") } else { format!("{id:020}@{begin}.seg") }
 }
 
 pub(super) enum Locked {
@@ -78,6 +110,10 @@ pub(super) fn lock(folder: &Path) -> io::Result<Locked> {
         Err(_) if folder.is_dir() => Ok(Locked::Ours(None)),
         Err(error) => Err(made.err().unwrap_or(error)),
     }
+}
+
+pub(super) fn open_cursor(folder: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("cursor"))
 }
 
 pub(super) fn read_cursor(folder: &Path) -> Option<Position> {

@@ -14,6 +14,8 @@ pub(crate) enum Answer {
     Retry { after: Option<Duration>, reason: String },
     /// Never.
     Refused { reason: String },
+    /// Not from us, as we are known now.
+    Unauthorized { reason: String },
     /// Not in one piece.
     TooLarge { reason: String },
 }
@@ -98,6 +100,7 @@ pub(crate) fn http(status: u16, content_type: &str, retry_after: Option<&str>, b
         200..=299 => {
             Answer::Retry { after: None, reason: format!("the answer is not OTLP but `{content_type}`") }
         }
+        401 | 403 => Answer::Unauthorized { reason: reason() },
         413 => Answer::TooLarge { reason: reason() },
         429 | 502..=504 => {
             let seconds = retry_after.and_then(|text| text.trim().parse::<f64>().ok());
@@ -131,6 +134,8 @@ pub(crate) fn grpc(code: i32, message: &str, details: &[u8]) -> Answer {
         8 if message.contains("larger than max") || message.contains("too large") => {
             Answer::TooLarge { reason }
         }
+        // permission denied, unauthenticated
+        7 | 16 => Answer::Unauthorized { reason },
         _ => Answer::Refused { reason },
     }
 }
@@ -153,6 +158,7 @@ mod tests {
             Answer::Accepted { .. } => "ok",
             Answer::Retry { .. } => "retry",
             Answer::Refused { .. } => "refused",
+            Answer::Unauthorized { .. } => "unauthorized",
             Answer::TooLarge { .. } => "large",
         }
     }
@@ -164,7 +170,8 @@ mod tests {
             (202, "ok"),
             (301, "refused"),
             (400, "refused"),
-            (401, "refused"),
+            (401, "unauthorized"),
+            (403, "unauthorized"),
             (404, "refused"),
             (413, "large"),
             (429, "retry"),
@@ -191,7 +198,11 @@ mod tests {
     fn grpc_codes_mean_what_otlp_says() {
         let retryable = [1, 4, 10, 11, 14, 15];
         for code in 1..=16 {
-            let expected = if retryable.contains(&code) { "retry" } else { "refused" };
+            let expected = match code {
+                7 | 16 => "unauthorized",
+                code if retryable.contains(&code) => "retry",
+                _ => "refused",
+            };
             assert_eq!(kind(&grpc(code, "", b"")), expected, "{code}");
         }
         let info = RetryInfo { delay: Some(Delay { seconds: 2, nanos: 0 }) };

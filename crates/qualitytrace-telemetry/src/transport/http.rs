@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use reqwest::{Client, Url, header};
 
 use super::{Answer, answer, chain, tls, user_agent};
-use crate::config::{Compression, Signal, Sink};
+use crate::config::{self, Compression, Signal, Sink};
 
 /// An answer is a few bytes; nobody sends us more.
 const MAX_ANSWER: usize = 1 << 20;
@@ -33,7 +33,11 @@ impl Http {
             .endpoints
             .iter()
             .map(|(signal, url)| {
-                Ok((*signal, Url::parse(url).map_err(|error| format!("`{url}` is not a URL: {error}"))?))
+                Ok((
+                    *signal,
+                    Url::parse(url)
+                        .map_err(|error| format!("`{}` is not a URL: {error}", config::shown(url)))?,
+                ))
             })
             .collect::<Result<BTreeMap<_, _>, String>>()?;
         // Reading the system's authorities takes time that plain connections need not spend.

@@ -239,7 +239,9 @@ fn the_declarative_file_is_read() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/telemetry/otel-config.yaml");
     let (config, diagnostics) =
         read(&[], &[("OTEL_CONFIG_FILE", path), ("OTEL_TOKEN", "t"), ("OTEL_SERVICE_NAME", "ignored")], &[]);
-    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    let said: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+    let ignored = "$OTEL_SERVICE_NAME: note: `OTEL_SERVICE_NAME` has no effect: `OTEL_CONFIG_FILE` is set, and goes before it";
+    assert_eq!(said, [ignored]);
     assert_eq!(config.service_name, "quality-trace");
     let ids: Vec<&str> = config.sinks.iter().map(|sink| sink.id.as_str()).collect();
     assert_eq!(ids, ["declarative.traces.0", "declarative.logs.0", "declarative.metrics.0"]);

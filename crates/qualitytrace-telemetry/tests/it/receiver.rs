@@ -50,6 +50,8 @@ pub(crate) enum Fault {
     Cut(bool),
     /// An answer that forbids a retry.
     Refuse,
+    /// 401 or its gRPC likeness.
+    Unauthorized,
     /// 413 or its gRPC likeness when there are more than this many items.
     Larger(usize),
 }
@@ -60,6 +62,8 @@ pub(crate) struct Got {
     pub(crate) logs: Vec<LogRecord>,
     pub(crate) metrics: Vec<Metric>,
     pub(crate) resources: Vec<Resource>,
+    /// The schemas of the resources of spans.
+    pub(crate) schemas: Vec<String>,
     pub(crate) headers: Vec<HeaderMap>,
     pub(crate) paths: Vec<String>,
     pub(crate) requests: usize,
@@ -189,6 +193,11 @@ async fn serve(
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
     let path = head.uri.path().to_owned();
+    if path.contains("race") {
+        let request = ExportTraceServiceRequest::decode(message.clone()).unwrap();
+        let schemas = request.resource_spans.into_iter().map(|spans| spans.schema_url);
+        got.lock().unwrap().schemas.extend(schemas);
+    }
     let mut items = Items::decode(&path, message);
     let count = items.len();
     let mut rejected = 0;
@@ -205,7 +214,7 @@ async fn serve(
         let store = match fault {
             Fault::None | Fault::Delay | Fault::Partial => true,
             Fault::Garbage(store) | Fault::Cut(store) => store,
-            Fault::Busy | Fault::BusyForAnHour | Fault::Refuse => false,
+            Fault::Busy | Fault::BusyForAnHour | Fault::Refuse | Fault::Unauthorized => false,
             Fault::Larger(max) => count <= max,
         };
         if store {
@@ -237,6 +246,8 @@ async fn serve(
             response.headers_mut().insert("retry-after", "3600".parse().unwrap());
             response
         }
+        Fault::Unauthorized if grpc => trailers(16, "who are you", None, None),
+        Fault::Unauthorized => plain(StatusCode::UNAUTHORIZED, b"who are you"),
         Fault::Refuse if grpc => trailers(3, "never", None, None),
         Fault::Refuse => plain(StatusCode::BAD_REQUEST, b"never"),
         Fault::Garbage(_) if grpc => trailers(0, "", Some(Bytes::from_static(b"\xff\xff\xff\xff")), None),

@@ -24,7 +24,7 @@ fn standard_variables_follow_the_specification() {
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "ca.pem"),
     ]);
     assert_eq!(config.service_name, "mine");
-    assert_eq!(config.resource, [("a".to_owned(), "b,c".to_owned())]);
+    assert_eq!(config.resource, [("a".to_owned(), "b,c".into())]);
     assert_eq!(config.sinks.len(), 2);
     assert_eq!(config.sinks[0].endpoints[&Signal::Traces], "http://t:1/own");
     assert_eq!(config.sinks[0].sampler, Sampler::parent_based(Sampler::Ratio(0.5)));

@@ -41,8 +41,22 @@ impl Declarative<'_> {
         );
         let mut sink = Sink::new(id, transport);
         sink.origins.insert("transport".to_owned(), node.origin.clone());
+        if let Some((encoding, origin)) = self.parsed(body, "encoding", "protobuf|json", |text| {
+            ["protobuf", "json"].into_iter().find(|known| *known == text)
+        }) && encoding == "json"
+        {
+            let message = "`json` is sent as `protobuf`, which every receiver takes".to_owned();
+            self.report.note(&origin, "encoding", message);
+        }
+        let insecure =
+            body.get("tls").and_then(|tls| self.parsed(tls, "insecure", "true|false", value::boolean));
+        let insecure = insecure.is_some_and(|(insecure, _)| insecure);
         let address = self.scalar(body, "endpoint");
         let resolved = match &address {
+            // As the schema says: without a scheme gRPC is secure unless the file says otherwise.
+            Some((text, _)) if transport == Transport::Grpc && !insecure && !text.contains("://") => {
+                endpoint::verbatim(transport, &format!("https://{text}"))
+            }
             Some((text, _)) => endpoint::verbatim(transport, text),
             None => endpoint::resolve(transport, endpoint::default(transport), signal),
         };
@@ -74,9 +88,17 @@ impl Declarative<'_> {
         self.headers(body, &mut sink);
         if let Some(tls) = body.get("tls") {
             self.keys(tls, "tls", &["ca_file", "key_file", "cert_file", "insecure"]);
-            sink.tls.ca = self.scalar(tls, "ca_file").map(|(path, _)| PathBuf::from(path));
-            sink.tls.key = self.scalar(tls, "key_file").map(|(path, _)| PathBuf::from(path));
-            sink.tls.certificate = self.scalar(tls, "cert_file").map(|(path, _)| PathBuf::from(path));
+            let files = [
+                ("ca_file", "tls.ca", &mut sink.tls.ca),
+                ("key_file", "tls.key", &mut sink.tls.key),
+                ("cert_file", "tls.certificate", &mut sink.tls.certificate),
+            ];
+            for (key, setting, target) in files {
+                if let Some((path, origin)) = self.scalar(tls, key) {
+                    *target = Some(PathBuf::from(path));
+                    sink.origins.insert(setting.to_owned(), origin);
+                }
+            }
         }
         Some(sink)
     }

@@ -1,0 +1,75 @@
+//! Addresses as they may be shown: without the secrets that stand in their query.
+
+use std::borrow::Cow;
+
+/// What stands in place of a secret.
+const REDACTED: &str = "***";
+
+/// An address, or the part of one, with `***` in place of each value of its query whose name `is_secret` says to be one.
+/// Names are compared in lower case, with what is escaped in them put back, and with `-` for `_`.
+pub fn query(address: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
+    let Some((before, query)) = address.split_once('?') else { return Cow::Borrowed(address) };
+    let (query, fragment) = match query.find('#') {
+        Some(at) => query.split_at(at),
+        None => (query, ""),
+    };
+    let is_redacted = |pair: &str| match pair.split_once('=') {
+        Some((name, value)) => !value.is_empty() && is_secret(&canonical(name)),
+        None => false,
+    };
+    if !query.split(['&', ';']).any(is_redacted) {
+        return Cow::Borrowed(address);
+    }
+    let mut shown = format!("{before}?");
+    for pair in query.split_inclusive(['&', ';']) {
+        let end = pair.len() - usize::from(pair.ends_with(['&', ';']));
+        let (pair, separator) = pair.split_at(end);
+        match pair.split_once('=').filter(|_| is_redacted(pair)) {
+            Some((name, _)) => shown.extend([name, "=", REDACTED, separator]),
+            None => shown.extend([pair, separator]),
+        }
+    }
+    shown.push_str(fragment);
+    Cow::Owned(shown)
+}
+
+/// The name of a value as it is compared.
+fn canonical(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).to_lowercase().replace('_', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(address: &str, expected: &str) {
+        assert_eq!(query(address, |name| name.contains("token") || name == "api-key"), expected);
+    }
+
+    #[test]
+    fn secret_values_are_left_out() {
+        check("/ws?token=abc", "/ws?token=***");
+        check("/x?a=1&access_token=abc=d&b=2#f?token=x", "/x?a=1&access_token=***&b=2#f?token=x");
+        check("/x?Api_Key=abc;b=2", "/x?Api_Key=***;b=2");
+        check("/x?%74oken=abc", "/x?%74oken=***");
+        check("/x?token=&token", "/x?token=&token");
+        check("/x?a=1&b=token", "/x?a=1&b=token");
+        check("/x?%=token&%4=1&é%", "/x?%=token&%4=1&é%");
+        check("/x", "/x");
+    }
+}
