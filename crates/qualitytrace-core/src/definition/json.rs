@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::node::{Entry, Node, Scalar, Shape, Style};
 use super::reader::Reader;
-use super::yaml::MAX_DEPTH;
+use crate::lang::limits::{MAX_DEFINITION_DEPTH, MAX_DEFINITION_NODES};
 
 /// The one document of a JSON text; `None` when it is not JSON.
 pub(super) fn parse(reader: &Reader<'_>) -> Option<Node> {
-    let mut scan = Scan { text: reader.source, at: 0 };
-    let parsed = scan.value(0).and_then(|node| {
+    let mut scan = Scan { text: reader.source, at: 0, depth: 0, nodes: 0 };
+    let parsed = scan.value().and_then(|node| {
         scan.blanks();
         match scan.peek() {
             None => Ok(node),
@@ -17,40 +17,56 @@ pub(super) fn parse(reader: &Reader<'_>) -> Option<Node> {
         }
     });
     parsed
-        .map_err(|Refused { message, at }| {
-            reader.error("json-syntax", reader.letter_at(at), format!("this is not valid JSON: {message}"));
+        .map_err(|Refused { code, message, at }| {
+            reader.error(code, reader.letter_at(at), message);
         })
         .ok()
 }
 
 struct Refused {
-    message: &'static str,
+    code: &'static str,
+    message: String,
     at: usize,
 }
 
 struct Scan<'s> {
     text: &'s str,
     at: usize,
+    depth: usize,
+    nodes: usize,
 }
 
 impl Scan<'_> {
-    fn value(&mut self, depth: usize) -> Result<Node, Refused> {
+    fn value(&mut self) -> Result<Node, Refused> {
         self.blanks();
         let start = self.at;
-        if depth > MAX_DEPTH {
-            return Err(self.refuse("lists and objects nest too deep"));
+        self.nodes += 1;
+        if self.nodes > MAX_DEFINITION_NODES {
+            return Err(self
+                .refuse_as("too-large", format!("the file holds more than {MAX_DEFINITION_NODES} values")));
         }
         let shape = match self.peek() {
             None => return Err(self.refuse("it ends where a value should stand")),
-            Some(b'{') => self.object(depth)?,
-            Some(b'[') => self.list(depth)?,
+            Some(b'{') => self.nested(Self::object)?,
+            Some(b'[') => self.nested(Self::list)?,
             Some(b'"') => Shape::Scalar(Scalar { text: self.string()?, style: Style::Double, is_text: true }),
             Some(_) => self.literal()?,
         };
         Ok(Node { shape, span: start..self.at })
     }
 
-    fn object(&mut self, depth: usize) -> Result<Shape, Refused> {
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Shape, Refused>) -> Result<Shape, Refused> {
+        if self.depth == MAX_DEFINITION_DEPTH {
+            let message = format!("lists and objects nest deeper than {MAX_DEFINITION_DEPTH} levels");
+            return Err(self.refuse_as("too-deep", message));
+        }
+        self.depth += 1;
+        let shape = read(self);
+        self.depth -= 1;
+        shape
+    }
+
+    fn object(&mut self) -> Result<Shape, Refused> {
         self.at += 1;
         let mut entries = Vec::new();
         self.blanks();
@@ -69,7 +85,7 @@ impl Scan<'_> {
             if !self.take(b':') {
                 return Err(self.refuse("a colon should stand here"));
             }
-            let value = self.value(depth + 1)?;
+            let value = self.value()?;
             entries.push(Entry { key, key_span, value });
             self.blanks();
             if self.take(b'}') {
@@ -81,7 +97,7 @@ impl Scan<'_> {
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Shape, Refused> {
+    fn list(&mut self) -> Result<Shape, Refused> {
         self.at += 1;
         let mut items = Vec::new();
         self.blanks();
@@ -89,7 +105,7 @@ impl Scan<'_> {
             return Ok(Shape::List(items));
         }
         loop {
-            items.push(self.value(depth + 1)?);
+            items.push(self.value()?);
             self.blanks();
             if self.take(b']') {
                 return Ok(Shape::List(items));
@@ -118,9 +134,9 @@ impl Scan<'_> {
                 Some(_) => self.at += 1,
             }
         }
-        serde_json::from_str(self.slice(start..self.at)).map_err(|_| Refused {
-            message: "this text holds a control character or an unknown escape",
-            at: start,
+        serde_json::from_str(self.slice(start..self.at)).map_err(|_| {
+            self.at = start;
+            self.refuse("this text holds a control character or an unknown escape")
         })
     }
 
@@ -164,7 +180,11 @@ impl Scan<'_> {
         self.text.get(span).unwrap_or_default()
     }
 
-    fn refuse(&self, message: &'static str) -> Refused {
-        Refused { message, at: self.at }
+    fn refuse(&self, message: &str) -> Refused {
+        self.refuse_as("json-syntax", format!("this is not valid JSON: {message}"))
+    }
+
+    fn refuse_as(&self, code: &'static str, message: String) -> Refused {
+        Refused { code, message, at: self.at }
     }
 }

@@ -27,6 +27,8 @@ pub struct PollingProfile {
     pub quiet: Option<Period>,
     /// How long to wait for what a trace seems to owe; `None` means the default.
     pub settle: Option<Period>,
+    /// Who sends no spans: addresses, hosts, `*.domain`, destinations. Calls to them owe no answer.
+    pub uninstrumented: Vec<String>,
     /// Whether a `periodic` block was given.
     pub is_periodic_given: bool,
 }
@@ -41,6 +43,7 @@ impl Default for PollingProfile {
             selector_match_retries: 3,
             quiet: None,
             settle: None,
+            uninstrumented: Vec::new(),
             is_periodic_given: true,
         }
     }
@@ -221,6 +224,9 @@ fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_s
     required("timeout", &mut profile.timeout);
     profile.quiet = period(fields, "quiet");
     profile.settle = period(fields, "settle");
+    let names = fields.texts("uninstrumented");
+    profile.uninstrumented =
+        names.into_iter().map(|name| name.value).filter(|name| !name.is_empty()).collect();
     let reader = fields.reader;
     if let Some(retries) = fields.get("selectorMatchRetries")
         && let Some(count) = reader.int(retries, "`selectorMatchRetries`")

@@ -140,6 +140,7 @@ fn spec(reader: &Reader<'_>, node: &Node) -> Option<Spec> {
             assertions: inner.texts("Assertions"),
         };
         inner.finish();
+        check_spec(reader, node, &spec);
         return Some(spec);
     }
     let mut fields = reader.fields(node, "a spec")?;
@@ -149,7 +150,19 @@ fn spec(reader: &Reader<'_>, node: &Node) -> Option<Spec> {
         assertions: fields.texts("assertions"),
     };
     fields.finish();
+    check_spec(reader, node, &spec);
     Some(spec)
+}
+
+/// A spec that says nothing is a mistake: it would pass whatever the trace is.
+fn check_spec(reader: &Reader<'_>, node: &Node, spec: &Spec) {
+    // A selector that is not understood was told of already.
+    let is_broken = node.get("selector").is_some_and(|node| is_map(node) && node.get("query").is_none());
+    if spec.selector.is_empty() && spec.assertions.is_empty() && !is_broken {
+        let message = "the spec has neither a `selector` nor `assertions`";
+        let diagnostic = Diagnostic::error("empty-spec", node.span.clone(), message);
+        reader.report(diagnostic.helped("say which spans it is about and what must hold for them"));
+    }
 }
 
 fn output(reader: &Reader<'_>, node: &Node) -> Option<Output> {

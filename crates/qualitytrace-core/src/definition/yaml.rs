@@ -11,11 +11,7 @@ use granit_parser::{Event, Options, Parser, ScalarStyle};
 use super::node::{Entry, Node, Scalar, Shape, Style};
 use super::reader::Reader;
 use crate::lang::Diagnostic;
-
-/// How deep lists and mappings may nest.
-pub(super) const MAX_DEPTH: usize = 64;
-/// How many values one file may hold, with its aliases written out.
-const MAX_NODES: usize = 250_000;
+use crate::lang::limits::{MAX_DEFINITION_DEPTH as MAX_DEPTH, MAX_DEFINITION_NODES as MAX_NODES};
 
 /// The documents of a YAML stream; empty ones are left out.
 pub(super) fn parse(reader: &Reader<'_>) -> Vec<Node> {

@@ -26,7 +26,7 @@ pub(super) fn evaluate(context: &Context<'_, '_>, function: Aggregate, over: &Ov
         }
         Over::Selection { selector, attribute } => {
             let scene = context.scene.ok_or_else(nowhere)?;
-            let selection = Query::new(selector, context.aliases).run(scene);
+            let selection = Query::new(selector, context.aliases).run(scene)?;
             let Some(name) = attribute else {
                 return match function {
                     Aggregate::Count => Ok(size(selection.len())),

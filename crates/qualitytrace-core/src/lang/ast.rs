@@ -367,25 +367,19 @@ pub enum ExprKind {
         /// What it is given.
         arguments: Vec<Expr>,
     },
-    /// Arithmetic.
-    Binary {
-        /// The left operand.
-        left: Box<Expr>,
-        /// What to do.
-        operator: Operator,
-        /// The right operand.
-        right: Box<Expr>,
+    /// Arithmetic with operators that bind equally: from left to right, however many there are.
+    Calculation {
+        /// The first operand.
+        first: Box<Expr>,
+        /// What to do with which operand; at least one.
+        rest: Vec<(Operator, Expr)>,
     },
-    /// A filter applied to a value.
-    Filter {
+    /// Filters applied to a value, one after the other.
+    Filtered {
         /// The value.
         input: Box<Expr>,
-        /// The filter's name.
-        name: String,
-        /// Where the name stands.
-        place: Place,
-        /// What the filter is given.
-        arguments: Vec<Expr>,
+        /// The filters; at least one.
+        filters: Vec<Filter>,
     },
     /// One value made from many spans.
     Aggregate {
@@ -396,6 +390,17 @@ pub enum ExprKind {
     },
     /// Nothing that could be understood; a diagnostic says why.
     Hole,
+}
+
+/// `| name arguments`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    /// Its name.
+    pub name: String,
+    /// Where the name stands.
+    pub place: Place,
+    /// What it is given.
+    pub arguments: Vec<Expr>,
 }
 
 /// A piece of a text in quotes.

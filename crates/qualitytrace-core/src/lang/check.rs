@@ -2,17 +2,24 @@
 
 use super::ast::{Aggregate, Assertion, Claim, Comparator, Expr, ExprKind, Operator, Over, Part};
 use super::diagnostic::{Diagnostic, nearest};
-use super::filters::{self, FILTERS};
+use super::filters::FILTERS;
 use super::functions::FUNCTIONS;
 use super::json_path::Path;
 use super::number;
 use super::parser::{parse_assertion, parse_expression, parse_selector, parse_template};
+use super::pattern::Pattern;
+use super::vocabulary;
 use crate::names;
 use crate::time;
 
 /// Everything that is wrong with a selector.
 pub fn diagnose_selector(text: &str) -> Vec<Diagnostic> {
-    parse_selector(text).diagnostics
+    let parsed = parse_selector(text);
+    let mut diagnostics = parsed.diagnostics;
+    if diagnostics.is_empty() {
+        vocabulary::check_selector(&parsed.tree, &mut diagnostics);
+    }
+    diagnostics
 }
 
 /// Everything that is wrong with an assertion.
@@ -20,7 +27,20 @@ pub fn diagnose_assertion(text: &str) -> Vec<Diagnostic> {
     let parsed = parse_assertion(text);
     let mut diagnostics = parsed.diagnostics;
     check_assertion(&parsed.tree, &mut diagnostics);
+    help_interpolation(text, &mut diagnostics);
     diagnostics
+}
+
+/// Tells how a variable is written where `${...}` of a trigger's text was written outside of a text.
+fn help_interpolation(text: &str, found: &mut [Diagnostic]) {
+    let Some(start) = text.find("${") else { return };
+    let inner = text[start + 2..].split('}').next().unwrap_or_default().trim();
+    let about = |diagnostic: &Diagnostic| {
+        diagnostic.is_error() && (start..start + 3 + inner.len()).contains(&diagnostic.span.start)
+    };
+    for diagnostic in found.iter_mut().filter(|diagnostic| about(diagnostic)) {
+        diagnostic.help = Some(format!("outside of quotes write `{inner}`, without `${{` and `}}`"));
+    }
 }
 
 /// Everything that is wrong with an expression: the value of an output.
@@ -108,17 +128,23 @@ fn check_expression(expr: &Expr, found: &mut Vec<Diagnostic>) {
             }
             check_call(name, arguments, expr, found);
         }
-        ExprKind::Binary { left, operator, right } => {
-            check_expression(left, found);
-            check_expression(right, found);
-            check_operands(left, *operator, right, expr, found);
-        }
-        ExprKind::Filter { input, name, place, arguments } => {
-            check_expression(input, found);
-            for argument in arguments {
-                check_expression(argument, found);
+        ExprKind::Calculation { first, rest } => {
+            check_expression(first, found);
+            let mut kind = kind_of(first);
+            for (operator, operand) in rest {
+                check_expression(operand, found);
+                let place = expr.place.0.start..operand.place.0.end;
+                kind = check_operands(kind, *operator, kind_of(operand), place, found);
             }
-            check_filter(name, place.0.clone(), arguments, found);
+        }
+        ExprKind::Filtered { input, filters } => {
+            check_expression(input, found);
+            for filter in filters {
+                for argument in &filter.arguments {
+                    check_expression(argument, found);
+                }
+                check_filter(&filter.name, filter.place.0.clone(), &filter.arguments, found);
+            }
         }
         ExprKind::Aggregate { function, over } => check_aggregate(*function, over, expr, found),
         ExprKind::Number(_)
@@ -132,7 +158,7 @@ fn check_expression(expr: &Expr, found: &mut Vec<Diagnostic>) {
 fn check_attribute(name: &str, expr: &Expr, found: &mut Vec<Diagnostic>) {
     let folded = names::attribute(name);
     let Some(meta) = folded.strip_prefix("tracetest.selected_spans.") else {
-        return;
+        return vocabulary::check_attribute(name, &expr.place.0, found);
     };
     if meta != "count" {
         found.push(
@@ -204,7 +230,17 @@ fn check_filter(name: &str, place: std::ops::Range<usize>, arguments: &[Expr], f
         return;
     };
     match name {
-        "regex" | "regex_group" => check_pattern(text, argument, found),
+        "regex" => check_pattern(text, argument, found),
+        "regex_group" => {
+            check_pattern(text, argument, found);
+            if Pattern::new(text).is_ok_and(|pattern| !pattern.has_groups()) {
+                found.push(
+                    Diagnostic::error("no-group", argument.place.0.clone(), "the pattern has no group")
+                        .labelled("no group")
+                        .helped("put parentheses around what to take out, or use the filter `regex`"),
+                );
+            }
+        }
         "json_path" => {
             if let Err(error) = Path::parse(text) {
                 found.push(
@@ -222,7 +258,7 @@ fn check_filter(name: &str, place: std::ops::Range<usize>, arguments: &[Expr], f
 }
 
 fn check_pattern(pattern: &str, place: &Expr, found: &mut Vec<Diagnostic>) {
-    if let Err(error) = filters::regex(pattern) {
+    if let Err(error) = Pattern::new(pattern) {
         found.push(
             Diagnostic::error("invalid-regex", place.place.0.clone(), error)
                 .labelled("not a regular expression"),
@@ -230,10 +266,15 @@ fn check_pattern(pattern: &str, place: &Expr, found: &mut Vec<Diagnostic>) {
     }
 }
 
-fn check_operands(left: &Expr, operator: Operator, right: &Expr, expr: &Expr, found: &mut Vec<Diagnostic>) {
-    let (Some(left), Some(right)) = (kind_of(left), kind_of(right)) else {
-        return;
-    };
+/// Says if these cannot be calculated with; gives the type of the result, where it is plain to see.
+fn check_operands(
+    left: Option<&'static str>,
+    operator: Operator,
+    right: Option<&'static str>,
+    place: std::ops::Range<usize>,
+    found: &mut Vec<Diagnostic>,
+) -> Option<&'static str> {
+    let (left, right) = (left?, right?);
     let fits = matches!(
         (left, operator, right),
         ("number", _, "number")
@@ -248,7 +289,7 @@ fn check_operands(left: &Expr, operator: Operator, right: &Expr, expr: &Expr, fo
         };
         let mut diagnostic = Diagnostic::error(
             "types-mismatch",
-            expr.place.0.clone(),
+            place,
             format!("a {left} `{}` a {right} has no value", operator.as_str()),
         )
         .labelled(format!("{left} {} {right}", operator.as_str()));
@@ -256,6 +297,14 @@ fn check_operands(left: &Expr, operator: Operator, right: &Expr, expr: &Expr, fo
             diagnostic = diagnostic.helped(help);
         }
         found.push(diagnostic);
+    }
+    Some(result_of(left, operator, right))
+}
+
+fn result_of(left: &str, operator: Operator, right: &str) -> &'static str {
+    match (left, operator, right) {
+        ("duration", Operator::Divide, "duration") | ("number", _, "number") => "number",
+        _ => "duration",
     }
 }
 
@@ -265,10 +314,11 @@ fn kind_of(expr: &Expr) -> Option<&'static str> {
         ExprKind::Number(_) => Some("number"),
         ExprKind::Duration(_) => Some("duration"),
         ExprKind::Array(_) => Some("list"),
-        ExprKind::Binary { left, operator, right } => match (kind_of(left)?, operator, kind_of(right)?) {
-            ("duration", Operator::Divide, "duration") | ("number", _, "number") => Some("number"),
-            _ => Some("duration"),
-        },
+        ExprKind::Calculation { first, rest } => {
+            rest.iter().try_fold(kind_of(first)?, |left, (operator, operand)| {
+                Some(result_of(left, *operator, kind_of(operand)?))
+            })
+        }
         _ => None,
     }
 }
@@ -308,10 +358,12 @@ fn no_attributes(expr: &Expr, found: &mut Vec<Diagnostic>) {
         );
     }
     match &expr.kind {
-        ExprKind::Filter { input, .. } => no_attributes(input, found),
-        ExprKind::Binary { left, right, .. } => {
-            no_attributes(left, found);
-            no_attributes(right, found);
+        ExprKind::Filtered { input, .. } => no_attributes(input, found),
+        ExprKind::Calculation { first, rest } => {
+            no_attributes(first, found);
+            for (_, operand) in rest {
+                no_attributes(operand, found);
+            }
         }
         _ => {}
     }

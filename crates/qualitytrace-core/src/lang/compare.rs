@@ -1,12 +1,14 @@
 //! How two values compare.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use super::ast::Comparator;
-use super::filters;
+use super::budget::{Budget, Exceeded};
 use super::item::Item;
 use super::json::{self, Json};
 use super::number;
+use super::pattern::{Pattern, PatternError};
 use super::select::ordered;
 use crate::time;
 use crate::value::{Inferred, Value};
@@ -25,40 +27,84 @@ pub enum Comparison {
 /// Compares two texts by the comparator of this name.
 pub fn compare_texts(comparator: &str, actual: &str, expected: &str) -> Comparison {
     match Comparator::ALL.into_iter().find(|known| known.as_str() == comparator) {
-        Some(comparator) => compare(&Item::plain(actual), comparator, &Item::plain(expected)),
+        Some(comparator) => {
+            compare(&Item::plain(actual), comparator, &Item::plain(expected), &Budget::default())
+        }
         None => Comparison::Impossible(format!("there is no comparator `{comparator}`")),
     }
 }
 
-pub(crate) fn compare(left: &Item, comparator: Comparator, right: &Item) -> Comparison {
+/// Compares two values; what takes too long cannot be compared.
+pub(crate) fn compare(left: &Item, comparator: Comparator, right: &Item, budget: &Budget) -> Comparison {
+    // What is built to compare them is gone afterwards.
+    budget
+        .meanwhile(|| compared(left, comparator, right, budget))
+        .unwrap_or_else(|exceeded| Comparison::Impossible(exceeded.to_string()))
+}
+
+fn compared(
+    left: &Item,
+    comparator: Comparator,
+    right: &Item,
+    budget: &Budget,
+) -> Result<Comparison, Exceeded> {
+    let comparison = compared_as_written(left, comparator, right, budget)?;
+    // Tracetest compares texts without the backslashes before quotes, so files have them where the span has none.
+    match (&comparison, unescaped(right)) {
+        (Comparison::NoMatch(_), Some(right)) if !is_negated(comparator) => {
+            compared_as_written(left, comparator, &right, budget)
+        }
+        (Comparison::Match, Some(right)) if is_negated(comparator) => {
+            compared_as_written(left, comparator, &right, budget)
+        }
+        _ => Ok(comparison),
+    }
+}
+
+fn is_negated(comparator: Comparator) -> bool {
+    matches!(comparator, Comparator::NotEqual | Comparator::NotContains | Comparator::NotMatches)
+}
+
+/// A text in quotes without the backslashes before quotes; `None` where there are none.
+fn unescaped(item: &Item) -> Option<Item> {
+    let text = item.text();
+    let found = item.is_quoted() && text.contains("\\\"");
+    found.then(|| Item { value: text.replace("\\\"", "\"").into(), origin: item.origin })
+}
+
+fn compared_as_written(
+    left: &Item,
+    comparator: Comparator,
+    right: &Item,
+    budget: &Budget,
+) -> Result<Comparison, Exceeded> {
+    budget.read(left.size() + right.size())?;
     let truth = match comparator {
-        Comparator::Equal => equal(left, right),
-        Comparator::NotEqual => !equal(left, right),
+        Comparator::Equal => equal(left, right, budget)?,
+        Comparator::NotEqual => !equal(left, right, budget)?,
         Comparator::Less | Comparator::LessOrEqual | Comparator::Greater | Comparator::GreaterOrEqual => {
             match order(left, right) {
                 Ok(order) => ordered(comparator, order),
-                Err(text) => return Comparison::Impossible(text),
+                Err(text) => return Ok(Comparison::Impossible(text)),
             }
         }
-        Comparator::Contains => match contains(left, right) {
-            Ok(truth) => truth,
-            Err(comparison) => return comparison,
-        },
-        Comparator::NotContains => !contains(left, right).unwrap_or(false),
-        Comparator::JsonContains => return json_contains(&left.text(), &right.text()),
-        Comparator::NotJsonContains => match json_contains(&left.text(), &right.text()) {
+        Comparator::Contains => return contains(left, right, budget),
+        Comparator::NotContains => contains(left, right, budget)? != Comparison::Match,
+        Comparator::JsonContains => return json_contains(&left.text(), &right.text(), budget),
+        Comparator::NotJsonContains => match json_contains(&left.text(), &right.text(), budget)? {
             Comparison::Match => false,
             Comparison::NoMatch(_) => true,
-            impossible @ Comparison::Impossible(_) => return impossible,
+            impossible @ Comparison::Impossible(_) => return Ok(impossible),
         },
         Comparator::StartsWith => left.text().starts_with(&*right.text()),
         Comparator::EndsWith => left.text().ends_with(&*right.text()),
-        Comparator::Matches | Comparator::NotMatches => match filters::regex(&right.text()) {
-            Ok(regex) => regex.is_match(&left.text()) == (comparator == Comparator::Matches),
-            Err(text) => return Comparison::Impossible(text),
+        Comparator::Matches | Comparator::NotMatches => match Pattern::within(&right.text(), budget) {
+            Ok(pattern) => pattern.is_match(&left.text(), budget)? == (comparator == Comparator::Matches),
+            Err(PatternError::Invalid(text)) => return Ok(Comparison::Impossible(text)),
+            Err(PatternError::Exceeded(exceeded)) => return Err(exceeded),
         },
     };
-    no_match_unless(truth)
+    Ok(no_match_unless(truth))
 }
 
 pub(crate) fn no_match_unless(truth: bool) -> Comparison {
@@ -66,11 +112,11 @@ pub(crate) fn no_match_unless(truth: bool) -> Comparison {
 }
 
 /// Whether the value equals one of the items.
-pub(crate) fn one_of(left: &Item, right: &Item) -> bool {
-    match right.items() {
-        Some(items) => items.iter().any(|item| equal(left, &Item::plain(item.clone()))),
-        None => equal(left, right),
-    }
+pub(crate) fn one_of(left: &Item, right: &Item, budget: &Budget) -> Result<bool, Exceeded> {
+    budget.meanwhile(|| match right.items(budget)? {
+        Some(items) => json::any(items, |item| equal(left, &Item::plain(item), budget)),
+        None => equal(left, right, budget),
+    })
 }
 
 /// Whether a comparison of these two is one of durations.
@@ -92,37 +138,42 @@ pub(crate) fn measured_against(nanos: i64, written: i64) -> Ordering {
     if time::measured(nanos) == written { Ordering::Equal } else { nanos.cmp(&written) }
 }
 
-fn equal(left: &Item, right: &Item) -> bool {
+fn equal(left: &Item, right: &Item, budget: &Budget) -> Result<bool, Exceeded> {
+    budget.work(4)?;
     if let (Value::String(left), Value::String(right)) = (&left.value, &right.value)
         && left == right
     {
-        return true;
+        return Ok(true);
     }
     if let Some(order) = compare_in_time(left, right) {
-        return order.is_eq();
+        return Ok(order.is_eq());
     }
     if let (Value::List(left), Value::List(right)) = (&left.value, &right.value) {
-        return left.len() == right.len()
-            && left.iter().zip(right).all(|(left, right)| equal_values(left, right));
+        return Ok(left.len() == right.len()
+            && json::all(left.iter().zip(right), |(left, right)| equal_values(left, right, budget))?);
     }
     let (left_text, right_text) = (left.text(), right.text());
+    budget.read(left_text.len().min(right_text.len()))?;
     if left_text == right_text {
-        return true;
+        return Ok(true);
     }
     if !left.is_quoted()
         && !right.is_quoted()
         && number::compare(&left_text, &right_text) == Some(Ordering::Equal)
     {
-        return true;
+        return Ok(true);
     }
-    match (left.json(), right.json()) {
-        (Some(left), Some(right)) => left.same(&right),
-        _ => false,
+    match left.json(budget)? {
+        Some(left) => match right.json(budget)? {
+            Some(right) => left.same(&right, budget),
+            None => Ok(false),
+        },
+        None => Ok(false),
     }
 }
 
-fn equal_values(left: &Value, right: &Value) -> bool {
-    equal(&Item::plain(left.clone()), &Item::plain(right.clone()))
+fn equal_values(left: &Value, right: &Value, budget: &Budget) -> Result<bool, Exceeded> {
+    equal(&Item::plain(left.clone()), &Item::plain(right.clone()), budget)
 }
 
 fn order(left: &Item, right: &Item) -> Result<Ordering, String> {
@@ -142,51 +193,80 @@ fn order(left: &Item, right: &Item) -> Result<Ordering, String> {
 }
 
 /// Whether `right` is part of `left`: an item of a list, a subset of JSON, a part of a text.
-fn contains(left: &Item, right: &Item) -> Result<bool, Comparison> {
+fn contains(left: &Item, right: &Item, budget: &Budget) -> Result<Comparison, Exceeded> {
     let (left_type, right_type) = (left.inferred(), right.inferred());
-    if let (Inferred::Json(_), Inferred::Json(_) | Inferred::Array(_)) = (&right_type, &left_type) {
-        return match json_contains(&left.text(), &right.text()) {
-            Comparison::Match => Ok(true),
-            other => Err(other),
-        };
+    if let (Inferred::Json, Inferred::Json | Inferred::Array) = (right_type, left_type) {
+        return json_contains(&left.text(), &right.text(), budget);
     }
     let text = || left.text().contains(&*right.text());
-    let Some(items) = left.items() else {
-        return Ok(text());
+    let Some(items) = left.items(budget)? else {
+        return Ok(no_match_unless(text()));
     };
-    let found = |wanted: &Item| items.iter().any(|item| equal(&Item::plain(item.clone()), wanted));
-    let listed = match right.items() {
-        Some(wanted) if !wanted.is_empty() => wanted.iter().all(|wanted| found(&Item::plain(wanted.clone()))),
-        _ => found(right),
+    let listed = match right.items(budget)? {
+        Some(wanted) if !wanted.is_empty() => {
+            let texts: HashSet<&str> = items.iter().filter_map(plain_text).collect();
+            json::all(&wanted, |wanted| match plain_text(wanted) {
+                // The same text is the same value; only what is written otherwise must be looked for.
+                Some(text) if texts.contains(text) => Ok(true),
+                _ => is_item(&items, &Item::plain(wanted.clone()), budget),
+            })?
+        }
+        _ => is_item(&items, right, budget)?,
     };
     // A text that only looks like a list is still a text.
-    Ok(listed || (matches!(left.value, Value::String(_)) && text()))
+    Ok(no_match_unless(listed || (matches!(left.value, Value::String(_)) && text())))
+}
+
+fn plain_text(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn is_item(items: &[Value], wanted: &Item, budget: &Budget) -> Result<bool, Exceeded> {
+    json::any(items, |item| equal(&Item::plain(item.clone()), wanted, budget))
 }
 
 /// Whether every object on the right is part of some object on the left.
-fn json_contains(left: &str, right: &str) -> Comparison {
-    let objects = |text: &str, side: &str| match json::parse(text) {
-        Ok(Json::Array(items)) if items.iter().all(|item| matches!(item, Json::Object(_))) => Ok(items),
-        Ok(object @ Json::Object(_)) => Ok(vec![object]),
-        _ => Err(Comparison::Impossible(format!("{side} side is not a JSON object"))),
+fn json_contains(left: &str, right: &str, budget: &Budget) -> Result<Comparison, Exceeded> {
+    let objects = |text: &str, side: &str| match json::parse(text, budget) {
+        Ok(Json::Array(items)) if items.iter().all(|item| matches!(item, Json::Object(_))) => Ok(Ok(items)),
+        Ok(object @ Json::Object(_)) => Ok(Ok(vec![object])),
+        Err(json::Error::Exceeded(exceeded)) => Err(exceeded),
+        _ => Ok(Err(Comparison::Impossible(format!("{side} side is not a JSON object")))),
     };
-    let (left, right) = match (objects(left, "left"), objects(right, "right")) {
+    let (left, right) = match (objects(left, "left")?, objects(right, "right")?) {
         (Ok(left), Ok(right)) => (left, right),
-        (Err(impossible), _) | (_, Err(impossible)) => return impossible,
+        (Err(impossible), _) | (_, Err(impossible)) => return Ok(impossible),
     };
-    match right.iter().position(|wanted| !left.iter().any(|candidate| is_part(candidate, wanted))) {
-        None => Comparison::Match,
-        Some(at) => Comparison::NoMatch(format!(
-            "item {at} of the right side is part of no object on the left side: no match"
-        )),
+    for (at, wanted) in right.iter().enumerate() {
+        if !json::any(&left, |candidate| is_part(candidate, wanted, budget))? {
+            return Ok(Comparison::NoMatch(format!(
+                "item {at} of the right side is part of no object on the left side: no match"
+            )));
+        }
     }
+    Ok(Comparison::Match)
 }
 
-fn is_part(candidate: &Json, wanted: &Json) -> bool {
+/// Whether everything that is wanted is there: members of objects, and objects of lists of objects.
+fn is_part(candidate: &Json, wanted: &Json, budget: &Budget) -> Result<bool, Exceeded> {
+    budget.work(1)?;
+    let objects = |items: &[Json]| items.iter().all(|item| matches!(item, Json::Object(_)));
     match (candidate, wanted) {
-        (Json::Object(_), Json::Object(members)) => members
-            .iter()
-            .all(|(name, wanted)| candidate.get(name).is_some_and(|value| is_part(value, wanted))),
-        (candidate, wanted) => candidate.same(wanted),
+        (Json::Object(members), Json::Object(wanted)) => {
+            let members = json::Members::of(members, wanted.len(), budget)?;
+            json::all(wanted, |(name, wanted)| match members.get(name, budget)? {
+                Some(value) => is_part(value, wanted, budget),
+                None => Ok(false),
+            })
+        }
+        (Json::Array(items), Json::Array(wanted))
+            if !wanted.is_empty() && objects(wanted) && objects(items) =>
+        {
+            json::all(wanted, |wanted| json::any(items, |item| is_part(item, wanted, budget)))
+        }
+        (candidate, wanted) => candidate.same(wanted, budget),
     }
 }

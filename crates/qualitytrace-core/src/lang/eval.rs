@@ -1,9 +1,11 @@
 //! What an expression is worth, on a span or without one.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 use super::aggregate;
-use super::ast::{Expr, ExprKind, Operator, Part};
+use super::ast::{Expr, ExprKind, Filter, Operator, Part};
+use super::budget::{Budget, Exceeded};
 use super::field::{Field, Scene, Seen};
 use super::filters;
 use super::functions::Generator;
@@ -32,6 +34,12 @@ pub enum Class {
     Resolution,
     /// The values do not fit what is done with them.
     Evaluation,
+}
+
+impl From<Exceeded> for Trouble {
+    fn from(exceeded: Exceeded) -> Self {
+        Self::evaluation(exceeded.to_string())
+    }
 }
 
 impl Trouble {
@@ -72,22 +80,27 @@ pub(crate) struct Context<'a, 't> {
     pub(crate) variables: &'a Variables,
     pub(crate) generator: &'a RefCell<Generator>,
     pub(crate) aliases: bool,
+    pub(crate) budget: &'a Budget,
     pub(crate) memory: Memory,
 }
 
 /// What is worked out once and used for every span.
 #[derive(Default)]
 pub(crate) struct Memory {
-    fields: RefCell<Vec<(usize, std::rc::Rc<Field>)>>,
-    constants: RefCell<Vec<(usize, Item)>>,
-    aggregates: RefCell<Vec<(usize, Result<Item, Trouble>)>>,
+    fields: Remembered<std::rc::Rc<Field>>,
+    constants: Remembered<Item>,
+    aggregates: Remembered<Result<Item, Trouble>>,
     pub(crate) used_aliases: RefCell<Vec<(String, &'static str)>>,
 }
+
+/// What is known of nodes, by their address.
+type Remembered<T> = RefCell<HashMap<usize, T>>;
 
 const META: &str = "tracetest.selected_spans.";
 
 impl Context<'_, '_> {
     pub(crate) fn evaluate(&self, expr: &Expr, subject: Subject) -> Result<Item, Trouble> {
+        self.budget.work(1)?;
         match &expr.kind {
             ExprKind::Number(text) | ExprKind::Duration(text) => {
                 Ok(self.constant(expr, || Item::plain(text.as_str())))
@@ -110,26 +123,37 @@ impl Context<'_, '_> {
                 Ok(Item::plain(Value::List(values)))
             }
             ExprKind::Call { name, arguments } => self.call(name, arguments, subject),
-            ExprKind::Binary { left, operator, right } => {
-                let (left, right) = (self.evaluate(left, subject)?, self.evaluate(right, subject)?);
-                calculate(&left, *operator, &right)
-            }
-            ExprKind::Filter { input, name, arguments, .. } => {
-                let input = self.evaluate(input, subject)?;
-                let arguments = arguments
-                    .iter()
-                    .map(|argument| self.evaluate(argument, subject))
-                    .collect::<Result<Vec<_>, _>>()?;
-                match filters::apply(name, &input, &arguments) {
-                    Some(Ok(item)) => Ok(item),
-                    Some(Err(text)) => Err(Trouble::evaluation(format!("{name}: {text}"))),
-                    None => Err(Trouble::resolution(format!("filter \"{name}\" not found"))),
+            ExprKind::Calculation { first, rest } => {
+                let mut value = self.evaluate(first, subject)?;
+                for (operator, operand) in rest {
+                    value = calculate(&value, *operator, &self.evaluate(operand, subject)?)?;
                 }
+                Ok(value)
+            }
+            ExprKind::Filtered { input, filters } => {
+                let mut value = self.evaluate(input, subject)?;
+                for filter in filters {
+                    value = self.filter(filter, &value, subject)?;
+                }
+                Ok(value)
             }
             ExprKind::Aggregate { function, over } => {
                 remembered(&self.memory.aggregates, expr, || aggregate::evaluate(self, *function, over))
             }
             ExprKind::Hole => Err(Trouble::evaluation("the expression is not valid")),
+        }
+    }
+
+    fn filter(&self, filter: &Filter, input: &Item, subject: Subject) -> Result<Item, Trouble> {
+        let Filter { name, arguments, .. } = filter;
+        let arguments = arguments
+            .iter()
+            .map(|argument| self.evaluate(argument, subject))
+            .collect::<Result<Vec<_>, _>>()?;
+        match filters::apply(name, input, &arguments, self.budget) {
+            Some(Ok(item)) => Ok(item),
+            Some(Err(text)) => Err(Trouble::evaluation(format!("{name}: {text}"))),
+            None => Err(Trouble::resolution(format!("filter \"{name}\" not found"))),
         }
     }
 
@@ -151,12 +175,18 @@ impl Context<'_, '_> {
         let mut text = String::new();
         for part in parts {
             match part {
-                Part::Literal(literal) => text.push_str(literal),
+                Part::Literal(literal) => {
+                    self.budget.read(literal.len())?;
+                    self.budget.hold(literal.len())?;
+                    text.push_str(literal);
+                }
                 Part::Interpolation(inner) => {
                     let item = self.evaluate(inner, subject).map_err(|mut trouble| {
                         trouble.text = format!("could not execute expression: {}", trouble.text);
                         trouble
                     })?;
+                    self.budget.read(item.size())?;
+                    self.budget.hold(item.size())?;
                     text.push_str(&item.text());
                 }
             }
@@ -232,13 +262,13 @@ impl Context<'_, '_> {
 }
 
 /// What is remembered for this node, worked out if it is not there yet.
-fn remembered<T: Clone>(memory: &RefCell<Vec<(usize, T)>>, expr: &Expr, make: impl FnOnce() -> T) -> T {
+fn remembered<T: Clone>(memory: &Remembered<T>, expr: &Expr, make: impl FnOnce() -> T) -> T {
     let key = std::ptr::from_ref(expr) as usize;
-    if let Some((_, known)) = memory.borrow().iter().find(|(known, _)| *known == key) {
+    if let Some(known) = memory.borrow().get(&key) {
         return known.clone();
     }
     let value = make();
-    memory.borrow_mut().push((key, value.clone()));
+    memory.borrow_mut().insert(key, value.clone());
     value
 }
 

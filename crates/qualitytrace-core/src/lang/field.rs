@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
 
+use super::budget::Budget;
 use super::column::Column;
 use crate::names;
 use crate::trace::{Event, Link, Span, StatusCode, Trace};
@@ -60,6 +61,11 @@ const SPECIAL: [(&str, Special); 11] = [
     ("tracetest.span.parent_id", Special::ParentId),
     ("span.events", Special::Events),
 ];
+
+/// The names of attributes that are made from the span itself.
+pub(super) fn special_names() -> impl Iterator<Item = &'static str> {
+    SPECIAL.iter().map(|(name, _)| *name)
+}
 
 /// How a name without an attribute of that name is read.
 #[derive(Debug, Clone)]
@@ -364,6 +370,7 @@ const SMALL: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Scene<'t> {
     pub(crate) trace: &'t Trace,
+    pub(crate) budget: &'t Budget,
     columns: RefCell<Vec<(Key, Rc<Column<'t>>)>>,
 }
 
@@ -371,8 +378,8 @@ pub(crate) struct Scene<'t> {
 type Key = (u8, Box<str>);
 
 impl<'t> Scene<'t> {
-    pub(crate) fn new(trace: &'t Trace) -> Self {
-        Self { trace, columns: RefCell::default() }
+    pub(crate) fn new(trace: &'t Trace, budget: &'t Budget) -> Self {
+        Self { trace, budget, columns: RefCell::default() }
     }
 
     /// Asks every span for all of these fields, one span after the other: its attributes come into the cache once
@@ -384,6 +391,9 @@ impl<'t> Scene<'t> {
         }
         let columns: Vec<_> = self.columns.borrow().iter().map(|(_, column)| Rc::clone(column)).collect();
         for at in 0..spans {
+            if self.budget.work(columns.len()).is_err() {
+                return;
+            }
             for column in &columns {
                 column.ask(self, at);
             }

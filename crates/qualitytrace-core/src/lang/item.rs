@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::budget::{Budget, Exceeded};
 use super::json::{self, Json};
 use super::number::{Number, print_f64};
 use crate::time;
@@ -75,7 +76,7 @@ impl Item {
     pub(crate) fn inferred(&self) -> Inferred {
         match self.single() {
             Value::String(text) => infer(text),
-            Value::Object(_) => Inferred::Json(self.single().to_json()),
+            Value::Object(_) => Inferred::Json,
             _ => Inferred::Text,
         }
     }
@@ -93,30 +94,32 @@ impl Item {
     }
 
     /// The items, if it is a list or a text that is one.
-    pub(crate) fn items(&self) -> Option<Vec<Value>> {
+    pub(crate) fn items(&self, budget: &Budget) -> Result<Option<Vec<Value>>, Exceeded> {
         match &self.value {
-            Value::List(items) => Some(items.clone()),
-            Value::String(_) => match self.inferred() {
-                Inferred::Array(items) | Inferred::Json(Json::Array(items)) => {
-                    Some(items.iter().map(from_json).collect())
-                }
-                _ => None,
+            Value::List(items) => {
+                budget.work(items.len())?;
+                Ok(Some(items.clone()))
+            }
+            Value::String(text) => match document(text, budget)? {
+                Some(Json::Array(items)) => Ok(Some(items.iter().map(from_json).collect())),
+                _ => Ok(None),
             },
-            _ => None,
+            _ => Ok(None),
         }
     }
 
     /// The JSON that it is: an object or a list.
-    pub(crate) fn json(&self) -> Option<Json> {
+    pub(crate) fn json(&self, budget: &Budget) -> Result<Option<Json>, Exceeded> {
         match self.single() {
-            Value::String(text) => match infer(text) {
-                Inferred::Json(json) => Some(json),
-                Inferred::Array(items) => Some(Json::Array(items)),
-                _ => None,
-            },
-            value @ (Value::Object(_) | Value::List(_)) => Some(typed_json(value)),
-            _ => None,
+            Value::String(text) => document(text, budget),
+            value @ (Value::Object(_) | Value::List(_)) => typed_json(value, budget).map(Some),
+            _ => Ok(None),
         }
+    }
+
+    /// About how many bytes its text has.
+    pub(crate) fn size(&self) -> usize {
+        self.value.size()
     }
 
     /// What it is to calculate with; digits in quotes count.
@@ -187,16 +190,32 @@ fn print_number(written: &str) -> String {
     }
 }
 
-/// A value as JSON, where text that is a number or JSON counts as such: how a list of items compares with JSON text.
-fn typed_json(value: &Value) -> Json {
-    match value {
-        Value::String(text) => match infer(text) {
-            Inferred::Number => json::parse(text).unwrap_or_else(|_| Json::String(text.to_string())),
-            Inferred::Json(json) => json,
-            Inferred::Array(items) => Json::Array(items),
-            Inferred::Duration(_) | Inferred::Text => Json::String(text.to_string()),
-        },
-        Value::List(items) => Json::Array(items.iter().map(typed_json).collect()),
-        other => other.to_json(),
+/// The list or object that a text is.
+fn document(text: &str, budget: &Budget) -> Result<Option<Json>, Exceeded> {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return Ok(None);
     }
+    match json::parse(text, budget) {
+        Ok(value) => Ok(Some(value)),
+        Err(json::Error::Invalid(_)) => Ok(None),
+        Err(json::Error::Exceeded(exceeded)) => Err(exceeded),
+    }
+}
+
+/// A value as JSON, where text that is a number or JSON counts as such: how a list of items compares with JSON text.
+fn typed_json(value: &Value, budget: &Budget) -> Result<Json, Exceeded> {
+    budget.read(value.size())?;
+    Ok(match value {
+        Value::String(text) => match infer(text) {
+            Inferred::Number if json::look(text).is_some() => Json::Number(text.to_string()),
+            Inferred::Json | Inferred::Array => {
+                document(text, budget)?.unwrap_or_else(|| Json::String(text.to_string()))
+            }
+            Inferred::Number | Inferred::Duration(_) | Inferred::Text => Json::String(text.to_string()),
+        },
+        Value::List(items) => {
+            Json::Array(items.iter().map(|item| typed_json(item, budget)).collect::<Result<_, _>>()?)
+        }
+        other => other.to_json(),
+    })
 }

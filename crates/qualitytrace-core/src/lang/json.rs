@@ -1,8 +1,11 @@
 //! JSON as values, with numbers as written: doubles would lose digits.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt::Write;
 
+use super::budget::{Budget, Exceeded};
+use super::limits::MAX_JSON_DEPTH;
 use super::number;
 
 /// A JSON value. Members keep their order; of two with the same name the last counts.
@@ -16,43 +19,73 @@ pub(crate) enum Json {
     Object(Vec<(String, Json)>),
 }
 
-/// Values inside values beyond this are refused.
-const MAX_DEPTH: usize = 128;
+/// Bytes that a value takes beside its text.
+const NODE: usize = 64;
 
-/// Reads strict JSON; the error says what is wrong at which byte.
-pub(crate) fn parse(text: &str) -> Result<Json, String> {
-    let mut reader = Reader { text, at: 0, depth: 0 };
-    reader.blanks();
-    let value = reader.value()?;
-    reader.blanks();
-    if reader.at < text.len() {
-        return Err(reader.wrong("more text"));
-    }
-    Ok(value)
+/// Why a text gives no JSON value.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// It is not JSON; says what is wrong at which byte.
+    #[error("{0}")]
+    Invalid(String),
+    /// It is too large.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
+}
+
+/// Reads strict JSON.
+pub(crate) fn parse(text: &str, budget: &Budget) -> Result<Json, Error> {
+    budget.read(text.len())?;
+    Reader { text, at: 0, depth: 0, budget: Some(budget), only_objects: true }.whole()
+}
+
+/// What kind of JSON value a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// An object, or a list of nothing but objects.
+    Objects,
+    /// Any other list.
+    List,
+    /// Anything else.
+    Scalar,
+}
+
+/// Finds out what a text is, without building the value; `None` when it is not JSON.
+pub(crate) fn look(text: &str) -> Option<Look> {
+    let mut reader = Reader { text, at: 0, depth: 0, budget: None, only_objects: true };
+    reader.whole().ok()?;
+    Some(match text.trim_start().as_bytes().first() {
+        Some(b'{') => Look::Objects,
+        Some(b'[') if reader.only_objects => Look::Objects,
+        Some(b'[') => Look::List,
+        _ => Look::Scalar,
+    })
 }
 
 impl Json {
-    pub(crate) fn get(&self, name: &str) -> Option<&Self> {
-        match self {
-            Self::Object(members) => members.iter().find(|(known, _)| known == name).map(|(_, value)| value),
-            _ => None,
-        }
-    }
-
     /// Equal as JSON: members in any order, numbers by value.
-    pub(crate) fn same(&self, other: &Self) -> bool {
+    pub(crate) fn same(&self, other: &Self, budget: &Budget) -> Result<bool, Exceeded> {
+        budget.work(1)?;
         match (self, other) {
             (Self::Number(left), Self::Number(right)) => {
-                number::compare(left, right) == Some(Ordering::Equal)
+                Ok(number::compare(left, right) == Some(Ordering::Equal))
             }
-            (Self::Array(left), Self::Array(right)) => {
-                left.len() == right.len() && left.iter().zip(right).all(|(left, right)| left.same(right))
+            (Self::Array(left), Self::Array(right)) if left.len() == right.len() => {
+                all(left.iter().zip(right), |(left, right)| left.same(right, budget))
             }
-            (Self::Object(left), Self::Object(right)) => {
-                left.len() == right.len()
-                    && left.iter().all(|(name, value)| other.get(name).is_some_and(|other| value.same(other)))
+            (Self::Object(left), Self::Object(right)) if left.len() == right.len() => {
+                let right = Members::of(right, left.len(), budget)?;
+                all(left, |(name, value)| match right.get(name, budget)? {
+                    Some(other) => value.same(other, budget),
+                    None => Ok(false),
+                })
             }
-            (left, right) => left == right,
+            (Self::String(left), Self::String(right)) => {
+                budget.read(left.len())?;
+                Ok(left == right)
+            }
+            (Self::Bool(left), Self::Bool(right)) => Ok(left == right),
+            (left, right) => Ok(matches!((left, right), (Self::Null, Self::Null))),
         }
     }
 
@@ -95,6 +128,54 @@ impl Json {
     }
 }
 
+/// Whether it is so for each of them.
+pub(crate) fn all<T>(
+    items: impl IntoIterator<Item = T>,
+    mut test: impl FnMut(T) -> Result<bool, Exceeded>,
+) -> Result<bool, Exceeded> {
+    for item in items {
+        if !test(item)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether it is so for one of them.
+pub(crate) fn any<T>(
+    items: impl IntoIterator<Item = T>,
+    mut test: impl FnMut(T) -> Result<bool, Exceeded>,
+) -> Result<bool, Exceeded> {
+    Ok(!all(items, |item| test(item).map(|found| !found))?)
+}
+
+/// The members of an object, to be asked for many names.
+pub(crate) enum Members<'j> {
+    Few(&'j [(String, Json)]),
+    Many(HashMap<&'j str, &'j Json>),
+}
+
+impl<'j> Members<'j> {
+    /// Members that will be asked for so many names.
+    pub(crate) fn of(members: &'j [(String, Json)], names: usize, budget: &Budget) -> Result<Self, Exceeded> {
+        if members.len() < 16 || names < 4 {
+            return Ok(Self::Few(members));
+        }
+        budget.work(members.len())?;
+        Ok(Self::Many(members.iter().map(|(name, value)| (name.as_str(), value)).collect()))
+    }
+
+    pub(crate) fn get(&self, name: &str, budget: &Budget) -> Result<Option<&'j Json>, Exceeded> {
+        Ok(match self {
+            Self::Few(members) => {
+                budget.work(1 + members.len() / 8)?;
+                members.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+            }
+            Self::Many(members) => members.get(name).copied(),
+        })
+    }
+}
+
 pub(crate) fn write_string(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
@@ -114,18 +195,32 @@ pub(crate) fn write_string(text: &str, out: &mut String) {
     out.push('"');
 }
 
-struct Reader<'s> {
+struct Reader<'s, 'b> {
     text: &'s str,
     at: usize,
     depth: usize,
+    /// Pays for the value that is built; without one, none is built and the text is only looked at.
+    budget: Option<&'b Budget>,
+    /// Whether the outermost list holds nothing but objects.
+    only_objects: bool,
 }
 
-impl Reader<'_> {
-    fn wrong(&self, what: &str) -> String {
-        match self.text[self.at..].chars().next() {
+impl Reader<'_, '_> {
+    fn whole(&mut self) -> Result<Json, Error> {
+        self.blanks();
+        let value = self.value()?;
+        self.blanks();
+        if self.at < self.text.len() {
+            return Err(self.wrong("more text"));
+        }
+        Ok(value)
+    }
+
+    fn wrong(&self, what: &str) -> Error {
+        Error::Invalid(match self.text[self.at..].chars().next() {
             Some(c) => format!("unexpected {what} at byte {}: `{c}`", self.at),
             None => "it ends too early".to_owned(),
-        }
+        })
     }
 
     fn byte(&self) -> Option<u8> {
@@ -146,7 +241,11 @@ impl Reader<'_> {
         here
     }
 
-    fn value(&mut self) -> Result<Json, String> {
+    fn value(&mut self) -> Result<Json, Error> {
+        if let Some(budget) = self.budget {
+            budget.work(1)?;
+            budget.hold(NODE)?;
+        }
         match self.byte() {
             Some(b'{') => self.nested(Self::object),
             Some(b'[') => self.nested(Self::array),
@@ -159,9 +258,9 @@ impl Reader<'_> {
         }
     }
 
-    fn nested(&mut self, read: fn(&mut Self) -> Result<Json, String>) -> Result<Json, String> {
-        if self.depth == MAX_DEPTH {
-            return Err(format!("it is nested more than {MAX_DEPTH} levels deep"));
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Json, Error>) -> Result<Json, Error> {
+        if self.depth == MAX_JSON_DEPTH {
+            return Err(Error::Invalid(format!("it is nested more than {MAX_JSON_DEPTH} levels deep")));
         }
         self.depth += 1;
         self.at += 1;
@@ -171,14 +270,18 @@ impl Reader<'_> {
         value
     }
 
-    fn array(&mut self) -> Result<Json, String> {
+    fn array(&mut self) -> Result<Json, Error> {
         let mut items = Vec::new();
         if self.eat("]") {
             return Ok(Json::Array(items));
         }
         loop {
             self.blanks();
-            items.push(self.value()?);
+            self.only_objects &= self.depth > 1 || self.byte() == Some(b'{');
+            let item = self.value()?;
+            if self.budget.is_some() {
+                items.push(item);
+            }
             self.blanks();
             if self.eat("]") {
                 return Ok(Json::Array(items));
@@ -189,7 +292,7 @@ impl Reader<'_> {
         }
     }
 
-    fn object(&mut self) -> Result<Json, String> {
+    fn object(&mut self) -> Result<Json, Error> {
         let mut members: Vec<(String, Json)> = Vec::new();
         if self.eat("}") {
             return Ok(Json::Object(members));
@@ -206,7 +309,9 @@ impl Reader<'_> {
             }
             self.blanks();
             let value = self.value()?;
-            members.push((name, value));
+            if self.budget.is_some() {
+                members.push((name, value));
+            }
             self.blanks();
             if self.eat("}") {
                 break;
@@ -218,7 +323,8 @@ impl Reader<'_> {
         Ok(Json::Object(last_of_each(members)))
     }
 
-    fn string(&mut self) -> Result<String, String> {
+    /// The text in quotes that begins here; empty where nothing is built.
+    fn string(&mut self) -> Result<String, Error> {
         self.at += 1;
         let mut text = String::new();
         loop {
@@ -228,7 +334,7 @@ impl Reader<'_> {
                 self.at = self.text.len();
                 return Err(self.wrong("end"));
             };
-            text.push_str(&rest[..plain]);
+            self.keep(&rest[..plain], &mut text)?;
             self.at += plain;
             match self.byte() {
                 Some(b'"') => {
@@ -237,20 +343,35 @@ impl Reader<'_> {
                 }
                 Some(b'\\') => {
                     self.at += 1;
-                    text.push(self.escape()?);
+                    let letter = self.escape()?;
+                    self.keep(letter.encode_utf8(&mut [0; 4]), &mut text)?;
                 }
                 _ => return Err(self.wrong("control character")),
             }
         }
     }
 
-    fn escape(&mut self) -> Result<char, String> {
-        let wrong = self.wrong("escape");
-        let Some(kind) = self.byte() else {
-            return Err(wrong);
-        };
+    fn keep(&self, piece: &str, text: &mut String) -> Result<(), Exceeded> {
+        if let Some(budget) = self.budget {
+            budget.hold(piece.len())?;
+            text.push_str(piece);
+        }
+        Ok(())
+    }
+
+    fn escape(&mut self) -> Result<char, Error> {
+        let start = self.at;
+        let letter = self.escaped();
+        if letter.is_none() {
+            self.at = start;
+        }
+        letter.ok_or_else(|| self.wrong("escape"))
+    }
+
+    fn escaped(&mut self) -> Option<char> {
+        let kind = self.byte()?;
         self.at += self.text[self.at..].chars().next().map_or(1, char::len_utf8);
-        Ok(match kind {
+        Some(match kind {
             b'"' => '"',
             b'\\' => '\\',
             b'/' => '/',
@@ -260,15 +381,15 @@ impl Reader<'_> {
             b'r' => '\r',
             b't' => '\t',
             b'u' => {
-                let first = self.hex().ok_or(wrong)?;
+                let first = self.hex()?;
                 if (0xd800..0xdc00).contains(&first) && self.eat("\\u") {
                     let second = self.hex().unwrap_or(0);
                     let code = 0x10000 + ((first - 0xd800) << 10) + (second.wrapping_sub(0xdc00) & 0x3ff);
-                    return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+                    return Some(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
                 }
                 char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER)
             }
-            _ => return Err(wrong),
+            _ => return None,
         })
     }
 
@@ -279,7 +400,7 @@ impl Reader<'_> {
         all_hex.then(|| u32::from_str_radix(digits, 16).ok())?
     }
 
-    fn number(&mut self) -> Result<Json, String> {
+    fn number(&mut self) -> Result<Json, Error> {
         let start = self.at;
         self.eat("-");
         let digits = |reader: &mut Self| {
@@ -300,7 +421,9 @@ impl Reader<'_> {
             good &= digits(self);
         }
         if good {
-            Ok(Json::Number(self.text[start..self.at].to_owned()))
+            let mut text = String::new();
+            self.keep(&self.text[start..self.at], &mut text)?;
+            Ok(Json::Number(text))
         } else {
             Err(self.wrong("character in a number"))
         }
@@ -308,7 +431,10 @@ impl Reader<'_> {
 }
 
 fn last_of_each(members: Vec<(String, Json)>) -> Vec<(String, Json)> {
-    let mut places = std::collections::HashMap::new();
+    if members.len() < 2 {
+        return members;
+    }
+    let mut places = HashMap::new();
     let mut kept: Vec<(String, Json)> = Vec::with_capacity(members.len());
     for (name, value) in members {
         if let Some(at) = places.get(&name) {

@@ -2,12 +2,16 @@
 //!
 //! The dialect is the one that Tracetest's files are written in; the order of the results is that of the document.
 
+mod parser;
+
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::cursor::Cursor;
-use super::filters;
-use super::json::Json;
+use super::budget::{Budget, Exceeded};
+use super::json::{self, Json};
 use super::number;
+use super::pattern::{Pattern, PatternError};
+use parser::Parser;
 
 /// A path, ready to be followed.
 #[derive(Debug, Clone)]
@@ -33,20 +37,21 @@ enum Test {
     Value(Json),
     List(Vec<Test>),
     Path(bool, Path),
-    Regex(Box<regex::Regex>),
+    Regex(Box<Pattern>),
     Not(Box<Test>),
-    Binary(Box<Test>, &'static str, Box<Test>),
+    /// Operators that bind equally: from left to right, however many there are.
+    Chain(Box<Test>, Vec<(&'static str, Test)>),
 }
 
-/// Filters inside filters beyond this are refused.
-const MAX_DEPTH: usize = 24;
+/// Bytes that a result of a step takes, while the next step is taken from it.
+const RESULT: usize = 32;
 
 impl Path {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err("the path is empty".to_owned());
         }
-        let mut parser = Parser { cursor: Cursor::new(text), depth: 0 };
+        let mut parser = Parser::new(text);
         let steps = parser.path(true)?;
         if parser.cursor.at_end() { Ok(Self { steps }) } else { Err(parser.wrong("unexpected text")) }
     }
@@ -57,172 +62,277 @@ impl Path {
     }
 
     /// What stands where the path leads.
-    pub(crate) fn find(&self, document: &Json) -> Vec<Json> {
-        follow(&self.steps, document, document)
+    pub(crate) fn find<'d>(&self, document: &'d Json, budget: &Budget) -> Result<Found<'d>, Exceeded> {
+        Walk { root: document, budget }.follow(&self.steps, document)
     }
 }
 
-fn follow(steps: &[Step], from: &Json, root: &Json) -> Vec<Json> {
-    let mut found = vec![from.clone()];
-    for step in steps {
-        found = found.iter().flat_map(|value| step.take(value, root)).collect();
-    }
-    found
+/// What steps lead to: places in the document, or a length, which has no place in it.
+type Found<'d> = Vec<Cow<'d, Json>>;
+
+/// A document that paths are followed in.
+struct Walk<'d, 'b> {
+    root: &'d Json,
+    budget: &'b Budget,
 }
 
-impl Step {
-    fn take(&self, value: &Json, root: &Json) -> Vec<Json> {
-        match self {
-            Self::Name(name) => match (value.get(name), value) {
-                (Some(value), _) => vec![value.clone()],
-                (None, Json::Array(items)) if name == "length" => vec![Json::Number(items.len().to_string())],
-                (None, _) => Vec::new(),
-            },
-            Self::Index(index) => at(value, *index).into_iter().collect(),
-            Self::All => children(value),
-            Self::Descend => {
-                let mut found = Vec::new();
-                descend(value, &mut found);
-                found
+impl<'d> Walk<'d, '_> {
+    fn follow(&self, steps: &[Step], from: &'d Json) -> Result<Found<'d>, Exceeded> {
+        let mut found = vec![Cow::Borrowed(from)];
+        for step in steps {
+            let mut next = Vec::new();
+            for value in found {
+                self.budget.work(1)?;
+                // Nothing lies below a length.
+                if let Cow::Borrowed(value) = value {
+                    self.take(step, value, &mut next)?;
+                }
             }
-            Self::Names(names) => names.iter().filter_map(|name| value.get(name).cloned()).collect(),
-            Self::Indexes(indexes) => indexes.iter().filter_map(|index| at(value, *index)).collect(),
-            Self::Slice(start, end, step) => slice(value, *start, *end, *step),
-            Self::Filter(test) => children(value)
-                .into_iter()
-                .filter(|child| test.evaluate(child, root) == Some(Json::Bool(true)))
-                .collect(),
+            found = next;
         }
+        Ok(found)
+    }
+
+    fn push(&self, found: &mut Found<'d>, value: impl Into<Option<&'d Json>>) -> Result<(), Exceeded> {
+        if let Some(value) = value.into() {
+            self.budget.work(1)?;
+            self.budget.hold(RESULT)?;
+            found.push(Cow::Borrowed(value));
+        }
+        Ok(())
+    }
+
+    fn take(&self, step: &Step, value: &'d Json, found: &mut Found<'d>) -> Result<(), Exceeded> {
+        match step {
+            Step::Name(name) => match (self.get(value, name)?, value) {
+                (None, Json::Array(items)) if name == "length" => {
+                    found.push(Cow::Owned(Json::Number(items.len().to_string())));
+                }
+                (member, _) => self.push(found, member)?,
+            },
+            Step::Index(index) => self.push(found, at(value, *index))?,
+            Step::All => {
+                for child in children(value) {
+                    self.push(found, child)?;
+                }
+            }
+            Step::Descend => self.descend(value, found)?,
+            Step::Names(names) => {
+                for name in names {
+                    self.push(found, self.get(value, name)?)?;
+                }
+            }
+            Step::Indexes(indexes) => {
+                for index in indexes {
+                    self.push(found, at(value, *index))?;
+                }
+            }
+            Step::Slice(start, end, step) => self.slice(value, (*start, *end, *step), found)?,
+            Step::Filter(test) => {
+                for child in children(value) {
+                    if self.accepts(test, child)? {
+                        self.push(found, child)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, value: &'d Json, name: &str) -> Result<Option<&'d Json>, Exceeded> {
+        match value {
+            Json::Object(members) => json::Members::of(members, 1, self.budget)?.get(name, self.budget),
+            _ => Ok(None),
+        }
+    }
+
+    /// Children before the value itself, as Tracetest's library has it.
+    fn descend(&self, value: &'d Json, found: &mut Found<'d>) -> Result<(), Exceeded> {
+        for child in children(value) {
+            if matches!(child, Json::Array(_) | Json::Object(_)) {
+                self.descend(child, found)?;
+            }
+        }
+        self.push(found, value)
+    }
+
+    fn slice(
+        &self,
+        value: &'d Json,
+        (start, end, step): (Option<i64>, Option<i64>, i64),
+        found: &mut Found<'d>,
+    ) -> Result<(), Exceeded> {
+        let Json::Array(items) = value else { return Ok(()) };
+        let Ok(length) = i64::try_from(items.len()) else { return Ok(()) };
+        let absolute = |index: i64| {
+            if index < 0 { (index + length).max(-1) } else { index.min(length) }
+        };
+        let pick = |index: i64| usize::try_from(index).ok().and_then(|index| items.get(index));
+        if step > 0 {
+            let (mut index, end) = (absolute(start.unwrap_or(0)).max(0), absolute(end.unwrap_or(length)));
+            while index < end {
+                self.push(found, pick(index))?;
+                index = index.saturating_add(step);
+            }
+        } else if step < 0 {
+            let (mut index, end) =
+                (absolute(start.unwrap_or(length - 1)).min(length - 1), end.map_or(-1, absolute));
+            while index > end {
+                self.push(found, pick(index))?;
+                index = index.saturating_add(step);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a filter lets a value through; a path alone asks whether there is something.
+    fn accepts(&self, test: &Test, here: &'d Json) -> Result<bool, Exceeded> {
+        let value = self.evaluate(test, here)?;
+        Ok(if matches!(test, Test::Path(..)) { value.is_some() } else { is_true(value.as_deref()) })
+    }
+
+    fn evaluate<'t>(&self, test: &'t Test, here: &'d Json) -> Result<Option<Cow<'t, Json>>, Exceeded>
+    where
+        'd: 't,
+    {
+        self.budget.work(1)?;
+        match test {
+            Test::Value(value) => Ok(Some(Cow::Borrowed(value))),
+            Test::List(items) => {
+                let mut values = Vec::new();
+                for item in items {
+                    values.extend(self.evaluate(item, here)?.map(Cow::into_owned));
+                }
+                Ok(Some(Cow::Owned(Json::Array(values))))
+            }
+            Test::Path(from_root, path) => {
+                let from = if *from_root { self.root } else { here };
+                self.budget.meanwhile(|| Ok(self.follow(&path.steps, from)?.into_iter().next()))
+            }
+            Test::Regex(_) => Ok(None),
+            Test::Not(inner) => {
+                let value = self.evaluate(inner, here)?;
+                Ok(Some(Cow::Owned(Json::Bool(!holds(inner, value.as_deref())))))
+            }
+            Test::Chain(first, rest) => {
+                let mut left_test = &**first;
+                let mut left = self.evaluate(first, here)?;
+                for (operator, right_test) in rest {
+                    left = self.binary((left_test, left), operator, right_test, here)?.map(Cow::Owned);
+                    left_test = test;
+                }
+                Ok(left)
+            }
+        }
+    }
+
+    fn binary(
+        &self,
+        (left_test, left): (&Test, Option<Cow<'_, Json>>),
+        operator: &str,
+        right_test: &Test,
+        here: &'d Json,
+    ) -> Result<Option<Json>, Exceeded> {
+        let budget = self.budget;
+        let left = left.as_deref();
+        if let ("=~", Test::Regex(pattern)) = (operator, right_test) {
+            let matches = match left {
+                Some(Json::String(text)) => pattern.is_match(text, budget)?,
+                _ => false,
+            };
+            return Ok(Some(Json::Bool(matches)));
+        }
+        let right = self.evaluate(right_test, here)?;
+        let right = right.as_deref();
+        let truth = match operator {
+            "&&" => holds(left_test, left) && holds(right_test, right),
+            "||" => holds(left_test, left) || holds(right_test, right),
+            "==" => same(left, right, budget)?,
+            "!=" => !same(left, right, budget)?,
+            "in" => match right {
+                Some(Json::Array(items)) => json::any(items, |item| same(left, Some(item), budget))?,
+                _ => false,
+            },
+            "empty" => match left {
+                Some(Json::Array(items)) => is_wanted(items.is_empty(), right),
+                Some(Json::Object(members)) => is_wanted(members.is_empty(), right),
+                Some(Json::String(text)) => is_wanted(text.is_empty(), right),
+                _ => false,
+            },
+            "=~" => match (left, right) {
+                (Some(Json::String(text)), Some(Json::String(pattern))) => {
+                    match Pattern::within(pattern, budget) {
+                        Ok(pattern) => pattern.is_match(text, budget)?,
+                        Err(PatternError::Invalid(_)) => false,
+                        Err(PatternError::Exceeded(exceeded)) => return Err(exceeded),
+                    }
+                }
+                _ => false,
+            },
+            "<" | "<=" | ">" | ">=" => {
+                let order = match (left, right) {
+                    (Some(Json::Number(left)), Some(Json::Number(right))) => number::compare(left, right),
+                    (Some(Json::String(left)), Some(Json::String(right))) => Some(left.cmp(right)),
+                    _ => return Ok(Some(Json::Bool(false))),
+                };
+                let Some(order) = order else { return Ok(None) };
+                match operator {
+                    "<" => order == Ordering::Less,
+                    "<=" => order != Ordering::Greater,
+                    ">" => order == Ordering::Greater,
+                    _ => order != Ordering::Less,
+                }
+            }
+            _ => return Ok(left.zip(right).and_then(|(left, right)| arithmetic(left, operator, right))),
+        };
+        Ok(Some(Json::Bool(truth)))
     }
 }
 
-fn children(value: &Json) -> Vec<Json> {
+/// Whether an operand of `&&`, `||` or `!` counts as true: a path that leads to anything but a truth value does.
+fn holds(test: &Test, value: Option<&Json>) -> bool {
     match value {
-        Json::Array(items) => items.clone(),
-        Json::Object(members) => members.iter().map(|(_, value)| value.clone()).collect(),
-        _ => Vec::new(),
+        Some(Json::Bool(truth)) => *truth,
+        Some(_) => matches!(test, Test::Path(..)),
+        None => false,
     }
 }
 
-/// Children before the value itself, as Tracetest's library has it.
-fn descend(value: &Json, found: &mut Vec<Json>) {
-    for child in children(value) {
-        if matches!(child, Json::Array(_) | Json::Object(_)) {
-            descend(&child, found);
-        }
-    }
-    found.push(value.clone());
+fn is_true(value: Option<&Json>) -> bool {
+    matches!(value, Some(Json::Bool(true)))
 }
 
-fn at(value: &Json, index: i64) -> Option<Json> {
+/// What `empty` is compared with; without anything, `true`.
+fn is_wanted(empty: bool, wanted: Option<&Json>) -> bool {
+    match wanted {
+        None => empty,
+        Some(Json::Bool(wanted)) => empty == *wanted,
+        Some(_) => false,
+    }
+}
+
+fn children(value: &Json) -> impl Iterator<Item = &Json> {
+    let (items, members): (&[Json], &[(String, Json)]) = match value {
+        Json::Array(items) => (items, &[]),
+        Json::Object(members) => (&[], members),
+        _ => (&[], &[]),
+    };
+    items.iter().chain(members.iter().map(|(_, value)| value))
+}
+
+fn at(value: &Json, index: i64) -> Option<&Json> {
     let Json::Array(items) = value else { return None };
     let length = i64::try_from(items.len()).ok()?;
     let index = if index < 0 { index + length } else { index };
-    items.get(usize::try_from(index).ok()?).cloned()
+    items.get(usize::try_from(index).ok()?)
 }
 
-fn slice(value: &Json, start: Option<i64>, end: Option<i64>, step: i64) -> Vec<Json> {
-    let Json::Array(items) = value else {
-        return Vec::new();
-    };
-    let Ok(length) = i64::try_from(items.len()) else {
-        return Vec::new();
-    };
-    let absolute = |index: i64| {
-        if index < 0 { (index + length).max(-1) } else { index.min(length) }
-    };
-    let pick = |index: i64| usize::try_from(index).ok().and_then(|index| items.get(index).cloned());
-    let mut found = Vec::new();
-    if step > 0 {
-        let (mut index, end) = (absolute(start.unwrap_or(0)).max(0), absolute(end.unwrap_or(length)));
-        while index < end {
-            found.extend(pick(index));
-            index = index.saturating_add(step);
-        }
-    } else if step < 0 {
-        let (mut index, end) =
-            (absolute(start.unwrap_or(length - 1)).min(length - 1), end.map_or(-1, absolute));
-        while index > end {
-            found.extend(pick(index));
-            index = index.saturating_add(step);
-        }
-    }
-    found
-}
-
-impl Test {
-    fn evaluate(&self, here: &Json, root: &Json) -> Option<Json> {
-        match self {
-            Self::Value(value) => Some(value.clone()),
-            Self::List(items) => {
-                Some(Json::Array(items.iter().filter_map(|item| item.evaluate(here, root)).collect()))
-            }
-            Self::Path(from_root, path) => {
-                follow(&path.steps, if *from_root { root } else { here }, root).into_iter().next()
-            }
-            Self::Regex(_) => None,
-            Self::Not(inner) => Some(Json::Bool(inner.evaluate(here, root) != Some(Json::Bool(true)))),
-            Self::Binary(left, operator, right) => {
-                let left_value = left.evaluate(here, root);
-                if let ("=~", Self::Regex(regex)) = (*operator, &**right) {
-                    let matches = matches!(&left_value, Some(Json::String(text)) if regex.is_match(text));
-                    return Some(Json::Bool(matches));
-                }
-                binary(left_value, operator, right.evaluate(here, root))
-            }
-        }
-    }
-}
-
-fn binary(left: Option<Json>, operator: &str, right: Option<Json>) -> Option<Json> {
-    let is_true = |value: &Option<Json>| *value == Some(Json::Bool(true));
-    let truth = match operator {
-        "&&" => is_true(&left) && is_true(&right),
-        "||" => is_true(&left) || is_true(&right),
-        "==" => same(left.as_ref(), right.as_ref()),
-        "!=" => !same(left.as_ref(), right.as_ref()),
-        "in" => {
-            matches!(&right, Some(Json::Array(items)) if items.iter().any(|item| same(left.as_ref(), Some(item))))
-        }
-        "empty" => {
-            let empty = match &left {
-                Some(Json::Array(items)) => items.is_empty(),
-                Some(Json::Object(members)) => members.is_empty(),
-                Some(Json::String(text)) => text.is_empty(),
-                _ => return Some(Json::Bool(false)),
-            };
-            Json::Bool(empty) == right.unwrap_or(Json::Bool(true))
-        }
-        "=~" => match (&left, &right) {
-            (Some(Json::String(text)), Some(Json::String(pattern))) => {
-                filters::regex(pattern).is_ok_and(|regex| regex.is_match(text))
-            }
-            _ => false,
-        },
-        "<" | "<=" | ">" | ">=" => {
-            let order = match (&left, &right) {
-                (Some(Json::Number(left)), Some(Json::Number(right))) => number::compare(left, right)?,
-                (Some(Json::String(left)), Some(Json::String(right))) => left.cmp(right),
-                _ => return Some(Json::Bool(false)),
-            };
-            match operator {
-                "<" => order == Ordering::Less,
-                "<=" => order != Ordering::Greater,
-                ">" => order == Ordering::Greater,
-                _ => order != Ordering::Less,
-            }
-        }
-        _ => return arithmetic(&left?, operator, &right?),
-    };
-    Some(Json::Bool(truth))
-}
-
-fn same(left: Option<&Json>, right: Option<&Json>) -> bool {
+fn same(left: Option<&Json>, right: Option<&Json>, budget: &Budget) -> Result<bool, Exceeded> {
     match (left, right) {
-        (Some(left), Some(right)) => left.same(right),
+        (Some(left), Some(right)) => left.same(right, budget),
         // What is not there equals null.
-        (None, Some(Json::Null) | None) | (Some(Json::Null), None) => true,
-        _ => false,
+        (None, Some(Json::Null) | None) | (Some(Json::Null), None) => Ok(true),
+        _ => Ok(false),
     }
 }
 
@@ -241,273 +351,4 @@ fn arithmetic(left: &Json, operator: &str, right: &Json) -> Option<Json> {
         }
     };
     Some(Json::Number(result.to_text()))
-}
-
-struct Parser<'s> {
-    cursor: Cursor<'s>,
-    depth: usize,
-}
-
-impl Parser<'_> {
-    fn wrong(&self, what: &str) -> String {
-        match self.cursor.peek() {
-            Some(c) => format!("{what} at byte {}: `{c}`", self.cursor.at),
-            None => "it ends too early".to_owned(),
-        }
-    }
-
-    fn blanks(&mut self) {
-        self.cursor.take_while(|c| matches!(c, ' ' | '\t' | '\n' | '\r'));
-    }
-
-    /// The steps; `alone` means that the first name may stand without a sign before it.
-    fn path(&mut self, alone: bool) -> Result<Vec<Step>, String> {
-        let mut steps = Vec::new();
-        let _ = self.cursor.eat("$") || self.cursor.eat("@");
-        if alone && self.cursor.at == 0 && self.cursor.peek().is_some_and(is_name) {
-            steps.push(Step::Name(self.cursor.take_while(is_name).to_owned()));
-        }
-        loop {
-            if self.cursor.eat("..") {
-                steps.push(Step::Descend);
-                if self.cursor.starts_with("[") {
-                    continue;
-                }
-                steps.push(self.name()?);
-            } else if self.cursor.eat(".") {
-                steps.push(self.name()?);
-            } else if self.cursor.eat("[") {
-                steps.push(self.bracket()?);
-            } else {
-                return Ok(steps);
-            }
-        }
-    }
-
-    fn name(&mut self) -> Result<Step, String> {
-        if self.cursor.eat("*") {
-            return Ok(Step::All);
-        }
-        match self.cursor.take_while(is_name) {
-            "" => Err(self.wrong("expected a name")),
-            name => Ok(Step::Name(name.to_owned())),
-        }
-    }
-
-    fn bracket(&mut self) -> Result<Step, String> {
-        self.blanks();
-        if self.cursor.eat("*") {
-            self.close("]")?;
-            return Ok(Step::All);
-        }
-        if self.cursor.eat("?") {
-            self.blanks();
-            if !self.cursor.eat("(") {
-                return Err(self.wrong("expected `(`"));
-            }
-            let test = self.test()?;
-            if !matches!(test, Test::Binary(..) | Test::Not(_)) {
-                return Err("a filter needs an operator".to_owned());
-            }
-            self.close(")")?;
-            self.close("]")?;
-            return Ok(Step::Filter(test));
-        }
-        if self.cursor.peek().is_some_and(|c| matches!(c, '\'' | '"')) {
-            let mut names = vec![self.quoted()?];
-            while self.comma() {
-                names.push(self.quoted()?);
-            }
-            self.close("]")?;
-            return Ok(match names.len() {
-                1 => Step::Name(names.remove(0)),
-                _ => Step::Names(names),
-            });
-        }
-        let first = self.integer();
-        self.blanks();
-        if self.cursor.starts_with(":") {
-            return self.slice(first);
-        }
-        let Some(first) = first else {
-            return Err(self.wrong("expected an index or a name"));
-        };
-        let mut indexes = vec![first];
-        while self.comma() {
-            indexes.push(self.integer().ok_or_else(|| self.wrong("expected an index"))?);
-        }
-        self.close("]")?;
-        Ok(match indexes.len() {
-            1 => Step::Index(first),
-            _ => Step::Indexes(indexes),
-        })
-    }
-
-    fn slice(&mut self, start: Option<i64>) -> Result<Step, String> {
-        self.cursor.eat(":");
-        self.blanks();
-        let end = self.integer();
-        self.blanks();
-        let step = if self.cursor.eat(":") {
-            self.blanks();
-            self.integer().unwrap_or(1)
-        } else {
-            1
-        };
-        self.close("]")?;
-        Ok(Step::Slice(start, end, step))
-    }
-
-    fn comma(&mut self) -> bool {
-        self.blanks();
-        let found = self.cursor.eat(",");
-        self.blanks();
-        found
-    }
-
-    fn close(&mut self, sign: &str) -> Result<(), String> {
-        self.blanks();
-        if self.cursor.eat(sign) { Ok(()) } else { Err(self.wrong(&format!("expected `{sign}`"))) }
-    }
-
-    fn integer(&mut self) -> Option<i64> {
-        let before = self.cursor;
-        self.cursor.eat("-");
-        self.cursor.take_while(|c| c.is_ascii_digit());
-        let number = self.cursor.since(before.at).parse().ok();
-        if number.is_none() {
-            self.cursor = before;
-        }
-        number
-    }
-
-    /// A name in quotes, taken as it stands.
-    fn quoted(&mut self) -> Result<String, String> {
-        let Some(quote) = self.cursor.peek().filter(|c| matches!(c, '\'' | '"')) else {
-            return Err(self.wrong("expected a name in quotes"));
-        };
-        self.cursor.bump();
-        let name = self.cursor.take_while(|c| c != quote);
-        if self.cursor.bump().is_none() {
-            return Err("a quote is not closed".to_owned());
-        }
-        Ok(name.to_owned())
-    }
-
-    fn test(&mut self) -> Result<Test, String> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return Err("it is nested too deeply".to_owned());
-        }
-        let test = self.binary(&[&["&&", "||"], &COMPARISONS, &["+", "-"], &["*", "/"]]);
-        self.depth -= 1;
-        test
-    }
-
-    fn binary(&mut self, levels: &[&[&'static str]]) -> Result<Test, String> {
-        let Some((operators, tighter)) = levels.split_first() else {
-            return self.operand();
-        };
-        let mut left = self.binary(tighter)?;
-        loop {
-            self.blanks();
-            let found = operators.iter().find(|operator| self.cursor.starts_with(operator));
-            let Some(operator) = found else { return Ok(left) };
-            self.cursor.at += operator.len();
-            left = Test::Binary(Box::new(left), operator, Box::new(self.binary(tighter)?));
-        }
-    }
-
-    fn operand(&mut self) -> Result<Test, String> {
-        self.blanks();
-        match self.cursor.peek() {
-            Some('!') => {
-                self.cursor.bump();
-                self.depth += 1;
-                if self.depth > MAX_DEPTH {
-                    return Err("it is nested too deeply".to_owned());
-                }
-                let inner = self.operand()?;
-                self.depth -= 1;
-                Ok(Test::Not(Box::new(inner)))
-            }
-            Some('(') => {
-                self.cursor.bump();
-                let inner = self.test()?;
-                self.close(")")?;
-                Ok(inner)
-            }
-            Some('@' | '$') => {
-                let from_root = self.cursor.starts_with("$");
-                self.depth += 1;
-                if self.depth > MAX_DEPTH {
-                    return Err("it is nested too deeply".to_owned());
-                }
-                let steps = self.path(false)?;
-                self.depth -= 1;
-                Ok(Test::Path(from_root, Path { steps }))
-            }
-            Some('\'' | '"') => self.quoted().map(|text| Test::Value(Json::String(text))),
-            Some('[') => self.list(),
-            Some('/') => self.pattern(),
-            Some(c) if c.is_ascii_digit() || c == '-' => {
-                let text =
-                    self.cursor.take_while(|c| c.is_ascii_digit() || matches!(c, '-' | '.' | 'e' | 'E'));
-                if number::is_number(text) {
-                    Ok(Test::Value(Json::Number(text.to_owned())))
-                } else {
-                    Err(self.wrong("expected a number before"))
-                }
-            }
-            _ => {
-                for (word, value) in
-                    [("true", Json::Bool(true)), ("false", Json::Bool(false)), ("null", Json::Null)]
-                {
-                    if self.cursor.eat(word) {
-                        return Ok(Test::Value(value));
-                    }
-                }
-                Err(self.wrong("expected a value"))
-            }
-        }
-    }
-
-    fn list(&mut self) -> Result<Test, String> {
-        self.cursor.bump();
-        let mut items = Vec::new();
-        self.blanks();
-        while !self.cursor.starts_with("]") {
-            items.push(self.operand()?);
-            if !self.comma() {
-                break;
-            }
-        }
-        self.close("]")?;
-        Ok(Test::List(items))
-    }
-
-    fn pattern(&mut self) -> Result<Test, String> {
-        self.cursor.bump();
-        let start = self.cursor.at;
-        loop {
-            match self.cursor.bump() {
-                Some('\\') => {
-                    self.cursor.bump();
-                }
-                Some('/') => break,
-                Some(_) => {}
-                None => return Err("a regular expression is not closed".to_owned()),
-            }
-        }
-        let pattern = &self.cursor.text[start..self.cursor.at - 1];
-        filters::regex(pattern).map(|regex| Test::Regex(Box::new(regex)))
-    }
-}
-
-const COMPARISONS: [&str; 9] = ["==", "!=", "=~", "<=", ">=", "<", ">", "in", "empty"];
-
-fn is_name(c: char) -> bool {
-    c.is_ascii_alphanumeric()
-        || matches!(c, '_' | '#' | '%' | ':' | ';' | '?' | '^' | '{' | '|' | '}' | '~')
-        || !c.is_ascii()
 }

@@ -13,10 +13,8 @@ use std::ops::Range;
 use super::ast::{Assertion, Expr, Part, Selector};
 use super::cursor::Cursor;
 use super::diagnostic::Diagnostic;
+use super::limits::{MAX_DEPTH, MAX_DIAGNOSTICS};
 use text::Ends;
-
-/// How deep parentheses, selectors and interpolations may stand inside each other.
-const MAX_DEPTH: usize = 48;
 
 /// A tree, and what is wrong with the text that it came from.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,7 +122,8 @@ impl<'s> Parser<'s> {
         let known = self.diagnostics.iter().any(|other| {
             other.is_error() && diagnostic.is_error() && other.span.start == diagnostic.span.start
         });
-        if !known {
+        // One error is enough to refuse the text; so many are more than anybody reads.
+        if !known && self.diagnostics.len() < MAX_DIAGNOSTICS {
             self.diagnostics.push(diagnostic);
         }
     }

@@ -99,7 +99,7 @@ impl Display for Condition {
         match self {
             Self::Clause(clause) => clause.fmt(f),
             Self::Not(inner) => match &**inner {
-                Self::Clause(clause) => write!(f, "not {clause}"),
+                inner @ (Self::Clause(_) | Self::Not(_)) => write!(f, "not {inner}"),
                 inner => write!(f, "not ({inner})"),
             },
             Self::All(all) => {
@@ -248,17 +248,21 @@ impl Expr {
                 print_list(f, arguments, inside_text)?;
                 f.write_char(')')
             }
-            ExprKind::Binary { left, operator, right } => {
-                left.print_operand(f, inside_text, precedence(*operator))?;
-                write!(f, " {} ", operator.as_str())?;
-                right.print_operand(f, inside_text, precedence(*operator) + 1)
+            ExprKind::Calculation { first, rest } => {
+                first.print_operand(f, inside_text, level(rest))?;
+                rest.iter().try_for_each(|(operator, operand)| {
+                    write!(f, " {} ", operator.as_str())?;
+                    operand.print_operand(f, inside_text, precedence(*operator) + 1)
+                })
             }
-            ExprKind::Filter { input, name, arguments, .. } => {
+            ExprKind::Filtered { input, filters } => {
                 input.print(f, inside_text)?;
-                write!(f, " | {name}")?;
-                arguments.iter().try_for_each(|argument| {
-                    f.write_char(' ')?;
-                    argument.print_operand(f, inside_text, TERM)
+                filters.iter().try_for_each(|filter| {
+                    write!(f, " | {}", filter.name)?;
+                    filter.arguments.iter().try_for_each(|argument| {
+                        f.write_char(' ')?;
+                        argument.print_operand(f, inside_text, TERM)
+                    })
                 })
             }
             ExprKind::Aggregate { function, over } => print_aggregate(f, *function, over, inside_text),
@@ -269,8 +273,8 @@ impl Expr {
     /// Prints it, in parentheses if it binds less tightly than its neighbours demand.
     fn print_operand(&self, f: &mut Formatter<'_>, inside_text: bool, demanded: u8) -> fmt::Result {
         let own = match &self.kind {
-            ExprKind::Binary { operator, .. } => precedence(*operator),
-            ExprKind::Filter { .. } => 0,
+            ExprKind::Calculation { rest, .. } => level(rest),
+            ExprKind::Filtered { .. } => 0,
             _ => TERM,
         };
         if own < demanded {
@@ -284,6 +288,11 @@ impl Expr {
 }
 
 const TERM: u8 = 3;
+
+/// How tightly a calculation binds: as its operators do, which all bind equally.
+fn level(rest: &[(super::ast::Operator, Expr)]) -> u8 {
+    rest.first().map_or(TERM, |(operator, _)| precedence(*operator))
+}
 
 fn precedence(operator: super::ast::Operator) -> u8 {
     use super::ast::Operator;

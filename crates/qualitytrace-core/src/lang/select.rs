@@ -6,13 +6,14 @@
 mod filter;
 
 use super::ast::{Chain, Combinator, Pseudo, Selector, Step};
+use super::budget::{Budget, Exceeded};
 use super::field::{Field, Scene};
 use crate::trace::Trace;
 pub(crate) use filter::{Filter, compile_condition, ordered};
 
 /// The positions of the spans that the selector means, in its order, each once.
-pub fn select(selector: &Selector, trace: &Trace) -> Vec<usize> {
-    Query::new(selector, true).run(&Scene::new(trace))
+pub fn select(selector: &Selector, trace: &Trace, budget: &Budget) -> Result<Vec<usize>, Exceeded> {
+    Query::new(selector, true).run(&Scene::new(trace, budget))
 }
 
 /// A selector, ready to be asked many times.
@@ -78,15 +79,23 @@ impl Query {
         }
     }
 
-    pub(crate) fn run(&self, scene: &Scene<'_>) -> Vec<usize> {
+    pub(crate) fn run(&self, scene: &Scene<'_>) -> Result<Vec<usize>, Exceeded> {
+        let found = self.find(scene);
+        scene.budget.check().map(|()| found)
+    }
+
+    /// What is found before the budget is used up.
+    fn find(&self, scene: &Scene<'_>) -> Vec<usize> {
         let length = scene.trace.spans().len();
+        let _ = scene.budget.work(length / 8);
         match self.chains.as_slice() {
             [] => (0..length).collect(),
             [one] => one.run(scene),
             many => {
                 let mut seen = vec![false; length];
                 let mut found = Vec::new();
-                for at in many.iter().flat_map(|chain| chain.run(scene)) {
+                let chains = many.iter().take_while(|_| scene.budget.work(8 + length / 64).is_ok());
+                for at in chains.flat_map(|chain| chain.run(scene)) {
                     if !std::mem::replace(&mut seen[at], true) {
                         found.push(at);
                     }
@@ -138,7 +147,7 @@ impl CompiledChain {
             found = position.of(&found).into_iter().collect();
         }
         for (combinator, step) in &self.rest {
-            if found.is_empty() {
+            if found.is_empty() || scene.budget.check().is_err() {
                 break;
             }
             found = step.from(scene, *combinator, &found);
@@ -232,6 +241,10 @@ impl CompiledStep {
 
     /// The spans among `range` that satisfy everything but the position, in order.
     fn matches(&self, scene: &Scene<'_>, gates: &[Vec<bool>], range: std::ops::Range<usize>) -> Vec<usize> {
+        // Marks of that many spans are made and looked at.
+        if scene.budget.work(1 + range.len() / 8 + gates.len() * range.len() / 8).is_err() {
+            return Vec::new();
+        }
         let mut found = self.condition.find(scene, range);
         if !gates.is_empty() {
             found.retain(|at| gates.iter().all(|gate| gate[*at]));
@@ -257,6 +270,9 @@ impl CompiledStep {
         };
         let mut covered = 0..0;
         for &at in from {
+            if scene.budget.work(1).is_err() {
+                break;
+            }
             let below = trace.descendants(at);
             match (combinator, self.position) {
                 // What lies below a span that lies below another one was found already.
@@ -273,11 +289,14 @@ impl CompiledStep {
                 (Combinator::Child, position) => {
                     let near: Vec<_> =
                         trace.children(at).filter(|child| matches.binary_search(child).is_ok()).collect();
+                    let _ = scene.budget.work(near.len());
                     pick(&near, position).iter().copied().for_each(&mut add);
                 }
                 (Combinator::Sibling, position) => {
                     let family = family(trace, at);
-                    let near: Vec<_> = between(trace.descendants(at).end..family.end)
+                    let after = between(trace.descendants(at).end..family.end);
+                    let _ = scene.budget.work(after.len());
+                    let near: Vec<_> = after
                         .iter()
                         .copied()
                         .filter(|other| trace.parent(*other) == trace.parent(at))
@@ -333,7 +352,7 @@ impl Place {
             Self::Leaf => (0..length).map(|at| trace.descendants(at).is_empty()).collect(),
             Self::Not(query) => {
                 let mut marks = vec![true; length];
-                for at in query.run(scene) {
+                for at in query.find(scene) {
                     marks[at] = false;
                 }
                 marks
@@ -341,6 +360,9 @@ impl Place {
             Self::Has(combinator, query) => {
                 let mut marks = vec![false; length];
                 for chain in &query.chains {
+                    if scene.budget.work(length).is_err() {
+                        break;
+                    }
                     for (mark, begins) in marks.iter_mut().zip(chain.beginnings(scene)) {
                         *mark |= begins;
                     }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use super::ast::{Claim, Expr};
+use super::budget::Budget;
 use super::eval::{Context, Memory, Subject, Trouble};
 use super::field::Scene;
 use super::functions::Generator;
@@ -26,11 +27,13 @@ pub struct Surroundings<'a> {
     pub generator: Generator,
     /// Whether attributes are also found under the names of other conventions.
     pub aliases: bool,
+    /// How much may be done: shared by all that belongs together.
+    pub budget: &'a Budget,
 }
 
 impl Surroundings<'_> {
     pub(crate) fn enter<T>(&self, run: impl FnOnce(&Context<'_, '_>, Subject) -> T) -> T {
-        let scene = self.trace.map(Scene::new);
+        let scene = self.trace.map(|trace| Scene::new(trace, self.budget));
         let generator = RefCell::new(self.generator.clone());
         let subject = match (self.trace, self.span) {
             (None, _) => Subject::Nowhere,
@@ -43,6 +46,7 @@ impl Surroundings<'_> {
             variables: self.variables,
             generator: &generator,
             aliases: self.aliases,
+            budget: self.budget,
             memory: Memory::default(),
         };
         run(&context, subject)

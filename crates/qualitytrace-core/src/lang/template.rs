@@ -3,13 +3,19 @@
 use std::cell::RefCell;
 
 use super::ast::{Assertion, Claim, Expr, ExprKind, Over, Part};
+use super::budget::Budget;
 use super::eval::{Context, Memory, Subject, Trouble};
 use super::functions::Generator;
 use super::parser::{Parsed, parse_template};
 use super::variables::Variables;
 
 /// The text with every `${...}` replaced; variables and generators can stand there, attributes cannot.
-pub fn resolve_text(text: &str, variables: &Variables, generator: &mut Generator) -> Result<String, Trouble> {
+pub fn resolve_text(
+    text: &str,
+    variables: &Variables,
+    generator: &mut Generator,
+    budget: &Budget,
+) -> Result<String, Trouble> {
     if !text.contains("${") {
         return Ok(text.to_owned());
     }
@@ -24,6 +30,7 @@ pub fn resolve_text(text: &str, variables: &Variables, generator: &mut Generator
         variables,
         generator: &cell,
         aliases: true,
+        budget,
         memory: Memory::default(),
     }
     .fill(&parsed.tree, Subject::Nowhere);
@@ -89,15 +96,15 @@ fn in_expr(expr: &Expr, names: &mut Vec<String>) {
                 in_expr(item, names);
             }
         }
-        ExprKind::Binary { left, right, .. } => {
-            in_expr(left, names);
-            in_expr(right, names);
-        }
-        ExprKind::Filter { input, arguments, .. } => {
-            in_expr(input, names);
-            for argument in arguments {
-                in_expr(argument, names);
+        ExprKind::Calculation { first, rest } => {
+            in_expr(first, names);
+            for (_, operand) in rest {
+                in_expr(operand, names);
             }
+        }
+        ExprKind::Filtered { input, filters } => {
+            in_expr(input, names);
+            filters.iter().flat_map(|filter| &filter.arguments).for_each(|argument| in_expr(argument, names));
         }
         ExprKind::Aggregate { over: Over::Own(Some(inner)), .. } => in_expr(inner, names),
         ExprKind::Aggregate { .. }

@@ -13,8 +13,10 @@ use super::{Trace, special};
 use crate::id::{ParseIdError, SpanId, TraceId};
 use crate::time::Timestamp;
 
-/// How deep spans may be nested.
+/// How deep spans may be nested when they are read.
 const MAX_DEPTH: usize = 512;
+/// How many levels are written: readers of JSON call themselves for each, and many go no deeper than 128.
+const MAX_LEVELS: usize = 50;
 
 /// Why a stored trace cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -154,11 +156,40 @@ pub fn write(trace: &Trace) -> Value {
     json!({ "ID": trace.id().to_string(), "RootSpan": root })
 }
 
-fn write_span(trace: &Trace, at: usize) -> Value {
+/// The span with all that is below it. Below the last level, spans stand side by side and name their parent.
+fn write_span(trace: &Trace, root: usize) -> Value {
+    let places = root..trace.descendants(root).end;
+    // Who holds each span, and at which level. Parents stand before their children.
+    let mut holders: Vec<(usize, usize)> = vec![(0, 0)];
+    let mut built: Vec<Value> = places.clone().map(|at| one_span(trace, at)).collect();
+    for at in places.skip(1) {
+        let parent = trace.parent(at).map_or(0, |parent| parent - root);
+        let (above, level) = holders[parent];
+        let is_last = level >= MAX_LEVELS;
+        holders.push(if is_last { (above, level) } else { (parent, level + 1) });
+        if is_last {
+            built[at - root]["ParentID"] = trace.span(at).parent.map(|id| id.to_string()).into();
+        }
+    }
+    let mut below: Vec<Vec<Value>> = vec![Vec::new(); built.len()];
+    // From the last to the first: what is below a span is complete when the span is reached.
+    while let Some(mut span) = built.pop() {
+        let at = built.len();
+        let mut children = std::mem::take(&mut below[at]);
+        children.reverse();
+        span["Children"] = children.into();
+        if at == 0 {
+            return span;
+        }
+        below[holders[at].0].push(span);
+    }
+    Value::Null
+}
+
+fn one_span(trace: &Trace, at: usize) -> Value {
     let span = trace.span(at);
     let attributes: Map<String, Value> =
         span.attributes.iter().map(|(name, value)| (name.to_owned(), special::text(value).into())).collect();
-    let children: Vec<Value> = trace.children(at).map(|child| write_span(trace, child)).collect();
     json!({
         "ID": span.id.map(|id| id.to_string()),
         "Name": &*span.name,
@@ -166,6 +197,6 @@ fn write_span(trace: &Trace, at: usize) -> Value {
         "StartTime": span.start.as_millis().to_string(),
         "EndTime": span.end.unwrap_or_default().as_millis().to_string(),
         "Attributes": attributes,
-        "Children": children,
+        "Children": [],
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::span::Span;
+use super::span::{Span, SpanKind};
 use crate::id::{SpanId, TraceId};
 
 /// The spans of one trace as a forest, in pre-order: parents before children, siblings by start time.
@@ -15,6 +15,7 @@ pub struct Trace {
     spans: Vec<Span>,
     parents: Vec<Option<usize>>,
     ends: Vec<usize>,
+    depths: Vec<usize>,
     notes: Vec<Note>,
 }
 
@@ -41,7 +42,8 @@ pub enum Note {
 }
 
 impl Trace {
-    /// Builds the tree. A span that was delivered twice counts once: the later copy in `spans` wins.
+    /// Builds the tree. A span that was delivered twice counts once: the later copy in `spans` wins. Where the two sides
+    /// of a call share one id, as Zipkin has it, the answering span gets an id of its own and stands below the caller's.
     pub fn assemble(id: TraceId, spans: impl IntoIterator<Item = Span>) -> Self {
         Self::build(id, spans, None)
     }
@@ -56,15 +58,16 @@ impl Trace {
     }
 
     fn build(id: TraceId, spans: impl IntoIterator<Item = Span>, root: Option<SpanId>) -> Self {
-        let (spans, by_id) = deduplicate(spans);
+        let (mut spans, mut by_id) = deduplicate(spans);
+        part_shared(&mut spans, &mut by_id);
         let mut notes = Vec::new();
         let mut parents = find_parents(&spans, &by_id, &mut notes);
         cut_cycles(&spans, &mut parents, &mut notes);
-        if let Some(root) = root.and_then(|root| by_id.get(&root)) {
-            parents[*root] = None;
+        if let Some(root) = root.and_then(|root| by_id.get(&root)).and_then(Sides::only) {
+            parents[root] = None;
             for (at, parent) in parents.iter_mut().enumerate() {
-                if at != *root && parent.is_none() {
-                    *parent = Some(*root);
+                if at != root && parent.is_none() {
+                    *parent = Some(root);
                 }
             }
         }
@@ -75,10 +78,10 @@ impl Trace {
         }
         let parents: Vec<_> =
             order.iter().map(|old| parents[*old].map(|parent| new_position[parent])).collect();
-        let ends = subtree_ends(&parents);
+        let (ends, depths) = (subtree_ends(&parents), depths(&parents));
         let mut slots: Vec<Option<Span>> = spans.into_iter().map(Some).collect();
         let spans = order.iter().filter_map(|old| slots[*old].take()).collect();
-        Self { id, spans, parents, ends, notes }
+        Self { id, spans, parents, ends, depths, notes }
     }
 
     /// Names the trace.
@@ -123,7 +126,7 @@ impl Trace {
 
     /// How far below its root the span at `at` stands; a root stands at 0.
     pub fn depth(&self, at: usize) -> usize {
-        std::iter::successors(self.parents[at], |parent| self.parents[*parent]).count()
+        self.depths[at]
     }
 
     /// What was odd about the spans.
@@ -136,24 +139,94 @@ fn siblings(ends: &[usize], first: usize, end: usize) -> impl Iterator<Item = us
     std::iter::successors(Some(first), |at| ends.get(*at).copied()).take_while(move |at| *at < end)
 }
 
-fn deduplicate(spans: impl IntoIterator<Item = Span>) -> (Vec<Span>, HashMap<SpanId, usize>) {
+/// Where the spans of each id stand: the caller's, and the one that answers it.
+#[derive(Debug, Default, Clone, Copy)]
+struct Sides {
+    near: Option<usize>,
+    far: Option<usize>,
+}
+
+impl Sides {
+    /// The one span that has the id.
+    fn only(&self) -> Option<usize> {
+        self.near.or(self.far)
+    }
+}
+
+/// Whether a span of this kind answers a call that another process makes.
+pub(crate) const fn is_far_side(kind: SpanKind) -> bool {
+    match kind {
+        SpanKind::Server | SpanKind::Consumer => true,
+        SpanKind::Unspecified | SpanKind::Internal | SpanKind::Client | SpanKind::Producer => false,
+    }
+}
+
+/// The id that a span gets that answers a span with the same id.
+pub(crate) fn shared_id(id: SpanId) -> SpanId {
+    const APART: u64 = 0x9e37_79b9_7f4a_7c15;
+    let bytes = (u64::from_be_bytes(id.to_bytes()) ^ APART).to_be_bytes();
+    SpanId::from_slice(&bytes).unwrap_or(id)
+}
+
+fn deduplicate(spans: impl IntoIterator<Item = Span>) -> (Vec<Span>, HashMap<SpanId, Sides>) {
     let mut kept: Vec<Span> = Vec::new();
-    let mut by_id = HashMap::new();
+    let mut by_id: HashMap<SpanId, Sides> = HashMap::new();
     for span in spans {
-        let known = span.id.and_then(|id| by_id.get(&id).copied());
-        if let Some(at) = known {
-            kept[at] = span;
-            continue;
-        }
         if let Some(id) = span.id {
-            by_id.insert(id, kept.len());
+            let sides = by_id.entry(id).or_default();
+            let side = if is_far_side(span.kind) { &mut sides.far } else { &mut sides.near };
+            if let Some(at) = *side {
+                kept[at] = span;
+                continue;
+            }
+            *side = Some(kept.len());
         }
         kept.push(span);
     }
     (kept, by_id)
 }
 
-fn find_parents(spans: &[Span], by_id: &HashMap<SpanId, usize>, notes: &mut Vec<Note>) -> Vec<Option<usize>> {
+/// Gives the far side an id of its own where both sides have one, and puts it below the near side. What names the
+/// shared id as its parent belongs to the far side, unless it comes from the process of the near one.
+fn part_shared(spans: &mut [Span], by_id: &mut HashMap<SpanId, Sides>) {
+    let both = |sides: &Sides| Some((sides.near?, sides.far?));
+    let mut shared: Vec<(SpanId, usize, usize)> =
+        by_id.iter().filter_map(|(id, sides)| both(sides).map(|(near, far)| (*id, near, far))).collect();
+    if shared.is_empty() {
+        return;
+    }
+    shared.sort_unstable();
+    let mut own: HashMap<SpanId, (SpanId, usize, usize)> = HashMap::new();
+    for (id, near, far) in shared {
+        let mut new = shared_id(id);
+        while by_id.contains_key(&new) {
+            new = SpanId::from_slice(&u64::from_be_bytes(new.to_bytes()).wrapping_add(1).to_be_bytes())
+                .unwrap_or(id);
+        }
+        by_id.insert(id, Sides { near: Some(near), far: None });
+        by_id.insert(new, Sides { near: None, far: Some(far) });
+        own.insert(id, (new, near, far));
+    }
+    for at in 0..spans.len() {
+        let Some((new, near, far)) = spans[at].parent.and_then(|parent| own.get(&parent)).copied() else {
+            continue;
+        };
+        let service = spans[at].service();
+        let is_near = service == spans[near].service() && service != spans[far].service();
+        if at != near && at != far && !is_near {
+            spans[at].parent = Some(new);
+        }
+    }
+    for (at, span) in spans.iter_mut().enumerate() {
+        if let Some((id, (new, ..))) =
+            span.id.and_then(|id| own.get_key_value(&id)).filter(|(_, own)| own.2 == at)
+        {
+            (span.id, span.parent) = (Some(*new), Some(*id));
+        }
+    }
+}
+
+fn find_parents(spans: &[Span], by_id: &HashMap<SpanId, Sides>, notes: &mut Vec<Note>) -> Vec<Option<usize>> {
     spans
         .iter()
         .map(|span| {
@@ -161,7 +234,7 @@ fn find_parents(spans: &[Span], by_id: &HashMap<SpanId, usize>, notes: &mut Vec<
                 notes.push(Note::NoId { name: span.name.to_string() });
             }
             let named = span.parent?;
-            let found = by_id.get(&named).copied();
+            let found = by_id.get(&named).and_then(Sides::only);
             if found.is_none() {
                 notes.push(Note::MissingParent { span: span.id, parent: named });
             }
@@ -224,6 +297,15 @@ fn subtree_ends(parents: &[Option<usize>]) -> Vec<usize> {
         }
     }
     ends
+}
+
+/// How far below its root each span stands, given the parents in pre-order.
+fn depths(parents: &[Option<usize>]) -> Vec<usize> {
+    let mut depths: Vec<usize> = Vec::with_capacity(parents.len());
+    for parent in parents {
+        depths.push(parent.map_or(0, |parent| depths[parent] + 1));
+    }
+    depths
 }
 
 #[cfg(test)]
@@ -294,5 +376,43 @@ mod tests {
         assert_eq!(tree(&trace), "s9 -s2 -s3");
         assert_eq!(trace.children(0).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(trace.descendants(1), 2..2);
+    }
+
+    #[test]
+    fn the_two_sides_of_a_call_that_share_an_id_both_stand_in_the_tree() {
+        let id = TraceId::from_bytes([1; 16]).unwrap();
+        let side = |kind, name: &str, start| Span { kind, name: name.into(), ..span(2, 1, start) };
+        let client = side(SpanKind::Client, "call", 2);
+        let server = side(SpanKind::Server, "answer", 3);
+        let spans = [span(1, 0, 1), client.clone(), server.clone(), span(3, 2, 4), server, client];
+        for spans in [spans.to_vec(), spans.iter().rev().cloned().collect()] {
+            let trace = Trace::assemble(id, spans);
+            assert_eq!(tree(&trace), "s1 -call --answer ---s3", "a copy counts once");
+            let ids: std::collections::BTreeSet<_> = trace.spans().iter().map(|span| span.id).collect();
+            assert_eq!(ids.len(), 4, "each has an id of its own");
+            assert_eq!(trace.span(2).parent, trace.span(1).id);
+            assert_eq!(trace.span(3).parent, trace.span(2).id);
+            assert_eq!(tree(&trace.with_trigger(span(9, 0, 0))), "s9 -s1 --call ---answer ----s3");
+        }
+    }
+
+    #[test]
+    fn a_server_that_takes_over_the_id_of_the_trigger_stands_below_it() {
+        let id = TraceId::from_bytes([1; 16]).unwrap();
+        let server = Span { kind: SpanKind::Server, name: "answer".into(), ..span(9, 7, 2) };
+        let trace = Trace::assemble(id, [server, span(3, 9, 4)]).with_trigger(span(9, 0, 1));
+        assert_eq!(tree(&trace), "s9 -answer --s3");
+    }
+
+    #[test]
+    fn a_long_chain_is_read_at_once() {
+        let id = TraceId::from_bytes([1; 16]).unwrap();
+        let chain = (1..=200_000_u64).map(|at| Span {
+            id: SpanId::from_slice(&at.to_be_bytes()),
+            parent: SpanId::from_slice(&(at - 1).to_be_bytes()),
+            ..span(1, 0, at)
+        });
+        let trace = Trace::assemble(id, chain);
+        assert_eq!((0..200_000).map(|at| trace.depth(at)).sum::<usize>(), 200_000 * 199_999 / 2);
     }
 }

@@ -54,21 +54,26 @@ fn is_address(host: &str) -> bool {
     without_port.parse::<IpAddr>().is_ok()
 }
 
+/// Whether a scheme, or an address that begins with one, is the encrypted one.
+fn is_https(text: &str) -> bool {
+    let scheme = text.split_once(':').map_or(text, |(scheme, _)| scheme);
+    scheme.trim().eq_ignore_ascii_case("https")
+}
+
 /// HTTP spans that show an unencrypted call; `None` for spans that are about something else.
 pub(super) fn insecure(subject: &Subject) -> Option<Vec<Fault>> {
     if subject.family != "http" {
         return None;
     }
     let shown = [&["http.scheme", "url.scheme"], &URLS];
-    let faults = shown
-        .into_iter()
-        .filter_map(|names| subject.first(names))
-        .filter(|(_, text)| !text.to_ascii_lowercase().starts_with("https"))
-        .map(|(name, text)| Fault {
-            value: name.to_owned(),
-            description: format!("Insecure http schema found for attribute: {name}. Value: {text}"),
-            suggestions: vec!["Use https.".to_owned()],
-            ..Fault::default()
-        });
+    let faults =
+        shown.into_iter().filter_map(|names| subject.first(names)).filter(|(_, text)| !is_https(text)).map(
+            |(name, text)| Fault {
+                value: name.to_owned(),
+                description: format!("Insecure http schema found for attribute: {name}. Value: {text}"),
+                suggestions: vec!["Use https.".to_owned()],
+                ..Fault::default()
+            },
+        );
     Some(faults.collect())
 }

@@ -315,6 +315,16 @@ fn playwright(reader: &Reader<'_>, block: &Node) -> Option<PlaywrightEngine> {
 
 fn headers(fields: &mut Fields<'_, '_>, key: &'static str) -> Vec<Header> {
     let reader = fields.reader;
+    if let Some(node) = fields.get(key)
+        && let Shape::Map(entries) = &node.shape
+    {
+        let message = format!("`{key}` takes a list, but this is a mapping");
+        // Values may be secrets: only the name is repeated.
+        let name = entries.first().map_or("NAME", |first| &first.key);
+        let help = format!("write each of them as `- {{ key: {name}, value: ... }}`");
+        reader.report(Diagnostic::error("wrong-type", node.span.clone(), message).helped(help));
+        return Vec::new();
+    }
     fields
         .items(key)
         .iter()

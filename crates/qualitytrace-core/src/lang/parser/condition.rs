@@ -11,7 +11,10 @@ impl Parser<'_> {
         if self.cursor.peek().is_none_or(|c| c == ']') {
             return Condition::All(Vec::new());
         }
-        self.comma();
+        if self.cursor.starts_with(",") {
+            self.unexpected("expected-attribute", "a condition before the comma");
+            self.comma();
+        }
         self.any_condition()
     }
 
@@ -245,7 +248,7 @@ impl Parser<'_> {
         }
         let pattern = self.selector_string()?;
         let place = Place(self.span(start));
-        if let Err(error) = crate::lang::filters::regex(&pattern) {
+        if let Err(error) = crate::lang::pattern::Pattern::new(&pattern) {
             let span = place.0.clone();
             self.report(Diagnostic::error(
                 "invalid-regex",

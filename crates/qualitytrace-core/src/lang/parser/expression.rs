@@ -2,10 +2,12 @@
 
 use super::Parser;
 use crate::lang::ast::{
-    Aggregate, Assertion, Claim, Comparator, Expr, ExprKind, Operator, Over, Place, Quantifier, Relation,
+    Aggregate, Assertion, Claim, Comparator, Expr, ExprKind, Filter, Operator, Over, Place, Quantifier,
+    Relation,
 };
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::print::is_attribute_character;
+use crate::time;
 
 const UNITS: [&str; 6] = ["ns", "us", "ms", "s", "m", "h"];
 
@@ -118,7 +120,7 @@ impl<'s> Parser<'s> {
         }
         self.unexpected("expected-comparator", "a comparator like `=`, `<` or `contains`");
         let rest = self.cursor.rest();
-        if rest.starts_with(['+', '-', '*', '/']) && matches!(left.kind, ExprKind::Filter { .. }) {
+        if rest.starts_with(['+', '-', '*', '/']) && matches!(left.kind, ExprKind::Filtered { .. }) {
             self.help("put the filtered value in parentheses to calculate with it");
         }
         None
@@ -215,17 +217,35 @@ impl<'s> Parser<'s> {
     fn expression(&mut self) -> Option<Expr> {
         self.skip();
         let start = self.cursor.at;
-        let mut value = self.deeper(Self::sum)??;
+        let value = self.deeper(Self::sum)??;
+        let mut end = self.cursor.at;
+        let mut filters = Vec::new();
         loop {
             self.skip();
             if !self.cursor.eat("|") {
-                return Some(value);
+                break;
             }
-            value = self.filter(value, start)?;
+            filters.push(self.filter()?);
+            end = self.cursor.at;
         }
+        if filters.is_empty() {
+            return Some(value);
+        }
+        // Filters of a value that has some already: they are applied one after the other, too.
+        let (input, filters) = match value.kind {
+            ExprKind::Filtered { input, filters: mut earlier } => {
+                earlier.append(&mut filters);
+                (input, earlier)
+            }
+            kind => (Box::new(Expr { kind, place: value.place }), filters),
+        };
+        Some(Expr {
+            kind: ExprKind::Filtered { input, filters },
+            place: (self.base + start..self.base + end).into(),
+        })
     }
 
-    fn filter(&mut self, input: Expr, start: usize) -> Option<Expr> {
+    fn filter(&mut self) -> Option<Filter> {
         self.skip();
         let name_at = self.cursor.at;
         let name = self.identifier();
@@ -244,10 +264,8 @@ impl<'s> Parser<'s> {
             arguments.push(self.deeper(Self::term)??);
             end = self.cursor.at;
         }
-        Some(Expr {
-            kind: ExprKind::Filter { input: Box::new(input), name: name.to_owned(), place, arguments },
-            place: (self.base + start..self.base + end).into(),
-        })
+        self.cursor.at = end;
+        Some(Filter { name: name.to_owned(), place, arguments })
     }
 
     fn at_argument(&mut self) -> bool {
@@ -284,20 +302,29 @@ impl<'s> Parser<'s> {
     ) -> Option<Expr> {
         self.skip();
         let start = self.cursor.at;
-        let mut value = operand(self)?;
+        let value = operand(self)?;
+        let mut rest = Vec::new();
         loop {
             self.skip();
             let found = operators.iter().find(|(sign, _)| self.cursor.starts_with(sign));
-            let Some((sign, operator)) = found else {
-                return Some(value);
-            };
+            let Some((sign, operator)) = found else { break };
             self.cursor.at += sign.len();
-            let right = operand(self)?;
-            value = Expr {
-                kind: ExprKind::Binary { left: Box::new(value), operator: *operator, right: Box::new(right) },
-                place: self.span(start).into(),
-            };
+            rest.push((*operator, operand(self)?));
         }
+        let Some((_, last)) = rest.last() else { return Some(value) };
+        let place = Place(self.base + start..last.place.0.end);
+        let same_level = |earlier: &[(Operator, Expr)]| {
+            earlier.iter().all(|(operator, _)| operators.iter().any(|(_, own)| own == operator))
+        };
+        // Parentheses around the first operands change nothing: it goes from left to right anyway.
+        let (first, rest) = match value.kind {
+            ExprKind::Calculation { first, rest: mut earlier } if same_level(&earlier) => {
+                earlier.append(&mut rest);
+                (first, earlier)
+            }
+            kind => (Box::new(Expr { kind, place: value.place }), rest),
+        };
+        Some(Expr { kind: ExprKind::Calculation { first, rest }, place })
     }
 
     fn term(&mut self) -> Option<Expr> {
@@ -447,7 +474,7 @@ impl<'s> Parser<'s> {
             self.skip();
             let start = self.cursor.at;
             let item = self.expression()?;
-            if matches!(item.kind, ExprKind::Binary { .. } | ExprKind::Filter { .. }) {
+            if matches!(item.kind, ExprKind::Calculation { .. } | ExprKind::Filtered { .. }) {
                 self.beyond(start);
             }
             items.push(item);
@@ -477,6 +504,14 @@ impl<'s> Parser<'s> {
             self.cursor = ahead;
             return Some(ExprKind::Duration(format!("{number}{unit}")));
         }
+        let mut ahead = self.cursor;
+        ahead.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+        let written = ahead.since(start);
+        if written.ends_with(|c: char| c.is_ascii_alphabetic()) && time::parse_duration(written).is_some() {
+            self.beyond(start);
+            self.cursor = ahead;
+            return Some(ExprKind::Duration(written.to_owned()));
+        }
         let glued = self.cursor.peek().is_some_and(|c| c.is_alphanumeric() || c == '_');
         if glued && !self.cursor.starts_with("contains") && !self.cursor.starts_with("not-contains") {
             let rest = self.cursor.at;
@@ -489,7 +524,7 @@ impl<'s> Parser<'s> {
                     "the number is followed by something that is no unit",
                 )
                 .labelled("not a unit")
-                .helped("the units of time are ns, us, ms, s, m and h; one duration has one unit"),
+                .helped("the units of time are ns, us, ms, s, m, h and d, the largest first: `1h30m`"),
             );
             return None;
         }

@@ -4,8 +4,7 @@ use super::Parser;
 use super::selector::{is_identifier_part, is_identifier_start};
 use crate::lang::ast::{Literal, Name};
 use crate::lang::diagnostic::{Diagnostic, nearest};
-
-const UNITS: [&str; 6] = ["ns", "us", "ms", "s", "m", "h"];
+use crate::time;
 
 impl<'s> Parser<'s> {
     pub(super) fn literal(&mut self, name: &Name) -> Option<Literal> {
@@ -189,7 +188,7 @@ impl<'s> Parser<'s> {
     pub(super) fn unit(&mut self) -> Option<&'s str> {
         let mut ahead = self.cursor;
         let word = ahead.take_while(is_identifier_part);
-        if !UNITS.contains(&word) {
+        if word.is_empty() || time::parse_duration(&format!("1{word}")).is_none() {
             return None;
         }
         let before = std::mem::replace(&mut self.cursor, ahead);

@@ -3,6 +3,7 @@
 use super::Parser;
 use crate::lang::ast::{Chain, Combinator, Pseudo, Selector, Step};
 use crate::lang::diagnostic::{Diagnostic, nearest};
+use crate::lang::limits::MAX_DEPTH;
 
 const PSEUDOS: [&str; 7] = ["first", "last", "nth_child", "root", "leaf", "has", "not"];
 
@@ -28,7 +29,11 @@ impl Parser<'_> {
         self.blanks();
         let start = self.cursor.at;
         let mut chains = Vec::new();
-        let mut after_comma = self.comma();
+        if self.cursor.starts_with(",") {
+            self.unexpected("expected-selector", "`span[` before the comma");
+            self.comma();
+        }
+        let mut after_comma = false;
         loop {
             if !self.at_word("span") {
                 if after_comma {
@@ -64,6 +69,11 @@ impl Parser<'_> {
                 }
             } else if !self.at_word("span") {
                 break;
+            }
+            if rest.len() + 1 >= MAX_DEPTH {
+                self.report_too_deep(self.cursor.at);
+                self.cursor.at = self.cursor.text.len();
+                return None;
             }
             rest.push((combinator, self.step()?));
         }

@@ -7,6 +7,7 @@ use super::{Parser, Quotes};
 use crate::lang::ast::{Expr, Part};
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::json;
+use crate::lang::limits::MAX_DEPTH;
 
 /// A piece of a text: what stands there and what it means.
 enum Piece<'s> {
@@ -40,7 +41,8 @@ impl<'s> Parser<'s> {
             let next = after.chars().next()?;
             Some(match next {
                 '\\' => ("\\", 1),
-                '"' => ("\"", 1),
+                // In single quotes a double quote needs no escape, and what looks like one is meant as written.
+                '"' if quote == '"' => ("\"", 1),
                 '\'' => ("'", 1),
                 'n' => ("\n", 1),
                 'r' => ("\r", 1),
@@ -126,7 +128,15 @@ impl<'s> Parser<'s> {
 
     fn interpolation_end(&mut self, start: usize, limit: usize) -> Option<usize> {
         let end = match self.quotes {
-            Quotes::Plain => start + self.cursor.text[start..limit].find('}')?,
+            // A brace that was not found once is not looked for again.
+            Quotes::Plain if self.ends.no_brace_from.is_some_and(|from| start >= from) => return None,
+            Quotes::Plain => match self.cursor.text[start..limit].find('}') {
+                Some(end) => start + end,
+                None => {
+                    self.ends.no_brace_from = (limit == self.cursor.text.len()).then_some(start);
+                    return None;
+                }
+            },
             Quotes::Nested => self.ends.find(self.cursor.text, start, 0)?,
         };
         (end > start && end < limit).then_some(end)
@@ -172,7 +182,7 @@ fn is_json(pieces: &[Piece<'_>]) -> bool {
             Piece::Interpolation(_) => sample.push('0'),
         }
     }
-    json::parse(&sample).is_ok()
+    json::look(&sample).is_some()
 }
 
 /// The one escape that is not JSON's: of the quote around it.
@@ -214,16 +224,23 @@ pub(super) struct Ends {
     left: usize,
     /// Whether some were not found because they stand too deep inside each other.
     are_too_deep: bool,
+    /// From here on, the text holds no closing brace.
+    no_brace_from: Option<usize>,
 }
 
 impl Ends {
     pub(super) fn of(text: &str) -> Self {
-        Self { known: HashMap::new(), left: text.len().saturating_mul(LOOKS), are_too_deep: false }
+        Self {
+            known: HashMap::new(),
+            left: text.len().saturating_mul(LOOKS),
+            are_too_deep: false,
+            no_brace_from: None,
+        }
     }
 
     /// The `}` that closes the interpolation whose inside begins at `start`, with regard to quotes.
     fn find(&mut self, text: &str, start: usize, depth: usize) -> Option<usize> {
-        if depth > super::MAX_DEPTH {
+        if depth > MAX_DEPTH {
             self.are_too_deep = true;
             return None;
         }

@@ -4,9 +4,11 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::lang::ast::{Clause, Comparator, Condition, Literal, Test};
+use crate::lang::budget::Budget;
 use crate::lang::compare::measured_against;
 use crate::lang::field::{Field, Same, Scene, Seen};
-use crate::lang::{filters, number};
+use crate::lang::number;
+use crate::lang::pattern::Pattern;
 use crate::names;
 use crate::time;
 use crate::value::Value;
@@ -25,7 +27,7 @@ pub(crate) enum Check {
     Text(Comparator, Box<str>),
     Number(Comparator, Box<str>),
     Duration(Comparator, i64),
-    Matches(bool, Box<regex::Regex>),
+    Matches(bool, Box<Pattern>),
     OneOf(bool, Vec<Check>),
     Exists(bool),
     /// Nothing satisfies it: it could not be compiled.
@@ -51,8 +53,8 @@ fn compile_clause(clause: &Clause, aliases: bool) -> Filter {
     let field = Field::in_selector(&clause.name.text, clause.name.quoted, aliases);
     let check = match &clause.test {
         Test::Compare(comparator, literal) => compile_literal(&field, *comparator, literal),
-        Test::Matches { negated, pattern, .. } => match filters::regex(pattern) {
-            Ok(regex) => Check::Matches(*negated, Box::new(regex)),
+        Test::Matches { negated, pattern, .. } => match Pattern::new(pattern) {
+            Ok(pattern) => Check::Matches(*negated, Box::new(pattern)),
             Err(_) => Check::Never,
         },
         Test::OneOf { negated, choices } => Check::OneOf(
@@ -119,7 +121,7 @@ impl Filter {
             .filter_map(|(at, filter)| {
                 let Self::Test(field, check) = filter else { return None };
                 let column = scene.column(field, range.len())?;
-                let hits = column.hits(scene, |seen| check.holds(seen));
+                let hits = column.hits(scene, |seen| check.holds(seen, scene.budget));
                 Some((at, column, hits))
             })
             .min_by_key(|(_, _, hits)| hits.spans);
@@ -139,7 +141,7 @@ impl Filter {
     pub(crate) fn retain(&self, scene: &Scene<'_>, candidates: &mut Vec<usize>) {
         match self {
             Self::Test(field, check) => match scene.column(field, candidates.len()) {
-                Some(column) => column.retain(scene, candidates, |seen| check.holds(seen)),
+                Some(column) => column.retain(scene, candidates, |seen| check.holds(seen, scene.budget)),
                 None => candidates.retain(|at| self.holds(scene, *at)),
             },
             Self::All(filters) => {
@@ -174,7 +176,9 @@ impl Filter {
 
     pub(crate) fn holds(&self, scene: &Scene<'_>, at: usize) -> bool {
         match self {
-            Self::Test(field, check) => check.holds(field.look(scene, at).as_ref().map(|(seen, _)| seen)),
+            Self::Test(field, check) => {
+                check.holds(field.look(scene, at).as_ref().map(|(seen, _)| seen), scene.budget)
+            }
             Self::Not(inner) => !inner.holds(scene, at),
             Self::All(filters) => filters.iter().all(|filter| filter.holds(scene, at)),
             Self::Any(filters) => filters.iter().any(|filter| filter.holds(scene, at)),
@@ -184,29 +188,34 @@ impl Filter {
 
 impl Check {
     /// Whether it is true of what was found; every check but `!exists` needs something.
-    pub(crate) fn holds(&self, seen: Option<&Seen<'_>>) -> bool {
+    ///
+    /// Nothing holds once the budget is used up.
+    pub(crate) fn holds(&self, seen: Option<&Seen<'_>>, budget: &Budget) -> bool {
+        if budget.work(1).is_err() {
+            return false;
+        }
         let Some(seen) = seen else {
             return matches!(self, Self::Exists(true));
         };
         match seen {
-            Seen::Text(text) => self.holds_for_text(text),
+            Seen::Text(text) => self.holds_for_text(text, budget),
             Seen::Nanos(nanos) => match self {
                 Self::Duration(comparator, expected) => {
                     ordered(*comparator, measured_against(*nanos, *expected))
                 }
-                _ => self.holds_for_value(&Value::Int(*nanos)),
+                _ => self.holds_for_value(&Value::Int(*nanos), budget),
             },
-            Seen::Value(value) => self.holds_for_value(value),
-            Seen::Made(value) => self.holds_for_value(value),
+            Seen::Value(value) => self.holds_for_value(value, budget),
+            Seen::Made(value) => self.holds_for_value(value, budget),
         }
     }
 
-    fn holds_for_value(&self, value: &Value) -> bool {
+    fn holds_for_value(&self, value: &Value, budget: &Budget) -> bool {
         if let Value::String(text) = value {
-            return self.holds_for_text(text);
+            return self.holds_for_text(text, budget);
         }
         if let (Value::List(items), false) = (value, matches!(self, Self::Exists(_)))
-            && items.iter().any(|item| self.holds_for_value(item))
+            && items.iter().any(|item| self.holds_for_value(item, budget))
         {
             return true;
         }
@@ -221,7 +230,7 @@ impl Check {
                 (Value::Int(number), Ok(expected)) if is_order(*comparator) => {
                     ordered(*comparator, number.cmp(&expected))
                 }
-                _ => self.holds_for_text(&value.text()),
+                _ => self.holds_for_text(&value.text(), budget),
             },
             Self::Duration(comparator, expected) => match value {
                 Value::Duration(nanos) => ordered(*comparator, nanos.cmp(expected)),
@@ -229,13 +238,16 @@ impl Check {
                 _ => false,
             },
             Self::OneOf(negated, choices) => {
-                *negated != choices.iter().any(|choice| choice.holds_for_value(value))
+                *negated != choices.iter().any(|choice| choice.holds_for_value(value, budget))
             }
-            _ => self.holds_for_text(&value.text()),
+            _ => self.holds_for_text(&value.text(), budget),
         }
     }
 
-    fn holds_for_text(&self, text: &str) -> bool {
+    fn holds_for_text(&self, text: &str, budget: &Budget) -> bool {
+        if budget.read(text.len()).is_err() {
+            return false;
+        }
         match self {
             Self::Number(comparator, expected) if is_order(*comparator) => {
                 match number::compare(text, expected) {
@@ -253,9 +265,11 @@ impl Check {
                     None => *comparator == Comparator::NotEqual,
                 },
             },
-            Self::Matches(negated, regex) => *negated != regex.is_match(text),
+            Self::Matches(negated, pattern) => {
+                pattern.is_match(text, budget).is_ok_and(|found| *negated != found)
+            }
             Self::OneOf(negated, choices) => {
-                *negated != choices.iter().any(|choice| choice.holds_for_text(text))
+                *negated != choices.iter().any(|choice| choice.holds_for_text(text, budget))
             }
             Self::Exists(negated) => !negated,
             Self::Never => false,

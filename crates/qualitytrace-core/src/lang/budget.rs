@@ -1,0 +1,87 @@
+//! How much an evaluation may do and hold.
+//!
+//! One [`Budget`] is passed through everything that belongs together: a test that is judged, a trigger that is resolved,
+//! an expression that the API tries on many spans. Whatever looks at data that others wrote asks it first.
+
+use std::cell::Cell;
+
+/// Steps of one evaluation. A step is about one value looked at, or 64 bytes of text read.
+pub const MAX_STEPS: u64 = 100_000_000;
+/// Bytes that the values of one evaluation may take at once.
+pub const MAX_BYTES: u64 = 128 * 1024 * 1024;
+
+/// What an evaluation may still do and hold.
+///
+/// Steps are gone for good: once they are used up, everything that follows fails at once. Bytes come back when the
+/// value that they were held for is gone.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    steps: Cell<u64>,
+    bytes: Cell<u64>,
+    max_steps: u64,
+    max_bytes: u64,
+}
+
+/// Why an evaluation was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Exceeded {
+    /// It takes too long.
+    #[error(
+        "the evaluation takes more than {0} steps; split the test, or write narrower selectors, paths and patterns"
+    )]
+    Steps(u64),
+    /// Its values are too large.
+    #[error(
+        "the values of the evaluation take more than {0} bytes; read less with narrower selectors and paths"
+    )]
+    Bytes(u64),
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(MAX_STEPS, MAX_BYTES)
+    }
+}
+
+impl Budget {
+    /// So many steps, and so many bytes at once.
+    pub const fn new(steps: u64, bytes: u64) -> Self {
+        Self { steps: Cell::new(steps), bytes: Cell::new(bytes), max_steps: steps, max_bytes: bytes }
+    }
+
+    /// Whether there are steps left.
+    pub(crate) fn check(&self) -> Result<(), Exceeded> {
+        if self.steps.get() == 0 { Err(Exceeded::Steps(self.max_steps)) } else { Ok(()) }
+    }
+
+    /// Takes so many steps.
+    pub(crate) fn work(&self, steps: usize) -> Result<(), Exceeded> {
+        let left = self.steps.get().saturating_sub(steps as u64);
+        self.steps.set(left);
+        self.check()
+    }
+
+    /// Takes the steps that reading so many bytes of text costs.
+    pub(crate) fn read(&self, bytes: usize) -> Result<(), Exceeded> {
+        self.work(1 + bytes / 64)
+    }
+
+    /// Holds so many bytes from now on.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<(), Exceeded> {
+        match self.bytes.get().checked_sub(bytes as u64) {
+            Some(left) => {
+                self.bytes.set(left);
+                Ok(())
+            }
+            None => Err(Exceeded::Bytes(self.max_bytes)),
+        }
+    }
+
+    /// Holds bytes only while `run` runs: what it builds is gone afterwards.
+    pub(crate) fn meanwhile<T>(&self, run: impl FnOnce() -> T) -> T {
+        let before = self.bytes.get();
+        let result = run();
+        self.bytes.set(before);
+        result
+    }
+}

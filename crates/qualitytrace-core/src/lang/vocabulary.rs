@@ -1,0 +1,90 @@
+//! Warnings about words that no span can have: kinds, span types and special attributes that do not exist.
+
+use std::ops::Range;
+
+use super::ast::{Clause, Comparator, Condition, Literal, Selector, Test};
+use super::diagnostic::{Diagnostic, nearest};
+use super::field;
+use crate::names;
+
+const KINDS: [&str; 6] = ["server", "client", "producer", "consumer", "internal", "unspecified"];
+const TYPES: [&str; 7] = ["http", "database", "rpc", "messaging", "faas", "exception", "general"];
+
+/// Special attributes besides those that every span has.
+const OTHER_SPECIAL: [&str; 8] = [
+    names::RESPONSE_STATUS,
+    names::RESPONSE_BODY,
+    names::RESPONSE_HEADERS,
+    names::RESPONSE_MESSAGE,
+    names::RESPONSE_DETAILS,
+    names::RESPONSE_MESSAGES,
+    names::RESPONSE_STDERR,
+    "tracetest.selected_spans.count",
+];
+
+/// Names that begin so are made here, and no sender has others.
+const RESERVED: [&str; 3] = ["tracetest.span.", "tracetest.response.", "tracetest.selected_spans."];
+
+/// Warns of the words of a selector that match nothing ever.
+pub(super) fn check_selector(selector: &Selector, found: &mut Vec<Diagnostic>) {
+    let steps = selector
+        .chains
+        .iter()
+        .flat_map(|chain| std::iter::once(&chain.first).chain(chain.rest.iter().map(|(_, step)| step)));
+    let mut conditions: Vec<&Condition> = steps.map(|step| &step.condition).collect();
+    while let Some(condition) = conditions.pop() {
+        match condition {
+            Condition::Clause(clause) => check_clause(clause, found),
+            Condition::Not(inner) => conditions.push(inner),
+            Condition::All(inner) | Condition::Any(inner) => conditions.extend(inner),
+        }
+    }
+    found.sort_by_key(|diagnostic| diagnostic.span.start);
+}
+
+fn check_clause(clause: &Clause, found: &mut Vec<Diagnostic>) {
+    let name = names::attribute(&clause.name.text);
+    let known: &[&str] = match &*name {
+        "kind" if !clause.name.quoted => &KINDS,
+        "tracetest.span.kind" | "span.kind" => &KINDS,
+        "tracetest.span.type" | "span.type" => &TYPES,
+        _ => return check_attribute(&clause.name.text, &clause.place.0, found),
+    };
+    let literals: &[Literal] = match &clause.test {
+        Test::Compare(Comparator::Equal | Comparator::NotEqual, literal) => std::slice::from_ref(literal),
+        Test::OneOf { choices, .. } => choices,
+        Test::Compare(..) | Test::Matches { .. } | Test::Exists { .. } => &[],
+    };
+    for literal in literals {
+        let (Literal::Text(value) | Literal::Word(value)) = literal else { continue };
+        if known.contains(&value.as_str()) {
+            continue;
+        }
+        let message = format!("no span has the {} `{value}`", clause.name.text);
+        let help = match nearest(&value.to_lowercase(), known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("use one of {}", known.join(", ")),
+        };
+        found.push(Diagnostic::warning("unknown-value", clause.place.0.clone(), message).helped(help));
+    }
+}
+
+/// Warns of a special attribute that does not exist.
+pub(super) fn check_attribute(name: &str, place: &Range<usize>, found: &mut Vec<Diagnostic>) {
+    let folded = names::attribute(name);
+    let known = || field::special_names().chain(OTHER_SPECIAL);
+    if !folded.starts_with("tracetest.") || known().any(|known| known == folded) {
+        return;
+    }
+    let near = nearest(&folded, known());
+    if near.is_none() && !RESERVED.iter().any(|prefix| folded.starts_with(prefix)) {
+        // Programs under test may have attributes of this name, like the server itself.
+        return;
+    }
+    let mut warning =
+        Diagnostic::warning("unknown-attribute", place.clone(), format!("no span has an attribute `{name}`"));
+    if let Some(near) = near {
+        warning = warning.helped(format!("did you mean `{near}`?"));
+    }
+    found.push(warning);
+}
