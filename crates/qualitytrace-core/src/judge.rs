@@ -9,6 +9,7 @@ mod last;
 mod near;
 mod outcome;
 mod output;
+mod possible;
 
 pub use compiled::{Compiled, CompiledAssertion, CompiledOutput, CompiledSpec};
 pub use near::{FailedCondition, NearMiss, nearest_misses};
@@ -17,8 +18,9 @@ pub use outcome::{Alias, AssertionResult, Failure, Outcome, OutputResult, SpanRe
 use std::cell::RefCell;
 
 use crate::lang::ast::Assertion;
-use crate::lang::{Context, Generator, Memory, Parsed, Scene, Surroundings, Variables};
+use crate::lang::{Budget, Context, Generator, Memory, Parsed, Scene, Surroundings, Variables};
 use crate::trace::Trace;
+use crate::wait::Absence;
 
 /// What the judge is told beside the test and the trace.
 #[derive(Debug, Clone)]
@@ -27,16 +29,27 @@ pub struct Options {
     pub aliases: bool,
     /// Why the trace may still grow; `None` when it is complete.
     pub incomplete: Option<String>,
+    /// What is neither here nor known to be absent: an assertion that could be another with it is left open.
+    pub absences: Vec<Absence>,
     /// How many near misses to look for when a selector matches nothing.
     pub near_misses: usize,
     /// Makes up the values that assertions ask for.
     pub generator: Generator,
+    /// How much judging may do and hold.
+    pub budget: Budget,
 }
 
 impl Options {
     /// A complete trace, aliases on.
     pub fn new(generator: Generator) -> Self {
-        Self { aliases: true, incomplete: None, near_misses: 3, generator }
+        Self {
+            aliases: true,
+            incomplete: None,
+            absences: Vec::new(),
+            near_misses: 3,
+            generator,
+            budget: Budget::default(),
+        }
     }
 }
 
@@ -63,7 +76,8 @@ pub struct Standing {
 impl Compiled {
     /// Judges the trace.
     pub fn judge(&self, trace: &Trace, variables: &Variables, options: &Options) -> Verdict {
-        let scene = Scene::new(trace);
+        let budget = options.budget.clone();
+        let scene = Scene::new(trace, &budget);
         let mut fields = Vec::new();
         self.specs
             .iter()
@@ -127,6 +141,10 @@ impl Compiled {
             near_misses: Vec::new(),
             diagnostics: spec.selector.diagnostics.clone(),
         };
+        let exceeded = |text: String| {
+            let failed = |assertion| AssertionResult::not_evaluated(assertion, &text);
+            spec.assertions.iter().map(failed).collect()
+        };
         if let Some(error) = spec.selector.error() {
             result.assertions = spec
                 .assertions
@@ -136,7 +154,13 @@ impl Compiled {
             return result;
         }
         let query = spec.query(options.aliases);
-        let selection = query.run(scene);
+        let selection = match query.run(scene) {
+            Ok(selection) => selection,
+            Err(error) => {
+                result.assertions = exceeded(error.to_string());
+                return result;
+            }
+        };
         result.selected = selection.iter().map(|at| (*at, scene.trace.span(*at).id)).collect();
         if options.aliases && options.near_misses > 0 {
             result.aliases = near::aliases_used(&spec.selector.tree, scene, &selection);
@@ -152,10 +176,19 @@ impl Compiled {
                 variables,
                 generator,
                 aliases: options.aliases,
+                budget: scene.budget,
                 memory: Memory::default(),
             };
             let mut judged = claim::judge(assertion, &context, &selection);
-            last::settle(&mut judged, assertion, query.grows_only, selection.len(), options);
+            let absent = possible::first(
+                &options.absences,
+                &spec.selector.tree,
+                query.grows_only,
+                selection.len(),
+                assertion,
+            );
+            let open = options.incomplete.as_ref().or(absent.map(|absence| &absence.reason));
+            last::settle(&mut judged, assertion, query.grows_only, selection.len(), open);
             result.assertions.push(judged);
         }
         result

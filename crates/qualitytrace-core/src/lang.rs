@@ -6,6 +6,7 @@
 pub mod ast;
 
 mod aggregate;
+pub mod budget;
 mod check;
 mod column;
 mod compare;
@@ -19,14 +20,18 @@ mod functions;
 mod item;
 pub(crate) mod json;
 mod json_path;
+pub mod limits;
 pub(crate) mod number;
 mod parser;
+mod pattern;
 mod print;
 mod select;
 mod surroundings;
 mod template;
 mod variables;
+mod vocabulary;
 
+pub use budget::{Budget, Exceeded};
 pub use check::{diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template};
 pub use compare::{Comparison, compare_texts};
 pub use diagnostic::{Diagnostic, Severity, render};

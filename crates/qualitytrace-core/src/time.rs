@@ -66,17 +66,41 @@ const UNITS: [(&str, i64); 6] = [
     ("ns", 1),
 ];
 
-/// A duration as users write it (`25ms`, `1.5 h`, `-3s`), in nanoseconds; a whole number alone counts nanoseconds.
+/// A duration as users write it (`25ms`, `1.5 h`, `1h30m`, `2d`, `-3s`), in nanoseconds; a whole number alone counts
+/// nanoseconds. Several units go from the largest to the smallest, each once.
 ///
 /// Parts of a nanosecond are dropped. What does not fit 64 bits becomes the nearest that does.
 pub fn parse_duration(text: &str) -> Option<i64> {
     if let Ok(nanos) = text.parse() {
         return Some(nanos);
     }
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
-    let (_, unit) = UNITS.iter().find(|(name, _)| *name == unit)?;
-    scaled(number.strip_suffix(' ').unwrap_or(number), *unit)
+    let (is_negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let mut total = 0_i128;
+    let mut last = i64::MAX;
+    while !rest.is_empty() {
+        let (number, after) = rest.split_at(rest.find(|c: char| c.is_ascii_alphabetic())?);
+        let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (name, after) = after.split_at(end);
+        let unit = if name == "d" { DAY } else { UNITS.iter().find(|(known, _)| *known == name)?.1 };
+        // A blank may stand before the unit only where there is one.
+        let is_alone = rest.len() == text.len() - usize::from(is_negative) && after.is_empty();
+        let number = number.strip_suffix(' ').filter(|_| is_alone).unwrap_or(number);
+        if unit >= last {
+            return None;
+        }
+        total = total.saturating_add(scaled(number, unit)?);
+        (last, rest) = (unit, after);
+    }
+    let total = if is_negative { -total } else { total };
+    let nearest = if is_negative { i64::MIN } else { i64::MAX };
+    (last < i64::MAX).then(|| i64::try_from(total).unwrap_or(nearest))
 }
+
+/// A day in nanoseconds. It is understood, but nothing is written in days: other readers do not know them.
+const DAY: i64 = 86_400_000_000_000;
 
 /// A duration with its unit right behind the number, without a sign: what text must look like to count as a duration.
 pub(crate) fn parse_plain_duration(text: &str) -> Option<i64> {
@@ -85,27 +109,22 @@ pub(crate) fn parse_plain_duration(text: &str) -> Option<i64> {
     (digit_first && unit_last && !text.contains(' ')).then(|| parse_duration(text))?
 }
 
-fn scaled(number: &str, unit: i64) -> Option<i64> {
-    let (negative, number) = match number.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, number),
-    };
+/// A number of digits with an optional fraction, times a unit.
+fn scaled(number: &str, unit: i64) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if !all_digits(whole) || !all_digits(fraction) {
         return None;
     }
-    // No unit has more than 13 digits, so later ones cannot matter.
+    // No unit has more than 14 digits, so later ones cannot matter.
     let fraction = &fraction[..fraction.len().min(15)];
     let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
     let unit = i128::from(unit);
     // Too many digits for 128 bits are too many for 64.
     let whole = whole.parse::<i128>().ok().and_then(|whole| whole.checked_mul(unit));
-    let nanos = whole.map_or(i128::MAX, |whole| {
+    Some(whole.map_or(i128::MAX, |whole| {
         whole.saturating_add(fraction.parse::<i128>().unwrap_or(0) * unit / scale)
-    });
-    let nanos = if negative { -nanos } else { nanos };
-    Some(i64::try_from(nanos).unwrap_or(if negative { i64::MIN } else { i64::MAX }))
+    }))
 }
 
 /// A duration for people to read: about three digits of one unit, `25ms`, `1.2s`, `61s`, `24h`.
@@ -117,15 +136,14 @@ pub fn format_duration(nanos: i64) -> String {
         };
     }
     if nanos < 1_000_000_000 {
-        let (unit, size) = match nanos {
-            0..1_000 => ("ns", 1_i64),
-            1_000..1_000_000 => ("us", 1_000),
-            _ => ("ms", 1_000_000),
-        };
-        return format!("{}{unit}", rounded(nanos, size));
+        // Of a unit there are at most 999: what rounds to more is one of the next.
+        let fits = |(_, size): &&(&str, i64)| rounded(nanos, *size) < 1_000;
+        if let Some((unit, size)) = UNITS[3..].iter().rev().find(fits) {
+            return format!("{}{unit}", rounded(nanos, *size));
+        }
     }
     let exact = |size: i64| nanos >= size && nanos % (size / 10) == 0;
-    let short = |size: i64| nanos / size < 1000;
+    let short = |size: i64| rounded(nanos, size / 10) < 10_000;
     let coarse = &UNITS[..3];
     let (unit, size) = coarse
         .iter()
@@ -205,7 +223,16 @@ mod tests {
             ("5MS", None),
             ("abc", None),
             ("1.ms", None),
-            ("1h30m", None),
+            ("1h30m", Some(5_400_000_000_000)),
+            ("1m30.5s", Some(90_500_000_000)),
+            ("-1d12h", Some(-129_600_000_000_000)),
+            ("1d", Some(86_400_000_000_000)),
+            ("30m1h", None),
+            ("1h1h", None),
+            ("1h 30m", None),
+            ("1h30", None),
+            ("1h-30m", None),
+            ("h", None),
             ("", None),
         ] {
             assert_eq!(parse_duration(text), nanos, "{text}");
@@ -218,6 +245,9 @@ mod tests {
             (0, "0ns", "0ns"),
             (-5, "-5ns", "-5ns"),
             (1_500, "2us", "1.5us"),
+            (999_499, "999us", "999.499us"),
+            (999_999, "1ms", "999.999us"),
+            (999_999_999, "1s", "999.999999ms"),
             (25_187_564, "25ms", "25.187564ms"),
             (1_234_567_890, "1.2s", "1.23456789s"),
             (61_000_000_000, "61s", "61s"),

@@ -10,3 +10,4 @@ mod tree;
 
 pub use span::{Attributes, Dropped, Event, Link, Resource, Scope, Span, SpanKind, Status, StatusCode};
 pub use tree::{Note, Trace};
+pub(crate) use tree::{is_far_side, shared_id};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::lang::json::{self, Json};
+use crate::lang::json::{self, Json, Look};
 use crate::lang::number::{is_number, print_f64};
 use crate::time::{exact_duration, parse_plain_duration};
 
@@ -70,6 +70,20 @@ impl Value {
         }
     }
 
+    /// About how many bytes its text has.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Null => 0,
+            Self::Bool(_) | Self::Int(_) | Self::Float(_) | Self::Duration(_) => 8,
+            Self::String(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::List(items) => items.iter().map(|item| item.size() + size_of::<Self>()).sum(),
+            Self::Object(members) => {
+                members.iter().map(|(name, value)| name.len() + value.size() + size_of::<Self>()).sum()
+            }
+        }
+    }
+
     /// Writes the value as text.
     pub fn write(&self, out: &mut impl fmt::Write) -> fmt::Result {
         match self {
@@ -88,9 +102,9 @@ impl Value {
                     }
                     match item.type_name() {
                         "string" if !matches!(item, Self::Bool(_)) => {
-                            out.write_char('"')?;
-                            item.write(out)?;
-                            out.write_char('"')?;
+                            let mut quoted = String::new();
+                            json::write_string(&item.text(), &mut quoted);
+                            out.write_str(&quoted)?;
                         }
                         _ => item.write(out)?,
                     }
@@ -132,16 +146,16 @@ impl Value {
 }
 
 /// What a text looks like.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inferred {
     /// A number, as written.
     Number,
     /// A duration in nanoseconds.
     Duration(i64),
     /// A JSON object, or a list of nothing but objects.
-    Json(Json),
+    Json,
     /// Any other JSON list.
-    Array(Vec<Json>),
+    Array,
     /// Nothing but text.
     Text,
 }
@@ -151,8 +165,8 @@ impl Inferred {
         match self {
             Self::Number => "number",
             Self::Duration(_) => "duration",
-            Self::Json(_) => "json",
-            Self::Array(_) => "array",
+            Self::Json => "json",
+            Self::Array => "array",
             Self::Text => "string",
         }
     }
@@ -173,12 +187,10 @@ pub(crate) fn infer(text: &str) -> Inferred {
                 parse_plain_duration(text).map_or(Inferred::Text, Inferred::Duration)
             }
         }
-        b'{' | b'[' => match json::parse(text) {
-            Ok(Json::Array(items)) if !items.iter().all(|item| matches!(item, Json::Object(_))) => {
-                Inferred::Array(items)
-            }
-            Ok(value) => Inferred::Json(value),
-            Err(_) => Inferred::Text,
+        b'{' | b'[' => match json::look(text) {
+            Some(Look::Objects) => Inferred::Json,
+            Some(Look::List) => Inferred::Array,
+            Some(Look::Scalar) | None => Inferred::Text,
         },
         _ => Inferred::Text,
     }

@@ -7,14 +7,18 @@
 //! | debt | why it is owed | paid by | when it stays unpaid |
 //! |---|---|---|---|
 //! | root | the trigger was answered, so someone served it | a span below the trigger | `timeout`, then there is no trace |
-//! | parent | a span names a parent that is not here | that span | two settle windows, then *inconclusive* |
-//! | answer | a call to another service has no child | a child elsewhere, or a span that links to it | one settle window, then judged as it stands |
-//! | shape | earlier complete runs had this kind of span | a span of that kind | one settle window, then judged as it stands |
+//! | parent | a span names a parent that is not here | that span | as long as anyone may take to deliver, then *inconclusive* |
+//! | answer | a call to another service has no child | a child elsewhere, or a span that links to it | until its absence is proven, likely, or cannot be known |
+//! | shape | earlier complete runs had this kind of span | a span of that kind | the same |
 //! | spec | a spec cannot be decided yet | spans that it selects | one settle window, then judged as it stands |
 //! | first | the test has no complete run yet | - | one settle window |
 //!
 //! Nothing owed: ready one `quiet` window after the last new span. Windows run from the last new span; copies of spans
 //! that are here prolong nothing, because a pulled source delivers the whole trace again with every look.
+//!
+//! A span that is not here is a claim about the service that would have sent it. What the [`Register`] knows of that
+//! service proves the claim, makes it likely, or leaves it open (`evidence`); what is open when the wait ends is an
+//! [`Absence`], and the judge leaves every assertion undecided that could be another with it.
 //!
 //! Why it works: exporters send spans in the order in which they *end*, and a service's entry span ends after its
 //! synchronous children; when it is here, they are here. What can be missing is another service's part, announced by
@@ -26,8 +30,8 @@
 //! - A shorter settle window needs 20 complete runs besides 20 flushes of each service, and covers twice the time that
 //!   the longest of them took to arrive. The delivery lag alone does not bound work that goes on after the answer: a
 //!   window derived from it alone gave 133 wrong verdicts in 17,628 simulated runs.
-//! - The settle window grows, up to twice the policy's, when a service of a known shape may deliver later than that: a
-//!   quarter later than it ever did, or twice as late while few of its flushes were seen. Without it 2 of 127,717
+//! - The settle window grows when a service of a known shape may deliver later than that: a quarter later than it ever
+//!   did, or twice as late (up to twice the policy's window) while few of its flushes were seen. Without it 2 of 127,717
 //!   simulated verdicts were wrong, both with 3 s of jitter. With the largest lag itself, and only after 20 flushes, 1 of
 //!   222,359 was: the fifth run of a test ended after 6 s, 0.35 s before its last span. With the largest lag from the
 //!   first flush on, 4 of 896,000 were.
@@ -39,20 +43,27 @@
 //! - Where numbers differ, the quiet window grows by twice the time by which the services' spans overtake each other.
 //! - Spans whose parents are missing make "no span below the trigger" a question of parents, not of the time-out.
 
+mod absence;
 mod call;
 mod debt;
+mod evidence;
 pub mod history;
-pub mod lags;
 mod progress;
+pub mod register;
 mod shape;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+pub use absence::{Absence, Whose};
 pub use debt::{Debt, Owed};
 pub use history::{History, Learned};
-pub use lags::Lags;
-pub use progress::{Begin, Progress};
+pub use progress::{Answered, Begin, Progress};
+pub use register::Register;
+
+use progress::Outlook;
+use shape::Node;
 
 use crate::time::Timestamp;
 
@@ -121,6 +132,10 @@ pub struct Ended {
     pub debts: Vec<Debt>,
     /// How many more debts there were.
     pub unnamed_debts: usize,
+    /// What is neither here nor known to be absent: what rests on it is not decided.
+    pub absences: Vec<Absence>,
+    /// The kinds of calls that somebody may still answer.
+    open_calls: BTreeSet<Node>,
     /// Whether no further span could have changed the verdict.
     pub is_final: bool,
     /// The quiet window that was in force.
@@ -155,7 +170,7 @@ pub enum Reason {
 pub enum Meaning {
     /// The trace is judged as it stands.
     Judge,
-    /// The part that is missing could change the verdict.
+    /// What rests on a part that is neither here nor known to be absent is inconclusive.
     Inconclusive,
     /// There is nothing to judge.
     NoTrace,
@@ -164,19 +179,10 @@ pub enum Meaning {
 impl Ended {
     /// What it means for the verdict.
     pub fn meaning(&self) -> Meaning {
-        let could_change = self.debts.iter().any(|debt| match debt {
-            Debt::Parent { .. } => true,
-            Debt::Root { .. } | Debt::Answer { .. } | Debt::Shape { .. } | Debt::Spec { .. } => {
-                matches!(self.reason, Reason::TimedOut | Reason::Skipped)
-            }
-            // Whoever does not want to wait does not want to wait for silence either.
-            Debt::Quiet => self.reason == Reason::TimedOut,
-            Debt::Caller { .. } | Debt::First => false,
-        });
         match self.reason {
             _ if self.is_final => Meaning::Judge,
             Reason::NoTrace => Meaning::NoTrace,
-            _ if could_change => Meaning::Inconclusive,
+            _ if !self.absences.is_empty() => Meaning::Inconclusive,
             Reason::Complete
             | Reason::Settled
             | Reason::Decided
@@ -205,11 +211,12 @@ impl fmt::Display for Reason {
 ///
 /// `specs` is asked only when its answer can end the wait, so it may judge the whole trace. Arrivals up to `now` must
 /// have been told to `run`. For a source that is pulled, `now` is the time of the last look: silence that nobody
-/// listened to is none.
+/// listened to is none. What arrives of other traces may end the wait sooner: `register` should be told, and `wait`
+/// asked again now and then.
 pub fn wait(
     policy: &Policy,
     run: &Progress,
-    lags: &Lags,
+    register: &Register,
     specs: impl FnOnce() -> Standing,
     now: Timestamp,
 ) -> Wait {
@@ -217,105 +224,160 @@ pub fn wait(
         let owed = Owed { root: true, ..Owed::default() };
         return Wait::Until(now + policy.timeout, owed);
     };
-    let windows = Windows::new(policy, run, lags, answered_at);
+    let windows = Windows::new(policy, run, register, answered_at);
     let owed = Owed {
         root: !run.has_root(),
         parents: run.missing_parents(),
         answers: run.unanswered(),
-        shape: run.owes_shape(lags),
+        shape: run.owes_shape(register),
         specs: 0,
         first: run.history().runs() == 0,
     };
-    let first_question = windows.first_question(run, &owed);
+    let first_question = windows.first_question(&owed);
     if now < first_question {
         return Wait::Until(first_question, owed);
     }
-    let standing = specs();
-    let owed = Owed { specs: standing.undecided.len(), ..owed };
-    let end = windows.end(run, &owed, standing.is_final);
+    let outlook = run.outlook(register, &windows, now);
+    // A verdict that is final does not wait for spans that history or the specs ask for, but for these.
+    let debts_of_spans = Owed { specs: 0, first: false, ..owed };
+    let end = windows.end(run, &debts_of_spans, &outlook, true);
     if now < end {
         return Wait::Until(end, owed);
     }
-    windows.ended(run, lags, &owed, standing, now)
+    let standing = specs();
+    let owed = Owed { specs: standing.undecided.len(), ..owed };
+    let end = windows.end(run, &owed, &outlook, standing.is_final);
+    if now < end {
+        return Wait::Until(end, owed);
+    }
+    windows.ended(run, register, &owed, outlook, standing, now)
 }
 
 /// How a wait ends that the user does not want to go on with.
-pub fn skipped(policy: &Policy, run: &Progress, lags: &Lags, standing: Standing, now: Timestamp) -> Ended {
-    let windows = Windows::new(policy, run, lags, run.answered_at().unwrap_or(now));
-    windows.left(run, lags, Reason::Skipped, standing, now)
+pub fn skipped(
+    policy: &Policy,
+    run: &Progress,
+    register: &Register,
+    standing: Standing,
+    now: Timestamp,
+) -> Ended {
+    let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
+    let mut ended = windows.left(run, register, Reason::Skipped, Outlook::default(), standing, now);
+    // Who does not want to wait does not want to wait for silence or a first look either.
+    let could_change = |debt: &&Debt| match debt {
+        Debt::Parent { .. }
+        | Debt::Root { .. }
+        | Debt::Answer { .. }
+        | Debt::Shape { .. }
+        | Debt::Spec { .. } => true,
+        Debt::Quiet | Debt::Caller { .. } | Debt::First => false,
+    };
+    let open = ended.debts.iter().filter(could_change);
+    ended.absences = open.map(|debt| Absence::of_anyone(debt.to_string())).collect();
+    ended
 }
 
-/// The parents that are missing of spans that are here: nothing is certain without them.
-pub fn missing_parents(run: &Progress, lags: &Lags) -> Vec<Debt> {
-    run.debts(lags).filter(|debt| matches!(debt, Debt::Parent { .. })).take(MAX_NAMED_DEBTS).collect()
+/// What is neither here nor known to be absent of a run that was judged before: what rests on it is not decided.
+pub fn absences(policy: &Policy, run: &Progress, register: &Register, now: Timestamp) -> Vec<Absence> {
+    let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
+    run.outlook(register, &windows, now).absences
 }
 
 /// The times at which a wait can end, as things stand.
 struct Windows {
     quiet: Duration,
     settle: Duration,
+    answered_at: Timestamp,
     last: Timestamp,
+    /// How long something that certainly exists is waited for while nobody knows how late it may be.
+    patient: Timestamp,
     deadline: Timestamp,
 }
 
 impl Windows {
-    fn new(policy: &Policy, run: &Progress, lags: &Lags, answered_at: Timestamp) -> Self {
-        let overtaking = run.disorder(lags).saturating_mul(2);
-        let settle = run.history().settle(policy, lags);
+    fn new(policy: &Policy, run: &Progress, register: &Register, answered_at: Timestamp) -> Self {
+        let overtaking = run.disorder(register).saturating_mul(2);
+        let settle = run.history().settle(policy, register);
+        let settle = if run.history().runs() == 0 {
+            settle.saturating_sub(settle / HEADROOM).max(run.slowest(register))
+        } else {
+            settle
+        };
         Self {
             quiet: (run.history().quiet(policy).saturating_add(overtaking))
                 .min(policy.settle.max(policy.quiet)),
-            settle: if run.history().runs() == 0 { settle.saturating_sub(settle / HEADROOM) } else { settle },
-            last: run.last_arrival().map_or(answered_at, |last| last.max(answered_at)),
+            settle,
+            answered_at,
+            last: run.silent_since().map_or(answered_at, |last| last.max(answered_at)),
+            patient: answered_at + policy.timeout * 2 / 5,
             deadline: answered_at + policy.timeout,
         }
     }
 
-    /// Before this time nothing that the specs say can end the wait.
-    fn first_question(&self, run: &Progress, owed: &Owed) -> Timestamp {
-        let debts_of_spans = Owed {
-            specs: 0,
-            first: false,
-            // A verdict that is final needs no trace, but its report is better with one.
-            root: false,
-            ..*owed
-        };
-        let settle = if owed.root { self.last + self.settle } else { self.last };
-        self.end(run, &debts_of_spans, false).max(settle.min(self.deadline))
-    }
-
-    fn end(&self, run: &Progress, owed: &Owed, is_final: bool) -> Timestamp {
-        let unknown_caller = run.silent_caller().is_some() && !run.history().caller_is_silent();
-        let silence = if owed.parents > 0 || (unknown_caller && !is_final) {
-            self.settle.saturating_mul(2)
-        } else if owed.root && !is_final {
-            return self.deadline;
-        } else if owed.root || owed.answers > 0 || owed.shape || (!is_final && (owed.specs > 0 || owed.first))
-        {
-            self.settle
-        } else {
-            self.quiet
-        };
+    /// Before this time nothing can end the wait.
+    fn first_question(&self, owed: &Owed) -> Timestamp {
+        // A verdict that is final needs no trace, but its report is better with one.
+        let silence = if owed.root && owed.parents == 0 { self.settle } else { self.quiet };
         (self.last + silence.max(self.quiet)).min(self.deadline)
     }
 
-    fn ended(&self, run: &Progress, lags: &Lags, owed: &Owed, standing: Standing, now: Timestamp) -> Wait {
+    fn end(&self, run: &Progress, owed: &Owed, outlook: &Outlook, is_final: bool) -> Timestamp {
+        let unknown_caller = run.silent_caller().is_some() && !run.history().caller_is_silent();
+        let (settled, twice) = (self.last + self.settle, self.last + self.settle.saturating_mul(2));
+        let mut end = self.last + self.quiet;
+        if owed.root && owed.parents == 0 {
+            end = end.max(if is_final { settled } else { self.deadline });
+        }
+        // What cannot change the verdict makes a better report, but is not waited for longer.
+        let longest = match (is_final, owed.parents) {
+            (true, 0) => settled,
+            (true, _) => twice,
+            (false, _) => self.deadline,
+        };
+        end = end.max(outlook.until.unwrap_or_default().min(longest));
+        if !is_final {
+            if unknown_caller {
+                end = end.max(twice);
+            }
+            // What passed before had the spans that the specs ask for: the shape says when they are absent.
+            if owed.first || (owed.specs > 0 && !owed.shape) {
+                end = end.max(settled);
+            }
+        }
+        end.min(self.deadline)
+    }
+
+    fn ended(
+        &self,
+        run: &Progress,
+        register: &Register,
+        owed: &Owed,
+        outlook: Outlook,
+        standing: Standing,
+        now: Timestamp,
+    ) -> Wait {
         let is_final = standing.is_final;
-        let ended = self.left(run, lags, Reason::Complete, standing, now);
         let unhurried = Self { deadline: Timestamp::from_nanos(u64::MAX), ..*self };
-        let reason = if now < unhurried.end(run, owed, is_final) {
+        let could_end = unhurried.end(run, owed, &outlook, is_final);
+        let undecided_end = unhurried.end(run, owed, &outlook, false);
+        let still_waited = outlook.until.is_some_and(|until| until >= self.deadline);
+        let mut ended = self.left(run, register, Reason::Complete, outlook, standing, now);
+        let timed_out = now < could_end || (now >= self.deadline && still_waited && !is_final);
+        ended.reason = if timed_out {
             if run.spans() == 0 { Reason::NoTrace } else { Reason::TimedOut }
         } else if owed.parents > 0 {
             Reason::Orphaned
-        } else if now < unhurried.end(run, owed, false) {
+        } else if now < undecided_end {
             Reason::Decided
         } else if ended.debts.is_empty() {
             Reason::Complete
         } else {
             Reason::Settled
         };
-        let ended = Ended { reason, ..ended };
-        match reason {
+        if timed_out && ended.debts.contains(&Debt::Quiet) {
+            ended.absences.push(Absence::of_anyone(Debt::Quiet.to_string()));
+        }
+        match ended.reason {
             Reason::Complete | Reason::Settled | Reason::Decided => Wait::Ready(ended),
             Reason::Orphaned | Reason::TimedOut | Reason::NoTrace | Reason::Skipped => Wait::GaveUp(ended),
         }
@@ -325,15 +387,16 @@ impl Windows {
     fn left(
         &self,
         run: &Progress,
-        lags: &Lags,
+        register: &Register,
         reason: Reason,
+        Outlook { absences, open_calls, .. }: Outlook,
         Standing { undecided, is_final }: Standing,
         now: Timestamp,
     ) -> Ended {
         let still_arriving = now < self.last + self.quiet;
         let specs = undecided.into_iter().map(|name| Debt::Spec { name });
         let mut debts = run
-            .debts(lags)
+            .debts(register)
             .chain(specs)
             .chain((run.history().runs() == 0).then_some(Debt::First))
             .chain(still_arriving.then_some(Debt::Quiet));
@@ -341,6 +404,8 @@ impl Windows {
             reason,
             debts: debts.by_ref().take(MAX_NAMED_DEBTS).collect(),
             unnamed_debts: debts.count(),
+            absences,
+            open_calls,
             is_final,
             quiet: self.quiet,
             settle: self.settle,

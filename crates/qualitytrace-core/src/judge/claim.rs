@@ -3,8 +3,8 @@
 use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, SpanResult};
 use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Over, Part, Quantifier, Relation, Selector};
 use crate::lang::{
-    Class, Comparison, Context, Item, Parsed, Query, Subject, Trouble, compare, in_time, no_match_unless,
-    one_of,
+    Class, Comparison, Context, Exceeded, Item, Parsed, Query, Subject, Trouble, compare, in_time,
+    no_match_unless, one_of,
 };
 use crate::names;
 use crate::time::{self, exact_duration};
@@ -23,7 +23,7 @@ pub(super) fn judge(
         let results = if selection.is_empty() {
             vec![failed]
         } else {
-            selection.iter().map(|at| on_span(failed.clone(), context, *at)).collect()
+            on_each(selection, context, |_| failed.clone()).0
         };
         return AssertionResult {
             diagnostics: assertion.parsed.diagnostics.clone(),
@@ -32,18 +32,24 @@ pub(super) fn judge(
     }
     let once = is_one_value(&tree.claim);
     let others = Others::new(&tree.claim, context);
-    let results: Vec<SpanResult> = if once || (selection.is_empty() && claim_is_about_count(&tree.claim)) {
-        vec![evaluate(&tree.claim, context, Subject::NoSpan, &others)]
+    let (mut results, complete) = if once || (selection.is_empty() && claim_is_about_count(&tree.claim)) {
+        (vec![evaluate(&tree.claim, context, Subject::NoSpan, &others)], true)
     } else if selection.is_empty() {
-        vec![SpanResult::failed(Failure::NoSpan, nothing_selected(&tree.claim), Some(Class::Resolution))]
+        let text = nothing_selected(&tree.claim);
+        (vec![SpanResult::failed(Failure::NoSpan, text, Some(Class::Resolution))], true)
     } else {
-        selection
-            .iter()
-            .map(|at| on_span(evaluate(&tree.claim, context, Subject::Span(*at), &others), context, *at))
-            .collect()
+        on_each(selection, context, |at| evaluate(&tree.claim, context, Subject::Span(at), &others))
     };
     let quantifier = if once { Quantifier::All } else { tree.quantifier };
-    let passes = holds(quantifier, &results);
+    // How many there are is not known where some were not looked at.
+    let is_counted = complete || !matches!(quantifier, Quantifier::Exactly(_));
+    let passes = is_counted && holds(quantifier, &results);
+    for result in &mut results {
+        result.breaks = false;
+    }
+    if !passes {
+        blame(quantifier, &mut results);
+    }
     let outcome = if passes {
         Outcome::Passed
     } else {
@@ -77,6 +83,25 @@ pub(super) fn once(assertion: &Parsed<Assertion>, context: &Context<'_, '_>, sub
     }
 }
 
+/// A result for each span, and whether the budget was enough for all of them; if not, the last result says so.
+fn on_each(
+    selection: &[usize],
+    context: &Context<'_, '_>,
+    judge: impl Fn(usize) -> SpanResult,
+) -> (Vec<SpanResult>, bool) {
+    let mut results = Vec::new();
+    for at in selection {
+        let room = context.budget.work(1).and_then(|()| context.budget.hold(size_of::<SpanResult>()));
+        if let Err(exceeded) = room {
+            let trouble = Trouble::from(exceeded);
+            results.push(SpanResult::failed(Failure::NotEvaluated, trouble.text, Some(trouble.class)));
+            return (results, false);
+        }
+        results.push(on_span(judge(*at), context, *at));
+    }
+    (results, true)
+}
+
 fn on_span(mut result: SpanResult, context: &Context<'_, '_>, at: usize) -> SpanResult {
     result.position = Some(at);
     result.span = context.scene.and_then(|scene| scene.trace.span(at).id);
@@ -101,22 +126,44 @@ fn holds(quantifier: Quantifier, results: &[SpanResult]) -> bool {
     }
 }
 
+/// Marks the results that keep an assertion from holding.
+fn blame(quantifier: Quantifier, results: &mut [SpanResult]) {
+    let passed = results.iter().filter(|result| result.passed).count() as u64;
+    let limit = match quantifier {
+        Quantifier::All | Quantifier::Any | Quantifier::AtLeast(_) => None,
+        Quantifier::None => Some(0),
+        Quantifier::AtMost(n) => Some(n),
+        Quantifier::Exactly(n) => Some(n).filter(|n| passed > *n),
+    };
+    for result in results {
+        result.breaks = match limit {
+            Some(n) if result.failure != Some(Failure::NoSpan) => {
+                (passed > n && result.passed) || is_broken(result)
+            }
+            Some(_) | None => !result.passed,
+        };
+    }
+}
+
 fn is_broken(result: &SpanResult) -> bool {
     result.failure == Some(Failure::NotEvaluated) && result.trouble != Some(Class::Resolution)
 }
 
 fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: &Others<'_>) -> SpanResult {
-    let outcome = match claim {
+    // What is worked out on the way to the two values is gone afterwards.
+    let outcome = context.budget.meanwhile(|| match claim {
         Claim::Compare { left, comparator, right } => {
             sides(left, right, context, subject).map(|(left, right)| {
-                let comparison = compare(&left, *comparator, &right);
+                let comparison = compare(&left, *comparator, &right, context.budget);
                 (left, Some(right), comparison)
             })
         }
-        Claim::OneOf { left, negated, right } => sides(left, right, context, subject).map(|(left, right)| {
-            let comparison = no_match_unless(one_of(&left, &right) != *negated);
-            (left, Some(right), comparison)
-        }),
+        Claim::OneOf { left, negated, right } => {
+            sides(left, right, context, subject).and_then(|(left, right)| {
+                let comparison = no_match_unless(one_of(&left, &right, context.budget)? != *negated);
+                Ok((left, Some(right), comparison))
+            })
+        }
         Claim::Exists { left, negated } => match context.evaluate(left, subject) {
             Ok(item) => Ok((item, None, no_match_unless(!negated))),
             Err(trouble) if trouble.class == Class::Resolution => {
@@ -126,7 +173,13 @@ fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: 
         },
         Claim::Time { relation, .. } => others.compare(relation, context, subject),
         Claim::Hole => Err(Trouble::evaluation("the assertion is not valid")),
-    };
+    });
+    // Both values are kept, with their texts.
+    let outcome = outcome.and_then(|(left, right, comparison)| {
+        let texts = left.size() + right.as_ref().map_or(0, Item::size);
+        context.budget.hold(2 * texts)?;
+        Ok((left, right, comparison))
+    });
     match outcome {
         Ok((left, right, comparison)) => compared(left, right, comparison),
         Err(trouble) => SpanResult::failed(Failure::NotEvaluated, trouble.text, Some(trouble.class)),
@@ -160,6 +213,7 @@ fn compared(left: Item, right: Option<Item>, comparison: Comparison) -> SpanResu
         position: None,
         span: None,
         passed,
+        breaks: !passed,
         observed: Some(left.value),
         observed_text,
         expected: right.map(|right| right.value),
@@ -173,7 +227,7 @@ fn compared(left: Item, right: Option<Item>, comparison: Comparison) -> SpanResu
 /// The spans that a claim about time refers to, found once for all.
 struct Others<'c> {
     selector: Option<&'c Selector>,
-    positions: Vec<usize>,
+    positions: Result<Vec<usize>, Exceeded>,
 }
 
 impl<'c> Others<'c> {
@@ -182,7 +236,7 @@ impl<'c> Others<'c> {
             (Claim::Time { selector, .. }, Some(scene)) => {
                 Self { selector: Some(selector), positions: Query::new(selector, context.aliases).run(scene) }
             }
-            _ => Self { selector: None, positions: Vec::new() },
+            _ => Self { selector: None, positions: Ok(Vec::new()) },
         }
     }
 
@@ -195,12 +249,10 @@ impl<'c> Others<'c> {
         let (Some(scene), Subject::Span(at), Some(selector)) = (context.scene, subject, self.selector) else {
             return Err(Trouble::evaluation("there is no span to compare in time"));
         };
-        let spans: Vec<&Span> = self
-            .positions
-            .iter()
-            .filter(|other| **other != at)
-            .map(|other| scene.trace.span(*other))
-            .collect();
+        let positions = self.positions.as_ref().map_err(|exceeded| *exceeded)?;
+        context.budget.work(positions.len())?;
+        let spans: Vec<&Span> =
+            positions.iter().filter(|other| **other != at).map(|other| scene.trace.span(*other)).collect();
         if spans.is_empty() {
             return Err(Trouble {
                 class: Class::Resolution,
@@ -327,9 +379,12 @@ fn any_node(expr: &Expr, test: &impl Fn(&Expr) -> bool) -> bool {
             ExprKind::Array(items) | ExprKind::Call { arguments: items, .. } => {
                 items.iter().any(|item| any_node(item, test))
             }
-            ExprKind::Binary { left, right, .. } => any_node(left, test) || any_node(right, test),
-            ExprKind::Filter { input, arguments, .. } => {
-                any_node(input, test) || arguments.iter().any(|argument| any_node(argument, test))
+            ExprKind::Calculation { first, rest } => {
+                any_node(first, test) || rest.iter().any(|(_, operand)| any_node(operand, test))
+            }
+            ExprKind::Filtered { input, filters } => {
+                let mut arguments = filters.iter().flat_map(|filter| &filter.arguments);
+                any_node(input, test) || arguments.any(|argument| any_node(argument, test))
             }
             ExprKind::Aggregate { over: Over::Own(_), .. }
             | ExprKind::Aggregate { .. }

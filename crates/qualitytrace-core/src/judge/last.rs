@@ -1,23 +1,23 @@
 //! What cannot change any more while spans still arrive.
 
-use super::{AssertionResult, CompiledAssertion, Failure, Options, Outcome};
+use super::{AssertionResult, CompiledAssertion, Failure, Outcome};
 use crate::lang::ast::{Claim, Comparator, Expr, ExprKind, Over, Quantifier};
 use crate::names;
 
-/// Works out whether the result is final, and leaves it open if it is not and the trace may still grow.
+/// Works out whether the result is final, and leaves it open if it is not and the trace may still grow, which is why.
 pub(super) fn settle(
     result: &mut AssertionResult,
     assertion: &CompiledAssertion,
     grows_only: bool,
     selected: usize,
-    options: &Options,
+    may_grow: Option<&String>,
 ) {
     if !result.is_final {
         let (is_final, wants_more) = outlook(result, assertion, grows_only, selected);
         result.is_final = is_final;
         result.wants_more = wants_more && !result.passes_now && !is_final;
     }
-    if let Some(reason) = &options.incomplete
+    if let Some(reason) = may_grow
         && !result.is_final
     {
         result.outcome = Outcome::Undecided { reason: reason.clone() };

@@ -15,7 +15,7 @@ use crate::id::SpanId;
 use crate::lang::ast::{
     Chain, Clause, Combinator, Comparator, Condition, Literal, Name, Pseudo, Selector, Step, Test,
 };
-use crate::lang::{Field, Filter, Query, Scene, compile_condition};
+use crate::lang::{Budget, Field, Filter, Query, Scene, compile_condition};
 use crate::trace::Trace;
 use crate::value::Value;
 
@@ -34,6 +34,8 @@ pub struct NearMiss {
     pub conditions: usize,
     /// The conditions that it does not satisfy.
     pub failing: Vec<FailedCondition>,
+    /// Whether it is so near that a mistyped letter or two explain the rest, even where nothing is satisfied.
+    pub is_close: bool,
     /// A selector that matches the span, as near to the one written as can be.
     pub suggestion: Option<String>,
 }
@@ -51,15 +53,22 @@ pub struct FailedCondition {
     pub did_you_mean: Option<String>,
 }
 
+/// Steps that it takes to find out how alike two texts are, most of which were compared before.
+const COMPARISON: usize = 4;
+/// Steps that looking for near misses of one selector may take.
+const NEAR_STEPS: u64 = 20_000_000;
 /// So many spans that satisfy the most conditions are looked at closely.
 const LONG_LIST: usize = 4096;
+/// From here on two texts differ by a mistyped letter or two.
+const CLOSE: f64 = 0.6;
 /// So many are kept after that.
 const SHORT_LIST: usize = 64;
 
 /// The spans that the selector nearly matches, nearest first; nothing when it matches something.
 pub fn nearest_misses(selector: &Selector, trace: &Trace, limit: usize, aliases: bool) -> Vec<NearMiss> {
-    let scene = Scene::new(trace);
-    if Query::new(selector, aliases).run(&scene).is_empty() {
+    let budget = Budget::default();
+    let scene = Scene::new(trace, &budget);
+    if Query::new(selector, aliases).run(&scene).is_ok_and(|found| found.is_empty()) {
         near_misses(selector, &scene, limit, aliases)
     } else {
         Vec::new()
@@ -75,11 +84,21 @@ pub(super) fn near_misses(
     if limit == 0 {
         return Vec::new();
     }
+    // Advice may take some time, but none from the verdict.
+    let budget = Budget::new(NEAR_STEPS, 0);
+    let scene = &Scene::new(scene.trace, &budget);
     let mut found: Vec<(f64, NearMiss)> = Vec::new();
     for (at, chain) in selector.chains.iter().enumerate() {
+        if budget.check().is_err() {
+            break;
+        }
         let search = Search::new(chain, scene, aliases);
         for (score, position) in search.short_list().into_iter().take(limit) {
-            found.push((score, search.explain(selector, at, position)));
+            let miss = search.explain(selector, at, position);
+            // What was only half looked at says nothing.
+            if budget.check().is_ok() {
+                found.push((score, miss));
+            }
         }
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.position.cmp(&b.1.position)));
@@ -237,6 +256,9 @@ impl<'s, 't> Search<'s, 't> {
     }
 
     fn clause_closeness(&self, clause: &Clause, at: usize, likeness: &mut Likeness) -> f64 {
+        if self.scene.budget.work(COMPARISON).is_err() {
+            return 0.0;
+        }
         let expected = expected_text(&clause.test);
         match self.actual(&clause.name, at) {
             Some(actual) => match expected {
@@ -265,6 +287,10 @@ impl<'s, 't> Search<'s, 't> {
     /// The attribute of the span whose name is nearest to this one, and how near it is.
     fn similar_name(&self, name: &str, at: usize, likeness: &mut Likeness) -> Option<(String, f64)> {
         let span = self.scene.trace.span(at);
+        let names = span.attributes.len() + span.resource.attributes.len() + span.scope.attributes.len();
+        if self.scene.budget.work(names * COMPARISON).is_err() {
+            return None;
+        }
         let own = span.attributes.iter();
         let inherited = span.resource.attributes.iter().chain(span.scope.attributes.iter());
         let fields = ["name", "kind", "status", "tracetest.span.type", "tracetest.span.name"].into_iter();
@@ -275,6 +301,15 @@ impl<'s, 't> Search<'s, 't> {
             .filter(|(_, near)| *near >= 0.6)
             .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(a.0)))
             .map(|(known, near)| (known.to_owned(), near))
+    }
+
+    /// Whether every condition of the last step is satisfied, or nearly.
+    fn is_close(&self, at: usize) -> bool {
+        let mut likeness = Likeness::default();
+        let Some((_, target)) = self.steps.last() else { return false };
+        target.iter().all(|part| {
+            part.filter.holds(self.scene, at) || self.closeness(part.condition, at, &mut likeness) >= CLOSE
+        })
     }
 
     fn explain(&self, selector: &Selector, chain: usize, at: usize) -> NearMiss {
@@ -329,13 +364,15 @@ impl<'s, 't> Search<'s, 't> {
         }
         self.positions(&mut corrected, &mut failing, &mut conditions, at);
         let suggestion = Selector { chains: vec![corrected], place: selector.place.clone() };
-        let works = Query::new(&suggestion, self.aliases).run(self.scene).contains(&at);
+        let works =
+            Query::new(&suggestion, self.aliases).run(self.scene).is_ok_and(|found| found.contains(&at));
         NearMiss {
             position: at,
             span: trace.span(at).id,
             name: trace.span(at).name.to_string(),
             satisfied,
             conditions,
+            is_close: self.is_close(at),
             failing,
             suggestion: works.then(|| suggestion.to_string()),
         }
@@ -352,7 +389,7 @@ impl<'s, 't> Search<'s, 't> {
         let found = |chain: &Chain| {
             let selector =
                 Selector { chains: vec![chain.clone()], place: crate::lang::ast::Place::default() };
-            Query::new(&selector, self.aliases).run(self.scene)
+            Query::new(&selector, self.aliases).run(self.scene).unwrap_or_default()
         };
         if found(chain).contains(&at) {
             return;
@@ -444,6 +481,7 @@ fn parts<'s>(step: &'s Step, scene: &Scene<'_>, aliases: bool) -> Vec<Part<'s>> 
         .map(|condition| {
             let filter = compile_condition(condition, aliases);
             let mut holding: Vec<usize> = (0..length).collect();
+            let _ = scene.budget.work(length / 8);
             filter.retain(scene, &mut holding);
             let weight = 1.0 - ratio(holding.len(), length);
             Part { condition, filter, holding, weight }

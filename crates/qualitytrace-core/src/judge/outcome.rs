@@ -107,6 +107,8 @@ pub struct SpanResult {
     pub span: Option<SpanId>,
     /// Whether the claim holds for it.
     pub passed: bool,
+    /// Whether it keeps the assertion from holding: with `none` and `at most`, spans for which the claim holds do.
+    pub breaks: bool,
     /// The value of the left side.
     pub observed: Option<Value>,
     /// The value of the left side as text; empty when there is none.
@@ -202,6 +204,15 @@ impl AssertionResult {
         }
     }
 
+    /// The selector takes more than there is budget for.
+    pub(super) fn not_evaluated(assertion: &CompiledAssertion, message: &str) -> Self {
+        let failed = SpanResult::failed(Failure::NotEvaluated, message.to_owned(), Some(Class::Evaluation));
+        Self {
+            diagnostics: assertion.parsed.diagnostics.clone(),
+            ..Self::hopeless(&assertion.text, Failure::NotEvaluated, vec![failed])
+        }
+    }
+
     /// Whether it passed.
     pub fn passed(&self) -> bool {
         self.outcome == Outcome::Passed
@@ -214,6 +225,7 @@ impl SpanResult {
             position: None,
             span: None,
             passed: false,
+            breaks: true,
             observed: None,
             observed_text: String::new(),
             expected: None,

@@ -52,7 +52,13 @@ fn read(
         result.error = Some(format!("output \"{name}\" is invalid: {}", error.message));
         return result;
     }
-    let selection = output.query(aliases).run(scene);
+    let selection = match output.query(aliases).run(scene) {
+        Ok(selection) => selection,
+        Err(exceeded) => {
+            result.error = Some(exceeded.to_string());
+            return result;
+        }
+    };
     let first = selection.first().copied();
     if first.is_none() && !is_about_count(&output.value.tree) {
         result.error = Some(format!("cannot find matching spans for output \"{name}\""));
@@ -64,14 +70,20 @@ fn read(
         variables,
         generator,
         aliases,
+        budget: scene.budget,
         memory: Memory::default(),
     };
     result.span = first.and_then(|at| scene.trace.span(at).id);
-    match context.evaluate(&output.value.tree, first.map_or(Subject::NoSpan, Subject::Span)) {
-        Ok(item) => {
-            result.value = item.text().into_owned();
-            result.resolved = true;
-        }
+    let subject = first.map_or(Subject::NoSpan, Subject::Span);
+    match scene.budget.meanwhile(|| context.evaluate(&output.value.tree, subject)) {
+        // It is kept twice: as a result, and as a variable.
+        Ok(item) => match scene.budget.hold(2 * item.size()) {
+            Ok(()) => {
+                result.value = item.text().into_owned();
+                result.resolved = true;
+            }
+            Err(exceeded) => result.error = Some(exceeded.to_string()),
+        },
         Err(trouble) => result.error = Some(trouble.text),
     }
     result

@@ -29,10 +29,71 @@ pub(super) fn expects_answer(span: &Span) -> bool {
     !(storage || cloud || model)
 }
 
+/// Whether the caller does not wait for the other side.
+pub(super) fn is_message(span: &Span) -> bool {
+    span.kind == SpanKind::Producer || span.attributes.iter().any(|(name, _)| name.starts_with("messaging."))
+}
+
 /// Whom the span calls, in the words that the span has for it.
 pub(super) fn peer(span: &Span) -> Option<Arc<str>> {
     PEERS.iter().find_map(|name| text(span, name))
 }
+
+/// Under which name the other side is known: its address, its RPC service or its destination.
+pub(super) fn address(span: &Span) -> Option<Arc<str>> {
+    if let Some(destination) = DESTINATIONS.iter().find_map(|name| text(span, name)) {
+        return Some(destination);
+    }
+    let host = HOSTS.iter().find_map(|name| text(span, name));
+    let port = PORTS.iter().find_map(|name| match span.attributes.get(name)? {
+        Value::Int(port) => Some(port.to_string()),
+        Value::String(port) => Some(port.to_string()),
+        _ => None,
+    });
+    match (host, port) {
+        (Some(host), Some(port)) => Some(format!("{host}:{port}").into()),
+        (Some(host), None) => Some(host),
+        (None, _) => URLS
+            .iter()
+            .find_map(|name| text(span, name))
+            .map(|url| Arc::from(authority(&url)))
+            .or_else(|| NAMES.iter().find_map(|name| text(span, name))),
+    }
+}
+
+/// The host and port of a URL, without its user.
+fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    authority.rsplit('@').next().unwrap_or(authority)
+}
+
+/// Whether a list of the user's names this span's other side: by address, host, `*.domain` or any name that it has for it.
+pub(super) fn is_named(span: &Span, names: &[String]) -> bool {
+    let address = address(span);
+    let host = address.as_deref().map(|address| address.rsplit_once(':').map_or(address, |(host, _)| host));
+    let told = PEERS.iter().filter_map(|name| text(span, name)).collect::<Vec<_>>();
+    names.iter().any(|name| {
+        let is_it = |known: &str| match name.strip_prefix('*') {
+            Some(domain) => known.len() > domain.len() && ends_with(known, domain),
+            None => known.eq_ignore_ascii_case(name),
+        };
+        address.as_deref().is_some_and(is_it)
+            || host.is_some_and(is_it)
+            || told.iter().any(|told| is_it(told))
+    })
+}
+
+fn ends_with(text: &str, end: &str) -> bool {
+    let start = text.len() - end.len();
+    text.is_char_boundary(start) && text[start..].eq_ignore_ascii_case(end)
+}
+
+const DESTINATIONS: [&str; 2] = ["messaging.destination.name", "messaging.destination"];
+const HOSTS: [&str; 3] = ["server.address", "net.peer.name", "net.peer.ip"];
+const PORTS: [&str; 2] = ["server.port", "net.peer.port"];
+const URLS: [&str; 2] = ["url.full", "http.url"];
+const NAMES: [&str; 3] = ["rpc.service", "peer.service", "faas.invoked_name"];
 
 /// Databases, caches and files keep no trace of their own.
 const STORAGE: [&str; 5] = ["db.", "cache.", "file.", "aws.s3.", "aws.dynamodb."];

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 pub use document::{Learned, ReadError};
 
+pub(super) use self::fact::Call;
 use self::fact::{Answer, Fact, Seen};
-use super::lags::Lags;
 use super::progress::Progress;
+use super::register::Register;
 use super::shape::{Node, Shape};
 use super::{Ended, Policy, Reason};
 use crate::time::Timestamp;
@@ -27,6 +28,8 @@ pub const CLEAN_RUNS: u32 = 20;
 pub const ENOUGH_RUNS: u32 = 20;
 /// Added to what was measured when a settle window is derived from it.
 const SETTLE_MARGIN: Duration = Duration::from_millis(100);
+/// Added to how late work after the answer may end while few runs are known.
+const FEW_RUNS_MARGIN: Duration = Duration::from_secs(2);
 /// A settle window that is derived is not shorter: a busy machine may hold up any service for a moment.
 const SHORTEST_SETTLE: Duration = Duration::from_secs(1);
 
@@ -76,34 +79,40 @@ impl History {
     /// The settle window: the policy's, unless it is known how late the services of this test deliver.
     ///
     /// It is shorter when all of them deliver soon. How late spans are delivered does not bound how long work goes on
-    /// after the answer, so the time that earlier complete runs took to arrive counts as well. It is longer, up to twice
-    /// as long, when one of them may deliver later than the policy allows for, or when spans came after a verdict.
-    pub fn settle(&self, policy: &Policy, lags: &Lags) -> Duration {
-        let known = || self.services.iter().filter_map(|service| lags.largest(service));
+    /// after the answer, so the time that earlier complete runs took to arrive counts as well. It is longer when one of
+    /// them is known to deliver later than the policy allows for, or when spans came after a verdict; on the word of few
+    /// deliveries, up to twice as long.
+    pub fn settle(&self, policy: &Policy, register: &Register) -> Duration {
+        let known = || self.services.iter().filter_map(|service| register.largest(service));
         let latest = known().max().unwrap_or_default();
         let all_known = self.runs >= ENOUGH_RUNS && known().count() == self.services.len();
         let enough = latest.max(self.longest).saturating_mul(2).saturating_add(SETTLE_MARGIN);
         let shortened = if all_known { enough.max(SHORTEST_SETTLE) } else { policy.settle };
-        let foreseeable = self.services.iter().filter_map(|service| lags.foreseeable(service)).max();
+        let twice = policy.settle.saturating_mul(2);
+        let expected = self.services.iter().filter_map(|service| {
+            let within = register.delivers_within(service)?;
+            Some(if register.largest(service).is_some() { within } else { within.min(twice) })
+        });
         // Where spans came after the verdict, they may come as late again, and a quarter later.
         let as_late = if self.doublings > 0 { self.longest + self.longest / 4 } else { Duration::ZERO };
-        let needed = foreseeable.unwrap_or_default().max(as_late).saturating_add(SETTLE_MARGIN);
-        shortened.min(policy.settle).max(needed.min(policy.settle.saturating_mul(2)))
+        let as_late = as_late.saturating_add(SETTLE_MARGIN).min(twice);
+        shortened.min(policy.settle).max(expected.max().unwrap_or_default()).max(as_late)
     }
 
-    /// Learns from a run that ended. Says whether it did: only complete runs that passed teach anything.
+    /// Learns from a run that ended. Says whether it did: only complete runs that passed teach what to expect.
     ///
-    /// A kind of span that two runs in a row lacked is no longer expected; one that two runs in a row had is.
+    /// A kind of span that two runs in a row lacked is no longer expected; one that two runs in a row had is. Runs that
+    /// did not pass teach only how late spans may be.
     pub fn learn(&mut self, run: &Progress, ended: &Ended, passed: bool) -> bool {
         let complete = matches!(ended.reason, Reason::Complete | Reason::Settled);
         if !complete || !passed {
-            return false;
+            return self.learn_lateness(run);
         }
         if run.silent_caller().is_some() {
-            self.learn_shape(&run.with_caller_placed());
+            self.learn_shape(&run.with_caller_placed(), ended);
             self.caller_is_silent = true;
         } else {
-            self.learn_shape(run);
+            self.learn_shape(run, ended);
             self.caller_is_silent = false;
         }
         self.remember_duration(run);
@@ -115,27 +124,44 @@ impl History {
         true
     }
 
-    /// Learns that spans came after the verdict: `run` has them now. The quiet window doubles, once for each run, and
-    /// what came late is expected from now on.
-    pub fn late(&mut self, run: &Progress) {
+    /// Learns that spans came after the verdict: `run` has them now, and passes with them or does not. The quiet window
+    /// doubles, once for each run, and what came late is expected from now on if the run passes.
+    pub fn late(&mut self, run: &Progress, passed: bool) {
         self.clean_runs = 0;
         if run.answered_at() != self.last_late {
             self.last_late = run.answered_at();
             self.doublings = (self.doublings + 1).min(u32::BITS - 1);
         }
         self.longest = self.longest.max(run.duration());
-        if self.runs == 0 {
+        if self.runs == 0 || !passed {
+            self.learn_lateness(run);
             return;
         }
-        let counted = Counted::of(run, &mut self.shape, &mut self.facts);
+        let counted = Counted::of(run, &BTreeSet::new(), &mut self.shape, &mut self.facts);
         for (fact, seen) in self.facts.iter_mut().zip(&counted.seen) {
             fact.expect(*seen);
         }
         self.list_kinds();
     }
 
-    fn learn_shape(&mut self, run: &Progress) {
-        let counted = Counted::of(run, &mut self.shape, &mut self.facts);
+    /// Learns how late spans of known kinds may end and arrive. Says whether that was new.
+    fn learn_lateness(&mut self, run: &Progress) -> bool {
+        let mut learned = run.duration() > self.longest;
+        self.longest = self.longest.max(run.duration());
+        let late = run.lateness();
+        for node in run.shape().nodes().filter(|node| run.count(*node) > 0) {
+            // The run began with the kinds that are known here, in their order.
+            if let Some(fact) = self.facts.get_mut(node.index()).filter(|fact| fact.late < late[node.index()])
+            {
+                fact.late = late[node.index()];
+                learned = true;
+            }
+        }
+        learned
+    }
+
+    fn learn_shape(&mut self, run: &Progress, ended: &Ended) {
+        let counted = Counted::of(run, &ended.open_calls, &mut self.shape, &mut self.facts);
         for (fact, seen) in self.facts.iter_mut().zip(&counted.seen) {
             if self.runs == 0 {
                 fact.expect(*seen);
@@ -232,6 +258,18 @@ impl History {
         self.facts.get(node.index()).is_some_and(|fact| fact.ends_before_parent)
     }
 
+    /// By when a span of this kind should have ended in a run whose other spans ended by `base`.
+    ///
+    /// Work after the answer may take twice as long as it ever did, and longer while few runs are known.
+    pub(super) fn due(&self, node: Node, base: Timestamp) -> Timestamp {
+        let late = self.facts.get(node.index()).map_or(Duration::ZERO, |fact| fact.late);
+        if late.is_zero() {
+            return base;
+        }
+        let unsure = if self.runs < ENOUGH_RUNS { FEW_RUNS_MARGIN } else { Duration::ZERO };
+        base + late.saturating_mul(2).saturating_add(unsure)
+    }
+
     pub(super) fn caller_is_silent(&self) -> bool {
         self.caller_is_silent
     }
@@ -246,9 +284,9 @@ struct Counted {
 
 impl Counted {
     /// Counts, and adds the kinds that are new to `shape` while there is room.
-    fn of(run: &Progress, shape: &mut Shape, facts: &mut Vec<Fact>) -> Self {
-        let (before_parent, answered, each) =
-            (run.ended_before_parent(), run.was_answered(), run.least_below());
+    fn of(run: &Progress, open: &BTreeSet<Node>, shape: &mut Shape, facts: &mut Vec<Fact>) -> Self {
+        let (before_parent, calls, each, late) =
+            (run.ended_before_parent(), run.calls(open), run.least_below(), run.lateness());
         let theirs = run.shape();
         let mut moved: Vec<Option<Node>> = vec![None; theirs.len()];
         let mut counted = vec![Seen::default(); shape.len()];
@@ -273,7 +311,8 @@ impl Counted {
                 each: each[node.index()],
                 parents: parent.map_or(1, |parent| run.count(parent)),
                 ends_before_parent: before_parent[node.index()],
-                answered: answered[node.index()],
+                call: calls[node.index()],
+                late: late[node.index()],
             };
         }
         // A kind that the run lacks: its parents may be here all the same.

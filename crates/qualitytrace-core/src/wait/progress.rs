@@ -3,18 +3,25 @@
 //! Every arrival updates the sets of open debts, so that asking costs nothing that grows with the trace.
 
 mod counts;
+mod outlook;
 mod owed;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) use self::outlook::Outlook;
 
 use super::call;
 use super::history::History;
 use super::shape::{Key, Node, Shape, Symbol, fold};
 use crate::id::SpanId;
 use crate::time::Timestamp;
-use crate::trace::{Span, SpanKind};
+use crate::trace::{Span, SpanKind, is_far_side, shared_id};
+
+/// A server that goes on after it has answered ends late without a wrong clock; more than this is not taken for one.
+const MAX_CLOCK_ERROR: Duration = Duration::from_mins(1);
 
 /// How the trace began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +57,27 @@ pub struct Progress {
     /// Kinds whose number differs from parent to parent, of which earlier runs had more.
     fewer: BTreeSet<Node>,
     last_arrival: Option<Timestamp>,
+    /// When the server went on after it had stood still.
+    resumed_at: Option<Timestamp>,
+    /// When the last of its spans ended.
+    last_end: Option<Timestamp>,
+    /// Calls that are known to stay without an answer, and have none.
+    leaves: BTreeSet<usize>,
+    /// Whom the user knows to send no spans.
+    uninstrumented: Arc<[String]>,
+    /// Answers that the register has not been told of.
+    answers: Vec<Answered>,
+}
+
+/// A service answered a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// The address, RPC service or destination that was called.
+    pub address: Arc<str>,
+    /// Who answered.
+    pub service: Arc<str>,
+    /// How far its clock is ahead of the caller's.
+    pub ahead: Duration,
 }
 
 /// What is remembered of one span.
@@ -69,6 +97,9 @@ struct Arrival {
 #[derive(Debug, Clone)]
 struct Call {
     peer: Option<Arc<str>>,
+    address: Option<Arc<str>>,
+    /// Whether nobody waited for an answer.
+    is_message: bool,
     answered: bool,
 }
 
@@ -93,9 +124,24 @@ impl Progress {
             shape,
             history,
             last_arrival: None,
+            resumed_at: None,
+            last_end: None,
+            leaves: BTreeSet::new(),
+            uninstrumented: Arc::default(),
+            answers: Vec::new(),
         };
         progress.expect_below(None, None);
         progress
+    }
+
+    /// Calls to these owe no answer.
+    pub fn know_uninstrumented(&mut self, names: Arc<[String]>) {
+        self.uninstrumented = names;
+    }
+
+    /// The answers that were found since this was last asked, for the [register](super::Register).
+    pub fn take_answers(&mut self) -> Vec<Answered> {
+        std::mem::take(&mut self.answers)
     }
 
     /// The trigger was answered, or the run attached itself to the trace: the wait begins.
@@ -105,7 +151,8 @@ impl Progress {
 
     /// A span arrived. Says whether it is new: a second copy changes nothing and prolongs no wait.
     pub fn arrived(&mut self, span: &Span, at: Timestamp) -> bool {
-        if let Some(id) = span.id {
+        let (id, parent) = self.named(span);
+        if let Some(id) = id {
             if self.begin == Begin::Triggered(id) {
                 return false;
             }
@@ -116,25 +163,30 @@ impl Progress {
             }
         }
         self.last_arrival = self.last_arrival.max(Some(at));
+        self.last_end = self.last_end.max(span.end);
         let this = self.arrivals.len();
         let service = self.shape.symbol(span.service());
         let folded = self.shape.symbol(&fold(&span.name));
         self.arrivals.push(Arrival {
-            id: span.id,
-            parent: span.parent,
+            id,
+            parent,
             name: Arc::clone(&span.name),
             folded,
             service,
             kind: span.kind,
             end: span.end,
-            call: call::expects_answer(span).then(|| Call { peer: call::peer(span), answered: false }),
+            call: self.call(span),
             node: None,
         });
         if self.arrivals[this].call.is_some() {
             self.unanswered.insert(this);
         }
         self.join_parent(this);
-        if let Some(id) = span.id {
+        if id != span.id && !is_far_side(span.kind) {
+            // The far side with the same id was here first.
+            self.answer(this);
+        }
+        if let Some(id) = id {
             self.by_id.insert(id, this);
             self.join_children(this, id);
             if self.linked.remove(&id) {
@@ -143,7 +195,7 @@ impl Progress {
         }
         for target in span.links.iter().filter_map(|link| link.span) {
             match self.by_id.get(&target) {
-                Some(target) => self.answer(*target),
+                Some(target) => self.answer_by(*target, this),
                 None => {
                     self.linked.insert(target);
                 }
@@ -152,9 +204,30 @@ impl Progress {
         true
     }
 
+    /// The id of a span and of its parent. Where both sides of a call have one id, the one that came later has another.
+    fn named(&self, span: &Span) -> (Option<SpanId>, Option<SpanId>) {
+        let Some(id) = span.id else { return (None, span.parent) };
+        let is_far = is_far_side(span.kind);
+        let first = self.by_id.get(&id).map(|first| is_far_side(self.arrivals[*first].kind));
+        let answers = is_far && (first == Some(false) || self.begin == Begin::Triggered(id));
+        let asks = !is_far && first == Some(true);
+        let own = if answers || asks { shared_id(id) } else { id };
+        (Some(own), if answers { Some(id) } else { span.parent })
+    }
+
     /// How many spans are here, copies not counted.
     pub fn spans(&self) -> usize {
         self.arrivals.len()
+    }
+
+    /// The server had stood still until now: the silence before was nobody's.
+    pub fn resumed(&mut self, at: Timestamp) {
+        self.resumed_at = self.resumed_at.max(Some(at));
+    }
+
+    /// Since when there is silence that counts, if anything happened after the answer.
+    pub(super) fn silent_since(&self) -> Option<Timestamp> {
+        self.last_arrival.max(self.resumed_at)
     }
 
     /// When the last new span arrived.
@@ -212,8 +285,8 @@ impl Progress {
             if self.counts[node.index()] >= self.history.most(node) {
                 self.fewer.remove(&node);
             }
-            if self.history.is_leaf(node) {
-                self.unanswered.remove(&this);
+            if self.history.is_leaf(node) && self.unanswered.remove(&this) {
+                self.leaves.insert(this);
             }
             self.paid_below(parent, node);
             self.expect_below(Some(this), Some(node));
@@ -265,14 +338,45 @@ impl Progress {
         let inside =
             matches!(by.kind, SpanKind::Internal | SpanKind::Unspecified) && from.service == by.service;
         if !inside {
-            self.answer(parent);
+            self.answer_by(parent, child);
         }
+    }
+
+    fn answer_by(&mut self, this: usize, by: usize) {
+        let (from, answer) = (&self.arrivals[this], &self.arrivals[by]);
+        if let Some(Call { address: Some(address), is_message, .. }) = &from.call
+            && from.service != answer.service
+        {
+            // Who answers a call ends before it does, by the same clock.
+            let ahead = match (from.end, answer.end, answer.kind, is_message) {
+                (Some(call), Some(end), SpanKind::Server, false) => end.since(call).min(MAX_CLOCK_ERROR),
+                _ => Duration::ZERO,
+            };
+            self.answers.push(Answered {
+                address: Arc::clone(address),
+                service: Arc::clone(self.shape.text(answer.service)),
+                ahead,
+            });
+        }
+        self.answer(this);
+    }
+
+    /// What the span owes as a call.
+    fn call(&self, span: &Span) -> Option<Call> {
+        let owes = call::expects_answer(span) && !call::is_named(span, &self.uninstrumented);
+        owes.then(|| Call {
+            peer: call::peer(span),
+            address: call::address(span),
+            is_message: call::is_message(span),
+            answered: false,
+        })
     }
 
     fn answer(&mut self, this: usize) {
         if let Some(call) = &mut self.arrivals[this].call {
             call.answered = true;
             self.unanswered.remove(&this);
+            self.leaves.remove(&this);
         }
     }
 }

@@ -3,12 +3,17 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their cases from files")]
 
 mod analyzer;
+mod budget;
 mod deep;
 mod definition;
+mod dialect;
 mod docs;
+mod fixture;
 mod near;
 mod properties;
 mod reference;
+mod stack;
 mod standing;
 mod triggers;
+mod vocabulary;
 mod wait;

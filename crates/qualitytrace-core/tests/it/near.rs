@@ -2,10 +2,15 @@
 
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::nearest_misses;
-use qualitytrace_core::lang::{parse_selector, quote_in_selector, select};
+use qualitytrace_core::lang::ast::Selector;
+use qualitytrace_core::lang::{self, Budget, parse_selector, quote_in_selector};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;
+
+fn select(selector: &Selector, trace: &Trace) -> Vec<usize> {
+    lang::select(selector, trace, &Budget::default()).expect("small enough")
+}
 
 /// Name, kind, service, parent, attributes.
 type Row = (&'static str, SpanKind, &'static str, usize, &'static [(&'static str, &'static str)]);

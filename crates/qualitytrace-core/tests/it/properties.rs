@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use qualitytrace_core::definition::{Output, Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{Compiled, Options};
-use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;
@@ -198,9 +198,10 @@ proptest! {
             variables: &variables,
             generator: generator(),
             aliases: true,
+            budget: &Budget::default(),
         };
         let _ = lang::resolve(&text, &surroundings);
-        let _ = lang::resolve_text(&text, &variables, &mut generator());
+        let _ = lang::resolve_text(&text, &variables, &mut generator(), &Budget::default());
         for diagnostics in [
             lang::parse_selector(&text).diagnostics,
             lang::parse_assertion(&text).diagnostics,
@@ -248,6 +249,7 @@ proptest! {
             variables: &variables,
             generator: generator(),
             aliases: true,
+            budget: &Budget::default(),
         };
         let parsed = lang::parse_expression(&lang::quote(&text));
         prop_assert!(parsed.is_valid());

@@ -7,7 +7,7 @@ use std::path::Path;
 use qualitytrace_core::definition::{Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{self, Compiled, Failure, Options, Outcome};
-use qualitytrace_core::lang::{self, Generator, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
 use qualitytrace_core::time::{Timestamp, parse_duration};
 use qualitytrace_core::trace::{
     Attributes, Dropped, Resource, Scope, Span, SpanKind, Status, StatusCode, Trace,
@@ -69,7 +69,9 @@ fn run(kind: &str, block: &[&str], trace: &Trace) -> String {
             let misses = judge::nearest_misses(&selector(&text), trace, 1, true);
             misses.first().map(ToString::to_string).unwrap_or_default()
         }
-        "template" => lang::resolve_text(&text, &variables(), &mut generator()).expect(&text),
+        "template" => {
+            lang::resolve_text(&text, &variables(), &mut generator(), &Budget::default()).expect(&text)
+        }
         "diagnostic" => {
             let text = text.trim_end();
             let diagnostics = match language {
@@ -100,7 +102,7 @@ fn selector(text: &str) -> lang::ast::Selector {
 }
 
 fn select(text: &str, trace: &Trace) -> String {
-    let found = lang::select(&selector(text), trace);
+    let found = lang::select(&selector(text), trace, &Budget::default()).expect("small enough");
     if found.len() == trace.spans().len() {
         return format!("{} spans", found.len());
     }
@@ -112,7 +114,9 @@ fn evaluate(on: Option<&str>, text: &str, trace: &Trace) -> String {
     let parsed = lang::parse_expression(text);
     assert!(parsed.is_valid(), "{}", lang::render("expression", text, &parsed.diagnostics, false));
     assert!(lang::diagnose_expression(text).is_empty());
-    let selection = on.map(|on| lang::select(&selector(on), trace)).unwrap_or_default();
+    let selection = on
+        .map(|on| lang::select(&selector(on), trace, &Budget::default()).expect("small enough"))
+        .unwrap_or_default();
     let variables = variables();
     let surroundings = Surroundings {
         trace: on.map(|_| trace),
@@ -121,6 +125,7 @@ fn evaluate(on: Option<&str>, text: &str, trace: &Trace) -> String {
         variables: &variables,
         generator: generator(),
         aliases: true,
+        budget: &Budget::default(),
     };
     lang::evaluate(&parsed.tree, &surroundings).expect(text).text().into_owned()
 }

@@ -1,12 +1,14 @@
 //! What cannot change any more while spans still arrive.
 
 use qualitytrace_core::definition::{Spec, Text};
-use qualitytrace_core::id::{SpanId, TraceId};
+use qualitytrace_core::id::SpanId;
 use qualitytrace_core::judge::{Compiled, Options, Outcome};
 use qualitytrace_core::lang::{Generator, Variables};
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
+use qualitytrace_core::trace::{Attributes, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value;
+
+use crate::fixture;
 
 /// A trace of three spans named `a` with the codes 200, 200 and 500.
 fn trace() -> Trace {
@@ -14,24 +16,14 @@ fn trace() -> Trace {
         let mut attributes = Attributes::default();
         attributes.set("code", Value::Int(code));
         Span {
-            id: SpanId::from_bytes(at.to_be_bytes()),
-            parent: SpanId::from_bytes((at - 1).to_be_bytes()),
             name: "a".into(),
             kind: SpanKind::Server,
-            start: Timestamp::from_nanos(at),
             end: Some(Timestamp::from_nanos(at + 9)),
-            status: None,
             attributes,
-            events: vec![],
-            links: vec![],
-            resource: Resource::default().into(),
-            scope: Scope::default().into(),
-            trace_state: "".into(),
-            flags: 0,
-            dropped: Dropped::default(),
+            ..fixture::span(at, SpanId::from_bytes((at - 1).to_be_bytes()))
         }
     });
-    Trace::assemble(TraceId::from_bytes([3; 16]).expect("not zero"), spans)
+    fixture::trace(spans)
 }
 
 /// How the assertion stands: whether it passes, whether that is final, whether it waits for spans.

@@ -1,6 +1,7 @@
 //! When waiting for a trace ends.
 
 mod debts;
+mod evidence;
 mod knowledge;
 mod order;
 mod random;
@@ -8,3 +9,4 @@ mod script;
 mod simulation;
 mod spans;
 mod system;
+mod worlds;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::lags::{ENOUGH_FLUSHES, Lags, Service};
+use super::super::register::{ENOUGH_DELIVERIES, Largest, Register, Service};
 use super::super::shape::{Key, Node, Shape, fold};
 use super::fact::{Answer, Fact, Most, Steady};
 use super::{History, MAX_KINDS};
@@ -41,18 +41,20 @@ pub struct Learned {
     /// The history of each test, by its id.
     pub tests: BTreeMap<String, History>,
     /// How the services deliver.
-    pub lags: Lags,
+    pub services: Register,
 }
 
 impl Learned {
     /// As a JSON document. Equal knowledge gives equal texts.
     pub fn to_json(&self) -> String {
-        let services = self.lags.services();
+        let services = self.services.services();
+        let addresses = self.services.addresses();
         let document = Document {
             version: VERSION,
-            services: services
+            services: services.iter().map(|(name, service)| (name.to_string(), (*service).into())).collect(),
+            answers: addresses
                 .iter()
-                .map(|(name, service)| ((*name).to_owned(), (*service).into()))
+                .map(|(address, by)| (address.to_string(), by.iter().map(ToString::to_string).collect()))
                 .collect(),
             tests: self.tests.iter().map(|(id, history)| (id.clone(), history.into())).collect(),
         };
@@ -69,13 +71,10 @@ impl Learned {
         }
         let document: Document = serde_json::from_str(text).map_err(ReadError::Json)?;
         let read = |(id, raw): (String, RawHistory)| Ok((id.clone(), raw.into_history(&id)?));
-        let services = document.services.into_iter().map(|(name, service)| {
-            let (lag, disorder) = (service.largest_lag_ms, service.disorder_ms);
-            (name, service.flushes, Duration::from_millis(lag), Duration::from_millis(disorder))
-        });
+        let services = document.services.into_iter().map(|(name, service)| (name, service.into()));
         Ok(Self {
             tests: document.tests.into_iter().map(read).collect::<Result<_, _>>()?,
-            lags: Lags::from_services(services),
+            services: Register::remembered(services, document.answers.into_iter()),
         })
     }
 }
@@ -90,6 +89,9 @@ struct Document {
     version: u32,
     #[serde(default)]
     services: BTreeMap<String, RawService>,
+    /// Who answered calls to which address.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    answers: BTreeMap<String, Vec<String>>,
     tests: BTreeMap<String, RawHistory>,
 }
 
@@ -99,15 +101,35 @@ struct RawService {
     flushes: u32,
     largest_lag_ms: u64,
     disorder_ms: u64,
+    #[serde(default, skip_serializing_if = "is_none")]
+    overtaking_ms: u64,
+    #[serde(default, skip_serializing_if = "is_none")]
+    clock_ahead_ms: u64,
 }
 
 impl From<&Service> for RawService {
     fn from(service: &Service) -> Self {
         Self {
             // More would change the file with every run and say nothing new.
-            flushes: service.flushes.min(ENOUGH_FLUSHES),
-            largest_lag_ms: whole_millis(service.lag.get()),
+            flushes: service.deliveries.min(ENOUGH_DELIVERIES),
+            largest_lag_ms: whole_millis(service.largest_lag()),
             disorder_ms: whole_millis(service.disorder.get()),
+            overtaking_ms: whole_millis(service.overtaking.get()),
+            clock_ahead_ms: whole_millis(service.ahead.get()),
+        }
+    }
+}
+
+impl From<RawService> for Service {
+    fn from(raw: RawService) -> Self {
+        let largest = |millis| Largest::new(Duration::from_millis(millis));
+        Self {
+            deliveries: raw.flushes,
+            lag: largest(raw.largest_lag_ms),
+            disorder: largest(raw.disorder_ms),
+            overtaking: largest(raw.overtaking_ms),
+            ahead: largest(raw.clock_ahead_ms),
+            ..Self::default()
         }
     }
 }
@@ -158,11 +180,19 @@ struct RawSpan {
     ends_before_parent: bool,
     #[serde(default, skip_serializing_if = "RawAnswer::is_never")]
     answer: RawAnswer,
+    /// How long after the answer to the trigger it ended at most.
+    #[serde(default, skip_serializing_if = "is_none")]
+    late_ms: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(truth: &bool) -> bool {
     !truth
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(millis: &u64) -> bool {
+    *millis == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -186,6 +216,8 @@ enum RawKind {
 enum RawAnswer {
     #[default]
     Never,
+    New,
+    Once,
     Comes,
     Missed,
 }
@@ -220,6 +252,7 @@ impl From<&History> for RawHistory {
                 varies: fact.varies,
                 ends_before_parent: fact.ends_before_parent,
                 answer: fact.answer.into(),
+                late_ms: whole_millis(fact.late),
             }
         });
         Self {
@@ -286,6 +319,7 @@ impl RawHistory {
                 varies: span.varies,
                 ends_before_parent: span.ends_before_parent,
                 answer: span.answer.into(),
+                late: Duration::from_millis(span.late_ms),
             };
         }
         let mut history = History {
@@ -325,5 +359,5 @@ macro_rules! same_variants {
 
 same_variants! {
     RawKind = SpanKind { Unspecified, Internal, Server, Client, Producer, Consumer }
-    RawAnswer = Answer { Never, Comes, Missed }
+    RawAnswer = Answer { Never, New, Once, Comes, Missed }
 }

@@ -1,5 +1,7 @@
 //! What is known of one kind of span, and how a run changes it.
 
+use std::time::Duration;
+
 /// Runs after which a number that was larger once is forgotten.
 const REMEMBERED_RUNS: u32 = 20;
 
@@ -14,6 +16,8 @@ pub(super) struct Fact {
     pub(super) varies: u32,
     pub(super) ends_before_parent: bool,
     pub(super) answer: Answer,
+    /// How long after the answer to the trigger such a span ended at most.
+    pub(super) late: Duration,
 }
 
 /// A number that changes when two runs in a row say so, and then to what both allow.
@@ -42,6 +46,10 @@ pub(super) enum Answer {
     /// Never: the peer sends no spans.
     #[default]
     Never,
+    /// Not known yet.
+    New,
+    /// They were not in the only run so far.
+    Once,
     /// They are.
     Comes,
     /// They were, but not in the last run.
@@ -55,7 +63,22 @@ pub(super) struct Seen {
     pub(super) each: u32,
     pub(super) parents: u32,
     pub(super) ends_before_parent: bool,
-    pub(super) answered: bool,
+    pub(super) call: Call,
+    pub(super) late: Duration,
+}
+
+/// What a run says about calls of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::wait) enum Call {
+    /// It is no call.
+    #[default]
+    None,
+    /// One was answered.
+    Answered,
+    /// None was answered.
+    Unanswered,
+    /// None was answered in time, but somebody is known who may still do so.
+    Unproven,
 }
 
 impl Fact {
@@ -64,7 +87,8 @@ impl Fact {
         most: Most { value: 0, since: 0, runs: 0, absent: 0 },
         varies: 0,
         ends_before_parent: true,
-        answer: Answer::Never,
+        answer: Answer::New,
+        late: Duration::ZERO,
     };
 
     /// Expects at least as much as was seen, without waiting for a second run to say so.
@@ -82,7 +106,8 @@ impl Fact {
         self.most.value = self.most.value.max(seen.count);
         self.most.absent = 0;
         self.ends_before_parent &= seen.ends_before_parent;
-        if seen.answered {
+        self.late = self.late.max(seen.late);
+        if seen.call == Call::Answered {
             self.answer = Answer::Comes;
         }
     }
@@ -98,10 +123,16 @@ impl Fact {
             return;
         }
         self.ends_before_parent &= seen.ends_before_parent;
-        self.answer = match (seen.answered, self.answer) {
-            (true, _) => Answer::Comes,
-            (false, Answer::Comes) => Answer::Missed,
-            (false, Answer::Missed | Answer::Never) => Answer::Never,
+        // Forgotten slowly: a twentieth a run.
+        self.late = seen.late.max(self.late * (REMEMBERED_RUNS - 1) / REMEMBERED_RUNS);
+        self.answer = match (seen.call, self.answer) {
+            (Call::Answered, _) => Answer::Comes,
+            (Call::Unproven, answer) => answer,
+            (Call::Unanswered, Answer::New) => Answer::Once,
+            (Call::Unanswered, Answer::Comes) => Answer::Missed,
+            (Call::None, _) | (Call::Unanswered, Answer::Once | Answer::Missed | Answer::Never) => {
+                Answer::Never
+            }
         };
     }
 }

@@ -1,8 +1,9 @@
 //! What history learns: the spans of a run, counted by kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::super::history::Call;
 use super::super::shape::{Node, Shape};
 use super::Progress;
 use crate::trace::SpanKind;
@@ -64,15 +65,31 @@ impl Progress {
         least.collect()
     }
 
-    /// For each kind: whether any of its spans is a call that was answered.
-    pub(in crate::wait) fn was_answered(&self) -> Vec<bool> {
-        let mut answered = vec![false; self.shape.len()];
+    /// For each kind: whether its spans are calls, and whether any of them was answered. Of `open` kinds somebody may
+    /// still answer.
+    pub(in crate::wait) fn calls(&self, open: &BTreeSet<Node>) -> Vec<Call> {
+        let mut calls = vec![Call::None; self.shape.len()];
         for arrival in &self.arrivals {
-            if let (Some(node), Some(call)) = (arrival.node, &arrival.call) {
-                answered[node.index()] |= call.answered;
+            let (Some(node), Some(call)) = (arrival.node, &arrival.call) else { continue };
+            let known = &mut calls[node.index()];
+            *known = match (call.answered, *known) {
+                (true, _) | (_, Call::Answered) => Call::Answered,
+                (false, _) if open.contains(&node) => Call::Unproven,
+                (false, _) => Call::Unanswered,
+            };
+        }
+        calls
+    }
+
+    /// For each kind: how long after the answer to the trigger the last of its spans ended.
+    pub(in crate::wait) fn lateness(&self) -> Vec<Duration> {
+        let mut late = vec![Duration::ZERO; self.shape.len()];
+        for arrival in &self.arrivals {
+            if let (Some(node), Some(end), Some(answered)) = (arrival.node, arrival.end, self.answered_at) {
+                late[node.index()] = late[node.index()].max(end.since(answered));
             }
         }
-        answered
+        late
     }
 
     /// Puts the spans below a caller who sends no spans right below the trigger's place.

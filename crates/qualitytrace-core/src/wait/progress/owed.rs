@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::debt::Debt;
 use super::super::history::History;
-use super::super::lags::Lags;
+use super::super::register::Register;
 use super::super::shape::{Node, Symbol};
 use super::{Arrival, Begin, Progress, is_inside};
 use crate::id::SpanId;
@@ -43,26 +43,26 @@ impl Progress {
     }
 
     /// Whether earlier runs had spans that may still come.
-    pub(in crate::wait) fn owes_shape(&self, lags: &Lags) -> bool {
+    pub(in crate::wait) fn owes_shape(&self, register: &Register) -> bool {
         let nothing_owed = BTreeSet::new();
         // Parents come first: when everything before a kind is excused, so is its parent.
-        !(self.short.keys().all(|node| self.passed_by(*node, lags).is_some())
-            && self.fewer.iter().all(|node| self.excused(*node, lags, &nothing_owed)))
+        !(self.short.keys().all(|node| self.passed_by(*node, register).is_some())
+            && self.fewer.iter().all(|node| self.excused(*node, register, &nothing_owed)))
     }
 
     /// How much longer than usual silence must last before the synchronous part can be taken as complete.
     ///
     /// That matters only where runs differ; else the shape itself says when everything is here.
-    pub(in crate::wait) fn disorder(&self, lags: &Lags) -> Duration {
+    pub(in crate::wait) fn disorder(&self, register: &Register) -> Duration {
         let kinds = self.short.keys().chain(self.history.occasional());
-        kinds.filter_map(|node| self.passed_by(*node, lags)).max().unwrap_or_default()
+        kinds.filter_map(|node| self.passed_by(*node, register)).max().unwrap_or_default()
     }
 
     /// How long after the parent of a kind that ends before it everything of that kind must be here: the parent has
     /// moved its process's watermark past it. `None` when that is not known.
-    fn passed_by(&self, node: Node, lags: &Lags) -> Option<Duration> {
+    fn passed_by(&self, node: Node, register: &Register) -> Option<Duration> {
         let service = self.shape.text(self.shape.key(node).service);
-        self.history.ends_before_parent(node).then(|| lags.disorder(service))?
+        self.history.ends_before_parent(node).then(|| register.disorder(service))?
     }
 
     /// Whether fewer spans of an occasional kind than usual are here for a reason that is here too.
@@ -71,7 +71,7 @@ impl Progress {
     /// - when it was passed by;
     /// - when it answers calls, and every call that is here has an answer;
     /// - when the run has fewer parents than usual, and the kind keeps its proportion to them.
-    fn excused(&self, node: Node, lags: &Lags, owed: &BTreeSet<Node>) -> bool {
+    fn excused(&self, node: Node, register: &Register, owed: &BTreeSet<Node>) -> bool {
         let key = self.shape.key(node);
         let Some(parent) = key.parent.filter(|parent| !owed.contains(parent)) else {
             return false;
@@ -84,11 +84,11 @@ impl Progress {
         let most = |node: Node| u64::from(self.history.most(node));
         let in_proportion =
             self.fewer.contains(&parent) && count(node) * most(parent) >= most(node) * count(parent);
-        self.passed_by(node, lags).is_some() || answers || in_proportion
+        self.passed_by(node, register).is_some() || answers || in_proportion
     }
 
     /// Every debt that the spans themselves tell of; the most telling first.
-    pub(in crate::wait) fn debts(&self, lags: &Lags) -> impl Iterator<Item = Debt> {
+    pub(in crate::wait) fn debts(&self, register: &Register) -> impl Iterator<Item = Debt> {
         let root = (!self.has_root()).then_some(Debt::Root {
             trigger: match self.begin {
                 Begin::Triggered(id) => Some(id),
@@ -116,16 +116,16 @@ impl Progress {
             service: Arc::clone(self.shape.text(arrival.service)),
             peer: arrival.call.as_ref().and_then(|call| call.peer.clone()),
         });
-        let shape = self.owed_shape(lags).into_iter().map(|node| self.shape_debt(node));
+        let shape = self.owed_shape(register).into_iter().map(|node| self.shape_debt(node));
         let of_parents = root.into_iter().chain(unknown_caller).chain(parents);
         of_parents.chain(answers).chain(shape)
     }
 
-    fn owed_shape(&self, lags: &Lags) -> BTreeSet<Node> {
-        let short = self.short.keys().filter(|node| self.passed_by(**node, lags).is_none());
+    pub(super) fn owed_shape(&self, register: &Register) -> BTreeSet<Node> {
+        let short = self.short.keys().filter(|node| self.passed_by(**node, register).is_none());
         let mut owed: BTreeSet<Node> = short.copied().collect();
         for node in &self.fewer {
-            if !self.excused(*node, lags, &owed) {
+            if !self.excused(*node, register, &owed) {
                 owed.insert(*node);
             }
         }

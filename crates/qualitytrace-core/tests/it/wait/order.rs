@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::SpanKind;
-use qualitytrace_core::wait::{Begin, History, Lags, Policy, Progress, Standing, Wait, wait};
+use qualitytrace_core::wait::{Begin, History, Policy, Progress, Register, Standing, Wait, wait};
 
 use super::random::Random;
 use super::spans::{Maker, service, span_id};
@@ -20,7 +20,7 @@ fn owed(spans: &[Sent], order: &[usize], history: &Arc<History>) -> (Progress, W
         progress.arrived(&spans[*at].span, Timestamp::from_nanos(START + MS));
     }
     let after = Timestamp::from_nanos(START + 100_000 * MS);
-    let end = wait(&Policy::DEFAULT, &progress, &Lags::default(), Standing::default, after);
+    let end = wait(&Policy::DEFAULT, &progress, &Register::default(), Standing::default, after);
     let (Wait::Ready(ended) | Wait::GaveUp(ended)) = &end else {
         panic!("everything is over by then");
     };
@@ -84,7 +84,7 @@ fn circles_and_spans_without_ids_do_no_harm() {
         };
         let mut history = History::default();
         history.learn(&progress, &ended, true);
-        history.late(&progress);
+        history.late(&progress, true);
         owed(&spans, &order, &Arc::new(history));
     }
 }
@@ -101,7 +101,7 @@ fn specs_are_judged_once_a_silence_and_not_once_a_span() {
             asked.set(asked.get() + 1);
             Standing { undecided: vec!["spec".to_owned()], is_final: false }
         };
-        wait(&Policy::DEFAULT, progress, &Lags::default(), specs, Timestamp::from_nanos(now))
+        wait(&Policy::DEFAULT, progress, &Register::default(), specs, Timestamp::from_nanos(now))
     };
     let mut now = START;
     for number in 0..20_000 {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, SpanKind};
-use qualitytrace_core::wait::{Begin, Ended, History, Lags, Policy, Progress, Standing, Wait, wait};
+use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Register, Standing, Wait, wait};
 
 use super::spans::{Maker, attributes, link, service, span_id};
 use super::system::{MS, START};
@@ -44,7 +44,7 @@ impl Script {
         &self,
         policy: &Policy,
         history: &mut Arc<History>,
-        lags: &mut Lags,
+        lags: &mut Register,
         run: u64,
     ) -> (u64, Wait) {
         let base = START + run * 1_000_000 * MS;
@@ -65,6 +65,9 @@ impl Script {
                 };
                 if progress.arrived(&shifted, time(*at)) {
                     lags.arrived(&shifted, time(*at));
+                    for answer in progress.take_answers() {
+                        lags.answered(&answer.address, &answer.service, answer.ahead);
+                    }
                 }
                 seen += 1;
             }
@@ -81,7 +84,7 @@ impl Script {
         }
         for (at, span) in &self.spans[seen..] {
             if progress.arrived(span, time(*at)) {
-                Arc::make_mut(history).late(&progress);
+                Arc::make_mut(history).late(&progress, true);
             }
         }
         ((now.as_nanos() - base) / MS, end)
@@ -90,7 +93,7 @@ impl Script {
 
 /// How the last of these runs of one test ends.
 pub(super) fn play_all(runs: &[&str]) -> String {
-    let (mut history, mut lags) = (Arc::new(History::default()), Lags::default());
+    let (mut history, mut lags) = (Arc::new(History::default()), Register::default());
     let mut last = String::new();
     for (run, text) in (0..).zip(runs) {
         let (at, end) = Script::read(text).play(&Policy::DEFAULT, &mut history, &mut lags, run);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_core::wait::{Begin, Ended, History, Lags, Policy, Progress, Standing, Wait, wait};
+use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Register, Standing, Wait, wait};
 
 use super::random::Random;
 use super::spans::span_id;
@@ -99,7 +99,7 @@ fn structure(
     sending: &Sending,
     specs: &Specs,
     history: &Arc<History>,
-    lags: &mut Lags,
+    lags: &mut Register,
 ) -> (Stop, Progress, Ended) {
     let mut progress =
         Progress::new(Begin::Triggered(span_id(TRIGGER).expect("not zero")), Arc::clone(history));
@@ -110,6 +110,9 @@ fn structure(
             let at = Timestamp::from_nanos(sent.arrives);
             if progress.arrived(&sent.span, at) {
                 lags.arrived(&sent.span, at);
+                for answer in progress.take_answers() {
+                    lags.answered(&answer.address, &answer.service, answer.ahead);
+                }
             }
             seen += 1;
         }
@@ -185,7 +188,7 @@ struct Comparison {
 /// Runs `tests` random systems `runs` times each.
 fn simulate(seed: u64, tests: u64, runs: u64, roughness: Roughness) -> Comparison {
     let mut all = Comparison::default();
-    let mut lags = Lags::default();
+    let mut lags = Register::default();
     for test in 0..tests {
         let mut random = Random::new(seed ^ (test << 20));
         let system = System::new(&mut random, test, roughness);
@@ -217,7 +220,7 @@ fn simulate(seed: u64, tests: u64, runs: u64, roughness: Roughness) -> Compariso
                 late |= progress.arrived(&sent.span, Timestamp::from_nanos(sent.arrives));
             }
             if late {
-                learned.late(&progress);
+                learned.late(&progress, passed);
             }
         }
     }
@@ -248,7 +251,7 @@ impl Comparison {
         count(&mut self.quiet_short, &quiet(sending, 300 * MS));
         count(&mut self.quiet_long, &quiet(sending, 5_500 * MS));
         let unknown = Arc::new(History::default());
-        let (stop, ..) = structure(sending, specs, &unknown, &mut Lags::default());
+        let (stop, ..) = structure(sending, specs, &unknown, &mut Register::default());
         count(&mut self.no_history, &stop);
     }
 

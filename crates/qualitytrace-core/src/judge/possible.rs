@@ -1,0 +1,137 @@
+//! Whether a selector could match a span that is not here.
+//!
+//! What is not known about such a span matches anything, so the answer is "yes" unless something rules it out.
+
+use std::sync::Arc;
+
+use super::CompiledAssertion;
+use crate::lang::ast::{Claim, Clause, Comparator, Condition, Literal, Selector, Step, Test};
+use crate::names;
+use crate::wait::{Absence, Whose};
+
+/// The first of these that could change what an assertion on the spans of this selector comes to.
+pub(super) fn first<'a>(
+    absences: &'a [Absence],
+    selector: &Selector,
+    grows_only: bool,
+    selected: usize,
+    assertion: &CompiledAssertion,
+) -> Option<&'a Absence> {
+    let other = match &assertion.parsed.tree.claim {
+        Claim::Time { selector, .. } => Some(selector),
+        Claim::Compare { .. } | Claim::OneOf { .. } | Claim::Exists { .. } | Claim::Hole => None,
+    };
+    absences.iter().find(|absence| {
+        matters(absence, selector, grows_only, selected)
+            || other.is_some_and(|other| matters(absence, other, false, 0))
+    })
+}
+
+fn matters(absence: &Absence, selector: &Selector, grows_only: bool, selected: usize) -> bool {
+    // What a selector means may hang on spans that it only passes by; else only the span that it means counts.
+    let mut steps: Box<dyn Iterator<Item = &Step>> = if grows_only {
+        Box::new(selector.chains.iter().map(|chain| chain.rest.last().map_or(&chain.first, |(_, step)| step)))
+    } else {
+        Box::new(selector.steps())
+    };
+    let names_service = selector.steps().any(|step| names_service(&step.condition));
+    match absence.of {
+        Whose::NeverHeardIfNamed(_) if !names_service => return false,
+        // Every system calls somebody who sends no spans. A selector that names no service and has found its spans is not
+        // taken to mean such a peer's, too; one that has found none may.
+        Whose::NeverHeard(_) if !names_service && selected > 0 => return false,
+        Whose::Anyone | Whose::Service(_) | Whose::NeverHeard(_) | Whose::NeverHeardIfNamed(_) => {}
+    }
+    selector.chains.is_empty() || steps.any(|step| possible(&step.condition, absence).can_hold)
+}
+
+fn names_service(condition: &Condition) -> bool {
+    match condition {
+        Condition::Clause(clause) => is_service(clause),
+        Condition::Not(inner) => names_service(inner),
+        Condition::All(all) | Condition::Any(all) => all.iter().any(names_service),
+    }
+}
+
+/// What a condition may be for a span of which little is known.
+#[derive(Debug, Clone, Copy)]
+struct Possible {
+    can_hold: bool,
+    can_fail: bool,
+}
+
+impl Possible {
+    const ANYTHING: Self = Self { can_hold: true, can_fail: true };
+
+    fn known(holds: bool) -> Self {
+        Self { can_hold: holds, can_fail: !holds }
+    }
+}
+
+fn possible(condition: &Condition, absence: &Absence) -> Possible {
+    match condition {
+        Condition::Clause(clause) => clause_possible(clause, absence),
+        Condition::Not(inner) => {
+            let Possible { can_hold, can_fail } = possible(inner, absence);
+            Possible { can_hold: can_fail, can_fail: can_hold }
+        }
+        Condition::All(all) => Possible {
+            can_hold: all.iter().all(|inner| possible(inner, absence).can_hold),
+            can_fail: all.iter().any(|inner| possible(inner, absence).can_fail),
+        },
+        Condition::Any(any) => Possible {
+            can_hold: any.iter().any(|inner| possible(inner, absence).can_hold),
+            can_fail: any.iter().all(|inner| possible(inner, absence).can_fail),
+        },
+    }
+}
+
+fn is_service(clause: &Clause) -> bool {
+    matches!(clause.name.text.as_str(), "service.name" | "resource.service.name")
+}
+
+fn clause_possible(clause: &Clause, absence: &Absence) -> Possible {
+    let own = |name: &str| !clause.name.quoted && clause.name.text == name;
+    if is_service(clause) {
+        return match &absence.of {
+            Whose::Anyone => Possible::ANYTHING,
+            Whose::Service(service) => compare(clause, service),
+            Whose::NeverHeard(heard) | Whose::NeverHeardIfNamed(heard) => match &clause.test {
+                Test::Compare(Comparator::Equal, Literal::Text(name))
+                    if heard.contains(&Arc::from(name.as_str())) =>
+                {
+                    Possible::known(false)
+                }
+                _ => Possible::ANYTHING,
+            },
+        };
+    }
+    if own("kind") || names::attribute(&clause.name.text) == "tracetest.span.kind" {
+        return absence.kind.map_or(Possible::ANYTHING, |kind| compare(clause, kind.as_str()));
+    }
+    if own("name") || names::attribute(&clause.name.text) == "tracetest.span.name" {
+        // The trigger's span is always here.
+        if let Test::Compare(Comparator::Equal, Literal::Text(name)) = &clause.test
+            && names::span(name) == names::TRIGGER_SPAN
+        {
+            return Possible::known(false);
+        }
+        return absence.name.as_deref().map_or(Possible::ANYTHING, |name| compare(clause, name));
+    }
+    Possible::ANYTHING
+}
+
+/// The clause on a value that is known, as far as it compares texts.
+fn compare(clause: &Clause, value: &str) -> Possible {
+    let is = |literal: &Literal| match literal {
+        Literal::Text(text) | Literal::Word(text) => text == value,
+        Literal::Number(_) | Literal::Bool(_) | Literal::Duration(_) => false,
+    };
+    match &clause.test {
+        Test::Compare(Comparator::Equal, literal) => Possible::known(is(literal)),
+        Test::Compare(Comparator::NotEqual, literal) => Possible::known(!is(literal)),
+        Test::OneOf { negated, choices } => Possible::known(choices.iter().any(is) != *negated),
+        Test::Exists { negated } => Possible::known(!negated),
+        Test::Compare(..) | Test::Matches { .. } => Possible::ANYTHING,
+    }
+}

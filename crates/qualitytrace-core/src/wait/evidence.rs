@@ -1,0 +1,184 @@
+//! What the register proves about a span that is not here.
+//!
+//! | grade | when |
+//! |---|---|
+//! | proven | every live instance of the service delivered a span that ended later |
+//! | likely | the service delivers, it is known how late, and that time is over |
+//! | unknown | all else |
+//!
+//! Exporters send spans in the order in which they end, so a later span proves that everything before it was sent. Where
+//! that order is known to be disturbed, the proof needs so much more.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::register::{ENOUGH_DELIVERIES, Register, Service};
+use crate::time::Timestamp;
+
+/// Added to what overtaking asks for, before a later span proves anything.
+const SLACK: Duration = Duration::from_millis(50);
+/// Added to the time after which a service should have delivered.
+const MARGIN: Duration = Duration::from_millis(100);
+/// An instance that was silent for so long is gone.
+const GONE_AFTER: Duration = Duration::from_mins(10);
+
+/// What is known about a span that a service would have ended by some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grade {
+    /// It does not exist.
+    Absent,
+    /// That will be decided then, unless it comes or something proves it before.
+    Later(Timestamp),
+    /// It cannot be said, and waiting for what is known does not help.
+    Unknown(Silence),
+}
+
+/// Why it cannot be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// The service was not heard since this server listens.
+    Silent,
+    /// Too few of its deliveries are known.
+    Few,
+    /// It answered a call, so that it should have made a span.
+    Answered,
+}
+
+impl Register {
+    /// What is known about a span that `service` would have ended by `by`.
+    ///
+    /// With `answered`, the service is known to have worked: then silence alone proves nothing.
+    pub(super) fn grade(&self, service: &str, by: Timestamp, answered: bool, now: Timestamp) -> Grade {
+        let Some(known) = self.get(service) else { return Grade::Unknown(Silence::Silent) };
+        let delivered_by = by + known.ahead.get() + known.delivers_within();
+        let is_over = now >= delivered_by;
+        let enough = known.deliveries >= ENOUGH_DELIVERIES;
+        if known.passed(by, now) {
+            // An instance that is not known yet may deliver as late as the others.
+            return if is_over || (enough && known.instances.len() == 1) {
+                Grade::Absent
+            } else {
+                Grade::Later(delivered_by)
+            };
+        }
+        if known.first_heard.is_none() {
+            return Grade::Unknown(Silence::Silent);
+        }
+        let is_alive = known.last_signal.is_some_and(|at| at >= delivered_by);
+        match (enough, is_over) {
+            (false, _) => Grade::Unknown(Silence::Few),
+            (true, false) => Grade::Later(delivered_by),
+            (true, true) if answered && !is_alive => Grade::Unknown(Silence::Answered),
+            // Whoever used to send other signals and stopped is not merely idle.
+            (true, true) if known.stopped_signalling(by) => Grade::Unknown(Silence::Silent),
+            (true, true) => Grade::Absent,
+        }
+    }
+
+    /// How long after its end a span of this service arrives at the latest: a quarter later than ever before, or twice as
+    /// late while few of its deliveries were seen. `None` when it was never heard.
+    pub fn delivers_within(&self, service: &str) -> Option<Duration> {
+        self.get(service).filter(|known| known.deliveries > 0).map(Service::delivers_within)
+    }
+
+    /// The services whose known lag is not over yet for what ended by `by`.
+    pub(super) fn still_delivering(&self, by: Timestamp, now: Timestamp) -> BTreeSet<Arc<str>> {
+        let open = self.all().filter(|(_, service)| {
+            service.first_heard.is_some()
+                && now < by + service.ahead.get() + service.delivers_within()
+                && !service.passed(by, now)
+        });
+        open.map(|(name, _)| Arc::clone(name)).collect()
+    }
+
+    /// How long anyone who was heard may take to deliver; `None` while that is not known of all of them.
+    pub(super) fn anyone_delivers_within(&self) -> Option<Duration> {
+        let mut heard = self.all().filter(|(_, service)| service.first_heard.is_some()).peekable();
+        heard.peek()?;
+        heard.try_fold(Duration::ZERO, |longest, (_, service)| {
+            let enough = service.deliveries >= ENOUGH_DELIVERIES;
+            enough.then(|| longest.max(service.ahead.get() + service.delivers_within()))
+        })
+    }
+
+    /// Why nothing can be said about a service, and what to do.
+    pub(super) fn excuse(&self, service: &str, silence: Silence, now: Timestamp) -> String {
+        let name = if service.is_empty() { "a service without a name" } else { service };
+        let known = self.get(service).filter(|known| known.first_heard.is_some());
+        let Some(known) = known else {
+            let since = match self.listening_since() {
+                Some(since) => format!("started {} ago", rounded(now.since(since))),
+                None => "started".to_owned(),
+            };
+            return format!(
+                "{name} has sent nothing since this server {since}; exporters that found the port closed try again \
+                 after up to 2 min: wait, restart it, or use a server that stays"
+            );
+        };
+        let last = rounded(now.since(known.last_arrival));
+        match silence {
+            Silence::Silent => format!("{name} has sent nothing for {last}, not even metrics or logs"),
+            Silence::Answered => format!(
+                "{name} answered a call and has sent no span for it (last seen {last} ago); if it sends none for such \
+                 calls, list it under `uninstrumented`"
+            ),
+            Silence::Few => format!(
+                "{name} was heard {} so far, up to {} late (last seen {last} ago): that does not say yet when it has \
+                 sent everything",
+                times(known.deliveries),
+                rounded(known.largest_lag()),
+            ),
+        }
+    }
+
+    /// What is said of a service whose lag is known and not over.
+    pub(super) fn still_waiting(&self, service: &str, now: Timestamp) -> String {
+        let name = if service.is_empty() { "a service without a name" } else { service };
+        self.get(service).map_or_else(String::new, |known| {
+            let (lag, last) = (rounded(known.largest_lag()), rounded(now.since(known.last_arrival)));
+            format!("{name} delivers every {lag} (last seen {last} ago)")
+        })
+    }
+}
+
+impl Service {
+    fn delivers_within(&self) -> Duration {
+        let largest = self.largest_lag();
+        let expected = if self.deliveries >= ENOUGH_DELIVERIES {
+            largest + largest / 4
+        } else {
+            largest.saturating_mul(2)
+        };
+        expected.saturating_add(MARGIN)
+    }
+
+    /// Whether every live instance delivered a span that ended later.
+    fn passed(&self, by: Timestamp, now: Timestamp) -> bool {
+        let slack = self.overtaking.get().saturating_mul(2).saturating_add(SLACK) + self.ahead.get();
+        let mut live = self
+            .instances
+            .values()
+            .filter(|instance| now.since(instance.last_arrival) < GONE_AFTER)
+            .peekable();
+        live.peek().is_some() && live.all(|instance| instance.watermark > Some(by + slack))
+    }
+
+    /// Whether it sent metrics or logs once, and none since then although other deliveries would be due.
+    fn stopped_signalling(&self, by: Timestamp) -> bool {
+        self.last_signal.is_some_and(|at| at < by) && self.last_arrival < by
+    }
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
+/// A duration for people: whole seconds from one second on.
+fn rounded(duration: Duration) -> String {
+    if duration < Duration::from_secs(1) {
+        return format!("{} ms", duration.as_millis());
+    }
+    let seconds = (duration + Duration::from_millis(500)).as_secs();
+    if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) }
+}

@@ -1,0 +1,261 @@
+//! What the evidence says about everything that is owed: how long to wait, and what stays unproven.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::absence::{Absence, Whose};
+use super::super::evidence::{Grade, Silence};
+use super::super::register::{Register, Service};
+use super::super::shape::Node;
+use super::super::{MAX_NAMED_DEBTS, Windows};
+use super::{Arrival, Call, Progress, is_inside};
+use crate::time::Timestamp;
+
+/// How much later than a message a span of its consumer may end.
+const CONSUMER_DELAY: Duration = Duration::from_secs(2);
+
+/// What the evidence says.
+#[derive(Debug, Default)]
+pub(in crate::wait) struct Outlook {
+    /// When the debts of spans are to be looked at again at the latest; `None` when they need no wait.
+    pub(in crate::wait) until: Option<Timestamp>,
+    /// What is neither here nor known to be absent.
+    pub(in crate::wait) absences: Vec<Absence>,
+    /// The kinds of calls that somebody may still answer.
+    pub(in crate::wait) open_calls: BTreeSet<Node>,
+}
+
+impl Outlook {
+    fn wait(&mut self, until: Timestamp) {
+        self.until = self.until.max(Some(until));
+    }
+
+    fn miss(&mut self, absence: Absence) {
+        let is_known = |known: &Absence| {
+            (&known.of, known.kind, &known.name) == (&absence.of, absence.kind, &absence.name)
+        };
+        if self.absences.len() < MAX_NAMED_DEBTS && !self.absences.iter().any(is_known) {
+            self.absences.push(absence);
+        } else if self.absences.len() == MAX_NAMED_DEBTS {
+            self.absences.push(Absence::of_anyone("more is missing than can be told".to_owned()));
+        }
+    }
+}
+
+impl Progress {
+    /// What the evidence says now about calls without answers and about spans of earlier runs.
+    pub(in crate::wait) fn outlook(&self, register: &Register, windows: &Windows, now: Timestamp) -> Outlook {
+        let mut outlook = Outlook::default();
+        let settled = windows.last + windows.settle;
+        let base = self.last_end.map_or(windows.answered_at, |end| end.max(windows.answered_at));
+        self.parents(register, windows, base, &mut outlook);
+        let mut heard = None;
+        let mut heard = || Arc::clone(heard.get_or_insert_with(|| Arc::new(self.heard(register))));
+        let below = if self.unanswered.is_empty() { BTreeMap::new() } else { self.answering_kinds() };
+        let mut unproven_by = None;
+        for this in &self.unanswered {
+            let arrival = &self.arrivals[*this];
+            let Some(call) = &arrival.call else { continue };
+            let kinds = arrival.node.and_then(|node| below.get(&node)).map_or(&[][..], Vec::as_slice);
+            let by = self.answer_due(arrival, call, kinds, windows.answered_at, base);
+            let who = self.who_answers(call, kinds, register);
+            if who.is_empty() {
+                outlook.wait(settled);
+                let reason = unanswered(arrival, call);
+                outlook.miss(Absence::new(Whose::NeverHeard(heard()), reason));
+            }
+            for service in who {
+                let grade = register.grade(&service, by, !call.is_message, now);
+                Self::judge_answer(&mut outlook, grade, &service, register, windows.deadline, now);
+                if grade != Grade::Absent {
+                    outlook.open_calls.extend(arrival.node);
+                    unproven_by = unproven_by.max(Some(by));
+                }
+            }
+        }
+        // Behind an answer that is missing, others may have been called.
+        for service in unproven_by.into_iter().flat_map(|by| register.still_delivering(by, now)) {
+            let reason = register.still_waiting(&service, now);
+            outlook.miss(Absence::new(Whose::Service(service), reason));
+        }
+        // Parents come first: below a span that does not exist there is none.
+        let mut absent = BTreeSet::new();
+        for node in self.owed_shape(register) {
+            let parent = self.shape.key(node).parent;
+            if parent.is_some_and(|parent| absent.contains(&parent))
+                || self.is_absent(&mut outlook, node, register, (base, settled), now)
+            {
+                absent.insert(node);
+            }
+        }
+        if let Some(leaf) = self.leaves.first().map(|this| &self.arrivals[*this])
+            && let Some(call) = &leaf.call
+        {
+            let reason = unanswered(leaf, call);
+            outlook.miss(Absence::new(Whose::NeverHeardIfNamed(heard()), reason));
+        }
+        outlook
+    }
+
+    /// Parents that are missing exist, and may be anyone's.
+    fn parents(&self, register: &Register, windows: &Windows, base: Timestamp, outlook: &mut Outlook) {
+        if self.missing_parents() == 0 {
+            return;
+        }
+        let within = register.anyone_delivers_within().filter(|_| self.history.runs() > 0);
+        let by = match within {
+            Some(within) => base + within,
+            None => windows.patient,
+        };
+        outlook.wait(by.max(windows.last + windows.settle.saturating_mul(2)));
+        let caller = self.silent_caller();
+        let missing = self.orphans.iter().find(|(id, _)| Some(**id) != caller);
+        let reason = missing.map(|(id, children)| {
+            let child = &self.arrivals[children[0]];
+            let service = self.shape.text(child.service);
+            let service = if service.is_empty() { "unnamed service" } else { service };
+            format!("the parent {id} of span `{}` ({service}) has not arrived", child.name)
+        });
+        outlook.miss(Absence::of_anyone(reason.unwrap_or_default()));
+    }
+
+    fn judge_answer(
+        outlook: &mut Outlook,
+        grade: Grade,
+        service: &Arc<str>,
+        register: &Register,
+        deadline: Timestamp,
+        now: Timestamp,
+    ) {
+        let reason = match grade {
+            Grade::Absent => return,
+            Grade::Later(then) => {
+                outlook.wait(then);
+                register.still_waiting(service, now)
+            }
+            Grade::Unknown(silence @ Silence::Answered) => register.excuse(service, silence, now),
+            Grade::Unknown(silence @ (Silence::Silent | Silence::Few)) => {
+                outlook.wait(deadline);
+                register.excuse(service, silence, now)
+            }
+        };
+        outlook.miss(Absence::new(Whose::Service(Arc::clone(service)), reason));
+    }
+
+    /// Whether spans of this kind, of which there are fewer than usual, are known to be absent.
+    fn is_absent(
+        &self,
+        outlook: &mut Outlook,
+        node: Node,
+        register: &Register,
+        (base, settled): (Timestamp, Timestamp),
+        now: Timestamp,
+    ) -> bool {
+        let key = self.shape.key(node);
+        let service = self.shape.text(key.service);
+        let by = self.history.due(node, base);
+        let reason = match register.grade(service, by, false, now) {
+            Grade::Absent => return true,
+            Grade::Later(then) => {
+                outlook.wait(then);
+                register.still_waiting(service, now)
+            }
+            // It ended before its parent, which is here: they were delivered together, or one right after the other.
+            Grade::Unknown(Silence::Few) if self.is_before_parent(node) => {
+                outlook.wait(settled);
+                return now >= settled;
+            }
+            Grade::Unknown(silence) => {
+                let within = register.delivers_within(service).unwrap_or_default();
+                outlook.wait(settled.max(by + within));
+                register.excuse(service, silence, now)
+            }
+        };
+        let name = self.shape.text(key.name);
+        outlook.miss(Absence {
+            kind: Some(key.kind),
+            // Where numbers and ids were taken out, the name is not known.
+            name: (!name.contains('#')).then(|| Arc::clone(name)),
+            ..Absence::new(Whose::Service(Arc::clone(service)), reason)
+        });
+        false
+    }
+
+    fn is_before_parent(&self, node: Node) -> bool {
+        let parent = self.shape.key(node).parent;
+        self.history.ends_before_parent(node) && parent.is_some_and(|parent| self.count(parent) > 0)
+    }
+
+    /// By when whoever answers this call would have ended its span.
+    fn answer_due(
+        &self,
+        arrival: &Arrival,
+        call: &Call,
+        kinds: &[Node],
+        answered_at: Timestamp,
+        base: Timestamp,
+    ) -> Timestamp {
+        // The caller's clock may be slow: what was waited for ended before the trigger was answered, by our own clock.
+        let end = arrival.end.map_or(answered_at, |end| end.max(answered_at));
+        if !call.is_message {
+            return end;
+        }
+        let known = kinds.iter().map(|node| self.history.due(*node, base)).max();
+        known.unwrap_or_default().max(end + CONSUMER_DELAY)
+    }
+
+    /// Who answers such a call, as far as anyone knows.
+    fn who_answers(&self, call: &Call, kinds: &[Node], register: &Register) -> BTreeSet<Arc<str>> {
+        let by_address = call.address.as_deref().and_then(|address| register.who_answers(address));
+        match by_address {
+            Some(services) => services.clone(),
+            None => {
+                kinds.iter().map(|node| Arc::clone(self.shape.text(self.shape.key(*node).service))).collect()
+            }
+        }
+    }
+
+    /// For each kind of call, the kinds that answered it in earlier runs.
+    fn answering_kinds(&self) -> BTreeMap<Node, Vec<Node>> {
+        let mut below: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
+        for node in self.history.shape().nodes().filter(|node| self.history.is_known(*node)) {
+            let key = self.shape.key(node);
+            if let Some(parent) = key.parent
+                && !is_inside(self.shape.key(parent).service, key.service, key.kind)
+            {
+                below.entry(parent).or_default().push(node);
+            }
+        }
+        below
+    }
+
+    /// Everyone who was heard: since this server listens, or in this trace.
+    fn heard(&self, register: &Register) -> BTreeSet<Arc<str>> {
+        let heard = register.all().filter(|(_, service)| service.first_heard.is_some());
+        let here = self.arrivals.iter().map(|arrival| Arc::clone(self.shape.text(arrival.service)));
+        heard.map(|(name, _)| Arc::clone(name)).chain(here).collect()
+    }
+
+    /// How late the services of this trace are known to deliver.
+    pub(in crate::wait) fn slowest(&self, register: &Register) -> Duration {
+        let services: BTreeSet<&Arc<str>> =
+            self.arrivals.iter().map(|arrival| self.shape.text(arrival.service)).collect();
+        let lags = services.into_iter().filter_map(|service| register.get(service));
+        let slowest = lags.map(Service::largest_lag).max().unwrap_or_default();
+        slowest + slowest / 4
+    }
+}
+
+fn unanswered(arrival: &Arrival, call: &Call) -> String {
+    match call.peer.as_ref().or(call.address.as_ref()) {
+        Some(peer) => format!(
+            "nobody has answered a call to {peer} yet; if it sends no spans, run once more or list it under \
+             `uninstrumented`"
+        ),
+        None => format!(
+            "nobody has answered the call `{}` yet; if whom it calls sends no spans, run once more",
+            arrival.name
+        ),
+    }
+}

@@ -1,0 +1,75 @@
+//! One process of a service, and up to which end it has delivered its spans.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::text;
+use crate::time::Timestamp;
+use crate::trace::Resource;
+use crate::value::Value;
+
+/// Steps of its watermark that are remembered of an instance.
+const MAX_WATERMARKS: usize = 16;
+
+/// What is known of one instance.
+#[derive(Debug, Clone, Default)]
+pub(in crate::wait) struct Instance {
+    /// How the latest end among the delivered spans grew: that end, and when its span arrived.
+    watermarks: VecDeque<(Timestamp, Timestamp)>,
+    /// The latest end among the delivered spans.
+    pub(in crate::wait) watermark: Option<Timestamp>,
+    /// The same before the latest delivery.
+    watermark_before: Option<Timestamp>,
+    pub(in crate::wait) first_arrival: Timestamp,
+    pub(in crate::wait) last_arrival: Timestamp,
+    /// When its last delivery began.
+    pub(super) counted: Timestamp,
+}
+
+impl Instance {
+    /// How long after a span that ended later this one arrived.
+    pub(super) fn disorder(&self, end: Timestamp, at: Timestamp) -> Duration {
+        let passed = self.watermarks.partition_point(|(watermark, _)| *watermark <= end);
+        match self.watermarks.get(passed) {
+            None => Duration::ZERO,
+            // When the watermark passed this end is forgotten, but it was not before the end itself.
+            Some(_) if passed == 0 && self.watermarks.len() == MAX_WATERMARKS => at.since(end),
+            Some((_, passed_at)) => at.since(*passed_at),
+        }
+    }
+
+    /// How long before the watermark of earlier deliveries a span ended that arrives at `at`.
+    pub(super) fn overtaken_by(&self, end: Timestamp, at: Timestamp) -> Duration {
+        let before = if at > self.last_arrival { self.watermark } else { self.watermark_before };
+        before.map_or(Duration::ZERO, |watermark| watermark.since(end))
+    }
+
+    pub(super) fn arrived(&mut self, end: Timestamp, at: Timestamp) {
+        if self.watermark.is_none() {
+            self.first_arrival = at;
+        }
+        if at > self.last_arrival {
+            self.watermark_before = self.watermark;
+        }
+        self.last_arrival = self.last_arrival.max(at);
+        self.watermark = self.watermark.max(Some(end));
+        if self.watermarks.back().is_some_and(|(watermark, _)| *watermark >= end) {
+            return;
+        }
+        if self.watermarks.len() == MAX_WATERMARKS {
+            self.watermarks.pop_front();
+        }
+        self.watermarks.push_back((end, at));
+    }
+}
+
+/// What tells the processes of a service apart.
+pub(in crate::wait) fn instance_id(resource: &Resource) -> Arc<str> {
+    let host = || text(resource, "host.name").unwrap_or_default();
+    match (text(resource, "service.instance.id"), resource.attributes.get("process.pid")) {
+        (Some(id), _) => id,
+        (None, Some(Value::Int(pid))) => format!("{}/{pid}", host()).into(),
+        (None, _) => host(),
+    }
+}

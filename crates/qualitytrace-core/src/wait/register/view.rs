@@ -1,0 +1,77 @@
+//! What the register shows of each service.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Register, Service};
+use crate::time::Timestamp;
+
+/// What is known of one service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// How many of its deliveries are known.
+    pub deliveries: u32,
+    /// How late it delivers at most.
+    pub largest_lag: Duration,
+    /// By how much its spans overtake each other.
+    pub overtaking: Duration,
+    /// How far its clock is ahead.
+    pub clock_ahead: Duration,
+    /// When its spans first arrived since this server listens; `None` when it is silent.
+    pub first_heard: Option<Timestamp>,
+    /// When anything of it last arrived since this server listens.
+    pub last_heard: Option<Timestamp>,
+    /// Under which addresses, RPC services and destinations it answered calls.
+    pub answers: Vec<Arc<str>>,
+    /// Its processes.
+    pub instances: Vec<InstanceView>,
+}
+
+/// What is known of one process of a service since this server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceView {
+    /// What tells it apart.
+    pub id: Arc<str>,
+    /// When spans of it first arrived.
+    pub first_arrival: Timestamp,
+    /// When spans of it last arrived.
+    pub last_arrival: Timestamp,
+    /// The latest end among the spans that it delivered.
+    pub watermark: Option<Timestamp>,
+}
+
+impl Register {
+    /// Every service, by name.
+    pub fn views(&self) -> Vec<ServiceView> {
+        self.services().into_iter().map(|(name, service)| self.view(name, service)).collect()
+    }
+
+    fn view(&self, name: &Arc<str>, service: &Service) -> ServiceView {
+        let answers = self.addresses().iter().filter(|(_, services)| services.contains(name));
+        let mut instances: Vec<InstanceView> = service
+            .instances
+            .iter()
+            .map(|(id, instance)| InstanceView {
+                id: Arc::clone(id),
+                first_arrival: instance.first_arrival,
+                last_arrival: instance.last_arrival,
+                watermark: instance.watermark,
+            })
+            .collect();
+        instances.sort_by(|a, b| a.id.cmp(&b.id));
+        let is_heard = service.first_heard.is_some() || service.last_signal.is_some();
+        ServiceView {
+            name: Arc::clone(name),
+            deliveries: service.deliveries,
+            largest_lag: service.largest_lag(),
+            overtaking: service.overtaking.get(),
+            clock_ahead: service.ahead.get(),
+            first_heard: service.first_heard,
+            last_heard: is_heard.then_some(service.last_arrival),
+            answers: answers.map(|(address, _)| Arc::clone(address)).collect(),
+            instances,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Evaluations that would take too long or too much: each ends with an error that says so.
+
+use qualitytrace_core::definition::{Output, Spec};
+use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict};
+use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::Trace;
+
+use crate::fixture;
+
+const STEPS: &str = "the evaluation takes more than 1000000 steps; split the test";
+const BYTES: &str = "the values of the evaluation take more than 4194304 bytes; read less";
+
+/// Little enough that tests are short, and much more than any sensible evaluation takes.
+fn budget() -> Budget {
+    Budget::new(1_000_000, 4 * 1024 * 1024)
+}
+
+fn generator() -> Generator {
+    Generator::in_utc(Timestamp::from_nanos(1), 1)
+}
+
+fn trace(spans: u64) -> Trace {
+    fixture::trace((1..=spans).map(|at| fixture::span(at, None)))
+}
+
+fn judged(specs: &[Spec], outputs: &[Output], trace: &Trace, variables: &[(&str, String)]) -> Verdict {
+    let variables: Variables = variables.iter().cloned().collect();
+    let options = Options { budget: budget(), ..Options::new(generator()) };
+    Compiled::new(specs, outputs).judge(trace, &variables, &options)
+}
+
+/// What is said about an expression that reads these variables.
+fn trouble(expression: &str, variables: &[(&str, String)]) -> String {
+    let variables: Variables = variables.iter().cloned().collect();
+    let budget = budget();
+    let surroundings = Surroundings {
+        trace: None,
+        span: None,
+        selection: None,
+        variables: &variables,
+        generator: generator(),
+        aliases: true,
+        budget: &budget,
+    };
+    let assertion = lang::parse_assertion(expression);
+    if assertion.is_valid() {
+        let result = qualitytrace_core::judge::assert_once(&assertion, &surroundings);
+        return result.error.unwrap_or_default();
+    }
+    lang::resolve(expression, &surroundings).map_or_else(|trouble| trouble.text, |_| String::new())
+}
+
+fn check(expression: &str, variables: &[(&str, String)], expected: &str) {
+    let told = trouble(expression, variables);
+    assert!(told.contains(expected), "{told}");
+}
+
+fn list(length: usize, item: impl Fn(usize) -> String) -> String {
+    let items: Vec<String> = (0..length).map(item).collect();
+    format!("[{}]", items.join(","))
+}
+
+#[test]
+fn a_path_that_multiplies_what_it_finds_ends() {
+    let document = ("D", format!("{}1{}", "{\"a\":".repeat(60), "}".repeat(60)));
+    let unions = "['a','a']".repeat(40);
+    check(&format!("var:D | json_path \"${unions}\""), std::slice::from_ref(&document), BYTES);
+    check("var:D | json_path '$..*..*..*..*..*..*..*'", &[document], BYTES);
+    let wide = ("D", list(3_000, |at| at.to_string()));
+    check("var:D | json_path '$[?(@ in $)]'", std::slice::from_ref(&wide), STEPS);
+    check("var:D | json_path '$[?($[?(@ == -1)] == 1)]'", &[wide], STEPS);
+}
+
+#[test]
+fn lists_and_objects_that_are_compared_item_by_item_end() {
+    let long = |point: &str| list(10_000, |at| format!("\"{at}{point}\""));
+    check("var:A contains var:B", &[("A", long("")), ("B", long(".0"))], STEPS);
+    let objects = |last: usize| list(3_000, |at| format!("{{\"a\":{}}}", last.abs_diff(at)));
+    check("var:A json-contains var:B", &[("A", objects(0)), ("B", objects(2_999))], STEPS);
+    // What is the same is found at once, however long it is.
+    check("var:A contains var:B", &[("A", long("")), ("B", long(""))], "");
+    let members = |by: usize| {
+        let members: Vec<String> = (0..20_000).map(|at| format!("\"k{}\":1", at * by % 20_000)).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    check("var:A = var:B", &[("A", members(1)), ("B", members(7))], "");
+}
+
+#[test]
+fn a_value_that_is_too_large_to_be_taken_apart_is_refused() {
+    let document = list(1_000_000, |_| "1".to_owned());
+    check("var:D | json_path '$[0]'", &[("D", document.clone())], BYTES);
+    check("var:D | length", &[("D", document.clone())], BYTES);
+    check("var:D contains 2", &[("D", document)], BYTES);
+}
+
+#[test]
+fn a_pattern_is_paid_by_its_size_and_its_text() {
+    let text = ("T", "ab".repeat(500_000));
+    check("var:T | regex '(a|b)*a(a|b){300}$'", std::slice::from_ref(&text), STEPS);
+    check("var:T matches '(a|b)*a(a|b){300}$'", std::slice::from_ref(&text), STEPS);
+    check("var:T | regex 'x+'", &[text], "");
+}
+
+#[test]
+fn outputs_that_double_each_other_end_and_leave_the_others_alone() {
+    let double = |at: usize| Output {
+        name: format!("O{at}").into(),
+        selector: "span[]".into(),
+        value: format!("\"${{var:O{0}}}${{var:O{0}}}\"", at - 1).into(),
+    };
+    let outputs: Vec<Output> = (1..60).map(double).collect();
+    let spec =
+        Spec { name: None, selector: "span[]".into(), assertions: vec!["var:O2 = \"abcabcabcabc\"".into()] };
+    let verdict = judged(&[spec], &outputs, &trace(1), &[("O0", "abc".to_owned())]);
+    assert_eq!(verdict.outputs[1].value, "abcabcabcabc");
+    assert!(verdict.outputs.iter().map(|output| output.value.len()).sum::<usize>() < 4 * 1024 * 1024);
+    let told = verdict.outputs.iter().find_map(|output| output.error.clone()).unwrap_or_default();
+    assert!(told.contains(BYTES), "{told}");
+    assert_eq!(verdict.specs[0].assertions[0].outcome, Outcome::Passed);
+}
+
+#[test]
+fn many_assertions_on_many_spans_end_with_one_result_that_says_so() {
+    let assertions = vec!["1 = 1".into(); 200];
+    let spec = Spec { name: None, selector: "span[]".into(), assertions };
+    let verdict = judged(&[spec], &[], &trace(5_000), &[]);
+    let results: usize = verdict.specs[0].assertions.iter().map(|it| it.results.len()).sum();
+    assert!(results < 100_000, "{results}");
+    let last = verdict.specs[0].assertions.last().unwrap();
+    assert_eq!(last.outcome, Outcome::Failed(Failure::NotEvaluated));
+    let told = last.results.last().and_then(|result| result.error.clone()).unwrap_or_default();
+    assert!(told.contains(BYTES) || told.contains(STEPS), "{told}");
+}
+
+#[test]
+fn a_selector_of_many_parts_on_many_spans_ends() {
+    let selector = vec!["span[name = \"a\"]"; 20_000].join(", ");
+    let spec = Spec { name: None, selector: selector.as_str().into(), assertions: vec!["1 = 1".into()] };
+    let verdict = judged(&[spec], &[], &trace(2_000), &[]);
+    let told = verdict.specs[0].assertions[0].results[0].error.clone().unwrap_or_default();
+    assert!(told.contains(STEPS), "{told}");
+    let parsed = lang::parse_selector("span[] ~ span[] ~ span[]");
+    assert!(lang::select(&parsed.tree, &trace(3_000), &budget()).is_err());
+}
+
+#[test]
+fn a_text_of_a_trigger_that_grows_without_end_is_refused() {
+    let variables: Variables = [("A", "x".repeat(10_000))].into_iter().collect();
+    let text = "${var:A}".repeat(1_000);
+    let told = lang::resolve_text(&text, &variables, &mut generator(), &budget()).unwrap_err().text;
+    assert!(told.contains(BYTES), "{told}");
+}

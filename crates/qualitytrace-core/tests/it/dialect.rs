@@ -1,0 +1,140 @@
+//! What files of the original rely on, and what they could not say.
+
+use qualitytrace_core::definition::{self, Format};
+use qualitytrace_core::judge::assert_once;
+use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
+use qualitytrace_core::time::Timestamp;
+
+fn with_surroundings<T>(run: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+    let variables: Variables =
+        [("QUOTED", r#"say \"hi\""#), ("PLAIN", r#"say "hi""#), ("UMLAUT", "häßlich")].into_iter().collect();
+    run(&Surroundings {
+        trace: None,
+        span: None,
+        selection: None,
+        variables: &variables,
+        generator: Generator::in_utc(Timestamp::from_nanos(1), 1),
+        aliases: true,
+        budget: &Budget::default(),
+    })
+}
+
+fn check(expression: &str, expected: &str) {
+    let value = with_surroundings(|surroundings| lang::resolve(expression, surroundings));
+    assert_eq!(value.as_deref().unwrap_or_else(|trouble| &trouble.text), expected, "{expression}");
+}
+
+fn holds(assertion: &str, expected: bool) {
+    let parsed = lang::parse_assertion(assertion);
+    assert!(parsed.is_valid(), "{assertion}: {:?}", parsed.diagnostics);
+    let result = with_surroundings(|surroundings| assert_once(&parsed, surroundings));
+    assert_eq!(result.passed, expected, "{assertion}: {:?}", result.error);
+}
+
+#[test]
+fn a_double_quote_in_single_quotes_keeps_its_backslash() {
+    check(r#"'a\"b'"#, r#"a\"b"#);
+    check(r"'it\'s'", "it's");
+    check(r#""a\"b""#, r#"a"b"#);
+    for variable in ["QUOTED", "PLAIN"] {
+        holds(&format!(r#"var:{variable} = 'say \"hi\"'"#), true);
+        holds(&format!(r#"var:{variable} contains '\"hi\"'"#), true);
+        holds(&format!(r#"var:{variable} != 'say \"hi\"'"#), false);
+    }
+}
+
+#[test]
+fn lists_of_texts_are_printed_as_json() {
+    check(r#"["a\"b", "c\\d", 1, true]"#, r#"["a\"b", "c\\d", 1, true]"#);
+    holds(r#"["a\"b"] json-contains ["a\"b"]"#, false);
+    check(r#"["a\"b"] | json_path '$[0]'"#, "json_path: it works on one value, not on a list");
+    check(r#""${["a\"b"]}" | json_path '$[0]'"#, r#"a"b"#);
+}
+
+#[test]
+fn json_contains_looks_into_lists_of_objects() {
+    let left = r#"'{"items":[{"id":1,"n":"a"},{"id":2,"n":"b","sub":[{"x":1,"y":2}]}],"tags":[1,2]}'"#;
+    for (right, expected) in [
+        (r#"'{"items":[{"id":2}]}'"#, true),
+        (r#"'{"items":[{"id":2},{"id":1}]}'"#, true),
+        (r#"'{"items":[{"sub":[{"y":2}]}]}'"#, true),
+        (r#"'{"items":[{"id":3}]}'"#, false),
+        (r#"'{"items":[]}'"#, false),
+        (r#"'{"tags":[1,2]}'"#, true),
+        (r#"'{"tags":[1]}'"#, false),
+    ] {
+        holds(&format!("{left} json-contains {right}"), expected);
+        holds(&format!("{left} contains {right}"), expected);
+        holds(&format!("{left} not-json-contains {right}"), !expected);
+    }
+}
+
+#[test]
+fn paths_ask_whether_something_is_there_and_take_names_with_dashes() {
+    let document = r#"'{"a-b":1,"c-1":2,"list":[{"v":0,"k-e-y":5},{"w":1},{"v":false,"k-e-y":6}]}'"#;
+    for (path, expected) in [
+        ("$.a-b", "1"),
+        ("a-b", "1"),
+        ("$.c-1", "2"),
+        ("$.list[?(@.v)].k-e-y", "[5, 6]"),
+        ("$.list[?(!@.v)].w", "1"),
+        ("$.list[?(@.k-e-y > 5)].k-e-y", "6"),
+        ("$.list[?(@.k-e-y-1 == 5)].k-e-y", "6"),
+        ("$.list[?(@.v && @.k-e-y == 5)].k-e-y", "5"),
+    ] {
+        check(&format!("{document} | json_path '{path}'"), expected);
+    }
+}
+
+#[test]
+fn filters_say_when_there_is_nothing_to_work_on() {
+    check(
+        r#"'{"a":1}' | json_path '$.b' | get_index 0"#,
+        "get_index: there is no value to take an item from",
+    );
+    check(
+        r#"'{"a":1}' | json_path '$.b' | get_index 'last'"#,
+        "get_index: there is no value to take an item from",
+    );
+    let no_group = "regex_group: the pattern has no group; put parentheses around what to take out of it";
+    check(r"'abc' | regex_group 'b'", no_group);
+    check(r"'abc' | regex_group '(b)'", "b");
+    let codes: Vec<_> =
+        lang::diagnose_expression("attr:a | regex_group 'b'").iter().map(|found| found.code).collect();
+    assert_eq!(codes, ["no-group"]);
+    check("var:UMLAUT | length", "7");
+}
+
+#[test]
+fn durations_have_several_units_and_days() {
+    holds("1h30m = 90m", true);
+    holds("1d = 24h", true);
+    holds("'1h30m' = 90m", true);
+    holds("1m30.5s > 90s", true);
+    for wrong in ["30m1h = 1s", "1h1h = 1s", "1w = 1s"] {
+        assert!(!lang::parse_assertion(wrong).is_valid(), "{wrong}");
+    }
+    for right in ["span[duration > 1h30m]", "span[duration < 1d]", "span[duration<1d name=\"a\"]"] {
+        let parsed = lang::parse_selector(right);
+        assert!(parsed.is_valid(), "{right}");
+        assert_eq!(lang::parse_selector(&parsed.tree.to_string()).tree, parsed.tree);
+    }
+}
+
+#[test]
+fn a_comma_separates_what_stands_on_both_sides() {
+    for wrong in [",", ", span[]", "span[, a = 1]", "span[],", "span[]:has(, span[])"] {
+        assert!(!lang::parse_selector(wrong).is_valid(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_spec_that_says_nothing_is_refused_in_both_formats() {
+    let yaml = "type: Test\nspec:\n  name: t\n  trigger: {type: traceid, traceid: {id: \"${var:T}\"}}\n  specs:\n  - name: nothing\n";
+    let json = r#"{"type":"Test","spec":{"name":"t","trigger":{"type":"traceid","traceid":{"id":"${var:T}"}},"specs":[{"name":"nothing"}]}}"#;
+    for (text, format) in [(yaml, Format::Yaml), (json, Format::Json)] {
+        let codes: Vec<_> =
+            definition::read(text, format).diagnostics.iter().map(|found| found.code).collect();
+        assert_eq!(codes, ["empty-spec"], "{format:?}");
+    }
+}
