@@ -1,5 +1,8 @@
 //! Who may do what: bearer tokens, kept as hashes, each with a scope.
 
+pub mod host;
+pub(crate) mod throttle;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -40,14 +43,42 @@ impl Scope {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     scope: Scope,
-    hash: [u8; SHA256_OUTPUT_LEN],
+    hash: Fingerprint,
+}
+
+/// The hash of a token that a client shows.
+#[derive(Clone, Copy)]
+pub(crate) struct Fingerprint([u8; SHA256_OUTPUT_LEN]);
+
+impl Fingerprint {
+    pub(crate) fn of(token: &str) -> Self {
+        let mut hash = [0; SHA256_OUTPUT_LEN];
+        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        Self(hash)
+    }
+}
+
+/// Takes the same time wherever they differ.
+impl PartialEq for Fingerprint {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().zip(other.0).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
+    }
+}
+
+impl Eq for Fingerprint {}
+
+/// A fingerprint is no secret, but nothing for a log line either.
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fingerprint")
+    }
 }
 
 /// The beginning of the hash is enough to tell tokens apart, and no help to whoever looks for one.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{HASHED}", self.scope.as_str())?;
-        self.hash[..SHOWN].iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        self.hash.0[..SHOWN].iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
         f.write_str("...")
     }
 }
@@ -68,13 +99,13 @@ impl FromStr for Token {
         let (scope, token) = text.trim().split_once(':').ok_or(help)?;
         let scope = Scope::ALL.into_iter().find(|known| known.as_str() == scope).ok_or(help)?;
         let hash = match token.strip_prefix(HASHED) {
-            Some(digits) => from_hex(digits).ok_or(help)?,
+            Some(digits) => Fingerprint(from_hex(digits).ok_or(help)?),
             None if token.len() < SHORTEST => {
                 return Err(format!(
                     "a token has at least {SHORTEST} letters; make one with `openssl rand -hex 32`"
                 ));
             }
-            None => hash(token),
+            None => Fingerprint::of(token),
         };
         Ok(Self { scope, hash })
     }
@@ -87,10 +118,24 @@ pub enum Wanted {
     Health,
     /// To look.
     Look,
+    /// To be told what happens as it happens, by a stream or a socket that stays open.
+    Stream,
     /// To change something, or to have something done.
     Change,
     /// To deliver traces, logs or metrics.
     Deliver,
+}
+
+impl Wanted {
+    /// The smallest scope of a token that allows it; `None` where no token is needed.
+    pub const fn scope(self) -> Option<Scope> {
+        match self {
+            Self::Health => None,
+            Self::Look | Self::Stream => Some(Scope::Read),
+            Self::Change => Some(Scope::Full),
+            Self::Deliver => Some(Scope::Ingest),
+        }
+    }
 }
 
 /// Why a request is refused.
@@ -102,6 +147,8 @@ pub enum Refused {
     Unknown,
     /// Its token does not allow this.
     Scope(Scope),
+    /// Its client has shown too many wrong tokens, and may come back after so many seconds.
+    Throttled(u64),
 }
 
 impl Refused {
@@ -110,6 +157,9 @@ impl Refused {
         match self {
             Self::NoToken => "this server asks for a token; send `Authorization: Bearer TOKEN`".to_owned(),
             Self::Unknown => "the token is not known to this server".to_owned(),
+            Self::Throttled(seconds) => {
+                format!("too many wrong tokens came from this address; try again in {seconds} s")
+            }
             Self::Scope(scope) => format!("a token of scope `{}` does not allow this", scope.as_str()),
         }
     }
@@ -125,33 +175,42 @@ pub struct Access {
 }
 
 impl Access {
+    /// The token that this is, if it is known.
+    pub(crate) fn holder(&self, token: &str) -> Option<&Token> {
+        let hash = Fingerprint::of(token);
+        self.tokens.iter().find(|known| known.hash == hash)
+    }
+
     /// Whether the bearer of a token may have what is wanted.
     pub fn check(&self, wanted: Wanted, token: Option<&str>) -> Result<(), Refused> {
-        let is_open =
-            self.tokens.is_empty() || wanted == Wanted::Health || wanted == Wanted::Deliver && !self.otlp;
-        if is_open {
+        self.check_fingerprint(wanted, token.map(Fingerprint::of).as_ref())
+    }
+
+    /// Whether everybody may have what is wanted.
+    pub(crate) fn is_open(&self, wanted: Wanted) -> bool {
+        self.tokens.is_empty() || wanted == Wanted::Health || wanted == Wanted::Deliver && !self.otlp
+    }
+
+    /// The same as [`Access::check`], for a token of which only the fingerprint is kept.
+    pub(crate) fn check_fingerprint(
+        &self,
+        wanted: Wanted,
+        token: Option<&Fingerprint>,
+    ) -> Result<(), Refused> {
+        if self.is_open(wanted) {
             return Ok(());
         }
-        let hash = hash(token.ok_or(Refused::NoToken)?);
-        let mut known = self.tokens.iter().filter(|token| is_same(&token.hash, &hash)).peekable();
+        let hash = token.ok_or(Refused::NoToken)?;
+        let mut known = self.tokens.iter().filter(|token| token.hash == *hash).peekable();
         let first = known.peek().ok_or(Refused::Unknown)?.scope;
         let allows = |scope: Scope| match (scope, wanted) {
-            (Scope::Full, _) | (Scope::Read, Wanted::Look) | (Scope::Ingest, Wanted::Deliver) => true,
+            (Scope::Full, _)
+            | (Scope::Read, Wanted::Look | Wanted::Stream)
+            | (Scope::Ingest, Wanted::Deliver) => true,
             (Scope::Read | Scope::Ingest, _) => false,
         };
         if known.any(|token| allows(token.scope)) { Ok(()) } else { Err(Refused::Scope(first)) }
     }
-}
-
-fn hash(token: &str) -> [u8; SHA256_OUTPUT_LEN] {
-    let mut hash = [0; SHA256_OUTPUT_LEN];
-    hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-    hash
-}
-
-/// Takes the same time wherever they differ.
-fn is_same(a: &[u8; SHA256_OUTPUT_LEN], b: &[u8; SHA256_OUTPUT_LEN]) -> bool {
-    a.iter().zip(b).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
 }
 
 fn from_hex(digits: &str) -> Option<[u8; SHA256_OUTPUT_LEN]> {
@@ -177,6 +236,8 @@ mod tests {
             (Wanted::Change, Some(full), Ok(())),
             (Wanted::Deliver, Some(full), Ok(())),
             (Wanted::Look, Some(read), Ok(())),
+            (Wanted::Stream, Some(read), Ok(())),
+            (Wanted::Stream, Some(send), Err(Refused::Scope(Scope::Ingest))),
             (Wanted::Change, Some(read), Err(Refused::Scope(Scope::Read))),
             (Wanted::Deliver, Some(read), Err(Refused::Scope(Scope::Read))),
             (Wanted::Deliver, Some(send), Ok(())),
@@ -194,7 +255,7 @@ mod tests {
     #[test]
     fn a_token_can_be_given_as_its_hash() {
         let hashed = "full:sha256:03ac674216f3e15c761ee1a5e255f067953623c8b388b4459e13f978d7c846f4";
-        assert_eq!(hashed.parse::<Token>().unwrap().hash, hash("1234"));
+        assert_eq!(hashed.parse::<Token>().unwrap().hash, Fingerprint::of("1234"));
         for wrong in ["", "full", "some:0123456789abcdef", "full:sha256:12", "full:short"] {
             assert!(wrong.parse::<Token>().is_err(), "{wrong}");
         }

@@ -1,6 +1,7 @@
 //! The REST API: routes, and what they answer with.
 
 mod answer;
+mod audit;
 mod connection;
 mod definitions;
 mod description;
@@ -9,6 +10,7 @@ mod everything;
 mod expressions;
 mod health;
 mod hosted;
+pub(crate) mod memory;
 mod negotiation;
 mod query;
 mod refusal;
@@ -20,25 +22,26 @@ mod tenant;
 pub(crate) mod traces;
 mod wizard;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, LazyLock};
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
-use axum::middleware::{from_extractor, map_response};
+use axum::middleware::{from_extractor, from_fn_with_state, map_response};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{any, get, post, put};
 use http::header::{ALLOW, LOCATION};
 use http::{HeaderValue, Method, StatusCode, Uri};
 use qualitytrace_core::time::Timestamp;
 use tower_http::compression::CompressionLayer;
 
+use crate::access::Wanted;
 use crate::config::Live;
 use crate::ingest::Ingest;
+use crate::routes::{Route, Routes};
 use crate::runner::Runner;
 use crate::source::Source;
 use crate::store::Store;
+use memory::Memory;
 use tenant::Tenant;
 
 /// What the handlers work with.
@@ -54,67 +57,94 @@ pub(crate) struct App {
     pub(crate) otlp_mark: Arc<AtomicU64>,
     /// The configuration of the moment.
     pub(crate) config: Live,
+    /// What requests and answers share.
+    pub(crate) memory: memory::Shared,
     /// What lists say about traces.
     pub(crate) digests: Arc<traces::Digests>,
 }
 
 /// Every route of the API.
-pub(crate) fn routes(app: App) -> Router {
-    Router::new()
-        .route("/healthz", get(health::alive))
-        .route("/api/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/api/{version}", any(health::version))
-        .route("/", get(description::home))
-        .route("/api/ingest/status", get(health::ingest))
-        .merge(resources::routes())
-        .merge(test_routes())
-        .merge(suites::routes())
-        .route("/api/resources", get(everything::list))
-        .route("/api/expressions/resolve", post(expressions::resolve_expression))
-        .route("/api/config/connection", post(connection::test))
-        .route("/api/config/connection/otlp", get(connection::otlp))
-        .route("/api/config/connection/otlp/reset", post(connection::reset))
-        .route("/api/wizard", get(wizard::get).put(wizard::put))
-        .merge(hosted::routes())
-        .route("/api/openapi.json", get(description::document))
-        .route("/api/docs", get(description::page))
-        .route("/ws", get(socket::open))
-        .route("/api/traces", get(traces::list))
-        .route("/api/services", get(traces::services))
-        .route("/api/traces/{id}", get(traces::get))
-        .method_not_allowed_fallback(method_not_allowed)
+pub(crate) fn routes(app: App) -> Routes {
+    table()
+        .method_not_allowed(&method_not_allowed)
+        .layer(from_fn_with_state(app.clone(), audit::record))
         .layer(from_extractor::<Tenant>())
         .layer(map_response(answer::said_in_json))
         .layer(CompressionLayer::new())
         .with_state(app)
 }
 
+/// What the routes of the API need.
+static NEEDS: LazyLock<Vec<Route>> = LazyLock::new(|| table().list());
+
+/// Every route with its handler and what it needs. Whatever starts, stores or removes something needs `Change`, whatever
+/// its method; whatever only looks does not.
+fn table() -> Routes<App> {
+    use Wanted::{Change, Health, Look, Stream};
+    Routes::new()
+        .get("/healthz", Health, health::alive)
+        .get("/api/healthz", Health, health::alive)
+        .get("/readyz", Health, health::ready)
+        .any("/api/{version}", Look, health::version)
+        .get("/", Look, description::home)
+        .get("/api/ingest/status", Look, health::ingest)
+        .merge(resources::routes())
+        .merge(test_routes())
+        .merge(suites::routes())
+        .get("/api/resources", Look, everything::list)
+        .post("/api/expressions/resolve", Look, expressions::resolve_expression)
+        .post("/api/config/connection", Change, connection::test)
+        .get("/api/config/connection/otlp", Look, connection::otlp)
+        .post("/api/config/connection/otlp/reset", Change, connection::reset)
+        .get("/api/wizard", Look, wizard::get)
+        .put("/api/wizard", Change, wizard::put)
+        .merge(hosted::routes())
+        .get("/api/openapi.json", Look, description::document)
+        .get("/api/docs", Look, description::page)
+        .get("/ws", Stream, socket::open)
+        .get("/api/traces", Look, traces::list)
+        .get("/api/services", Look, traces::services)
+        .get("/api/audit", Look, audit::list)
+        .get("/api/traces/{id}", Look, traces::get)
+}
+
 /// Tests and their runs.
-fn test_routes() -> Router<App> {
-    Router::new()
-        .route("/api/tests/{id}", post(post_to_test))
-        .route("/api/tests/{id}/definition", get(definitions::specs))
-        .route("/api/tests/{id}/version/{version}", get(definitions::version))
-        .route("/api/tests/{id}/run", get(runs::list).post(runs::start))
-        .route("/api/tests/{id}/run/{number}", get(runs::get).patch(runs::patch).delete(runs::delete))
-        .route("/api/tests/{id}/run/{number}/rerun", post(runs::rerun))
-        .route("/api/tests/{id}/run/{number}/stop", post(runs::stop))
-        .route("/api/tests/{id}/run/{number}/skipPolling", post(runs::skip_polling))
-        .route("/api/tests/{id}/run/{number}/dry-run", put(runs::probe::dry_run))
-        .route("/api/tests/{id}/run/{number}/select", get(runs::probe::select_spans))
-        .route("/api/tests/{id}/run/{number}/search-spans", post(runs::probe::search_spans))
-        .route("/api/tests/{id}/run/{number}/junit.xml", get(runs::junit))
-        .route("/api/tests/{id}/run/{number}/export", get(runs::export::export))
-        .route("/api/tests/{id}/run/{number}/series", get(runs::series::series))
-        .route("/api/tests/{id}/run/{number}/events", get(runs::events))
-        .route("/api/tests/{id}/run/{number}/events/stream", get(runs::stream))
+fn test_routes() -> Routes<App> {
+    use Wanted::{Change, Look, Stream};
+    let run = "/api/tests/{id}/run/{number}";
+    let of = |rest: &str| format!("{run}/{rest}");
+    Routes::new()
+        .post("/api/tests/{id}", Change, post_to_test)
+        .get("/api/tests/{id}/definition", Look, definitions::specs)
+        .get("/api/tests/{id}/version/{version}", Look, definitions::version)
+        .get("/api/tests/{id}/run", Look, runs::list)
+        .post("/api/tests/{id}/run", Change, runs::start)
+        .get(run, Look, runs::get)
+        .patch(run, Change, runs::patch)
+        .delete(run, Change, runs::delete)
+        .post(&of("rerun"), Change, runs::rerun)
+        .post(&of("stop"), Change, runs::stop)
+        .post(&of("skipPolling"), Change, runs::skip_polling)
+        .put(&of("dry-run"), Look, runs::probe::dry_run)
+        .get(&of("select"), Look, runs::probe::select_spans)
+        .post(&of("search-spans"), Look, runs::probe::search_spans)
+        .get(&of("junit.xml"), Look, runs::junit)
+        .get(&of("export"), Look, runs::export::export)
+        .get(&of("series"), Look, runs::series::series)
+        .get(&of("events"), Look, runs::events)
+        .get(&of("events/stream"), Stream, runs::stream)
 }
 
 /// `import` is a word of the API where something is posted to it; elsewhere it is an id like any other.
-async fn post_to_test(app: State<App>, tenant: Tenant, Path(id): Path<String>, sent: Bytes) -> Response {
+async fn post_to_test(
+    app: State<App>,
+    memory: Memory,
+    tenant: Tenant,
+    Path(id): Path<String>,
+    sent: Bytes,
+) -> Response {
     if id == "import" {
-        return runs::export::import(app, tenant, sent).await.into_response();
+        return runs::export::import(app, memory, tenant, sent).await.into_response();
     }
     but_allowed("GET,HEAD,PUT,DELETE", not_allowed(&Method::POST, &format!("/api/tests/{id}")))
 }

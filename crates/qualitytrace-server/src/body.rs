@@ -1,13 +1,43 @@
-//! Bodies of requests that are refused.
+//! Bodies on the way in: each piece within a time, and those that are refused.
 
 use std::time::Duration;
 
-use bytes::Buf as _;
+use bytes::{Buf as _, Bytes};
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
 
 /// How long to wait for more of a body that nobody wants.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Why there is no further piece of a body.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("the body stopped for longer than {} s (limits.progressTimeout); try again", .0.as_secs_f64())]
+    Stalled(Duration),
+    #[error("the body of the request ends too early: {0}")]
+    Broken(String),
+}
+
+/// The next data of a body; `None` at its end. A sender that stops is given up after `timeout`.
+pub(crate) async fn next_data<B>(body: &mut B, timeout: Duration) -> Result<Option<Bytes>, BodyError>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    loop {
+        let frame = tokio::time::timeout(timeout, body.frame()).await;
+        match frame.map_err(|_| BodyError::Stalled(timeout))? {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(BodyError::Broken(error.to_string())),
+            // Trailers say nothing here.
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
 
 /// Receives what is left of a body and throws it away, up to a limit: a client that is busy sending does not look for an
 /// answer.

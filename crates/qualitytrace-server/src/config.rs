@@ -23,6 +23,7 @@ pub use slot::Listen;
 pub use table::{OLD_FLAGS, SETTINGS, Setting};
 
 use crate::access::Access;
+use crate::access::host::AllowedHost;
 use crate::limits::Limits;
 use crate::listen::Certificate;
 use crate::provision::Provisioning;
@@ -82,8 +83,12 @@ pub struct Config {
 pub struct Safety {
     /// `secrets.key`, `secrets.keyFile`: where the key is that seals secrets.
     pub key: KeyPlace,
+    /// `secrets.previousKey`, `secrets.previousKeyFile`: where the key is that sealed secrets before.
+    pub previous_key: Option<KeyPlace>,
     /// `auth.tokens`, `auth.otlp`: who may do what.
     pub access: Access,
+    /// `server.hosts`: under which names it is asked, besides loopback names and its own address.
+    pub hosts: Vec<AllowedHost>,
     /// `server.tls.certFile`, `server.tls.keyFile`: TLS on the main port.
     pub tls: Option<Certificate>,
     /// `otlpServer.tls.certFile`, `otlpServer.tls.keyFile`: TLS on the ports for OTLP.
@@ -95,6 +100,11 @@ impl Config {
     pub(crate) fn own_folder(&self) -> Option<PathBuf> {
         let data_dir = self.data_dir.as_ref()?;
         Store::folder(&self.database_url).filter(|folder| folder.starts_with(data_dir))
+    }
+
+    /// Whether others than this machine reach the API and need no token.
+    pub fn is_exposed(&self) -> bool {
+        !self.http.ip().to_canonical().is_loopback() && self.safety.access.tokens.is_empty()
     }
 
     /// Where a program on this machine delivers spans; `None` when none are taken, or not without TLS.

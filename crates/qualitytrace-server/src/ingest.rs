@@ -1,9 +1,8 @@
 //! From what arrives to what is stored: admission, group commit, and the word that a trace has changed.
 //!
-//! Nothing here knows that runs exist. A request is answered only after its chunks are committed, so what was
-//! acknowledged survives the death of the process. While one commit is under way, the next group gathers.
-
-mod budget;
+//! Nothing here knows that runs exist. A request is answered only after its chunks are committed and, unless
+//! `ingest.fsync` is off, synced to the disk, so what was acknowledged survives the death of the process and a power
+//! cut. While one commit is under way, the next group gathers: they share one sync.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,17 +11,18 @@ use std::time::Duration;
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
+use qualitytrace_telemetry::Suppressed;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-pub use budget::{Budget, Lease, NoRoom};
+pub use crate::budget::{Budget, Lease, NoRoom};
 
 use crate::clock::{self, Sequence};
 use crate::config::Live;
 use crate::follow::Followers;
 use crate::limits::Limits;
 use crate::otlp::wire::{Chunk, Split};
-use crate::store::{NewChunk, Packed, Signal, Store};
+use crate::store::{Durability, NewChunk, Packed, Signal, Store};
 
 /// Requests that may wait for the writer; their bytes are bounded by the budget.
 const WAITING_REQUESTS: usize = 1_024;
@@ -161,7 +161,11 @@ impl Ingest {
             config,
         });
         let tasks = Tasks {
-            writer: tokio::spawn(write_all(Arc::downgrade(&ingest), ingest.store.clone(), queue)),
+            writer: tokio::spawn(Suppressed::new(write_all(
+                Arc::downgrade(&ingest),
+                ingest.store.clone(),
+                queue,
+            ))),
             evictor: tokio::spawn(evict_old(Arc::downgrade(&ingest), Arc::clone(&ingest.crowded))),
         };
         Ok((ingest, tasks))
@@ -351,7 +355,9 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
             waiting.push(write.done);
             next = if bytes < COMMIT_BYTES { queue.try_recv().ok() } else { None };
         }
-        let outcome = store.append_chunks(&mut chunks).await;
+        let is_synced = ingest.upgrade().is_none_or(|ingest| ingest.config.get().limits.ingest_fsync);
+        let durability = if is_synced { Durability::Synced } else { Durability::Buffered };
+        let outcome = store.append_chunks_as(&mut chunks, durability).await;
         if let Some(ingest) = ingest.upgrade() {
             if let Ok(retained) = &outcome {
                 ingest.committed(&chunks, *retained);

@@ -3,6 +3,8 @@
 pub mod access;
 mod api;
 mod body;
+mod budget;
+mod client;
 pub mod clock;
 mod cluster;
 pub mod config;
@@ -16,6 +18,7 @@ mod places;
 mod private;
 pub mod provision;
 pub mod retention;
+pub mod routes;
 pub mod runner;
 pub mod server;
 pub mod source;

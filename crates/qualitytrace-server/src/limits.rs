@@ -15,6 +15,8 @@ pub struct Limits {
     pub decompressed_bytes: u64,
     /// `limits.ingestBytes`: decompressed bytes that may wait for the store at one time.
     pub ingest_bytes: u64,
+    /// `limits.apiBytes`: memory that requests to the API and their answers may take at one time.
+    pub api_bytes: u64,
     /// `limits.spansPerTrace`: spans kept of one trace; further ones are rejected and counted.
     pub spans_per_trace: u64,
     /// `limits.retainedBytes`: bytes of traces and logs kept in total.
@@ -23,20 +25,27 @@ pub struct Limits {
     pub retention: Duration,
     /// `limits.evictableAfter`: the age from which such a trace may go early, to make room.
     pub evictable_after: Duration,
+    /// `ingest.fsync`: whether spans and log records are on the disk before their sender is answered.
+    pub ingest_fsync: bool,
     /// `limits.headerBytes`: the largest head of a request.
     pub header_bytes: u64,
     /// `limits.headers`: headers of one request over HTTP/1.1.
     pub headers: usize,
     /// `limits.headerTimeout`: how long a client may take to shake hands and to send the head of a request.
     pub header_timeout: Duration,
+    /// `limits.progressTimeout`: how long a client may send nothing of a body, or read nothing of an answer.
+    pub progress_timeout: Duration,
     /// `limits.requestTimeout`: how long a request may take, from its head to the head of the answer.
     pub request_timeout: Duration,
     /// `limits.connections`: connections to one port at one time; further ones wait.
     pub connections: usize,
     /// `limits.retryAfter`: when a refused sender is asked to come back.
     pub retry_after: Duration,
-    /// `runs.concurrency`: runs under way at one time; further ones wait for their turn.
+    /// `runs.concurrency`: triggers under way at one time; further runs wait for their turn.
     pub concurrent_runs: usize,
+    /// `runs.waiting`: runs under way at one time, those included that only wait for spans; further ones wait for their
+    /// turn.
+    pub waiting_runs: usize,
     /// `runs.queue`: runs that may wait for their turn; further ones are refused.
     pub queued_runs: u64,
     /// `runs.retention`: how long a run is kept with its trace; 0 for as long as its test or suite.
@@ -45,11 +54,18 @@ pub struct Limits {
     pub runs_per_test: u64,
     /// `runs.lateWindow`: how long after a verdict late spans are looked for.
     pub late_window: Duration,
+    /// `audit.retention`: how long a line of the audit log is kept.
+    pub audit_retention: Duration,
+    /// `audit.entries`: lines of the audit log; the oldest go first.
+    pub audit_entries: u64,
     /// `runs.commands`: whether tests may run commands on the server's machine. Whoever may write a test may then do
     /// there what the server may do.
     pub commands: bool,
     /// `trigger.deny`: addresses that no trigger may speak to.
     pub deny: Deny,
+    /// `trigger.verifyCertificates`: whether the certificate of every server that a trigger speaks to over TLS is verified,
+    /// whatever the test says.
+    pub verify_certificates: bool,
     /// `limits.replyBytes`: how much of a trigger's answer is kept.
     pub reply_bytes: u64,
 }
@@ -60,23 +76,30 @@ impl Default for Limits {
             body_bytes: 64 * MIB,
             decompressed_bytes: 64 * MIB,
             ingest_bytes: 96 * MIB,
+            api_bytes: 192 * MIB,
             spans_per_trace: 200_000,
             retained_bytes: 16 * 1024 * MIB,
             retention: Duration::from_hours(24),
             evictable_after: Duration::from_mins(10),
+            ingest_fsync: true,
             header_bytes: 400 * 1024,
             headers: 100,
             header_timeout: Duration::from_secs(30),
+            progress_timeout: Duration::from_secs(15),
             request_timeout: Duration::from_mins(2),
             connections: 10_000,
             retry_after: Duration::from_secs(1),
             concurrent_runs: 64,
+            waiting_runs: 2_000,
             queued_runs: 10_000,
             run_retention: Duration::ZERO,
             runs_per_test: 1_000_000,
             late_window: Duration::from_mins(1),
+            audit_retention: Duration::from_hours(24 * 90),
+            audit_entries: 100_000,
             commands: false,
             deny: Deny::default(),
+            verify_certificates: false,
             reply_bytes: 16 * MIB,
         }
     }

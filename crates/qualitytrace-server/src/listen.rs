@@ -1,19 +1,21 @@
 //! Sockets: binding them with a helpful word when it fails, serving them, and letting go in good order.
 
 mod patience;
+mod progress;
 mod tls;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, CONTENT_TYPE};
+use http::uri::Scheme;
 use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,6 +24,8 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tower::ServiceExt as _;
 
 use patience::Patient;
+use progress::Answers;
+use qualitytrace_telemetry::Suppressed;
 pub(crate) use tls::Tls;
 pub use tls::{Certificate, Error as TlsError};
 
@@ -123,6 +127,15 @@ impl Wish {
     }
 }
 
+/// The two ends of the connection that a request came over, among its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    /// The client, or the proxy before it.
+    pub(crate) peer: IpAddr,
+    /// Ourselves, as the client knows us.
+    pub(crate) local: Option<IpAddr>,
+}
+
 /// What a socket takes, and how it is secured.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
@@ -132,8 +145,22 @@ pub(crate) struct Terms {
     pub(crate) config: Live,
 }
 
-fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+/// Runs the parts of a connection. What they say about themselves is not recorded: a connection may carry our own
+/// telemetry, which would then cause more of it.
+#[derive(Debug, Clone, Copy)]
+struct Unrecorded;
+
+impl<F> hyper::rt::Executor<F> for Unrecorded
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        tokio::spawn(Suppressed::new(future));
+    }
+}
+
+fn builder(limits: &Limits) -> auto::Builder<Unrecorded> {
+    let mut builder = auto::Builder::new(Unrecorded);
     let buffer = usize::try_from(limits.header_bytes).unwrap_or(usize::MAX).max(SMALLEST_BUFFER);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).max_buf_size(buffer);
     if limits.headers != USUAL_HEADERS {
@@ -168,7 +195,7 @@ pub(crate) async fn serve(
             accepted = accept(&listener, &places) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        let (stream, place) = match accepted {
+        let (stream, peer, place) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
@@ -179,22 +206,30 @@ pub(crate) async fn serve(
         // Answers are small and awaited: they must not wait for a fuller packet.
         let _ = stream.set_nodelay(true);
         let limits = &config.limits;
-        let connection =
-            Connection { builder: builder(limits), router: router.clone(), watcher: graceful.watcher() };
         let tls = terms.tls.as_ref().map(Tls::acceptor);
-        let (patience, limit) = (limits.header_timeout, limits.request_timeout);
-        tokio::spawn(async move {
+        let connection = Connection {
+            builder: builder(limits),
+            router: router.clone(),
+            watcher: graceful.watcher(),
+            scheme: if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP },
+            ends: Ends { peer: peer.ip(), local: stream.local_addr().ok().map(|local| local.ip()) },
+        };
+        let Limits { header_timeout, progress_timeout, request_timeout, .. } = *limits;
+        let times = (request_timeout, progress_timeout);
+        tokio::spawn(Suppressed::new(async move {
             // A broken connection is the client's affair; the task ends with it.
             match tls {
-                None => connection.serve(Patient::new(stream, patience), limit).await,
+                None => {
+                    connection.serve(Patient::new(stream, header_timeout, progress_timeout), times).await;
+                }
                 Some(tls) => {
-                    if let Ok(Ok(stream)) = tokio::time::timeout(patience, tls.accept(stream)).await {
-                        connection.serve(Patient::new(stream, patience), limit).await;
+                    if let Ok(Ok(stream)) = tokio::time::timeout(header_timeout, tls.accept(stream)).await {
+                        connection.serve(Patient::new(stream, header_timeout, progress_timeout), times).await;
                     }
                 }
             }
             drop(place);
-        });
+        }));
     }
     drop(listener);
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await;
@@ -204,35 +239,50 @@ pub(crate) async fn serve(
 async fn accept(
     listener: &TcpListener,
     places: &Places,
-) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
+) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let place = places.take().await.ok_or(std::io::ErrorKind::Interrupted)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer, place))
 }
 
 /// What one connection needs.
 struct Connection {
-    builder: auto::Builder<TokioExecutor>,
+    builder: auto::Builder<Unrecorded>,
     router: Router,
     watcher: Watcher,
+    /// What is spoken, for requests that do not say so themselves.
+    scheme: Scheme,
+    ends: Ends,
 }
 
 impl Connection {
-    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, limit: Duration) {
+    async fn serve(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        (limit, progress): (Duration, Duration),
+    ) {
         let router = self.router;
-        let service = service_fn(move |request: http::Request<Incoming>| {
+        let answers = Answers::new();
+        let watched = answers.clone();
+        let service = service_fn(move |mut request: http::Request<Incoming>| {
+            request.extensions_mut().insert(self.scheme.clone());
+            request.extensions_mut().insert(self.ends);
             let id = request.headers().get(&REQUEST_ID).cloned();
             let answer = router.clone().oneshot(request);
+            let watched = watched.clone();
             async move {
                 let answer = tokio::time::timeout(limit, answer).await;
-                Ok::<_, Infallible>(
-                    answer.unwrap_or_else(|_| Ok(too_slow(id))).unwrap_or_else(|never| match never {}),
-                )
+                let answer =
+                    answer.unwrap_or_else(|_| Ok(too_slow(id))).unwrap_or_else(|never| match never {});
+                Ok::<_, Infallible>(answer.map(|body| watched.watch(body)))
             }
         });
         let connection =
             self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-        let _ = self.watcher.watch(connection).await;
+        tokio::select! {
+            _ = self.watcher.watch(connection) => {}
+            () = answers.stalled(progress) => {}
+        }
     }
 }
 

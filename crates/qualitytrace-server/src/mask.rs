@@ -1,7 +1,8 @@
 //! Hiding secrets in texts that are about to be kept or shown.
 //!
-//! A secret is hidden as it is and in the disguises that it takes on the way: with letters escaped for JSON, a URL or
-//! HTML, and in base64, alone or behind a user name.
+//! A secret is hidden as it is and in the disguises that it takes on the way: in other letter case, with letters escaped
+//! for JSON, a URL or HTML, and in base64 and hexadecimal, one inside the other, wrapped or not, alone or behind a user
+//! name. All of them are looked for in one walk over a text, whose cost is bounded.
 
 mod disguise;
 mod finder;
@@ -11,14 +12,17 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use finder::Finder;
+use disguise::Breaks;
+use finder::{Finder, Pattern};
 use qualitytrace_core::definition::secrets::MASK;
 use serde_json::Value;
 
 /// Shorter secrets are hidden where they stand alone: as part of other texts they would make those illegible.
 const SHORTEST_PART: usize = 4;
-/// Shorter pieces of base64 could be anything.
+/// Shorter pieces of base64 and of hexadecimal digits could be anything.
 const SHORTEST_ENCODED: usize = 8;
+/// Longer secrets are not looked for where they were encoded twice: the texts to look for would become too large.
+const LONGEST_NESTED: usize = 4096;
 /// Fields whose values are words of ours: they say nothing of anybody's, and without them nothing can be read.
 const OURS: [&str; 4] = ["what", "outcome", "before", "type"];
 
@@ -47,13 +51,18 @@ impl Mask {
                 mask.wholes.push(secret.to_owned());
                 continue;
             }
-            parts.push(secret.to_owned());
-            // Names of hosts are written in lower case, and headers are read byte by byte.
-            parts.push(secret.to_lowercase());
-            parts.push(secret.bytes().map(char::from).collect());
+            parts.push(Pattern::new(secret, Breaks::None));
+            // Headers are read byte by byte.
+            let bytes: String = secret.bytes().map(char::from).collect();
+            parts.push(Pattern::new(&bytes, Breaks::None));
             // A key in several lines may travel line by line.
-            parts.extend(secret.lines().filter(|line| line.len() >= SHORTEST_ENCODED).map(str::to_owned));
-            parts.extend((0..3).flat_map(|offset| encoded(secret, offset)));
+            let lines = secret.lines().filter(|line| line.len() >= SHORTEST_ENCODED);
+            parts.extend(lines.map(|line| Pattern::new(line, Breaks::None)));
+            let once = encodings(secret);
+            let nested = once.iter().filter(|_| secret.len() <= LONGEST_NESTED);
+            let twice: Vec<_> = nested.flat_map(|(text, _)| encodings(text)).collect();
+            let long = once.iter().chain(&twice).filter(|(text, _)| text.len() >= SHORTEST_ENCODED);
+            parts.extend(long.map(|(text, breaks)| Pattern::new(text, *breaks)));
         }
         parts.sort_unstable();
         parts.dedup();
@@ -89,6 +98,16 @@ impl Mask {
         Cow::Owned(out)
     }
 
+    /// Whether a document holds a secret.
+    pub fn hides_in(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.text(text) != *text,
+            Value::Array(items) => items.iter().any(|item| self.hides_in(item)),
+            Value::Object(fields) => fields.values().any(|value| self.hides_in(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+
     /// The same in every text of a document. Names of fields are ours and stay.
     pub fn json(&self, value: &mut Value) {
         match value {
@@ -108,20 +127,36 @@ impl Mask {
     }
 }
 
+/// What base64 and hexadecimal digits make of a secret, wherever it stands in what was encoded.
+fn encodings(secret: &str) -> Vec<(String, Breaks)> {
+    let base64 = (0..3).flat_map(|offset| encoded(secret, offset)).map(|text| (text, Breaks::Lines));
+    let lower = hexadecimal(secret);
+    // The two differ once they are encoded again.
+    let upper = lower.to_uppercase();
+    base64.chain([lower, upper].map(|text| (text, Breaks::Bytes))).collect()
+}
+
+fn hexadecimal(text: &str) -> String {
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    text.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
 /// What base64 makes of a secret that stands `offset` bytes after a multiple of three: the letters that depend on
-/// nothing else.
+/// nothing else, and those that end it where nothing follows.
 fn encoded(secret: &str, offset: usize) -> Vec<String> {
     let bytes = [&vec![0; offset], secret.as_bytes()].concat();
     let skip = (offset * 8).div_ceil(6);
     let whole = bytes.len() * 8 / 6;
     let mut found: Vec<String> = [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)]
         .into_iter()
-        .filter_map(|text| text.get(skip..whole).map(ToOwned::to_owned))
+        .flat_map(|text| [text.get(skip..whole), text.get(skip..)].map(|part| part.map(ToOwned::to_owned)))
+        .flatten()
         .collect();
     if offset == 0 {
         found.push(STANDARD.encode(&bytes));
     }
-    found.retain(|text| text.len() >= SHORTEST_ENCODED);
+    found.sort_unstable();
+    found.dedup();
     found
 }
 
@@ -149,6 +184,44 @@ mod tests {
             let shown = Mask::of(["hunter2-hunter2"]).text(&header).into_owned();
             assert!(shown.contains(MASK), "{shown}");
             assert!(header.len() - shown.replace(MASK, "").len() > 16, "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_hidden_however_it_is_encoded() {
+        const SECRET: &str = "Hunter2-hunter2";
+        let hex = hexadecimal;
+        assert_eq!(hex("a\u{ff}"), "61c3bf");
+        let twice = STANDARD.encode(format!("u:{}", STANDARD.encode(format!("me:{SECRET}"))));
+        let wrapped = STANDARD.encode(format!("{}{SECRET} and more", "x".repeat(50)));
+        let wrapped: Vec<&str> =
+            wrapped.as_bytes().chunks(19).map(|l| std::str::from_utf8(l).unwrap()).collect();
+        for (text, rest) in [
+            (SECRET.to_uppercase(), ""),
+            (SECRET.to_lowercase(), ""),
+            (hex(SECRET), ""),
+            (hex(SECRET).to_uppercase(), ""),
+            (
+                hex(SECRET)
+                    .as_bytes()
+                    .chunks(2)
+                    .map(|b| std::str::from_utf8(b).unwrap())
+                    .collect::<Vec<_>>()
+                    .join(":"),
+                "",
+            ),
+            (STANDARD.encode(STANDARD.encode(SECRET)), ""),
+            (STANDARD.encode(hex(SECRET)), ""),
+            (hex(&STANDARD.encode(SECRET)), ""),
+            (URL_SAFE_NO_PAD.encode(URL_SAFE_NO_PAD.encode(SECRET)), ""),
+            (STANDARD.encode(SECRET).replace('=', "%3D").replace('S', "%53"), ""),
+        ] {
+            assert_eq!(Mask::of([SECRET]).text(&text).replace(MASK, ""), rest, "{text}");
+        }
+        for text in [twice, wrapped.join("\r\n"), wrapped.join("\\n"), wrapped.join("%0A")] {
+            let shown = Mask::of([SECRET]).text(&text).into_owned();
+            assert!(shown.contains(MASK), "{text}: {shown}");
+            assert!(text.len() - shown.replace(MASK, "").len() >= SECRET.len(), "{text}: {shown}");
         }
     }
 

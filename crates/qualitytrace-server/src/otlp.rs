@@ -11,5 +11,6 @@ mod schema;
 mod status;
 pub mod wire;
 
-pub use grpc::{services as grpc_services, unknown_method};
-pub use http::routes as http_routes;
+pub(crate) use grpc::services as grpc_services;
+pub use grpc::unknown_method;
+pub(crate) use http::{cors, routes as http_routes};

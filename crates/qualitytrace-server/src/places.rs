@@ -62,6 +62,16 @@ impl Places {
         Arc::clone(&self.semaphore).try_acquire_many_owned(places).ok()
     }
 
+    /// Waits for so many places.
+    pub(crate) async fn take_many(&self, places: u32) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.semaphore).acquire_many_owned(places).await.ok()
+    }
+
+    /// How many places are free.
+    pub(crate) fn free(&self) -> usize {
+        self.semaphore.available_permits()
+    }
+
     /// How many places there are to be.
     pub(crate) fn size(&self) -> usize {
         self.count().size

@@ -1,4 +1,6 @@
 //! Files and folders that nobody but their owner can look into. What is there already stays as it is.
+//!
+//! A new folder is on the disk when this returns; the entry of a new file is after [`sync_folder`].
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -9,7 +11,26 @@ pub(crate) fn folder(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(path)
+    let first_new = path.ancestors().take_while(|path| !path.exists()).last().map(Path::to_owned);
+    builder.recursive(true).create(path)?;
+    // The entry of each new folder stands in the one above it.
+    let Some(first_new) = first_new else { return Ok(()) };
+    for new in path.ancestors().take_while(|new| new.starts_with(&first_new)) {
+        new.parent().map_or(Ok(()), sync_folder)?;
+    }
+    Ok(())
+}
+
+/// Makes sure that the entries of a folder survive a power cut.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    match File::open(path)?.sync_all() {
+        // Some file systems have nothing to sync in a folder.
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        synced => synced,
+    }
 }
 
 /// Makes a file; an error when it is there.

@@ -84,6 +84,7 @@ pub async fn provision(store: &Store, provisioning: &Provisioning) -> Result<usi
     if let Err((at, refused)) = store.put_all(&new, DONE, clock::now()).await? {
         return Err(stream.refused(&documents[at], &refused));
     }
+    store.audit_own("provision", "definitions", &name).await?;
     tracing::info!(definitions = documents.len(), "provisioned from {name}");
     Ok(documents.len())
 }

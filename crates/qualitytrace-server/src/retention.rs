@@ -37,6 +37,9 @@ pub(crate) async fn keep(store: Store, config: Live) {
 
 /// Removes some of the runs that are too old or too many, and answers with their number.
 pub async fn step(store: &Store, limits: &Limits, now: Timestamp) -> Result<usize, store::Error> {
+    let oldest =
+        if limits.audit_retention.is_zero() { Timestamp::default() } else { now - limits.audit_retention };
+    store.forget_changes(oldest, limits.audit_entries).await?;
     let mut removed = 0;
     // A run of a suite takes the runs that it started along.
     for of in [RunsOf::Suites, RunsOf::Tests] {

@@ -15,7 +15,7 @@ mod patience;
 mod queue;
 mod resolving;
 mod series;
-mod settings;
+pub(crate) mod settings;
 mod spans;
 mod suites;
 
@@ -29,13 +29,15 @@ use qualitytrace_core::wait::{self, Learned};
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use self::control::{Control, wished};
 use self::execute::Judged;
 use self::log::Log;
 use self::memory::Memory;
-use self::queue::Relays;
+use self::queue::{Admission, Relays};
 use self::suites::Suites;
+use crate::client::Client;
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::config::Live;
@@ -60,6 +62,9 @@ pub struct RunId {
     pub number: u64,
 }
 
+/// However late services deliver, a run is not watched for longer, unless `runs.lateWindow` says so.
+const MAX_LATE_WINDOW: Duration = Duration::from_mins(10);
+
 /// Requests for runs whose caller is remembered until the run begins.
 const CALLERS: usize = 10_000;
 
@@ -71,8 +76,10 @@ pub struct Runner {
     triggers: Triggers,
     policy: wait::Policy,
     config: Live,
-    /// One permit a run under way.
+    /// One permit for each trigger under way.
     turns: Places,
+    /// One permit for each run under way. A run that only waits for spans holds no other.
+    waits: Places,
     /// Wakes whoever gives turns.
     queued: Notify,
     cluster: Arc<Cluster>,
@@ -165,6 +172,7 @@ impl Runner {
             triggers: Triggers::new(config.clone()),
             policy,
             turns: Places::new(config.get().limits.concurrent_runs),
+            waits: Places::new(config.get().limits.waiting_runs),
             queued: Notify::new(),
             cluster: Arc::new(Cluster::join(store.clone()).await?),
             relays: Relays::default(),
@@ -197,7 +205,9 @@ impl Runner {
 
     /// Goes on with as many runs at one time as the configuration says by now.
     pub(crate) fn reconfigured(&self) {
-        self.turns.resize(self.config.get().limits.concurrent_runs);
+        let config = self.config.get();
+        self.turns.resize(config.limits.concurrent_runs);
+        self.waits.resize(config.limits.waiting_runs);
     }
 
     /// Wakes whenever something has happened to a run.
@@ -239,6 +249,7 @@ impl Runner {
             variables: variables.kept(&self.store, &test.id).await?,
             request,
             owner: String::new(),
+            client: Client::current_key(),
             step_of: step_of.map(|run| (run.suite.clone(), run.number)),
             event: log::body(&What::Created),
         };
@@ -278,22 +289,26 @@ impl Runner {
         run: StoredRun,
         wish: watch::Receiver<Option<Wish>>,
         caller: Caller,
-        turn: OwnedSemaphorePermit,
+        Admission { turn, wait }: Admission,
     ) {
-        let ended = self.carry_out(&mut log, &run, wish, &caller).await;
-        drop(turn);
+        let span = spans::run(&caller, log.run(), run.test_version, run.trace);
+        log.cover(span.clone());
+        let ended = self.carry_out(&mut log, &run, wish, &span, turn).instrument(span.clone()).await;
+        drop(wait);
         self.control.end(log.run());
-        let outcome = ended.as_ref().ok().and_then(|judged| Some(judged.as_ref()?.outcome));
-        if !matches!(ended, Err(Error::Lost)) {
-            self.watch.run_ended(log.ended().unwrap_or(State::Failed).as_str(), outcome);
-        }
-        match ended {
-            Ok(Some(judged)) if judged.has_trace => {
-                let deadline = Instant::now() + self.config.get().limits.late_window;
-                self.watch_late(&mut log, judged, deadline).await;
+        let judged = match ended {
+            Ok(judged) => judged,
+            Err(error) => {
+                self.break_off(&mut log, &error).instrument(span.clone()).await;
+                None
             }
-            Ok(_) => {}
-            Err(error) => self.break_off(&mut log, &error).await,
+        };
+        drop(span);
+        if let Some(judged) = judged.filter(|judged| judged.has_trace) {
+            // Who is known to deliver late is waited for.
+            let late = self.memory.services().largest_lag().saturating_mul(2).min(MAX_LATE_WINDOW);
+            let deadline = Instant::now() + self.config.get().limits.late_window.max(late);
+            self.watch_late(&mut log, judged, deadline).await;
         }
     }
 
@@ -303,11 +318,12 @@ impl Runner {
         log: &mut Log,
         run: &StoredRun,
         mut wish: watch::Receiver<Option<Wish>>,
-        caller: &Caller,
+        span: &tracing::Span,
+        turn: OwnedSemaphorePermit,
     ) -> Result<Option<Judged>, Error> {
         let skip = wish.clone();
         let ended = tokio::select! {
-            ended = self.execute(log, run, skip, caller) => Some(ended?),
+            ended = self.execute(log, run, skip, span, turn) => Some(ended?),
             () = wished(&mut wish, Wish::Stop) => None,
         };
         match ended {
@@ -357,7 +373,7 @@ impl Runner {
     /// The log of a run of this owner whose last event so far is `seq`.
     fn log(&self, run: &RunId, owner: Arc<str>, seq: u64) -> Log {
         let (followers, cluster) = (Arc::clone(&self.followers), Arc::clone(&self.cluster));
-        Log::new(self.store.clone(), followers, cluster, run.clone(), owner, seq)
+        Log::new(self.store.clone(), followers, cluster, self.watch.clone(), run.clone(), owner, seq)
     }
 
     async fn break_off(&self, log: &mut Log, error: &Error) {

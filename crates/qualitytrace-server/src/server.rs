@@ -11,6 +11,7 @@ use axum::extract::{OriginalUri, Request};
 use axum::middleware;
 use axum::response::Response;
 use http::Uri;
+use http::uri::PathAndQuery;
 use qualitytrace_core::wait::Learned;
 use qualitytrace_telemetry::Telemetry;
 use tokio::net::TcpListener;
@@ -18,13 +19,16 @@ use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
-use crate::api::{self, App, door};
+use crate::api::door::{self, Guard};
+use crate::api::{self, App, memory};
 use crate::config::{Config, Kept, Live};
 use crate::ingest::{self, Ingest};
 use crate::listen::{Terms, Tls, Wish};
+use crate::routes::{Route, Routes};
 use crate::runner::{self, Runner};
 use crate::source::Source;
 use crate::store::{self, Store};
+use crate::vault::Vault;
 use crate::watch::Watch;
 use crate::{listen, otlp, private, provision, retention};
 
@@ -37,9 +41,12 @@ pub struct Server {
     runner: Arc<Runner>,
     ingest_tasks: ingest::Tasks,
     retention: JoinHandle<()>,
+    /// Seals anew what a previous key sealed.
+    resealing: Option<JoinHandle<()>>,
     listeners: Vec<JoinHandle<()>>,
     /// TLS on the main port, and on those for OTLP.
     tls: [Option<Tls>; 2],
+    routes: Vec<Route>,
     stop: signal::Sender<bool>,
 }
 
@@ -112,7 +119,7 @@ impl Server {
         make_folder(&config)?;
         let sockets = Sockets::bind(&config).await?;
         let addresses = sockets.addresses();
-        let store = Store::open_sealed(&config.database_url, config.safety.key.clone()).await?;
+        let store = Store::open_with(&config.database_url, vault(&config)?).await?;
         provision::provision(&store, &config.provisioning).await?;
         let live = Live::new(addresses.put_into(config.clone()));
         let (ingest, ingest_tasks) = Ingest::start(store.clone(), live.clone()).await?;
@@ -124,12 +131,12 @@ impl Server {
             Runner::begin(store.clone(), source.clone(), config.wait, live.clone(), watch.clone()).await?;
         let observed = Arc::downgrade(&runner);
         watch.observe_runs(move || Some(observed.upgrade()?.unfinished()));
-        let otlp = if config.otlp {
-            otlp::http_routes(Arc::clone(&ingest)).merge(otlp::grpc_services(Arc::clone(&ingest)))
-        } else {
-            Router::new()
-        };
+        let otlp = config
+            .otlp
+            .then(|| [otlp::http_routes(Arc::clone(&ingest)), otlp::grpc_services(Arc::clone(&ingest))]);
+        let memory = memory::Shared::new(live.clone());
         let app = App {
+            memory: memory.clone(),
             store: store.clone(),
             ingest,
             source,
@@ -139,35 +146,74 @@ impl Server {
             digests: Arc::default(),
             config: live.clone(),
         };
-        let check = middleware::from_fn_with_state(live.clone(), door::check);
-        let api = watch.requests_to(api::routes(app)).merge(watch.routes()).fallback(not_found);
-        let receive = middleware::from_fn_with_state(live.clone(), door::receive);
-        let api = api.layer(middleware::from_fn(door::see_through)).layer(receive);
-        let api = api.layer(check.clone()).layer(middleware::from_fn(door::name));
+        let guard = Guard::new(live.clone());
+        let check = middleware::from_fn_with_state(guard.clone(), door::check);
+        let same_origin = middleware::from_fn_with_state(guard, door::same_origin);
+        let receive = middleware::from_fn_with_state(memory, memory::receive);
+        let guarded = |routes: Routes| {
+            let routes = routes.layer(middleware::from_fn(door::see_through)).layer(receive.clone());
+            let routes = routes.layer(middleware::from_fn(door::content_type));
+            let routes = routes.layer(check.clone()).layer(same_origin.clone());
+            // Requests to the OTLP endpoints leave nothing.
+            let routes = routes.layer(middleware::from_fn(door::name));
+            routes.layer(middleware::from_fn(crate::watch::recorded))
+        };
+        let api = watch.requests_to(api::routes(app)).merge(watch.routes());
+        let mut table = api.list();
+        let api = guarded(api).into_router();
+        let api = api.fallback_service(guarded(Routes::nowhere(not_found)).into_fallback());
         let prefixed = match config.path_prefix.as_str() {
             "" => Router::new(),
             // A path that only ends in a slash is not below the prefix for the router.
             prefix => Router::new().nest(prefix, api.clone()).route_service(
                 &format!("{prefix}/"),
                 api.clone().map_request(|mut request: Request| {
-                    *request.uri_mut() = Uri::from_static("/");
+                    let mut uri = request.uri().clone().into_parts();
+                    uri.path_and_query = Some(PathAndQuery::from_static("/"));
+                    // What has a path is an address.
+                    *request.uri_mut() = Uri::from_parts(uri).unwrap_or_default();
                     request
                 }),
             ),
         };
         // What is delivered in large numbers is not looked at where nobody asked for it.
-        let otlp = if config.safety.access.otlp { otlp.layer(check) } else { otlp };
+        let checked =
+            |routes: Routes| if config.safety.access.otlp { routes.layer(check.clone()) } else { routes };
+        let otlp = otlp.map_or_else(Router::new, |[http, grpc]| {
+            table.extend([http.list(), grpc.list()].concat());
+            let http = checked(http).into_router().layer(otlp::cors());
+            http.merge(checked(grpc).into_router())
+        });
         let main = otlp.clone().merge(api).merge(prefixed);
         let (stop, stopped) = signal::channel(false);
         let [main_terms, otlp_terms] = tls.clone().map(|tls| Terms { tls, config: live.clone() });
         let listeners = sockets.serve((main, main_terms), &(otlp.fallback(not_found), otlp_terms), &stopped);
         let retention = tokio::spawn(retention::keep(store.clone(), live.clone()));
-        Ok(Self { addresses, config: live, store, runner, ingest_tasks, retention, listeners, tls, stop })
+        warn_if_exposed(&live.get());
+        let resealing = config.safety.previous_key.is_some().then(|| tokio::spawn(reseal(store.clone())));
+        Ok(Self {
+            addresses,
+            config: live,
+            store,
+            runner,
+            ingest_tasks,
+            retention,
+            resealing,
+            listeners,
+            tls,
+            routes: table,
+            stop,
+        })
     }
 
     /// Where it listens.
     pub fn addresses(&self) -> Addresses {
         self.addresses
+    }
+
+    /// Every route that it answers, with what it needs.
+    pub fn routes(&self) -> &[Route] {
+        &self.routes
     }
 
     /// Goes on with another configuration, as far as its settings can change while the server runs. Certificates are
@@ -189,6 +235,9 @@ impl Server {
                 (Some(_), None) => "restart the server to speak no TLS any more".to_owned(),
             };
             kept.push(Kept { key, why });
+        }
+        if config.is_exposed() && !self.config.get().is_exposed() {
+            warn_if_exposed(&config);
         }
         self.config.set(config);
         self.runner.reconfigured();
@@ -213,10 +262,45 @@ impl Server {
             let _ = listener.await;
         }
         self.retention.abort();
+        if let Some(resealing) = &self.resealing {
+            resealing.abort();
+        }
         self.runner.shutdown().await;
         drop(self.runner);
         self.ingest_tasks.finish().await;
         self.store.close().await;
+    }
+}
+
+/// Says that other machines may do everything here.
+fn warn_if_exposed(config: &Config) {
+    if config.is_exposed() {
+        let address = config.http;
+        tracing::warn!(
+            %address,
+            commands = config.limits.commands,
+            "whoever reaches this address may read and change everything: set `auth.tokens`, or bind a loopback address \
+             with `--host 127.0.0.1`; until then no test runs commands"
+        );
+    }
+}
+
+/// The vault that the configuration describes.
+fn vault(config: &Config) -> Result<Vault, store::Error> {
+    Ok(Vault::open(config.safety.key.clone())?.with_previous(config.safety.previous_key.clone())?)
+}
+
+/// Seals anew what a previous key sealed, beside everything else.
+async fn reseal(store: Store) {
+    match store.reseal(&mut |_| {}).await {
+        Ok(values) => tracing::info!(
+            values,
+            "everything is sealed with the current key: secrets.previousKey and secrets.previousKeyFile can go"
+        ),
+        Err(error) => tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "failed to seal secrets anew: the previous key is still needed, the next start goes on"
+        ),
     }
 }
 

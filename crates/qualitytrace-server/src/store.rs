@@ -4,15 +4,19 @@
 //! transaction that begins with a write, so SQLite never has to upgrade a read lock.
 
 mod address;
+mod audit;
 mod away;
 mod browse;
 mod checkpoints;
 mod chunks;
+mod condition;
 mod definitions;
 mod documents;
+mod dump;
 mod events;
 mod lists;
 mod lock;
+mod maintenance;
 mod notices;
 mod opening;
 mod place;
@@ -22,10 +26,13 @@ mod removal;
 mod retention;
 mod runs;
 mod scope;
+mod sealed;
 mod sealing;
 mod series;
 mod servers;
+mod sizes;
 mod suites;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -41,12 +48,15 @@ use sqlx::{AnyPool, Connection as _, Executor};
 use crate::vault::{self, KeyPlace, Vault};
 
 pub(crate) use address::{parameters_without_password, without_password};
+pub use audit::Change;
 use checkpoints::Checkpoints;
-pub use chunks::{NewChunk, Packed, Signal, StoredChunk};
+pub use chunks::{Durability, NewChunk, Packed, Signal, StoredChunk};
 pub use definitions::{StoredDefinition, StoredResource, StoredTest};
+pub use dump::{Counts, DumpError, Header};
 pub use events::StoredEvent;
 pub use lists::{Listing, Order, Page};
 use lock::Lock;
+pub use maintenance::{MaintenanceError, Restored, backup, check_backup, restore};
 pub use notices::{Heard, Listener, Notice, TraceHex};
 pub use put::{CURRENT, Mode, NewDefinition, Put};
 pub(crate) use put::{NO_ID, is_id};
@@ -56,7 +66,9 @@ pub use runs::{NewRun, RunSummary, StoredRun};
 pub use scope::{beside, scoped, unscoped};
 pub use series::{Flakiness, OrphanSeries};
 pub use servers::Peer;
+pub use sizes::TraceSize;
 pub use suites::{NewSuiteRun, StepRuns, StoredSuiteRun};
+pub use verify::{Check, verify};
 
 /// What a SQLite URL says of a database in memory that has no name.
 const MEMORY: &str = ":memory:";
@@ -87,6 +99,9 @@ pub struct Store {
     keeper: Option<AnyPool>,
     /// Of a SQLite file.
     lock: Option<Arc<Lock>>,
+    /// The folder of a SQLite file.
+    folder: Option<Arc<Path>>,
+    probe: Arc<condition::Probe>,
 }
 
 /// Why the store could not do what it was asked.
@@ -116,6 +131,14 @@ pub enum Error {
         url: String,
         /// What is wrong and what to do.
         why: String,
+    },
+    /// The disk is full.
+    #[error("the disk of {} has {free} bytes left: make room on it", folder.display())]
+    NoRoom {
+        /// The folder of the database.
+        folder: PathBuf,
+        /// How much is left.
+        free: u64,
     },
     /// A statement failed.
     #[error("failed to {operation}")]
@@ -167,8 +190,21 @@ impl Store {
 
     /// Opens the database, whose secrets are sealed with the key from this place.
     pub async fn open_sealed(url: &str, key: KeyPlace) -> Result<Self, Error> {
+        let store = Self::open_unchecked(url, Vault::open(key)?).await?;
+        store.check_key().await?;
+        Ok(store)
+    }
+
+    /// The same with a vault that may know previous keys.
+    pub async fn open_with(url: &str, vault: Vault) -> Result<Self, Error> {
+        let store = Self::open_unchecked(url, vault).await?;
+        store.check_key().await?;
+        Ok(store)
+    }
+
+    /// The same whether or not the key is the one of this database: to drop what no key opens.
+    pub async fn open_unchecked(url: &str, vault: Vault) -> Result<Self, Error> {
         let backend = Self::check(url)?;
-        let vault = Vault::open(key)?;
         sqlx::any::install_default_drivers();
         let shown = without_password(url);
         let unusable = |why| Error::Open { url: shown.clone(), why };
@@ -189,6 +225,7 @@ impl Store {
                 opening::make_file(url);
                 let options = |mode| AnyConnectOptions::from_str(&with_mode(url, mode));
                 opening::prepare(&options("rwc").map_err(open)?, FILE_SETTINGS).await.map_err(unusable)?;
+                condition::check_pages(url).await.map_err(unusable)?;
                 // A file that somebody removes must not come back empty.
                 let (options, place) = (options("rw").map_err(open)?, place::Place::of(url));
                 let write = file_pool(1, place.clone()).connect_with(options.clone()).await.map_err(open)?;
@@ -203,7 +240,11 @@ impl Store {
                 (pool.clone(), pool, Some(url.into()))
             }
         };
-        let store = Self {
+        let folder = match backend {
+            Backend::File => Some(Self::folder(url).unwrap_or_else(|| ".".into()).into()),
+            Backend::Memory | Backend::Postgres => None,
+        };
+        Ok(Self {
             read,
             write,
             shared,
@@ -213,9 +254,9 @@ impl Store {
             checkpoints,
             keeper,
             lock,
-        };
-        store.check_key().await?;
-        Ok(store)
+            folder,
+            probe: Arc::default(),
+        })
     }
 
     /// Whether other servers may be at work on the same tables.
@@ -288,9 +329,10 @@ fn sqlite_pool(connections: u32, place: Option<place::Place>) -> AnyPoolOptions 
     })
 }
 
-/// A commit survives the death of the process; only a power cut can undo the last ones. Of most chunks only one would fit
-/// into a page of the usual 4 KiB.
-const FILE_SETTINGS: &str = "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; \
+/// Every commit is synced to the disk before it counts (`synchronous = FULL`), so that neither the death of the process
+/// nor a power cut undoes it; chunks may be exempt ([`Durability`]). Of most chunks only one would fit into a page of the
+/// usual 4 KiB.
+const FILE_SETTINGS: &str = "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
      PRAGMA busy_timeout = 10000; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 12000; PRAGMA temp_store = MEMORY; \
      PRAGMA journal_size_limit = 16777216;";
 

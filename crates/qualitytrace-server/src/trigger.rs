@@ -5,6 +5,7 @@
 mod connect;
 pub mod deny;
 mod exec;
+mod exposure;
 mod failure;
 mod graphql;
 mod grpc;
@@ -20,18 +21,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::run::Reply;
 
-pub(crate) use connect::addresses;
+pub(crate) use connect::Gate;
 pub use failure::{Failure, Reason};
+pub use grpc::check_protocol;
 pub use propagation::Context;
-
-use deny::Deny;
 
 use crate::config::Live;
 
 /// Sends triggers; keeps connections open between them.
 #[derive(Debug, Clone)]
 pub struct Triggers {
-    /// For the addresses that triggers must not speak to at the moment.
+    /// For the gate of the moment.
     http: Arc<Mutex<http::Sender>>,
     config: Live,
     in_container: bool,
@@ -41,30 +41,36 @@ impl Triggers {
     /// Ready to send.
     pub fn new(config: impl Into<Live>) -> Self {
         let config = config.into();
-        let deny = config.get().limits.deny.clone();
-        let http = Arc::new(Mutex::new(http::Sender::new(deny)));
+        let gate = Gate::of(&config.get().limits);
+        let http = Arc::new(Mutex::new(http::Sender::new(gate)));
         Self { http, config, in_container: in_container() }
     }
 
-    /// What sends over HTTP; a new one where other addresses are listed by now, since connections may be open to them.
-    fn http(&self, deny: &Deny) -> http::Sender {
+    /// What sends over HTTP; a new one where the gate is another by now, since connections may be open that would not pass
+    /// it any more.
+    fn http(&self, gate: &Gate) -> http::Sender {
         let mut http = self.http.lock().unwrap_or_else(PoisonError::into_inner);
-        if http.deny() != deny {
-            *http = http::Sender::new(deny.clone());
+        if http.gate() != gate {
+            *http = http::Sender::new(gate.clone());
         }
         http.clone()
+    }
+
+    /// What to say of a trigger that sends a secret to somebody whose certificate is not verified. `has_secret` says
+    /// whether one of its texts holds the value of a secret variable.
+    pub fn warning(&self, trigger: &Trigger, has_secret: bool) -> Option<String> {
+        exposure::warning(trigger, has_secret, &Gate::of(&self.config.get().limits))
     }
 
     /// Sends a trigger whose texts are resolved and waits for its answer.
     pub async fn send(&self, trigger: &Trigger, context: &Context) -> Result<Reply, Failure> {
         let config = self.config.get();
         let limits = &config.limits;
-        let http = &self.http(&limits.deny);
+        let gate = Gate::of(limits);
+        let http = &self.http(&gate);
         // A browser goes where its script tells it; where it begins can be looked at.
-        if let Trigger::PlaywrightEngine(script) = trigger
-            && let Some(refused) = http.refuses(&script.target.value)
-        {
-            return Err(refused);
+        if let Trigger::PlaywrightEngine(script) = trigger {
+            http.admits_elsewhere(&script.target.value).await?;
         }
         let sent = match trigger {
             Trigger::Http(request) => http.send(request, Some(context), limits.reply_bytes).await,
@@ -79,14 +85,27 @@ impl Triggers {
                     trigger.kind()
                 )))
             }
+            Trigger::Exec(_) | Trigger::PlaywrightEngine(_) if config.is_exposed() => {
+                Err(Failure::unsupported(format!(
+                    "this server runs no commands while other machines reach it without a token; set `auth.tokens` to \
+                     allow triggers of type `{}`",
+                    trigger.kind()
+                )))
+            }
             Trigger::Exec(command) => {
                 exec::send(command, context, config.otlp_endpoint(), limits.reply_bytes).await
             }
             Trigger::PlaywrightEngine(script) => playwright::send(script, context, limits.reply_bytes).await,
-            Trigger::Kafka(message) => kafka::send(message, context, &limits.deny).await,
+            Trigger::Kafka(message) => kafka::send(message, context, &gate).await,
         };
         sent.map_err(|failure| if self.in_container { failure.within_container() } else { failure })
     }
+}
+
+/// What to say of a trigger that sends credentials to somebody whose certificate is not verified, unless the server demands
+/// that.
+pub fn unverified_secret(trigger: &Trigger) -> Option<String> {
+    exposure::warning(trigger, false, &Gate::default())
 }
 
 /// Whether this process runs in a container.

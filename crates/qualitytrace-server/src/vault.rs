@@ -63,7 +63,8 @@ pub enum Error {
     /// The text was sealed with another key, or was changed.
     #[error(
         "a stored secret cannot be opened with {place}: it was sealed with another key; start the server with that \
-         key (secrets.key or secrets.keyFile), nothing was changed"
+         key (secrets.key or secrets.keyFile; when the key was changed, secrets.previousKeyFile), nothing was changed; if \
+         that key is lost, `qualitytrace secrets forget` drops what it seals"
     )]
     WrongKey {
         /// Where the key in use comes from.
@@ -76,6 +77,8 @@ pub enum Error {
 pub struct Vault {
     place: KeyPlace,
     key: Arc<OnceLock<LessSafeKey>>,
+    /// Opens what was sealed before the key was changed; seals nothing.
+    previous: Option<Arc<LessSafeKey>>,
 }
 
 impl std::fmt::Debug for Vault {
@@ -87,7 +90,7 @@ impl std::fmt::Debug for Vault {
 impl Vault {
     /// A vault with the key from this place; a file that is not there is made later.
     pub fn open(place: KeyPlace) -> Result<Self, Error> {
-        let vault = Self { place, key: Arc::default() };
+        let vault = Self { place, key: Arc::default(), previous: None };
         let bytes = match &vault.place {
             KeyPlace::Memory => Some(rand::random()),
             KeyPlace::File(path) => read(path)?,
@@ -97,6 +100,30 @@ impl Vault {
             vault.set(&bytes)?;
         }
         Ok(vault)
+    }
+
+    /// The same vault, which also opens what the key from another place sealed.
+    pub fn with_previous(mut self, place: Option<KeyPlace>) -> Result<Self, Error> {
+        let (Some(place), false) = (place, self.previous.is_some()) else { return Ok(self) };
+        let named = match &place {
+            KeyPlace::Memory => return Ok(self),
+            KeyPlace::File(path) => format!("the key file {} (secrets.previousKeyFile)", path.display()),
+            KeyPlace::Text(_) => "secrets.previousKey".to_owned(),
+        };
+        let no_key = || Error::NoKey { place: named.clone() };
+        let bytes = match place {
+            KeyPlace::Memory => None,
+            KeyPlace::File(path) => read(&path)?,
+            KeyPlace::Text(text) => key_bytes(&text),
+        };
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes.ok_or_else(no_key)?).map_err(|_| no_key())?;
+        self.previous = Some(Arc::new(LessSafeKey::new(key)));
+        Ok(self)
+    }
+
+    /// Whether it knows a previous key.
+    pub fn has_previous(&self) -> bool {
+        self.previous.is_some()
     }
 
     /// Whether a text is sealed.
@@ -121,22 +148,17 @@ impl Vault {
 
     /// Opens a sealed text; one that was never sealed is given back.
     pub fn unseal(&self, belongs_to: &str, text: String) -> Result<String, Error> {
-        let Some(encoded) = text.strip_prefix(PREFIX) else {
+        if !Self::is_sealed(&text) {
             return Ok(text);
-        };
-        let wrong = || self.wrong_key();
-        let key = self.known_key()?.ok_or_else(wrong)?;
-        let bytes = STANDARD.decode(encoded).map_err(|_| wrong())?;
-        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>().ok_or_else(wrong)?;
-        let mut sealed = sealed.to_vec();
-        let opened = key
-            .open_in_place(
-                Nonce::assume_unique_for_key(*nonce),
-                Aad::from(belongs_to.as_bytes()),
-                &mut sealed,
-            )
-            .map_err(|_| wrong())?;
-        String::from_utf8(opened.to_vec()).map_err(|_| wrong())
+        }
+        let current = self.known_key()?;
+        let mut keys = current.into_iter().chain(self.previous.as_deref());
+        keys.find_map(|key| opened(key, belongs_to, &text)).ok_or_else(|| self.wrong_key())
+    }
+
+    /// Opens a sealed text without the help of a previous key.
+    pub(crate) fn unseal_with_current(&self, belongs_to: &str, text: &str) -> Option<String> {
+        opened(self.known_key().ok()??, belongs_to, text)
     }
 
     /// The key, if there is one. Another server may have made the file since it was last looked for.
@@ -189,6 +211,16 @@ impl Vault {
     }
 }
 
+/// What a key makes of a sealed text; `None` when it was sealed with another one, or changed.
+fn opened(key: &LessSafeKey, belongs_to: &str, text: &str) -> Option<String> {
+    let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
+    let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>()?;
+    let mut sealed = sealed.to_vec();
+    let aad = Aad::from(belongs_to.as_bytes());
+    let opened = key.open_in_place(Nonce::assume_unique_for_key(*nonce), aad, &mut sealed).ok()?;
+    String::from_utf8(opened.to_vec()).ok()
+}
+
 /// The key in a file; `None` when there is no file.
 fn read(path: &Path) -> Result<Option<[u8; KEY_BYTES]>, Error> {
     let text = match std::fs::read_to_string(path) {
@@ -214,7 +246,9 @@ fn create(path: &Path, bytes: &[u8; KEY_BYTES]) -> Result<[u8; KEY_BYTES], Error
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed("write"))?;
     let linked = std::fs::hard_link(&draft, path);
     let _ = std::fs::remove_file(&draft);
-    match linked {
+    // A secret that is stored must not outlive its key in a power cut.
+    let folder = path.parent().unwrap_or(Path::new(""));
+    match linked.and_then(|()| private::sync_folder(folder)) {
         Ok(()) => Ok(*bytes),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             read(path)?.ok_or_else(|| failed("read")(error))

@@ -9,22 +9,24 @@ mod request;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
-use axum::response::IntoResponse;
-use axum::routing::get;
-use axum::{Router, middleware};
-use http::header::CONTENT_TYPE;
-use qualitytrace_core::names;
-use qualitytrace_core::run::Reply;
+use axum::extract::{self, Request};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use qualitytrace_core::run::{Reply, State};
+use qualitytrace_core::{id, names};
 use qualitytrace_telemetry::{
-    ApplicationSpan, Context, OPENMETRICS, SpanExt, SpanId, SpanKind, Telemetry, TraceId,
+    ApplicationSpan, Context, Exposition, Recorded, SpanExt, SpanId, SpanKind, Telemetry, TraceId,
 };
 use tracing::Span;
 
 use self::instruments::Instruments;
 pub(crate) use self::request::REQUEST_ID;
+use crate::access::Wanted;
 use crate::config::Live;
 use crate::ingest::Ingest;
+use crate::routes::Routes;
 use crate::store::Store;
 use crate::trigger;
 use crate::wire::Outcome;
@@ -63,15 +65,15 @@ impl Watch {
     }
 
     /// The routes that show what was recorded.
-    pub(crate) fn routes(&self) -> Router {
-        Router::new()
-            .route("/metrics", get(metrics))
-            .route("/api/telemetry/status", get(status))
+    pub(crate) fn routes(&self) -> Routes {
+        Routes::new()
+            .get("/metrics", Wanted::Look, metrics)
+            .get("/api/telemetry/status", Wanted::Look, status)
             .with_state(self.clone())
     }
 
     /// Records every request to these routes.
-    pub(crate) fn requests_to(&self, routes: Router) -> Router {
+    pub(crate) fn requests_to(&self, routes: Routes) -> Routes {
         routes.layer(middleware::from_fn_with_state(self.clone(), request::record))
     }
 
@@ -85,14 +87,54 @@ impl Watch {
         TriggerRecord(span)
     }
 
-    /// Counts a run that ended, and how long its phases took.
-    pub(crate) fn run_ended(&self, state: &'static str, outcome: Option<Outcome>) {
-        self.instruments.run_ended(state, outcome);
+    /// Counts a run that ended, and writes a line about it.
+    pub(crate) fn run_ended(&self, end: &RunEnd<'_>) {
+        self.instruments.run_ended(end.state.as_str(), end.outcome);
+        tracing::info!(
+            test = end.test,
+            run = end.number,
+            trace_id = end.trace.map(tracing::field::display),
+            state = end.state.as_str(),
+            outcome = end.outcome.map(Outcome::as_str),
+            reason = end.failure,
+            "a run ended"
+        );
     }
 
     /// Records how long a phase of a run took.
     pub(crate) fn phase(&self, phase: &'static str, took: Duration) {
         self.instruments.phase(phase, took);
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunEnd<'r> {
+    /// The test, as its user knows it.
+    pub(crate) test: &'r str,
+    /// The number of the run within the test.
+    pub(crate) number: u64,
+    /// The trace that it is about, if there was one.
+    pub(crate) trace: Option<id::TraceId>,
+    /// Its final state.
+    pub(crate) state: State,
+    /// The verdict, if it came to one.
+    pub(crate) outcome: Option<Outcome>,
+    /// Why it came to none, without secrets.
+    pub(crate) failure: Option<&'r str>,
+}
+
+impl RunEnd<'_> {
+    /// Writes a line about an outcome that is another one with the spans that came late.
+    pub(crate) fn log_correction(&self, before: Outcome) {
+        tracing::info!(
+            test = self.test,
+            run = self.number,
+            trace_id = self.trace.map(tracing::field::display),
+            before = before.as_str(),
+            outcome = self.outcome.map(Outcome::as_str),
+            "late spans changed the outcome of a run"
+        );
     }
 }
 
@@ -117,14 +159,25 @@ impl TriggerRecord {
     }
 }
 
+tokio::task_local! {
+    /// Whoever the current task works for.
+    static SCOPE: Caller;
+}
+
 /// Whoever asked for a run: its spans continue that trace, although the request itself is over by then.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller(Option<Context>);
 
 impl Caller {
-    /// The span that is current now.
+    /// The span that is current now, or whoever the work is carried out for.
     pub(crate) fn current() -> Self {
-        Self(Context::current())
+        let scope = || SCOPE.try_with(|caller| caller.0.clone()).ok().flatten();
+        Self(Context::current().or_else(scope))
+    }
+
+    /// Carries out work that has no span of its own for the caller: what it asks for belongs to the caller's trace.
+    pub(crate) async fn scope<T>(self, work: impl Future<Output = T>) -> T {
+        SCOPE.scope(self, work).await
     }
 
     /// Makes a span part of the caller's trace.
@@ -136,10 +189,18 @@ impl Caller {
     }
 }
 
-async fn metrics(State(watch): State<Watch>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, OPENMETRICS)], watch.telemetry.prometheus())
+/// Answers a request of which something is recorded, although nothing is of the connection that it came over.
+pub(crate) async fn recorded(request: Request, next: Next) -> Response {
+    Recorded::new(next.run(request)).await
 }
 
-async fn status(State(watch): State<Watch>) -> impl IntoResponse {
+async fn metrics(extract::State(watch): extract::State<Watch>, headers: HeaderMap) -> impl IntoResponse {
+    let accept: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let format = Exposition::accepted(&accept.join(","));
+    let head = [(CONTENT_TYPE, format.content_type()), (VARY, "accept")];
+    (head, watch.telemetry.exposition(format))
+}
+
+async fn status(extract::State(watch): extract::State<Watch>) -> impl IntoResponse {
     Json(watch.telemetry.status())
 }

@@ -1,17 +1,30 @@
 //! Answers other than success, in the two ways in which the API says them.
 
+use std::io::{self, BufWriter, Write};
+
 use axum::Json;
+use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, header};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 
+use super::memory::Memory;
 use super::negotiation::Media;
 use crate::{runner, store};
 
 /// Bytes of what the framework says.
 const LONGEST_WORDS: usize = 64 * 1024;
+
+/// Answers to requests that hold less are written at once.
+const INLINE_BYTES: u64 = 1 << 20;
+/// Bytes of a piece of a large answer.
+const PIECE_BYTES: usize = 64 * 1024;
+/// Pieces that wait to be sent.
+const PIECES: usize = 4;
 
 /// Seconds after which a client may try again what was refused for want of room, or of a database.
 pub(super) const RETRY_AFTER: u64 = 1;
@@ -111,6 +124,51 @@ pub(super) fn plain_json(status: StatusCode, body: &impl Serialize) -> Response 
     // What has texts for keys can be written as JSON.
     let text = serde_json::to_string(body).unwrap_or_default();
     (status, headers, text + "\n").into_response()
+}
+
+/// The same for what may be large: then it is written piece by piece while it is sent, on a thread of its own, so that its
+/// text is never in memory as a whole. The thread ends when the client goes away.
+pub(super) fn json(memory: &Memory, status: StatusCode, body: impl Serialize + Send + 'static) -> Response {
+    if memory.held() < INLINE_BYTES {
+        return plain_json(status, &body);
+    }
+    written(status, "application/json; charset=UTF-8", move |pieces| {
+        serde_json::to_writer(&mut *pieces, &body)?;
+        pieces.write_all(b"\n")
+    })
+}
+
+/// An answer that `write` writes while it is sent. What it works with is its own.
+pub(super) fn written(
+    status: StatusCode,
+    content_type: &'static str,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+) -> Response {
+    let (sender, receiver) = mpsc::channel(PIECES);
+    // It ends by itself: with the text, or when nobody takes its pieces any more.
+    tokio::task::spawn_blocking(move || {
+        let mut pieces = BufWriter::with_capacity(PIECE_BYTES, Pieces(sender));
+        if let Err(error) = write(&mut pieces).and_then(|()| pieces.flush()) {
+            // Half of an answer must not look like a whole one.
+            let _ = pieces.get_ref().0.blocking_send(Err(error));
+        }
+    });
+    (status, [(CONTENT_TYPE, content_type)], Body::from_stream(ReceiverStream::new(receiver))).into_response()
+}
+
+/// Hands on what is written, and waits while it is not taken.
+struct Pieces(mpsc::Sender<io::Result<Bytes>>);
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let piece = Bytes::copy_from_slice(bytes);
+        self.0.blocking_send(Ok(piece)).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What the framework says in plain words about a request that it cannot read, in the form that clients expect.

@@ -12,7 +12,6 @@ use qualitytrace_core::definition::{self, Format, Kind, Resource};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::App;
@@ -20,8 +19,7 @@ use super::answer::plain_json;
 use super::refusal::{Refusal, body};
 use super::tenant::Tenant;
 use crate::store::without_password;
-use crate::trigger::addresses as addresses_of;
-use crate::trigger::deny::Deny;
+use crate::trigger::Gate;
 use crate::wire::connection::{Connection, Step};
 use crate::wire::time::{NEVER, rfc3339};
 
@@ -55,10 +53,10 @@ pub(super) async fn test(State(app): State<App>, tenant: Tenant, sent: Bytes) ->
         _ => None,
     });
     let source = source.ok_or_else(|| Refusal::bad_request("the body is not a data store"))?;
-    Ok(plain_json(StatusCode::OK, &outcome(&source, &app.config.get().limits.deny).await))
+    Ok(plain_json(StatusCode::OK, &outcome(&source, &Gate::of(&app.config.get().limits)).await))
 }
 
-async fn outcome(source: &Source, deny: &Deny) -> Connection {
+async fn outcome(source: &Source, gate: &Gate) -> Connection {
     let mut out = Connection::default();
     let Some((name, addresses, ports)) = endpoints(source).filter(|_| !source.is_received()) else {
         return out;
@@ -77,11 +75,7 @@ async fn outcome(source: &Source, deny: &Deny) -> Connection {
         None => passed("the port is the usual one".to_owned()),
     };
     for (address, (host, port)) in addresses.iter().zip(&places) {
-        let connected = async {
-            let found = addresses_of(host.trim_matches(['[', ']']), *port, deny).await?;
-            TcpStream::connect(found.as_slice()).await
-        };
-        let error = match timeout(CONNECT_TIMEOUT, connected).await {
+        let error = match timeout(CONNECT_TIMEOUT, gate.tcp(host, *port)).await {
             Ok(Ok(_)) => continue,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),

@@ -9,14 +9,17 @@ use axum::response::Html;
 use qualitytrace_core::definition::Kind;
 use serde_json::{Map, Value, json};
 
+use super::NEEDS;
 use super::answer::Error;
-use super::door::HEALTH;
 use super::hosted;
 use super::refusal::Said;
 use super::resources::{collection, sorts};
 use Content::{Json, Negotiated, Nothing};
 use http::Method;
 use routes::{Body, Content, ROUTES, Route};
+
+use crate::access::Wanted;
+use crate::routes as registered;
 use schemas::{Schemas, of};
 
 /// The description.
@@ -142,16 +145,18 @@ impl Paths {
             let refused = json!({ "description": reason(status), "content": refused });
             responses.entry(status.to_string()).or_insert(refused);
         };
-        if !HEALTH.contains(&path) {
-            may_answer(401);
-            may_answer(403);
-            may_answer(503);
+        let scope = needed(route.method, path).scope();
+        if scope.is_some() {
+            for status in [401, 403, 421, 429, 503] {
+                may_answer(status);
+            }
         }
         if path.contains('{') || !route.queries.is_empty() {
             may_answer(400);
         }
         if route.body.is_some() {
             may_answer(413);
+            may_answer(415);
         }
         if route.is_of_tenant {
             may_answer(400);
@@ -164,14 +169,31 @@ impl Paths {
             "parameters": parameters(path, route),
             "responses": responses,
         });
-        if HEALTH.contains(&path) {
-            out["security"] = json!([]);
-        }
+        out["security"] = match scope {
+            None => json!([]),
+            Some(scope) => json!([{}, { "token": [scope.as_str()] }]),
+        };
         if let Some(body) = &route.body {
             out["requestBody"] = json!({ "required": true, "content": self.schemas.body(body) });
         }
         out
     }
+}
+
+/// What an operation needs, as its route was registered. A word of the API may stand where the route has a parameter.
+fn needed(method: &str, path: &str) -> Wanted {
+    let fits = |route: &&registered::Route| {
+        let known = route.path.split('/').map(Some).chain(std::iter::repeat(None));
+        let parts = path.split('/').count().max(route.path.split('/').count());
+        let is_same = |(known, part): (Option<&str>, &str)| {
+            known.is_some_and(|known| known == part || known.starts_with('{'))
+        };
+        parts == path.split('/').count()
+            && known.zip(path.split('/')).all(is_same)
+            && route.method.as_ref().is_none_or(|known| known.as_str().eq_ignore_ascii_case(method))
+    };
+    let exact = NEEDS.iter().filter(fits).max_by_key(|route| route.path == path);
+    exact.map_or(Wanted::Change, |route| route.wanted)
 }
 
 /// `get /api/tests/{id}/run` as `getTestsIdRun`.

@@ -1,30 +1,65 @@
-//! What happens to every request before anything else: it gets an id, its token is looked at, its body is received, and if
-//! it changes something it is seen through.
+//! What happens to every request before anything else: it gets an id, where it comes from, its token and the type of its
+//! body are looked at, and if it changes something it is seen through.
+
+mod origin;
+
+use std::sync::Arc;
 
 use axum::body::{Body, HttpBody as _};
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use futures_util::StreamExt as _;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::answer::Problem;
-use crate::access::{Refused, Wanted};
+use super::negotiation::Media;
+use crate::access::throttle::Throttle;
+use crate::access::{Fingerprint, Refused, Wanted};
 use crate::body::discard;
 use crate::config::Live;
+use crate::listen::Ends;
+use crate::routes::Needed;
 use crate::watch::REQUEST_ID;
+use origin::Misdirected;
 
 /// A longer name of a request is not taken over.
 const LONGEST_ID: usize = 128;
 /// How much is received of somebody who is not let in.
 const STRANGERS_BYTES: u64 = 1 << 20;
-/// Paths that are open to everybody.
-pub(super) const HEALTH: [&str; 3] = ["/healthz", "/api/healthz", "/readyz"];
-/// What OTLP is delivered to.
-const OTLP: [&str; 4] = ["/v1/traces", "/v1/metrics", "/v1/logs", "/opentelemetry.proto.collector."];
-/// Ends of paths that change nothing although their method says so.
-const LOOKS: [&str; 3] = ["/expressions/resolve", "/search-spans", "/dry-run"];
+
+/// What a request is held against. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    config: Live,
+    throttle: Arc<Throttle>,
+}
+
+impl Guard {
+    /// Guards a server with this configuration.
+    pub(crate) fn new(config: Live) -> Self {
+        Self { config, throttle: Arc::default() }
+    }
+}
+
+/// What a client was let in for, and by which token: a stream or a socket that stays open looks at it again.
+#[derive(Debug, Clone)]
+pub(super) struct Grant {
+    config: Live,
+    wanted: Wanted,
+    token: Option<Fingerprint>,
+}
+
+impl Grant {
+    /// Waits until the client would not be let in any more.
+    pub(super) async fn withdrawn(self) {
+        let Self { config, wanted, token } = &self;
+        let is_refused =
+            |access: &crate::access::Access| access.check_fingerprint(*wanted, token.as_ref()).is_err();
+        config.wait_for(|config| is_refused(&config.safety.access)).await;
+    }
+}
 
 /// Gives every request an id: its own if it has one, else one made up. The answer carries it.
 pub(crate) async fn name(mut request: Request, next: Next) -> Response {
@@ -45,51 +80,81 @@ fn is_id(id: &HeaderValue) -> bool {
         && id.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte))
 }
 
-/// Refuses whoever may not have what is wanted.
-pub(crate) async fn check(State(config): State<Live>, request: Request, next: Next) -> Response {
-    let wanted = wanted(request.method(), request.uri().path());
-    match config.get().safety.access.check(wanted, token(request.headers())) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => {
-            let (parts, body) = request.into_parts();
-            discard(body, STRANGERS_BYTES).await;
-            refusal(&parts.headers, refused)
-        }
-    }
-}
-
-/// Receives the body, no larger than the configuration of the moment allows: half of a request is no request.
-pub(crate) async fn receive(State(config): State<Live>, request: Request, next: Next) -> Response {
-    let limit = config.get().limits.body_bytes;
+/// Refuses what pages of other origins ask for, and what is asked under a name that is not ours.
+pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    if body.size_hint().lower() > limit {
-        discard(body, limit).await;
-        return too_large(limit);
-    }
-    let room = usize::try_from(limit).unwrap_or(usize::MAX);
-    match Limited::new(body, room).collect().await {
-        Ok(body) => {
-            let mut request = Request::from_parts(parts, Body::from(body.to_bytes()));
-            DefaultBodyLimit::max(room).apply(&mut request);
-            next.run(request).await
-        }
-        Err(error) if error.is::<LengthLimitError>() => too_large(limit),
-        Err(error) => {
-            let message = format!("the body of the request ends too early: {error}");
-            Problem { status: StatusCode::BAD_REQUEST, message }.into_response()
-        }
-    }
+    let local = parts.extensions.get::<Ends>().and_then(|ends| ends.local);
+    let checked = origin::check(&parts, needed(&parts.extensions).wanted, &guard.config.get(), local);
+    let status = match checked {
+        Ok(()) => return next.run(Request::from_parts(parts, body)).await,
+        Err(Misdirected::Origin) => StatusCode::FORBIDDEN,
+        Err(Misdirected::Host) => StatusCode::MISDIRECTED_REQUEST,
+    };
+    discard(body, STRANGERS_BYTES).await;
+    let message = checked.err().map(Misdirected::message).unwrap_or_default().to_owned();
+    Problem { status, message }.into_response()
 }
 
-fn too_large(limit: u64) -> Response {
+/// Refuses whoever may not have what is wanted. What stays open ends when its token is withdrawn.
+pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let wanted = needed(request.extensions()).wanted;
+    let token = token(request.headers()).map(Fingerprint::of);
+    let peer = request.extensions().get::<Ends>().map(|ends| ends.peer);
+    let checked = guard.throttle.check(&guard.config.get().safety.access, wanted, token.as_ref(), peer);
+    if let Err(refused) = checked {
+        let (parts, body) = request.into_parts();
+        discard(body, STRANGERS_BYTES).await;
+        return refusal(&parts.headers, refused);
+    }
+    if wanted != Wanted::Stream {
+        return next.run(request).await;
+    }
+    let grant = Grant { config: guard.config, wanted, token };
+    request.extensions_mut().insert(grant.clone());
+    let response = next.run(request).await;
+    // A socket has left HTTP by then, and looks itself.
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return response;
+    }
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(grant.withdrawn()))))
+}
+
+/// What the request needs. A request that came past the routes is treated as one that changes something.
+fn needed(extensions: &http::Extensions) -> Needed {
+    let unknown = Needed { wanted: Wanted::Change, is_registered: false };
+    extensions.get().copied().unwrap_or(unknown)
+}
+
+/// Refuses bodies that are neither JSON nor YAML.
+pub(crate) async fn content_type(request: Request, next: Next) -> Response {
+    let reads_body = needed(request.extensions()).is_registered && !request.method().is_safe();
+    if reads_body && !request.body().is_end_stream() && !is_text(request.headers()) {
+        discard(request.into_body(), STRANGERS_BYTES).await;
+        return not_text();
+    }
+    next.run(request).await
+}
+
+/// Whether a body is JSON or YAML. A program may leave its type out; a browser does so where a page of another origin
+/// sends what it may send without being asked.
+fn is_text(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter().filter(|kind| !kind.is_empty()).peekable();
+    if types.peek().is_none() {
+        return !headers.contains_key(ORIGIN);
+    }
+    types.all(|kind| kind.to_str().is_ok_and(|kind| Media::of_content_type(kind).is_some()))
+}
+
+fn not_text() -> Response {
     let message =
-        format!("the body is larger than {limit} bytes (limits.bodyBytes); send less, or raise the limit");
-    Problem { status: StatusCode::PAYLOAD_TOO_LARGE, message }.into_response()
+        "the body is neither JSON nor YAML by its Content-Type; send `application/json` or `text/yaml`";
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    Problem { status, message: message.to_owned() }.into_response()
 }
 
 /// Carries out what changes something even if its client goes away meanwhile: half of a change is no change.
 pub(crate) async fn see_through(request: Request, next: Next) -> Response {
-    if wanted(request.method(), request.uri().path()) != Wanted::Change {
+    if needed(request.extensions()).wanted != Wanted::Change {
         return next.run(request).await;
     }
     tokio::spawn(next.run(request)).await.unwrap_or_else(|_| {
@@ -98,19 +163,12 @@ pub(crate) async fn see_through(request: Request, next: Next) -> Response {
     })
 }
 
-fn wanted(method: &Method, path: &str) -> Wanted {
-    if HEALTH.contains(&path) {
-        return Wanted::Health;
-    }
-    if OTLP.iter().any(|start| path.starts_with(start)) {
-        // Browsers ask without a token whether they may ask with one.
-        return if method == Method::OPTIONS { Wanted::Health } else { Wanted::Deliver };
-    }
-    let looks = method.is_safe() || LOOKS.iter().any(|end| path.ends_with(end));
-    if looks { Wanted::Look } else { Wanted::Change }
+/// Whether a request changes something.
+pub(super) fn is_change(request: &Request) -> bool {
+    needed(request.extensions()).wanted == Wanted::Change
 }
 
-fn token(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
@@ -120,6 +178,7 @@ fn refusal(headers: &HeaderMap, refused: Refused) -> Response {
     let (status, grpc, error) = match refused {
         Refused::NoToken => (StatusCode::UNAUTHORIZED, "16", ""),
         Refused::Unknown => (StatusCode::UNAUTHORIZED, "16", ", error=\"invalid_token\""),
+        Refused::Throttled(_) => (StatusCode::TOO_MANY_REQUESTS, "8", ", error=\"invalid_token\""),
         Refused::Scope(_) => (StatusCode::FORBIDDEN, "7", ", error=\"insufficient_scope\""),
     };
     let is_grpc =
@@ -134,27 +193,8 @@ fn refusal(headers: &HeaderMap, refused: Refused) -> Response {
     if let Ok(challenge) = HeaderValue::from_str(&challenge) {
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
-    response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_wanted_follows_from_method_and_path() {
-        for (method, path, expected) in [
-            (Method::GET, "/readyz", Wanted::Health),
-            (Method::GET, "/api/tests", Wanted::Look),
-            (Method::POST, "/api/tests", Wanted::Change),
-            (Method::POST, "/api/expressions/resolve", Wanted::Look),
-            (Method::PUT, "/api/tests/a/run/1/dry-run", Wanted::Look),
-            (Method::POST, "/v1/traces", Wanted::Deliver),
-            (Method::OPTIONS, "/v1/traces", Wanted::Health),
-            (Method::GET, "/metrics", Wanted::Look),
-            (Method::GET, "/ws", Wanted::Look),
-        ] {
-            assert_eq!(wanted(&method, path), expected, "{method} {path}");
-        }
+    if let Refused::Throttled(seconds) = refused {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    response
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::App;
 use super::answer::plain_json;
+use super::memory::Memory;
 use super::query::Query;
 use super::refusal::Refusal;
 use super::resources::{Parameters, augmented_specs};
@@ -29,11 +30,14 @@ pub(super) struct Listed {
 /// A page of tests and suites, in one order.
 pub(super) async fn list(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Refusal> {
     let listing = parameters.of_everything(&tenant)?;
-    let (count, page) = app.store.list_of(&[Kind::Test, Kind::TestSuite], &listing).await?;
+    let kinds = [Kind::Test, Kind::TestSuite];
+    memory.hold_texts(app.store.list_size(&kinds, &listing).await?).await?;
+    let (count, page) = app.store.list_of(&kinds, &listing).await?;
     let (mut tests, mut suites, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
     for (kind, stored) in page {
         kinds.push(kind);

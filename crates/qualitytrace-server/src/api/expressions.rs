@@ -5,12 +5,13 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::id::SpanId;
-use qualitytrace_core::lang::{Generator, Surroundings, Variables, parse_selector, resolve, select};
+use qualitytrace_core::lang::{Budget, Generator, Surroundings, Variables, parse_selector, resolve, select};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::answer::plain_json;
+use super::memory::Memory;
 use super::refusal::{Refusal, body};
 use super::runs::{Found, variable_set};
 use super::tenant::Tenant;
@@ -47,6 +48,7 @@ struct Context {
 /// The value of an expression: one for each span that it is read from.
 pub(super) async fn resolve_expression(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     sent: Bytes,
 ) -> Result<Response, Refusal> {
@@ -55,15 +57,17 @@ pub(super) async fn resolve_expression(
     let not_found = |_| Refusal::bad_request("sql: no rows in result set");
     let (_, values) = variable_set(&app, &tenant, &context.variable_set_id).await.map_err(not_found)?;
     let found = if context.run_id > 0 && !context.test_id.is_empty() {
-        let found = Found::load(&app, &tenant, &context.test_id, context.run_id).await;
-        Some(found.map_err(|_| Refusal::bad_request("cannot read row: sql: no rows in result set"))?)
+        let found = Found::load(&app, &memory, &tenant, &context.test_id, context.run_id).await;
+        let no_rows = || Refusal::bad_request("cannot read row: sql: no rows in result set");
+        Some(found.map_err(|refusal| if refusal.is_missing() { no_rows() } else { refusal })?)
     } else {
         None
     };
     // An expression could take a secret apart: it is given none.
     let of_run = found.as_ref().map(Found::variables).unwrap_or_default();
     let variables: Variables = of_run.iter().chain(&values.masked()).cloned().collect();
-    let trace = found.as_ref().and_then(|found| found.trace.as_ref());
+    let trace = found.as_ref().and_then(|found| found.trace.as_deref());
+    let budget = Budget::default();
     let positions: Vec<usize> = match trace {
         Some(trace) if !context.span_id.is_empty() => {
             let id: SpanId = context
@@ -82,7 +86,8 @@ pub(super) async fn resolve_expression(
                 );
                 return Err(Refusal::bad_request(message));
             }
-            select(&parsed.tree, trace)
+            select(&parsed.tree, trace, &budget)
+                .map_err(|exceeded| Refusal::bad_request(exceeded.to_string()))?
         }
         None => Vec::new(),
     };
@@ -94,6 +99,7 @@ pub(super) async fn resolve_expression(
             variables: &variables,
             generator: Generator::in_utc(clock::now(), rand::random()),
             aliases: true,
+            budget: &budget,
         };
         resolve(&expression, &surroundings).map_err(|trouble| Refusal::bad_request(trouble.text))
     };

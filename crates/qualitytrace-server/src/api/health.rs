@@ -23,11 +23,14 @@ pub(super) async fn alive() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Ready means that the store answers.
+/// Ready means that the store answers and takes what is written to it.
 pub(super) async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
-    let answer = app.store.retained_bytes().await;
+    let answer = match app.store.retained_bytes().await {
+        Ok(_) => app.store.check_writable().await,
+        Err(error) => Err(error),
+    };
     let unready = |error| Problem { status: StatusCode::SERVICE_UNAVAILABLE, ..Problem::from(error) };
-    answer.map(|_| Json(Health { status: "ready" })).map_err(unready)
+    answer.map(|()| Json(Health { status: "ready" })).map_err(unready)
 }
 
 /// Which server it is.

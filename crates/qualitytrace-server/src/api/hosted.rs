@@ -1,10 +1,8 @@
 //! Routes of the original's hosted service: they are there, look at what they are sent, and say that they cannot be had.
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::RawPathParams;
 use axum::response::Response;
-use axum::routing::{MethodFilter, on};
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -13,6 +11,8 @@ use super::App;
 use super::answer::plain_json;
 use super::query::Query;
 use super::refusal::{Refusal, body, integer};
+use crate::access::Wanted;
+use crate::routes::Routes;
 
 /// A path, what can be done with it, and what may be sent to it.
 pub(super) struct Route {
@@ -86,17 +86,16 @@ pub(super) const ROUTES: [Route; 13] = [
     route("/api/runs", &[Method::GET], None),
 ];
 
-pub(super) fn routes() -> Router<App> {
-    ROUTES.iter().fold(Router::new(), |router, route| {
+pub(super) fn routes() -> Routes<App> {
+    ROUTES.iter().fold(Routes::new(), |routes, route| {
         let answer = move |method: Method, path: RawPathParams, page: Query<Page>, sent: Bytes| async move {
             checked(route, &method, &path, &page.0, &sent)?;
             Ok::<Response, Refusal>(plain_json(StatusCode::PAYMENT_REQUIRED, &()))
         };
-        let methods = route.methods.iter().filter_map(|method| MethodFilter::try_from(method.clone()).ok());
-        match methods.reduce(MethodFilter::or) {
-            Some(methods) => router.route(route.path, on(methods, answer)),
-            None => router,
-        }
+        route.methods.iter().fold(routes, |routes, method| {
+            let wanted = if method.is_safe() { Wanted::Look } else { Wanted::Change };
+            routes.on(method, route.path, wanted, answer)
+        })
     })
 }
 

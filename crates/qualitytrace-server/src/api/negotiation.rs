@@ -38,6 +38,17 @@ impl Media {
     /// Plain JSON.
     pub(super) const JSON: Self = MEDIA[0];
 
+    /// The form that a content type names; `None` when it is none that is read here.
+    pub(super) fn of_content_type(content_type: &str) -> Option<Self> {
+        let (name, _) = weighed(content_type);
+        let ends = |end: &str| name.len() > end.len() && name.to_ascii_lowercase().ends_with(end);
+        named(name).or_else(|| match () {
+            () if name.eq_ignore_ascii_case("text/json") || ends("+json") => Some(Self::JSON),
+            () if ends("+yaml") => Some(MEDIA[2]),
+            () => None,
+        })
+    }
+
     /// The form of the body: what it says it is, else what is wanted back, else JSON.
     pub(super) fn of_body(headers: &HeaderMap) -> Self {
         sent(headers).or_else(|| wanted(headers)).unwrap_or(MEDIA[0])
@@ -124,8 +135,7 @@ fn without_blanks(value: &Value) -> Value {
 }
 
 fn sent(headers: &HeaderMap) -> Option<Media> {
-    let (name, _) = weighed(text(headers, &CONTENT_TYPE)?);
-    named(name)
+    Media::of_content_type(text(headers, &CONTENT_TYPE)?)
 }
 
 /// The known form that the client likes best; the first of equals.

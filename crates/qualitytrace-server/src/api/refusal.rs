@@ -85,6 +85,11 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, MISSING)
     }
 
+    /// Whether there is nothing of what was asked for.
+    pub(super) fn is_missing(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
     pub(super) fn new(status: StatusCode, body: impl Into<Said>) -> Self {
         Self { status, body: body.into(), retry_after: None }
     }

@@ -6,11 +6,9 @@ mod reading;
 
 use std::borrow::Cow;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use qualitytrace_core::definition::source::DataStore;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored, secrets};
@@ -20,10 +18,14 @@ use serde_json::{Value, json};
 use super::App;
 use super::answer::Problem;
 use super::definitions;
+use super::memory::Memory;
 use super::negotiation::Media;
 use super::query::Query;
 use super::tenant::Tenant;
+use crate::access::Wanted;
+use crate::client::Client;
 use crate::clock;
+use crate::routes::Routes;
 use crate::store::{CURRENT, Mode, NO_ID, NewDefinition, Put, StoredResource, is_id, unscoped};
 use crate::wire::time::rfc3339;
 use reading::{Body, Strictness};
@@ -45,21 +47,29 @@ const OTHER_WORDS: [(Kind, &str); 3] =
     [(Kind::TestSuite, "transactions"), (Kind::VariableSet, "variableSets"), (Kind::Analyzer, "linters")];
 
 /// The routes of every kind.
-pub(super) fn routes() -> Router<App> {
+pub(super) fn routes() -> Routes<App> {
+    use Wanted::{Change, Look};
     let kinds = Kind::ALL.into_iter().map(|kind| (kind, collection(kind)));
-    kinds.chain(OTHER_WORDS).fold(Router::new(), |router, (kind, word)| {
-        let one = get(move |app, tenant, path, headers| get_one(kind, app, tenant, path, headers))
-            .put(move |app, tenant, path, query, headers, body| {
+    kinds.chain(OTHER_WORDS).fold(Routes::new(), |routes, (kind, word)| {
+        let (all, one) = (format!("/api/{word}"), format!("/api/{word}/{{id}}"));
+        routes
+            .get(&all, Look, move |app, memory, tenant, query, headers| {
+                list(kind, app, memory, tenant, query, headers)
+            })
+            .post(&all, Change, move |app, tenant, query, headers, body| {
+                create(kind, app, tenant, query, headers, body)
+            })
+            .put(&all, Change, move |app, tenant, query, headers, body| {
+                upsert(kind, app, tenant, query, headers, body)
+            })
+            .get(&one, Look, move |app, tenant, path, headers| get_one(kind, app, tenant, path, headers))
+            .put(&one, Change, move |app, tenant, path, query, headers, body| {
                 update(kind, app, tenant, path, query, headers, body)
             })
-            .delete(move |app, tenant, path, headers| delete(kind, app, tenant, path, headers));
-        let all = get(move |app, tenant, query, headers| list(kind, app, tenant, query, headers))
-            .post(move |app, tenant, query, headers, body| create(kind, app, tenant, query, headers, body))
-            .put(move |app, tenant, query, headers, body| upsert(kind, app, tenant, query, headers, body));
-        router.route(&format!("/api/{word}"), all).route(&format!("/api/{word}/{{id}}"), one).route(
-            &format!("/api/{word}/{{id}}/source"),
-            get(move |app, tenant, path, query| definitions::source(kind, app, tenant, path, query)),
-        )
+            .delete(&one, Change, move |app, tenant, path, headers| delete(kind, app, tenant, path, headers))
+            .get(&format!("{one}/source"), Look, move |app, tenant, path, query| {
+                definitions::source(kind, app, tenant, path, query)
+            })
     })
 }
 
@@ -81,6 +91,7 @@ pub(super) const fn collection(kind: Kind) -> &'static str {
 async fn list(
     kind: Kind,
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Query(parameters): Query<Parameters>,
     headers: HeaderMap,
@@ -92,6 +103,7 @@ async fn list(
             let (resource, stored) = current(&app, kind, &tenant).await?;
             return Ok::<_, Problem>((1, vec![shown(&resource, &stored)]));
         }
+        memory.hold_texts(app.store.list_size(&[kind], &listing).await?).await?;
         let page = app.store.list(&listing).await?;
         let items = augmented::shown(&app, kind, page.items, augmented::is_wanted(&headers)).await?;
         Ok((page.count, items))
@@ -112,12 +124,8 @@ async fn get_one(
     let media = Media::of_answer(&headers);
     let found = async {
         if kind.is_singleton() {
-            // Under another id there is what a new server has; settings of the server have no id.
-            let (resource, stored) = if id == CURRENT || kind == Kind::Config {
-                current(&app, kind, &tenant).await?
-            } else {
-                (definition::default_of(kind), known_of_current(kind, app.started))
-            };
+            // There is one of its kind, whatever id it is asked for or was stored by.
+            let (resource, stored) = current(&app, kind, &tenant).await?;
             return Ok::<_, Problem>(Some(shown(&resource, &stored)));
         }
         let Some(stored) = app.store.resource(kind, &tenant.scoped(&id)).await? else {
@@ -262,6 +270,7 @@ async fn put(
             return Err(Problem::bad_request(message));
         }
     };
+    Client::note_changed(id);
     let status = match mode {
         _ if !kind.is_singleton() => status,
         Mode::Create => StatusCode::CREATED,

@@ -6,18 +6,24 @@ pub(super) mod series;
 mod start;
 mod stream;
 
-use axum::body::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use qualitytrace_core::definition::{Kind, Test};
+use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Trace;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::App;
-use super::answer::{Success, plain_json};
+use super::answer::{Success, json, plain_json};
+use super::memory::Memory;
 use super::query::Query;
 use super::refusal::{Refusal, body, count, number};
 use super::tenant::Tenant;
@@ -35,6 +41,9 @@ pub(super) use stream::{stream, stream_of_suite};
 const TAKE: u64 = 20;
 /// Runs on a page at most.
 const MOST: u64 = 1_000;
+
+/// Bytes of runs that are loaded together for a list.
+const BATCH_BYTES: u64 = 4 << 20;
 
 /// A page, as asked for.
 #[derive(Debug, Default, Deserialize)]
@@ -55,6 +64,7 @@ impl PageOf {
 /// Runs of a test, newest first, without their traces.
 pub(super) async fn list(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path(id): Path<String>,
     Query(page): Query<PageOf>,
@@ -62,30 +72,109 @@ pub(super) async fn list(
     let (take, skip) = page.numbers()?;
     let id = tenant.scoped(&id);
     app.store.resource(Kind::Test, &id).await?.ok_or_else(Refusal::missing)?;
-    let (count, runs) = app.store.runs(&id, take, skip).await?;
-    let (first, last) = (runs.last().map_or(0, |run| run.number), runs.first().map_or(0, |run| run.number));
-    let mut events = app.store.events_between(&id, first, last).await?;
-    let now = clock::now();
-    let shown: Vec<Run> = runs
-        .iter()
-        .map(|stored| {
-            let events = events.remove(&stored.number).unwrap_or_default();
-            run::listed(stored, &Facts::of(&read_events(&events)), now)
-        })
-        .collect();
-    let mut response = plain_json(StatusCode::OK, &shown);
+    let (count, sizes) = app.store.run_sizes(&id, take, skip).await?;
+    let (batches, now) = (batches(&sizes), clock::now());
+    let mut response = if let [only] = batches[..] {
+        memory.hold_texts(only.bytes).await?;
+        plain_json(StatusCode::OK, &batch(&app, &id, only, now).await?)
+    } else {
+        let listed = Listed { app, memory, id, batches: batches.into(), now, is_first: true };
+        // Layers around a body may ask once more after its end.
+        let parts = futures_util::StreamExt::fuse(futures_util::stream::unfold(Some(listed), Listed::next));
+        let headers = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
+        (StatusCode::OK, headers, Body::from_stream(parts)).into_response()
+    };
     response.headers_mut().insert("x-total-count", HeaderValue::from(count));
     Ok(response)
+}
+
+/// Runs that are loaded together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Batch {
+    first: u64,
+    last: u64,
+    bytes: u64,
+}
+
+/// Runs with their sizes, newest first, put together as far as they are small.
+fn batches(sizes: &[(u64, u64)]) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for (number, bytes) in sizes {
+        match batches.last_mut() {
+            Some(batch) if batch.bytes + bytes <= BATCH_BYTES => {
+                batch.first = *number;
+                batch.bytes += bytes;
+            }
+            _ => batches.push(Batch { first: *number, last: *number, bytes: *bytes }),
+        }
+    }
+    if batches.is_empty() {
+        batches.push(Batch { first: 1, last: 0, bytes: 0 });
+    }
+    batches
+}
+
+async fn batch(app: &App, test: &str, batch: Batch, now: Timestamp) -> Result<Vec<Run>, Refusal> {
+    let runs = app.store.runs_between(test, batch.first, batch.last).await?;
+    let mut events = app.store.events_between(test, batch.first, batch.last).await?;
+    let shown = runs.iter().map(|stored| {
+        let events = events.remove(&stored.number).unwrap_or_default();
+        run::listed(stored, &Facts::of(&read_events(&events)), now)
+    });
+    Ok(shown.collect())
+}
+
+/// A list that is loaded while it is sent, batch by batch.
+struct Listed {
+    app: App,
+    memory: Memory,
+    id: String,
+    batches: VecDeque<Batch>,
+    now: Timestamp,
+    is_first: bool,
+}
+
+impl Listed {
+    /// The next part of the text. `None` after the last one; nothing more after a failure.
+    async fn next(this: Option<Self>) -> Option<(Result<Bytes, std::io::Error>, Option<Self>)> {
+        let mut this = this?;
+        let Some(next) = this.batches.pop_front() else {
+            return Some((Ok(Bytes::from_static(b"]\n")), None));
+        };
+        match this.part(next).await {
+            Ok(text) => {
+                this.is_first = false;
+                Some((Ok(text), Some(this)))
+            }
+            Err(refusal) => Some((Err(std::io::Error::other(format!("{refusal:?}"))), None)),
+        }
+    }
+
+    async fn part(&self, next: Batch) -> Result<Bytes, Refusal> {
+        // What the last part took is free once it is sent, which is when this one is asked for.
+        self.memory.release();
+        self.memory.hold_texts(next.bytes).await?;
+        let runs = batch(&self.app, &self.id, next, self.now).await?;
+        let text = serde_json::to_string(&runs).unwrap_or_default();
+        let inner = text.trim_start_matches('[').trim_end_matches(']');
+        let open = match (self.is_first, inner.is_empty()) {
+            (true, _) => "[",
+            (false, true) => "",
+            (false, false) => ",",
+        };
+        Ok(format!("{open}{inner}").into())
+    }
 }
 
 /// A run as it stands.
 pub(super) async fn get(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &tenant, &test, number(&run)?).await?;
-    Ok(plain_json(StatusCode::OK, &found.shown()))
+    let found = Found::load(&app, &memory, &tenant, &test, number(&run)?).await?;
+    Ok(json(&memory, StatusCode::OK, found.shown()))
 }
 
 /// Removes a run and all that belongs to it.
@@ -106,6 +195,7 @@ pub(super) async fn delete(
 /// Takes what an agent reports about a run. This server runs its tests itself, so that there is nothing to take.
 pub(super) async fn patch(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
@@ -122,11 +212,11 @@ pub(super) async fn patch(
     if gates["passed"] != true {
         return Err(Refusal::unprocessable("required field 'passed' is zero value."));
     }
-    let found = Found::load(&app, &tenant, &test, number).await?;
+    let found = Found::load(&app, &memory, &tenant, &test, number).await?;
     if sent["lastErrorState"] == "cancelled by user" {
         app.runner.stop(&found.id()).await?;
     }
-    Ok(plain_json(StatusCode::OK, &found.shown()))
+    Ok(json(&memory, StatusCode::OK, found.shown()))
 }
 
 /// Ends a run. Nothing to end is no mistake.
@@ -152,13 +242,14 @@ pub(super) async fn skip_polling(
 /// Judges the trace of a run by the latest version of its test, as a run of its own.
 pub(super) async fn rerun(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
     let id = tenant.scoped(&test);
     let latest = app.store.test(&id, None).await?.ok_or_else(Refusal::missing)?;
-    let mut found = Found::load(&app, &tenant, &test, number(&run)?).await?;
-    found.look_for_trace(&app).await?;
+    let mut found = Found::load(&app, &memory, &tenant, &test, number(&run)?).await?;
+    found.look_for_trace(&app, &memory).await?;
     let started = app.runner.rerun(&found.stored, &found.events, found.trace(), &latest).await?;
     let again = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..again };
@@ -173,16 +264,18 @@ pub(super) async fn rerun(
     };
     let shown = run::run(&as_created, &facts, found.trace.as_ref(), clock::now());
     // It starts from what the earlier run ended with.
-    Ok(plain_json(StatusCode::OK, &Run { variable_set: found.shown().variable_set, ..shown }))
+    Ok(json(&memory, StatusCode::OK, Run { variable_set: found.shown().variable_set, ..shown }))
 }
 
 /// What happened to a run, under the names that clients know.
 pub(super) async fn events(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
     let number = number(&run)?;
+    memory.hold_texts(app.store.run_size(&tenant.scoped(&test), number, 0).await?).await?;
     let events = app.store.events(&tenant.scoped(&test), number, 0).await?;
     Ok(plain_json(StatusCode::OK, &run::catalogue(&test, number, &read_events(&events))))
 }
@@ -190,10 +283,11 @@ pub(super) async fn events(
 /// A run as JUnit XML.
 pub(super) async fn junit(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &tenant, &test, number(&run)?).await?;
+    let found = Found::load(&app, &memory, &tenant, &test, number(&run)?).await?;
     let definition = found.test(&app).await?;
     let text = run::junit(&definition.name, &found.shown());
     Ok(([(CONTENT_TYPE, "application/xml; charset=UTF-8")], text).into_response())
@@ -206,45 +300,53 @@ pub(super) struct Found {
     pub(super) events: Vec<Event>,
     pub(super) facts: Facts,
     /// Once it was obtained.
-    pub(super) trace: Option<Trace>,
+    pub(super) trace: Option<Arc<Trace>>,
 }
 
 impl Found {
-    pub(super) async fn load(app: &App, tenant: &Tenant, test: &str, number: u64) -> Result<Self, Refusal> {
+    pub(super) async fn load(
+        app: &App,
+        memory: &Memory,
+        tenant: &Tenant,
+        test: &str,
+        number: u64,
+    ) -> Result<Self, Refusal> {
         let id = tenant.scoped(test);
+        memory.hold_texts(app.store.run_size(&id, number, 0).await?).await?;
         let stored = app.store.run(&id, number).await?.ok_or_else(Refusal::missing)?;
         let events = app.store.events(&id, number, 0).await?;
-        Self::of(app, stored, &events).await
+        Self::of(app, memory, stored, &events).await
     }
 
-    /// A run that was found, with its events and its trace.
-    pub(super) async fn of(app: &App, stored: StoredRun, events: &[StoredEvent]) -> Result<Self, Refusal> {
+    /// A run that was found, with its events, for which there is memory, and its trace.
+    pub(super) async fn of(
+        app: &App,
+        memory: &Memory,
+        stored: StoredRun,
+        events: &[StoredEvent],
+    ) -> Result<Self, Refusal> {
         let events = read_events(events);
         let facts = Facts::of(&events);
         if let Some(elsewhere) = facts.imported.as_ref().or(facts.earlier.as_ref()) {
-            let trace = run::imported_trace(&elsewhere.trace);
+            let trace = run::imported_trace(&elsewhere.trace).map(Arc::new);
             return Ok(Self { stored, events, facts, trace });
         }
-        let trace = match (facts.obtained, facts.root(stored.trace)) {
+        let found = match (facts.obtained, facts.root(stored.trace)) {
             // A test that does not want the trace was judged without it, whatever arrived.
             (Some(_), Some(root)) if !facts.waited => {
                 Some(Trace::assemble(stored.trace, []).with_trigger(root))
             }
-            (Some(_), Some(root)) => {
-                let mask = mask_of_trace(&app.store, stored.trace).await?;
-                Some(mask.trace(app.source.load(stored.trace).await?).with_trigger(root))
-            }
+            (Some(_), Some(root)) => Some(trace(app, memory, stored.trace).await?.with_trigger(root)),
             _ => None,
         };
-        Ok(Self { stored, events, facts, trace })
+        Ok(Self { stored, events, facts, trace: found.map(Arc::new) })
     }
 
     /// Takes what has come of the trace since the run ended without one.
-    async fn look_for_trace(&mut self, app: &App) -> Result<(), Refusal> {
+    async fn look_for_trace(&mut self, app: &App, memory: &Memory) -> Result<(), Refusal> {
         if let (None, Some(root)) = (&self.trace, self.facts.root(self.stored.trace)) {
-            let mask = mask_of_trace(&app.store, self.stored.trace).await?;
-            let arrived = mask.trace(app.source.load(self.stored.trace).await?);
-            self.trace = (!arrived.spans().is_empty()).then(|| arrived.with_trigger(root));
+            let arrived = trace(app, memory, self.stored.trace).await?;
+            self.trace = (!arrived.spans().is_empty()).then(|| Arc::new(arrived.with_trigger(root)));
         }
         Ok(())
     }
@@ -254,7 +356,7 @@ impl Found {
     }
 
     fn trace(&self) -> Option<&Trace> {
-        self.trace.as_ref()
+        self.trace.as_deref()
     }
 
     pub(super) fn shown(&self) -> Run {
@@ -277,6 +379,13 @@ impl Found {
         }
         variables
     }
+}
+
+/// A trace as it may be shown.
+async fn trace(app: &App, memory: &Memory, id: TraceId) -> Result<Trace, Refusal> {
+    memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
+    let mask = mask_of_trace(&app.store, id).await?;
+    Ok(mask.trace(app.source.load(id).await?))
 }
 
 /// The events of a run as the store has them, read.

@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade, rejection::WebSocketUpgradeRejection};
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream::{BoxStream, SelectAll};
 use http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_stream::wrappers::WatchStream;
 
 use super::App;
 use super::answer::Problem;
+use super::door::Grant;
+use super::memory::Memory;
 use super::runs::{Found, read_events};
 use super::suites;
 use super::tenant::Tenant;
@@ -28,14 +32,23 @@ const UNANSWERED: u32 = 2;
 /// Subscriptions of one connection.
 const SUBSCRIPTIONS: usize = 1000;
 
+/// Bytes of what a client may say at a time.
+const MESSAGE_BYTES: usize = 64 * 1024;
+/// Bytes of what a client is told at a time.
+const UPDATE_BYTES: usize = 16 << 20;
+
 /// Opens the socket.
 pub(super) async fn open(
     State(app): State<App>,
     tenant: Tenant,
+    Extension(grant): Extension<Grant>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     match upgrade {
-        Ok(upgrade) => upgrade.on_upgrade(move |socket| serve(app, tenant, socket)),
+        Ok(upgrade) => upgrade
+            .max_message_size(MESSAGE_BYTES)
+            .max_frame_size(MESSAGE_BYTES)
+            .on_upgrade(move |socket| serve_granted(app, tenant, socket, grant)),
         Err(_) => Problem {
             status: StatusCode::UPGRADE_REQUIRED,
             message: "this address speaks WebSocket; open it with a WebSocket client".to_owned(),
@@ -80,21 +93,35 @@ struct Session {
     changes: SelectAll<BoxStream<'static, String>>,
 }
 
-async fn serve(app: App, tenant: Tenant, mut socket: WebSocket) {
+/// Serves a client until its token is withdrawn, and tells it why then.
+async fn serve_granted(app: App, tenant: Tenant, mut socket: WebSocket, grant: Grant) {
+    tokio::select! {
+        () = serve(app, tenant, &mut socket) => return,
+        () = grant.withdrawn() => {}
+    }
+    let reason = CloseFrame { code: close_code::POLICY, reason: "the token is not known any more".into() };
+    // A client that does not read is not waited for.
+    let _ = tokio::time::timeout(PING, socket.send(Message::Close(Some(reason)))).await;
+}
+
+async fn serve(app: App, tenant: Tenant, socket: &mut WebSocket) {
     let mut session = Session { app, tenant, topics: BTreeMap::new(), changes: SelectAll::new() };
     let mut ping = tokio::time::interval(PING);
     let mut unanswered = 0;
     loop {
-        let answers = tokio::select! {
+        let (answers, _memory) = tokio::select! {
             received = socket.recv() => {
                 unanswered = 0;
                 match received {
-                    Some(Ok(Message::Text(text))) => vec![session.answer(&text)],
+                    Some(Ok(Message::Text(text))) => (vec![session.answer(&text).to_string()], None),
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                    Some(Ok(_)) => Vec::new(),
+                    Some(Ok(_)) => (Vec::new(), None),
                 }
             }
-            Some(changed) = session.changes.next(), if !session.changes.is_empty() => session.updates(&changed).await,
+            Some(changed) = session.changes.next(), if !session.changes.is_empty() => {
+                let (answers, memory) = session.updates(&changed).await;
+                (answers, Some(memory))
+            }
             _ = ping.tick() => {
                 unanswered += 1;
                 if unanswered > UNANSWERED {
@@ -103,11 +130,11 @@ async fn serve(app: App, tenant: Tenant, mut socket: WebSocket) {
                 if socket.send(Message::Ping("keepalive".into())).await.is_err() {
                     return;
                 }
-                Vec::new()
+                (Vec::new(), None)
             }
         };
         for answer in answers {
-            if socket.send(Message::Text(answer.to_string().into())).await.is_err() {
+            if socket.send(Message::Text(answer.into())).await.is_err() {
                 return;
             }
         }
@@ -116,23 +143,22 @@ async fn serve(app: App, tenant: Tenant, mut socket: WebSocket) {
 
 impl Session {
     fn answer(&mut self, text: &str) -> Value {
-        let error = |message: String| json!({ "type": "error", "resource": "", "message": message });
         let request: Request = match serde_json::from_str(text) {
             Ok(request) => request,
-            Err(wrong) => return error(format!("could not unmarshal message: {wrong}")),
+            Err(wrong) => return error(&format!("could not unmarshal message: {wrong}")),
         };
         match request.kind.as_str() {
             "subscribe" => match self.subscribe(&request.resource) {
                 Ok(id) => {
                     json!({ "type": "success", "resource": request.resource, "message": { "subscriptionId": id } })
                 }
-                Err(message) => error(message),
+                Err(message) => error(&message),
             },
             "unsubscribe" => {
                 self.topics.remove(&request.subscription_id);
                 json!({ "type": "success", "resource": "", "message": "ok" })
             }
-            other => error(format!("no routes for message type {other}")),
+            other => error(&format!("no routes for message type {other}")),
         }
     }
 
@@ -159,32 +185,77 @@ impl Session {
         Ok(id)
     }
 
-    /// What a subscriber is told about a change.
-    async fn updates(&mut self, id: &str) -> Vec<Value> {
+    /// What a subscriber is told about a change, as texts, and the memory that they take.
+    async fn updates(&mut self, id: &str) -> (Vec<String>, Memory) {
+        let memory = self.app.memory.begin();
+        (self.told(id, &memory).await, memory)
+    }
+
+    async fn told(&mut self, id: &str, memory: &Memory) -> Vec<String> {
         let Some(topic) = self.topics.get_mut(id) else {
             return Vec::new();
         };
         let resource = topic.resource.clone();
-        let update = |event: Value| json!({ "type": "update", "resource": resource, "event": event });
         match topic.about {
             About::Events(sent) => {
-                let test = self.tenant.scoped(&topic.id);
-                let Ok(stored) = self.app.store.events(&test, topic.number, 0).await else {
+                let (test, number) = (self.tenant.scoped(&topic.id), topic.number);
+                let Ok(bytes) = self.app.store.run_size(&test, number, 0).await else { return Vec::new() };
+                if let Err(problem) = memory.hold_texts(bytes).await {
+                    return vec![error(&problem.message).to_string()];
+                }
+                let Ok(stored) = self.app.store.events(&test, number, 0).await else {
                     return Vec::new();
                 };
-                let shown = catalogue(&topic.id, topic.number, &read_events(&stored));
+                let shown = catalogue(&topic.id, number, &read_events(&stored));
                 topic.about = About::Events(shown.len());
-                shown.get(sent..).unwrap_or_default().iter().map(|event| update(json!(event))).collect()
+                shown.get(sent..).unwrap_or_default().iter().map(|event| update(&resource, event)).collect()
             }
             About::Run => {
-                let found = Found::load(&self.app, &self.tenant, &topic.id, topic.number).await;
-                found.map(|found| vec![update(json!(found.shown()))]).unwrap_or_default()
+                let found = Found::load(&self.app, memory, &self.tenant, &topic.id, topic.number).await;
+                found.map(|found| vec![update(&resource, &found.shown())]).unwrap_or_default()
             }
             About::Suite => {
-                let shown = suites::shown(&self.app, &self.tenant, &topic.id, topic.number).await;
-                shown.map(|shown| vec![update(json!(shown))]).unwrap_or_default()
+                let shown = suites::shown(&self.app, memory, &self.tenant, &topic.id, topic.number).await;
+                shown.map(|shown| vec![update(&resource, &shown)]).unwrap_or_default()
             }
         }
+    }
+}
+
+fn error(message: &str) -> Value {
+    json!({ "type": "error", "resource": "", "message": message })
+}
+
+/// What a subscriber is told. What is too large to be told is to be asked for.
+fn update(resource: &str, event: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Update<'u, E> {
+        r#type: &'static str,
+        resource: &'u str,
+        event: &'u E,
+    }
+    let mut text = Bounded(Vec::new());
+    if serde_json::to_writer(&mut text, &Update { r#type: "update", resource, event }).is_err() {
+        return error(&format!("{resource} is larger than {UPDATE_BYTES} bytes; read it from the API"))
+            .to_string();
+    }
+    String::from_utf8(text.0).unwrap_or_default()
+}
+
+/// A text that does not grow beyond its limit.
+struct Bounded(Vec<u8>);
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > UPDATE_BYTES {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

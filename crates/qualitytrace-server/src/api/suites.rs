@@ -2,24 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use qualitytrace_core::definition::{Kind, Test, TestSuite};
 use qualitytrace_core::suite::{Plan, Values};
 
 use super::App;
-use super::answer::{Success, plain_json};
+use super::answer::{Success, json, plain_json};
 use super::definitions;
+use super::memory::Memory;
 use super::query::Query;
 use super::refusal::{MissingVariables, Refusal, body, number};
 use super::runs::{Found, PageOf, RunInformation, lacked, missing_variables, read_events, stream_of_suite};
 use super::tenant::Tenant;
+use crate::access::Wanted;
 use crate::clock;
+use crate::routes::Routes;
 use crate::runner::{StepTest, SuiteOrder, SuiteRunId, SuiteState};
 use crate::store::{StoredEvent, StoredRun, StoredSuiteRun};
 use crate::variables::Variables;
@@ -31,16 +32,20 @@ use crate::wire::time::NEVER;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The routes of the runs of suites, under their own name and the one that they had before.
-pub(super) fn routes() -> Router<App> {
-    ["testsuites", "transactions"].into_iter().fold(Router::new(), |router, word| {
+pub(super) fn routes() -> Routes<App> {
+    use Wanted::{Change, Look, Stream};
+    ["testsuites", "transactions"].into_iter().fold(Routes::new(), |routes, word| {
         let runs = format!("/api/{word}/{{id}}/run");
-        router
-            .route(&format!("/api/{word}/{{id}}/version/{{version}}"), get(definitions::suite_version))
-            .route(&runs, get(list).post(start))
-            .route(&format!("{runs}/{{number}}"), get(get_one).delete(delete))
-            .route(&format!("{runs}/{{number}}/stop"), post(stop))
-            .route(&format!("{runs}/{{number}}/events"), get(events))
-            .route(&format!("{runs}/{{number}}/events/stream"), get(stream_of_suite))
+        let run = format!("{runs}/{{number}}");
+        routes
+            .get(&format!("/api/{word}/{{id}}/version/{{version}}"), Look, definitions::suite_version)
+            .get(&runs, Look, list)
+            .post(&runs, Change, start)
+            .get(&run, Look, get_one)
+            .delete(&run, Change, delete)
+            .post(&format!("{run}/stop"), Change, stop)
+            .get(&format!("{run}/events"), Look, events)
+            .get(&format!("{run}/events/stream"), Stream, stream_of_suite)
     })
 }
 
@@ -138,12 +143,14 @@ async fn missing(
 /// Runs of a suite, newest first, without the traces of their steps.
 async fn list(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path(id): Path<String>,
     Query(page): Query<PageOf>,
 ) -> Result<Response, Refusal> {
     let (take, skip) = page.numbers()?;
     let id = tenant.scoped(&id);
+    memory.hold_texts(app.store.suite_page_size(&id, take, skip).await?).await?;
     let (count, runs) = app.store.suite_runs(&id, take, skip).await?;
     let (first, last) = (runs.last().map_or(0, |run| run.number), runs.first().map_or(0, |run| run.number));
     let mut events = app.store.suite_events_between(&id, first, last).await?;
@@ -164,21 +171,31 @@ async fn list(
 
 async fn get_one(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    Ok(plain_json(StatusCode::OK, &shown(&app, &tenant, &id, number(&run)?).await?))
+    Ok(json(&memory, StatusCode::OK, shown(&app, &memory, &tenant, &id, number(&run)?).await?))
 }
 
 /// A run of a suite as it stands, with the runs of its steps in full.
-pub(super) async fn shown(app: &App, tenant: &Tenant, id: &str, number: u64) -> Result<SuiteRun, Refusal> {
+pub(super) async fn shown(
+    app: &App,
+    memory: &Memory,
+    tenant: &Tenant,
+    id: &str,
+    number: u64,
+) -> Result<SuiteRun, Refusal> {
     let id = tenant.scoped(id);
+    let (own, steps) =
+        tokio::try_join!(app.store.suite_run_size(&id, number, 0), app.store.step_runs_size(&id, number))?;
+    memory.hold_texts(own + steps).await?;
     let stored = app.store.suite_run(&id, number).await?.ok_or_else(Refusal::missing)?;
     let facts = facts(&app.store.suite_events(&id, number, 0).await?);
     let runs = app.store.step_runs(&id, number, number).await?.remove(&number).unwrap_or_default();
     let mut steps = Vec::new();
     for (stored, events) in in_order(tenant, &facts, runs) {
-        steps.push(Found::of(app, stored, &events).await?.shown());
+        steps.push(Found::of(app, memory, stored, &events).await?.shown());
     }
     Ok(suite::suite_run(&stored, &facts, steps))
 }
@@ -245,9 +262,12 @@ async fn stop(
 /// What happened to a run of a suite.
 async fn events(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    let events = app.store.suite_events(&tenant.scoped(&id), number(&run)?, 0).await?;
+    let (id, number) = (tenant.scoped(&id), number(&run)?);
+    memory.hold_texts(app.store.suite_run_size(&id, number, 0).await?).await?;
+    let events = app.store.suite_events(&id, number, 0).await?;
     Ok(plain_json(StatusCode::OK, &events.iter().filter_map(Event::read).collect::<Vec<_>>()))
 }

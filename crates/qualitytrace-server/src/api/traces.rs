@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::App;
 use super::answer::Problem;
+use super::memory::Memory;
 use super::query::Query;
 use crate::variables::{Withheld, mask_of_trace};
 use crate::wire;
@@ -35,12 +36,14 @@ const LOOKED_AT: u64 = 5_000;
 /// A trace: as a list of spans in the order of its tree, as OTLP JSON, or as Jaeger JSON.
 pub(super) async fn get(
     State(app): State<App>,
+    memory: Memory,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id: TraceId = id
         .parse()
         .map_err(|error: qualitytrace_core::id::ParseIdError| Problem::bad_request(error.to_string()))?;
+    memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
     let trace = app.source.load(id).await?;
     if trace.spans().is_empty() {
         return Err(Problem::not_found(format!("no span of trace {id} is here")));

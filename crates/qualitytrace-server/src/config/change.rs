@@ -37,6 +37,7 @@ impl Config {
             redact_headers: wanted.redact_headers,
             safety: Safety {
                 access: Access { tokens: wanted.safety.access.tokens, otlp: self.safety.access.otlp },
+                hosts: wanted.safety.hosts,
                 ..self.safety.clone()
             },
             ..self.clone()
@@ -62,6 +63,10 @@ impl Config {
         if let Some(lost) = lost(before.limits.deny.written(), self.limits.deny.written()) {
             keep("trigger.deny", &lost);
             self.limits.deny = before.limits.deny.clone();
+        }
+        if before.limits.verify_certificates && !self.limits.verify_certificates {
+            keep("trigger.verifyCertificates", "does not demand it any more");
+            self.limits.verify_certificates = true;
         }
         let names = |config: &Self| config.redact_headers.clone();
         if let Some(lost) =

@@ -25,6 +25,8 @@ pub(super) struct Draft {
     pub(super) postgres: Postgres,
     pub(super) secrets_key: Option<String>,
     pub(super) secrets_key_file: Option<PathBuf>,
+    pub(super) previous_key: Option<String>,
+    pub(super) previous_key_file: Option<PathBuf>,
     pub(super) tls: TlsFiles,
     pub(super) otlp_tls: TlsFiles,
 }
@@ -76,6 +78,8 @@ impl Draft {
             },
             secrets_key: None,
             secrets_key_file: None,
+            previous_key: None,
+            previous_key_file: None,
             tls: TlsFiles::default(),
             otlp_tls: TlsFiles::default(),
         }
@@ -91,6 +95,11 @@ impl Draft {
             self.database_url = Some(format!("sqlite://{}", folder.join("qualitytrace.db").display()));
         }
         self.config.safety.key = self.key_place();
+        self.config.safety.previous_key = match (&self.previous_key, &self.previous_key_file) {
+            (Some(key), _) => Some(KeyPlace::Text(key.clone())),
+            (None, Some(file)) => Some(KeyPlace::File(file.clone())),
+            (None, None) => None,
+        };
         self.config.safety.tls = self.tls.certificate();
         self.config.safety.otlp_tls = self.otlp_tls.certificate();
         for listen in [&mut self.otlp_grpc, &mut self.otlp_http] {

@@ -127,6 +127,7 @@ impl Inputs {
         let (draft, rows) = self.understand(reading.foreign, &mut report);
         self.unknown_variables(&keys, &mut report);
         let mut telemetry = reading.config;
+        report.diagnostics.extend(telemetry.verify());
         if telemetry.spool_path.is_none() {
             telemetry.spool_path = draft.config.data_dir.as_ref().map(|folder| folder.join("telemetry"));
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use qualitytrace_telemetry::config::{self as telemetry, Value};
 
 use crate::access::Token;
+use crate::access::host::AllowedHost;
 use crate::trigger::deny::Deny;
 
 /// A typed place in the configuration.
@@ -44,6 +45,8 @@ pub(super) enum Slot<'d> {
     Tokens(&'d mut Vec<Token>),
     /// Hosts that triggers must not speak to.
     Deny(&'d mut Deny),
+    /// Hosts that the server answers to.
+    Hosts(&'d mut Vec<AllowedHost>),
 }
 
 /// Where to listen besides the main port.
@@ -99,6 +102,7 @@ impl Slot<'_> {
                 "a list of `full:`, `read:` or `ingest:` and a token of at least 16 letters or its `sha256:HEX`"
             }
             Self::Deny(_) => "a list of networks like `10.0.0.0/8`, addresses, host names and `*.DOMAIN`",
+            Self::Hosts(_) => "a list of host names, addresses and `*.DOMAIN`, each with `:PORT` or without",
         }
     }
 
@@ -117,7 +121,7 @@ impl Slot<'_> {
             Self::File(_) => "FILE",
             Self::List(_) => "A,B,...",
             Self::Tokens(_) => "SCOPE:TOKEN,...",
-            Self::Deny(_) => "HOST,...",
+            Self::Deny(_) | Self::Hosts(_) => "HOST,...",
         }
     }
 
@@ -144,7 +148,7 @@ impl Slot<'_> {
             Self::File(target) => {
                 *target = Some(base.map_or_else(|| PathBuf::from(text), |base| base.join(text)));
             }
-            Self::List(_) | Self::Tokens(_) | Self::Deny(_) => {
+            Self::List(_) | Self::Tokens(_) | Self::Deny(_) | Self::Hosts(_) => {
                 return self.set_all(text.split([',', ' ']).map(str::trim).filter(|part| !part.is_empty()));
             }
         }
@@ -156,6 +160,7 @@ impl Slot<'_> {
         match self {
             Self::List(target) => *target = items.map(str::to_owned).collect(),
             Self::Tokens(target) => *target = items.map(|item| item.parse().ok()).collect::<Option<_>>()?,
+            Self::Hosts(target) => *target = items.map(|item| item.parse().ok()).collect::<Option<_>>()?,
             Self::Deny(target) => {
                 *target = Deny::new(items.map(|item| item.parse().ok()).collect::<Option<Vec<_>>>()?);
             }
@@ -187,6 +192,7 @@ impl Slot<'_> {
             Self::List(items) => (**items).clone().into(),
             Self::Tokens(tokens) => tokens.iter().map(ToString::to_string).collect(),
             Self::Deny(deny) => deny.written().collect(),
+            Self::Hosts(hosts) => hosts.iter().map(ToString::to_string).collect(),
         }
     }
 

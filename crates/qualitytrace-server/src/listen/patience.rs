@@ -1,6 +1,7 @@
-//! A connection that must say something before long.
+//! A connection that must say something before long, and must read what it is told.
 //!
-//! Until it is known which HTTP is spoken, nobody else looks at the clock.
+//! Until it is known which HTTP is spoken, nobody else looks at the clock; nor does anybody else when a socket takes
+//! nothing more.
 
 use std::future::Future as _;
 use std::io;
@@ -14,18 +15,59 @@ use tokio::time::Sleep;
 /// How HTTP/2 begins.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A stream whose reader gets an error when the other side does not say what it speaks in time.
+/// Bytes that a client must take within the timeout while something waits for it.
+const LEAST_PROGRESS: usize = 64 * 1024;
+
+/// A stream whose reader gets an error when the other side does not say what it speaks in time, and whose
+/// writer gets one when the other side stops reading.
 pub(super) struct Patient<S> {
     stream: S,
     /// `None` once it is known.
     waits: Option<Pin<Box<Sleep>>>,
     /// Bytes of the preface of HTTP/2 that have come.
     begun: usize,
+    /// How long a client may take next to nothing.
+    write_timeout: Duration,
+    /// Since something waits to be written.
+    blocked: Option<Pin<Box<Sleep>>>,
+    /// Bytes written since then.
+    written: usize,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, waits: Some(Box::pin(tokio::time::sleep(patience))), begun: 0 }
+    pub(super) fn new(stream: S, patience: Duration, write_timeout: Duration) -> Self {
+        let waits = Some(Box::pin(tokio::time::sleep(patience)));
+        Self { stream, waits, begun: 0, write_timeout, blocked: None, written: 0 }
+    }
+
+    /// Looks at the clock when something could not be written.
+    fn check_progress<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        outcome: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            return outcome;
+        }
+        loop {
+            let timeout = self.write_timeout;
+            let blocked = self.blocked.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+            ready!(blocked.as_mut().poll(context));
+            if self.written < LEAST_PROGRESS {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            (self.blocked, self.written) = (None, 0);
+        }
+    }
+
+    /// Notes that so many of the bytes that waited are written.
+    fn note_written(&mut self, outcome: &Poll<io::Result<usize>>, waiting: usize) {
+        if let Poll::Ready(Ok(written)) = outcome {
+            self.written += written;
+            if *written == waiting {
+                (self.blocked, self.written) = (None, 0);
+            }
+        }
     }
 
     /// Notes what has come.
@@ -63,7 +105,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note_written(&outcome, bytes.len());
+        self.check_progress(context, outcome)
     }
 
     fn poll_write_vectored(
@@ -71,7 +115,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.note_written(&outcome, bytes.iter().map(|part| part.len()).sum());
+        self.check_progress(context, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -79,11 +125,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let outcome = Pin::new(&mut self.stream).poll_flush(context);
+        self.check_progress(context, outcome)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let outcome = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.check_progress(context, outcome)
     }
 }
 
@@ -101,11 +149,31 @@ mod tests {
             (&[PREFACE], true),
             (&[&PREFACE[..10], &PREFACE[10..]], true),
         ] {
-            let mut stream = Patient::new(tokio::io::empty(), Duration::from_secs(1));
+            let mut stream = Patient::new(tokio::io::empty(), Duration::from_secs(1), Duration::MAX);
             for part in bytes {
                 stream.hear(part);
             }
             assert_eq!(stream.waits.is_none(), is_known, "{bytes:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_given_up_and_a_slow_one_is_not() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+        let timeout = Duration::from_millis(500);
+        let (server, mut client) = tokio::io::duplex(1024);
+        let mut server = Patient::new(server, timeout, timeout);
+        let answer = vec![0; 1 << 20];
+        let (written, ()) = tokio::join!(server.write_all(&answer), async {
+            let mut piece = vec![0; LEAST_PROGRESS];
+            for _ in 0..8 {
+                tokio::time::sleep(timeout / 4).await;
+                client.read_exact(&mut piece).await.unwrap();
+            }
+            // Then nothing more.
+            tokio::time::sleep(3 * timeout).await;
+        });
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -1,9 +1,44 @@
-//! Finding a secret in a text although some of its letters are escaped there: for a URL, for JSON, for HTML.
+//! Finding a secret in a text although some of its letters are escaped there, for a URL, for JSON, for HTML, or are of
+//! another case, and although what encodes it is broken into lines.
 
 /// How often a text may have been escaped for a URL, or for HTML, on top of each other.
 const LAYERS: usize = 4;
 /// Letters between `&#` and `;` at most.
 const LONGEST_NUMBER: usize = 10;
+
+/// Bytes between two letters of an encoded text at most: the end of a line, escaped or not, and what the next line is
+/// indented by.
+const LONGEST_BREAK: usize = 64;
+
+/// What may stand between the letters of a text without belonging to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Breaks {
+    /// Nothing.
+    None,
+    /// White space: base64 is wrapped.
+    Lines,
+    /// White space, and what separates bytes: hexadecimal digits come in pairs.
+    Bytes,
+}
+
+/// How many more letters may be compared. A text that needs more is hostile.
+#[derive(Debug)]
+pub(super) struct Budget(usize);
+
+impl Budget {
+    pub(super) const fn new(letters: usize) -> Self {
+        Self(letters)
+    }
+
+    /// Whether it is used up.
+    pub(super) const fn is_spent(&self) -> bool {
+        self.0 == 0
+    }
+
+    fn spend(&mut self, letters: usize) {
+        self.0 = self.0.saturating_sub(letters);
+    }
+}
 
 /// Whether an escape may begin with this byte.
 pub(super) const fn may_begin(byte: u8) -> bool {
@@ -18,11 +53,23 @@ pub(super) fn is_said(rest: &[u8], letter: char) -> bool {
 /// Where the secret ends that begins at `at`; `None` when it does not.
 ///
 /// `%2525` is a `%` that was escaped twice, or one that was escaped once before `25`: both are gone after.
-pub(super) fn ends(text: &[u8], at: usize, secret: &str) -> Option<usize> {
+pub(super) fn ends(
+    text: &[u8],
+    at: usize,
+    secret: &str,
+    breaks: Breaks,
+    budget: &mut Budget,
+) -> Option<usize> {
     let mut places = vec![at];
-    for letter in secret.chars() {
-        let said =
-            |at: usize| said(text.get(at..).unwrap_or_default(), letter).map(move |length| at + length);
+    for (count, letter) in secret.chars().enumerate() {
+        budget.spend(places.len());
+        if budget.is_spent() {
+            return None;
+        }
+        let said = |at: usize| {
+            let at = if count == 0 { at } else { at + break_at(text.get(at..).unwrap_or_default(), breaks) };
+            said(text.get(at..).unwrap_or_default(), letter).map(move |length| at + length)
+        };
         places = places.into_iter().flat_map(said).collect();
         places.sort_unstable();
         places.dedup();
@@ -33,8 +80,57 @@ pub(super) fn ends(text: &[u8], at: usize, secret: &str) -> Option<usize> {
     places.last().copied()
 }
 
-/// How many bytes say a letter at the beginning of `rest`: every way to read them.
+/// How many bytes at the beginning of `rest` only break an encoded text.
+pub(super) fn break_at(rest: &[u8], breaks: Breaks) -> usize {
+    if breaks == Breaks::None {
+        return 0;
+    }
+    let mut at = 0;
+    while let Some(length) = one_break(&rest[at..], breaks).filter(|length| at + length <= LONGEST_BREAK) {
+        at += length;
+    }
+    at
+}
+
+fn one_break(rest: &[u8], breaks: Breaks) -> Option<usize> {
+    match rest {
+        [b' ' | b'\t' | b'\r' | b'\n', ..] => Some(1),
+        [b':' | b'-' | b',', ..] if breaks == Breaks::Bytes => Some(1),
+        [b'%', b'0', b'a' | b'A' | b'd' | b'D', ..] | [b'%', b'2', b'0', ..] => Some(3),
+        [b'&', b'#', b'1', b'0' | b'3', b';', ..] => Some(5),
+        [b'\\', ..] => {
+            let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
+            matches!(rest.get(slashes), Some(b'n' | b'r' | b't')).then_some(slashes + 1)
+        }
+        _ => None,
+    }
+}
+
+/// How many bytes say a letter, in either case, at the beginning of `rest`: every way to read them.
 fn said(rest: &[u8], letter: char) -> impl Iterator<Item = usize> {
+    let other = other_case(letter).into_iter().flat_map(|other| said_so(rest, other));
+    said_so(rest, letter).chain(other)
+}
+
+/// The letter in lower case, where that is one letter.
+pub(super) fn folded(letter: char) -> char {
+    let mut lower = letter.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(lower), None) => lower,
+        _ => letter,
+    }
+}
+
+/// The letter in upper case, where that is another letter, and one.
+fn other_case(letter: char) -> Option<char> {
+    let mut upper = letter.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(upper), None) if upper != letter => Some(upper),
+        _ => None,
+    }
+}
+
+fn said_so(rest: &[u8], letter: char) -> impl Iterator<Item = usize> {
     let mut buffer = [0; 4];
     let raw = letter.encode_utf8(&mut buffer).as_bytes();
     let mut lengths = [None; LAYERS + 2];
@@ -120,8 +216,25 @@ mod tests {
 
     fn check(text: &str, secret: &str, expected: Option<&str>) {
         let mut places = (0..text.len()).filter(|at| text.is_char_boundary(*at));
-        let found = places.find_map(|at| Some(&text[at..ends(text.as_bytes(), at, secret)?]));
+        let budget = &mut Budget::new(10_000);
+        let found =
+            places.find_map(|at| Some(&text[at..ends(text.as_bytes(), at, secret, Breaks::None, budget)?]));
         assert_eq!(found, expected, "{secret} in {text}");
+    }
+
+    #[test]
+    fn what_is_encoded_can_be_broken_into_lines() {
+        let check = |text: &str, breaks: Breaks, expected: Option<usize>| {
+            let ended = ends(text.as_bytes(), 0, "abcd", breaks, &mut Budget::new(100));
+            assert_eq!(ended, expected, "{text:?}");
+        };
+        check("ab\r\n  cd", Breaks::Lines, Some(8));
+        check("ab\\ncd", Breaks::Lines, Some(6));
+        check("a%0D%0Abcd", Breaks::Lines, Some(10));
+        check("ab:cd", Breaks::Lines, None);
+        check("ab:CD", Breaks::Bytes, Some(5));
+        check("ab\ncd", Breaks::None, None);
+        check(&format!("ab{}cd", " ".repeat(100)), Breaks::Lines, None);
     }
 
     #[test]

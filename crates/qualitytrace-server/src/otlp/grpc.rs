@@ -7,11 +7,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::{MethodRouter, post};
 use base64::Engine;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
@@ -21,7 +19,9 @@ use prost::Message;
 
 use super::intake::{self, Encoding, Format, Framing, Refusal, Signal};
 use super::status::{Code, Status, response_message};
+use crate::access::Wanted;
 use crate::ingest::{Accepted, Ingest, Refused};
+use crate::routes::Routes;
 
 const GRPC: &str = "application/grpc";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -34,23 +34,25 @@ const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-en
 const FRAME_HEADER: usize = 5;
 
 /// The three collector services.
-pub fn services(ingest: Arc<Ingest>) -> Router {
-    Router::new()
-        .route("/opentelemetry.proto.collector.trace.v1.TraceService/Export", method(Signal::Traces))
-        .route("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", method(Signal::Metrics))
-        .route("/opentelemetry.proto.collector.logs.v1.LogsService/Export", method(Signal::Logs))
-        .with_state(ingest)
+pub(crate) fn services(ingest: Arc<Ingest>) -> Routes {
+    let services = [
+        ("trace.v1.TraceService", Signal::Traces),
+        ("metrics.v1.MetricsService", Signal::Metrics),
+        ("logs.v1.LogsService", Signal::Logs),
+    ];
+    let routes = services.into_iter().fold(Routes::new(), |routes, (name, signal)| {
+        let handler = move |State(ingest): State<Arc<Ingest>>, request: Request| async move {
+            export(&ingest, signal, request).await
+        };
+        let path = format!("/opentelemetry.proto.collector.{name}/Export");
+        routes.post(&path, Wanted::Deliver, handler)
+    });
+    routes.with_state(ingest)
 }
 
 /// Answers a call to a method that is not there. `None` when the request is no gRPC call.
 pub fn unknown_method(headers: &HeaderMap, path: &str) -> Option<Response> {
     is_grpc(headers).then(|| failure(Code::Unimplemented, &format!("unknown method {path}"), None))
-}
-
-fn method(signal: Signal) -> MethodRouter<Arc<Ingest>> {
-    post(move |State(ingest): State<Arc<Ingest>>, request: Request| async move {
-        export(&ingest, signal, request).await
-    })
 }
 
 async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {
@@ -71,7 +73,7 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
         Ok(accepted) => success(&accepted),
         Err(refusal) => {
             let (code, retry) = match &refusal {
-                Refusal::TooLarge { .. } | Refusal::Malformed(_) | Refusal::Incomplete => {
+                Refusal::TooLarge { .. } | Refusal::Malformed(_) | Refusal::Incomplete(_) => {
                     (Code::InvalidArgument, None)
                 }
                 Refusal::Later(Refused::Busy | Refused::Full { .. }) => {

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, post};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -15,27 +13,30 @@ use tower_http::cors::{Any, CorsLayer};
 
 use super::intake::{self, Encoding, Format, Framing, Refusal, Signal};
 use super::status::{Code, Status, response_message};
-use crate::body::discard;
+use crate::access::Wanted;
+use crate::body::{BodyError, discard};
 use crate::ingest::{Accepted, Ingest, Refused};
+use crate::routes::Routes;
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
-/// The three endpoints, open to browsers of any origin.
-pub fn routes(ingest: Arc<Ingest>) -> Router {
-    let cors = CorsLayer::new().allow_origin(Any).allow_methods([http::Method::POST]).allow_headers(Any);
-    Router::new()
-        .route("/v1/traces", endpoint(Signal::Traces))
-        .route("/v1/metrics", endpoint(Signal::Metrics))
-        .route("/v1/logs", endpoint(Signal::Logs))
-        .layer(cors)
-        .with_state(ingest)
+/// The three endpoints.
+pub(crate) fn routes(ingest: Arc<Ingest>) -> Routes {
+    let endpoints = [("traces", Signal::Traces), ("metrics", Signal::Metrics), ("logs", Signal::Logs)];
+    let routes = endpoints.into_iter().fold(Routes::new(), |routes, (name, signal)| {
+        let handler = move |State(ingest): State<Arc<Ingest>>, request: Request| async move {
+            export(&ingest, signal, request).await
+        };
+        routes.post(&format!("/v1/{name}"), Wanted::Deliver, handler)
+    });
+    routes.with_state(ingest)
 }
 
-fn endpoint(signal: Signal) -> MethodRouter<Arc<Ingest>> {
-    post(move |State(ingest): State<Arc<Ingest>>, request: Request| async move {
-        export(&ingest, signal, request).await
-    })
+/// Opens the endpoints to browsers of any origin. It stands before the check of tokens: browsers ask without one whether
+/// they may ask with one.
+pub(crate) fn cors() -> CorsLayer {
+    CorsLayer::new().allow_origin(Any).allow_methods([http::Method::POST]).allow_headers(Any)
 }
 
 async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {
@@ -108,7 +109,8 @@ fn refused(format: Format, refusal: &Refusal, retry_after: u64) -> Response {
     let message = refusal.to_string();
     let (status, code) = match refusal {
         Refusal::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidArgument),
-        Refusal::Malformed(_) | Refusal::Incomplete => (StatusCode::BAD_REQUEST, Code::InvalidArgument),
+        Refusal::Incomplete(BodyError::Stalled(_)) => (StatusCode::REQUEST_TIMEOUT, Code::InvalidArgument),
+        Refusal::Malformed(_) | Refusal::Incomplete(_) => (StatusCode::BAD_REQUEST, Code::InvalidArgument),
         Refusal::Later(Refused::Busy | Refused::Full { .. }) => {
             (StatusCode::TOO_MANY_REQUESTS, Code::ResourceExhausted)
         }

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -14,8 +13,9 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message;
 
 use super::{json, wire};
-use crate::body::discard;
+use crate::body::{BodyError, discard, next_data};
 use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused};
+use crate::limits::Limits;
 
 /// Larger messages are decompressed and split on a thread of their own, so that others are not held up.
 const INLINE_BYTES: usize = 2 * 1024 * 1024;
@@ -67,8 +67,8 @@ pub(super) enum Refusal {
     TooLarge { limit: u64, name: &'static str },
     #[error("{0}")]
     Malformed(String),
-    #[error("the body ended before it was complete")]
-    Incomplete,
+    #[error(transparent)]
+    Incomplete(#[from] BodyError),
     #[error(transparent)]
     Later(#[from] Refused),
 }
@@ -105,7 +105,7 @@ pub(super) async fn take(
             Refusal::Later(Refused::Busy) => &counters.refused_busy,
             Refusal::Later(Refused::Full { .. }) => &counters.refused_full,
             Refusal::Later(Refused::Failed { .. }) => &counters.refused_failed,
-            Refusal::TooLarge { .. } | Refusal::Malformed(_) | Refusal::Incomplete => {
+            Refusal::TooLarge { .. } | Refusal::Malformed(_) | Refusal::Incomplete(_) => {
                 &counters.refused_invalid
             }
         };
@@ -122,7 +122,7 @@ async fn process(
     framing: impl Framing,
 ) -> Result<Accepted, Refusal> {
     let mut lease = ingest.budget().lease()?;
-    let body = read(body, &framing, &mut lease, ingest.limits().body_bytes).await?;
+    let body = read(body, &framing, &mut lease, &ingest.limits()).await?;
     let (encoding, message) = framing.message(body)?;
     let limit = ingest.limits().decompressed_bytes;
     let small = message.len() <= INLINE_BYTES;
@@ -151,11 +151,11 @@ async fn read(
     mut body: Body,
     framing: &impl Framing,
     lease: &mut Lease,
-    limit: u64,
+    limits: &Limits,
 ) -> Result<Bytes, Refusal> {
-    let outcome = collect(&mut body, framing, lease, limit).await;
+    let outcome = collect(&mut body, framing, lease, limits).await;
     if outcome.is_err() {
-        discard(body, limit).await;
+        discard(body, limits.body_bytes).await;
     }
     outcome
 }
@@ -164,8 +164,9 @@ async fn collect(
     body: &mut Body,
     framing: &impl Framing,
     lease: &mut Lease,
-    limit: u64,
+    limits: &Limits,
 ) -> Result<Bytes, Refusal> {
+    let limit = limits.body_bytes;
     let too_large = Refusal::TooLarge { limit, name: "limits.bodyBytes" };
     let mut announced = hyper::body::Body::size_hint(body).lower();
     if announced > limit {
@@ -173,10 +174,7 @@ async fn collect(
     }
     let mut leased = 0;
     let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Refusal::Incomplete)?.into_data() else {
-            continue;
-        };
+    while let Some(data) = next_data(body, limits.progress_timeout).await? {
         if whole.is_empty() {
             announced = announced.max(framing.announced(&data));
         }

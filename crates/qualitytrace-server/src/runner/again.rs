@@ -6,14 +6,17 @@ use qualitytrace_core::definition::Test;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::State;
 use qualitytrace_core::trace::Trace;
+use qualitytrace_core::wait::Absence;
 use serde_json::{Map, Value};
 
-use super::execute::read;
+use super::execute::{read, recorded};
 use super::judging::Judge;
-use super::{Error, RunId, Runner, log, random_trace_id};
+use super::{Error, RunId, Runner, log, random_trace_id, spans};
+use crate::client::Client;
 use crate::clock;
 use crate::store::{NewRun, StoredRun, StoredTest};
 use crate::variables::Variables;
+use crate::watch::Caller;
 use crate::wire::run::{Asked, Facts, Pair, Run};
 use crate::wire::{Event, Verdict, What};
 
@@ -25,7 +28,8 @@ impl Runner {
 
     fn judge_with(test: &Test, variables: &Variables, trace: &Trace, missing: Vec<String>) -> Verdict {
         let generator = Generator::in_utc(clock::now(), rand::random());
-        Judge::compile(test, variables, generator).verdict(trace, missing)
+        let absences = missing.into_iter().map(Absence::of_anyone).collect();
+        Judge::compile(test, variables, generator).verdict(trace, absences, None)
     }
 
     /// Judges the trace of an earlier run by this version of its test, as a run of its own.
@@ -47,11 +51,15 @@ impl Runner {
             variables: earlier.variables.clone(),
             request: request(&asked_alone(&earlier.request)),
             owner: me.to_string(),
+            client: Client::current_key(),
             step_of: None,
             event: log::body(&What::Again { of: earlier.number, events: before_judging }),
         };
         let run = self.insert(&new).await?;
-        let mut log = self.log(&run, me, 1);
+        let span = spans::run(&Caller::current(), &run, test.version, earlier.trace);
+        spans::note_rerun(&span, earlier.number);
+        let mut log = self.log(&run, me, 1).about(earlier.trace);
+        log.cover(span.clone());
         let Some(trace) = trace else {
             let message = format!("run {} has no trace to judge", earlier.number);
             log.end(State::TraceFailed, &What::NoTrace { message }).await?;
@@ -64,8 +72,14 @@ impl Runner {
         log.note(&What::Judging);
         // What was written down of the trigger has masks for secrets, and so has the trace: they fit together.
         let variables = Variables::shown(&earlier.variables);
-        let verdict = Self::judge_with(&read(test)?, &variables, trace, missing(events));
+        let test = read(test)?;
+        spans::note_test(&span, &test);
+        let began = clock::now();
+        let verdict =
+            recorded(&span, log.mask(), || Self::judge_with(&test, &variables, trace, missing(events)));
+        span.in_scope(|| self.watch.phase("judge", clock::now().since(began)));
         log.end(State::Finished, &What::Judged { verdict }).await?;
+        drop(span);
         self.watch_again(&run, log).await?;
         Ok(run)
     }
@@ -100,6 +114,7 @@ impl Runner {
             variables: Value::Object(variables).to_string(),
             request: request(&asked),
             owner: self.cluster.id().to_string(),
+            client: Client::current_key(),
             step_of: None,
             event: log::body(&What::Imported { run: Box::new(run) }),
         };

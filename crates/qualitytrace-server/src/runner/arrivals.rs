@@ -1,6 +1,7 @@
 //! The spans of one run as they arrive, until the wait is over.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::trace::{Span, Trace};
@@ -20,6 +21,11 @@ use crate::clock;
 use crate::source::{Cursor, Source};
 use crate::store::Wish;
 use crate::wire::What;
+
+/// How often it is looked at the least whether what arrived of other traces has decided something.
+const EVIDENCE_INTERVAL: Duration = Duration::from_secs(1);
+/// A timer that fires later than this tells that the server stood still.
+const STALL: Duration = Duration::from_millis(250);
 
 /// What has arrived of a run's trace.
 #[derive(Debug)]
@@ -87,6 +93,7 @@ impl Arrivals {
         mut skip: watch::Receiver<Option<Wish>>,
     ) -> Result<Waited, Error> {
         let mut kept = Kept::default();
+        let mut policy = *policy;
         loop {
             self.changes.mark_unchanged();
             // Taken before reading: silence that nobody listened to is none.
@@ -101,7 +108,7 @@ impl Arrivals {
             spans::note_spans(&span, self.progress.spans());
             let next = span.in_scope(|| {
                 let specs = || kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
-                wait(policy, &self.progress, &memory.lags(), specs, now)
+                wait(&policy, &self.progress, &memory.services(), specs, now)
             });
             match &next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => spans::note_wait(&span, Some(ended)),
@@ -116,13 +123,24 @@ impl Arrivals {
                 // What arrives at another server is told, and looked for now and then in case that was not heard.
                 Wait::Until(then, _) => {
                     log.write().await?;
+                    // What arrives of other traces may prove that nothing more comes of this one.
+                    let wake_at = Instant::now() + then.since(now).min(longest).min(EVIDENCE_INTERVAL);
                     tokio::select! {
-                        () = tokio::time::sleep(then.since(now).min(longest)) => {}
+                        () = tokio::time::sleep_until(wake_at) => {
+                            let stalled = Instant::now() - wake_at;
+                            if stalled > STALL {
+                                policy.timeout += stalled;
+                                // What the sockets hold is read first.
+                                tokio::time::sleep(STALL).await;
+                                self.progress.resumed(clock::now());
+                                tracing::debug!(?stalled, "the server stood still; the wait is longer by that");
+                            }
+                        }
                         // The ingest outlives every run.
                         _ = self.changes.changed() => {}
                         () = wished(&mut skip, Wish::Skip) => {
                             let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
-                            let ended = skipped(policy, &self.progress, &memory.lags(), specs, clock::now());
+                            let ended = skipped(&policy, &self.progress, &memory.services(), specs, clock::now());
                             let debts = ended.debts.iter().map(ToString::to_string).collect();
                             log.note(&What::WaitSkipped { debts });
                             return Ok(Waited::Ended(ended));
@@ -182,6 +200,7 @@ impl Arrivals {
                 self.spans.push(span);
             }
         }
+        memory.answered(self.progress.take_answers());
         Ok(new)
     }
 }

@@ -4,7 +4,7 @@ use qualitytrace_core::definition::Test;
 use qualitytrace_core::judge::{self, Compiled, Failure, Options};
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::trace::Trace;
-use qualitytrace_core::wait::Standing;
+use qualitytrace_core::wait::{Absence, Standing};
 
 use crate::mask::Mask;
 use crate::variables::Variables;
@@ -29,7 +29,7 @@ impl Judge {
 
     /// What the specs say about the spans that are here.
     pub(super) fn standing(&self, trace: &Trace) -> Standing {
-        let standings = self.compiled.standing(trace, &self.variables, &self.options(None));
+        let standings = self.compiled.standing(trace, &self.variables, &self.options(Vec::new(), None));
         let failed_for_good = standings.iter().any(|standing| standing.is_final && !standing.passes);
         let all_for_good = standings.iter().all(|standing| standing.is_final);
         let mut open: Vec<usize> =
@@ -41,10 +41,21 @@ impl Judge {
         }
     }
 
-    /// The verdict on a trace. `missing` says what could still change it.
-    pub(super) fn verdict(&self, trace: &Trace, missing: Vec<String>) -> Verdict {
-        let incomplete = (!missing.is_empty()).then(|| missing.join("; "));
-        let judged = self.compiled.judge(trace, &self.variables, &self.options(incomplete));
+    /// The verdict on a trace, of which `absences` are neither here nor known to be absent, and of which `refused` says
+    /// what will never be here.
+    pub(super) fn verdict(&self, trace: &Trace, absences: Vec<Absence>, refused: Option<String>) -> Verdict {
+        let judged = self.compiled.judge(trace, &self.variables, &self.options(absences, refused));
+        let mut missing = Vec::new();
+        if let judge::Outcome::Undecided { .. } = judged.outcome {
+            let assertions = judged.specs.iter().flat_map(|spec| &spec.assertions);
+            for assertion in assertions {
+                if let judge::Outcome::Undecided { reason } = &assertion.outcome
+                    && !missing.contains(reason)
+                {
+                    missing.push(reason.clone());
+                }
+            }
+        }
         Verdict {
             outcome: outcome(&judged.outcome),
             missing,
@@ -53,8 +64,8 @@ impl Judge {
         }
     }
 
-    fn options(&self, incomplete: Option<String>) -> Options {
-        Options { incomplete, ..Options::new(self.generator.clone()) }
+    fn options(&self, absences: Vec<Absence>, incomplete: Option<String>) -> Options {
+        Options { incomplete, absences, ..Options::new(self.generator.clone()) }
     }
 
     fn title(&self, spec: usize) -> String {
@@ -86,9 +97,12 @@ fn shown_spec(spec: &judge::SpecResult, trace: &Trace) -> verdict::Spec {
     }
 }
 
-/// The span that a selector without a match was probably meant for; one that has nothing of it helps nobody.
+/// The span that a selector without a match was probably meant for; one that has nothing of it does not help.
 fn nearest(spec: &judge::SpecResult, judged: &judge::Outcome) -> Vec<String> {
-    let near = spec.near_misses.iter().filter(|near| near.satisfied > 0 && *judged != judge::Outcome::Passed);
+    let near = spec
+        .near_misses
+        .iter()
+        .filter(|near| (near.satisfied > 0 || near.is_close) && *judged != judge::Outcome::Passed);
     near.take(1).map(ToString::to_string).collect()
 }
 
@@ -121,6 +135,7 @@ fn shown_result(result: &judge::SpanResult, alias: Option<&String>, trace: &Trac
         span: span.map(|span| span.name.to_string()).unwrap_or_default(),
         service: span.map(|span| span.service().to_owned()).unwrap_or_default(),
         passed: result.passed,
+        breaks: result.breaks,
         observed: result.observed_text.clone(),
         expected: result.expected_text.clone(),
         error: result.error.clone(),

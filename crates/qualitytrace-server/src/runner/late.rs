@@ -5,7 +5,7 @@ use std::sync::Arc;
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::State;
-use qualitytrace_core::wait::{Begin, missing_parents};
+use qualitytrace_core::wait::{Begin, absences};
 use tokio::time::Instant;
 
 use super::arrivals::Arrivals;
@@ -18,7 +18,7 @@ use super::{Error, RunId, Runner, SuiteRunId, lock};
 use crate::clock;
 use crate::store::StoredRun;
 use crate::variables::{Variables, mask_of_trace};
-use crate::wire::run::{Facts, Linter};
+use crate::wire::run::{Asked, Facts, Linter};
 use crate::wire::{Event, Outcome, What};
 
 impl Runner {
@@ -40,28 +40,29 @@ impl Runner {
         if new == 0 {
             return Ok(());
         }
-        if judged.was_awaited {
-            let progress = &judged.arrivals.progress;
-            patiently(|| async { self.memory.late(&log.run().test, progress).await }).await?;
-        }
         let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
         // Nobody is sure of a trace that was not looked at in whole.
-        let analysis = self.analysis(&log.run().test, &trace).await?;
+        let analysis = self.analysis(&log.run().test, &trace, &judged.settings).await?;
         let is_known =
             |analysis: &Linter| judged.analysis.as_ref().is_some_and(|known| known.agrees(analysis));
         if let Some(analysis) = analysis.filter(|analysis| !is_known(analysis)) {
             judged.analysis = Some(analysis.clone());
             log.append(&What::Analyzed { analysis }).await?;
         }
-        let missing = missing_parents(&judged.arrivals.progress, &self.memory.lags());
-        let missing =
-            missing.iter().map(ToString::to_string).chain(self.source.refused(trace.id())).collect();
-        let verdict = judged.judge.verdict(&trace, missing);
+        let open = absences(&self.policy, &judged.arrivals.progress, &self.memory.services(), clock::now());
+        let verdict = judged.judge.verdict(&trace, open, self.source.refused(trace.id()));
+        if judged.was_awaited {
+            let (progress, passed) = (&judged.arrivals.progress, verdict.outcome == Outcome::Passed);
+            patiently(|| async { self.memory.late(&log.run().test, progress, passed).await }).await?;
+        }
         // Whoever is sure now is not made unsure by half of what is coming.
         if verdict.outcome == judged.outcome || verdict.outcome == Outcome::Inconclusive {
             return Ok(());
         }
         let before = std::mem::replace(&mut judged.outcome, verdict.outcome);
+        if std::mem::take(&mut judged.has_no_verdict) {
+            log.change_state(State::TraceFailed, State::Finished).await?;
+        }
         log.correct(new, before, verdict).await?;
         let RunId { test, number } = log.run();
         match self.store.suite_of(test, *number).await? {
@@ -81,7 +82,7 @@ impl Runner {
                 continue;
             }
             let Some(mut judged) = self.judged(&orphan.run).await? else { continue };
-            let mut log = self.log(&run, Arc::clone(&me), orphan.seq);
+            let mut log = self.log(&run, Arc::clone(&me), orphan.seq).about(orphan.run.trace);
             log.hide(judged.mask.clone());
             let deadline = Instant::now() + window.saturating_sub(now.since(orphan.ended));
             let runner = Arc::clone(self);
@@ -140,9 +141,11 @@ impl Runner {
             arrivals,
             outcome: verdict.outcome,
             has_trace: true,
+            has_no_verdict: false,
             was_awaited: is_own && !events.iter().any(|event| matches!(event.what, What::WaitSkipped { .. })),
             already_counted: spans_of(&events),
             analysis: facts.analysis.clone(),
+            settings: Asked::of(run).settings,
         }))
     }
 }

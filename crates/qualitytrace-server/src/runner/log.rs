@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
+use tracing::Span;
 
 use super::judging::secret_outputs;
 use super::patience::patiently;
-use super::{Error, RunId};
+use super::{Error, RunId, spans};
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
 use crate::mask::Mask;
-use crate::store::{Notice, RunEnd, Store, StoredEvent, Wish};
+use crate::store::{self, Notice, Store, StoredEvent, Wish, unscoped};
+use crate::watch::{RunEnd, Watch};
 use crate::wire::{Outcome, Verdict, What};
 
 /// Writes the events of a run and changes its state, as long as the run is this owner's.
@@ -26,7 +28,11 @@ pub(super) struct Log {
     seq: u64,
     /// What happened and is not written down yet.
     noted: Vec<StoredEvent>,
-    ended: Option<State>,
+    /// The trace that the run is about, if it has one by now.
+    trace: Option<TraceId>,
+    watch: Watch,
+    /// What covers the run, as long as it is under way.
+    span: Span,
     /// What is not written down.
     mask: Mask,
 }
@@ -37,6 +43,7 @@ impl Log {
         store: Store,
         followers: Arc<Followers<RunId>>,
         cluster: Arc<Cluster>,
+        watch: Watch,
         run: RunId,
         owner: Arc<str>,
         seq: u64,
@@ -49,9 +56,22 @@ impl Log {
             owner,
             seq,
             noted: Vec::new(),
-            ended: None,
+            trace: None,
+            watch,
+            span: Span::none(),
             mask: Mask::default(),
         }
+    }
+
+    /// The run is about this trace.
+    pub(super) fn about(mut self, trace: TraceId) -> Self {
+        self.trace = Some(trace);
+        self
+    }
+
+    /// Writes the end of the run into the span that covers it, too.
+    pub(super) fn cover(&mut self, span: Span) {
+        self.span = span;
     }
 
     /// From here on, these secrets are not written down.
@@ -97,7 +117,9 @@ impl Log {
         verdict: Verdict,
     ) -> Result<(), Error> {
         let (passed, failed) = verdict.counts();
+        let outcome = verdict.outcome;
         self.append(&What::Late { spans, before, verdict }).await?;
+        self.run_end(State::Finished, Some(outcome), None).log_correction(before);
         let RunId { test, number } = &self.run;
         patiently(|| async { Ok(self.store.count_assertions(test, *number, passed, failed).await?) }).await
     }
@@ -105,11 +127,6 @@ impl Log {
     /// The run that it is about.
     pub(super) fn run(&self) -> &RunId {
         &self.run
-    }
-
-    /// The state in which the run ended; `None` while it is under way.
-    pub(super) fn ended(&self) -> Option<State> {
-        self.ended
     }
 
     /// Moves the run from one state to the next. An error when it is not this owner's any more.
@@ -158,15 +175,26 @@ impl Log {
         let (test, number) = (test.clone(), *number);
         self.note(what);
         let events = std::mem::take(&mut self.noted);
-        let end = RunEnd { state: state.as_str(), counts, secrets, events };
+        let end = store::RunEnd { state: state.as_str(), counts, secrets, events };
         patiently(|| async {
             let ended = self.store.end_run(&test, number, &self.owner, &end).await?;
             if ended || self.is_in(end.state).await? { Ok(()) } else { Err(Error::Lost) }
         })
         .await?;
-        self.ended = Some(state);
+        let outcome = if let What::Judged { verdict } = what { Some(verdict.outcome) } else { None };
+        let failure = what.failure().map(|message| self.mask.text(message).into_owned());
+        // The span must not stay open while somebody looks for late spans.
+        let span = std::mem::replace(&mut self.span, Span::none());
+        let end = self.run_end(state, outcome, failure.as_deref());
+        spans::note_end(&span, &end);
+        span.in_scope(|| self.watch.run_ended(&end));
         self.wake();
         Ok(())
+    }
+
+    fn run_end<'r>(&'r self, state: State, outcome: Option<Outcome>, failure: Option<&'r str>) -> RunEnd<'r> {
+        let RunId { test, number } = &self.run;
+        RunEnd { test: unscoped(test), number: *number, trace: self.trace, state, outcome, failure }
     }
 
     /// Ends a run that comes to no verdict.
@@ -176,7 +204,8 @@ impl Log {
     }
 
     /// The run turns out to be about another trace than the one made up for it.
-    pub(super) async fn set_trace(&self, trace: TraceId) -> Result<(), Error> {
+    pub(super) async fn set_trace(&mut self, trace: TraceId) -> Result<(), Error> {
+        self.trace = Some(trace);
         let RunId { test, number } = &self.run;
         patiently(|| async { Ok(self.store.set_trace(test, *number, trace).await?) }).await
     }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::history::Learned;
-use qualitytrace_core::wait::{Ended, History, Lags, Progress};
+use qualitytrace_core::wait::{Answered, Ended, History, Progress, Register};
 use tokio::time::Instant;
 
 use super::{Error, lock};
+use crate::clock;
 use crate::store::Store;
 
 /// Tests whose history is held in memory; the store has them all.
@@ -30,7 +31,7 @@ pub(super) struct Memory {
     histories: Mutex<HashMap<String, Arc<History>>>,
     /// What other servers learned, of tests that the store may not know yet.
     taught: Mutex<BTreeMap<String, History>>,
-    lags: Mutex<Lags>,
+    services: Mutex<Register>,
     /// When the lags were last stored, and how.
     stored_lags: Mutex<(Option<Instant>, String)>,
 }
@@ -39,12 +40,14 @@ impl Memory {
     /// What the store remembers.
     pub(super) async fn open(store: Store) -> Result<Self, Error> {
         let stored = store.document(LAGS).await?;
-        let stored = stored.and_then(|body| Learned::from_json(&body).ok()).map(|learned| learned.lags);
+        let stored = stored.and_then(|body| Learned::from_json(&body).ok()).map(|learned| learned.services);
+        let mut services = stored.unwrap_or_default();
+        services.listens(clock::now());
         Ok(Self {
             store,
             histories: Mutex::default(),
             taught: Mutex::default(),
-            lags: Mutex::new(stored.unwrap_or_default()),
+            services: Mutex::new(services),
             stored_lags: Mutex::default(),
         })
     }
@@ -53,7 +56,7 @@ impl Memory {
     pub(super) fn teach(&self, learned: Learned) {
         lock(&self.taught).extend(learned.tests);
         lock(&self.histories).clear();
-        lock(&self.lags).take_over(learned.lags);
+        lock(&self.services).take_over(learned.services);
     }
 
     /// What is known of a test.
@@ -85,9 +88,9 @@ impl Memory {
     }
 
     /// Learns that spans came after the verdict.
-    pub(super) async fn late(&self, test: &str, run: &Progress) -> Result<(), Error> {
+    pub(super) async fn late(&self, test: &str, run: &Progress, passed: bool) -> Result<(), Error> {
         let learn = |history: &mut History| {
-            history.late(run);
+            history.late(run, passed);
             true
         };
         self.change(test, learn).await
@@ -137,12 +140,23 @@ impl Memory {
 
     /// Notes how late a span came.
     pub(super) fn arrived(&self, span: &Span, at: Timestamp) {
-        lock(&self.lags).arrived(span, at);
+        lock(&self.services).arrived(span, at);
     }
 
-    /// How late each service delivers.
-    pub(super) fn lags(&self) -> MutexGuard<'_, Lags> {
-        lock(&self.lags)
+    /// Notes who answered whom.
+    pub(super) fn answered(&self, answers: Vec<Answered>) {
+        if answers.is_empty() {
+            return;
+        }
+        let mut services = lock(&self.services);
+        for Answered { address, service, ahead } in answers {
+            services.answered(&address, &service, ahead);
+        }
+    }
+
+    /// What is known of each service.
+    pub(super) fn services(&self) -> MutexGuard<'_, Register> {
+        lock(&self.services)
     }
 
     /// Stores how late services deliver: now, or when it was not for a while.
@@ -152,8 +166,8 @@ impl Memory {
             if !now && stored.0.is_some_and(|at| at.elapsed() < LAGS_INTERVAL) {
                 return Ok(());
             }
-            let lags = lock(&self.lags).clone();
-            let body = Learned { tests: BTreeMap::new(), lags }.to_json();
+            let services = lock(&self.services).clone();
+            let body = Learned { tests: BTreeMap::new(), services }.to_json();
             let is_known = stored.1 == body;
             *stored = (Some(Instant::now()), body.clone());
             if is_known {
@@ -170,7 +184,7 @@ impl Memory {
         for (test, body) in self.store.histories().await? {
             tests.extend(read(&test, &body).map(|history| (test, history)));
         }
-        Ok(Learned { tests, lags: lock(&self.lags).clone() })
+        Ok(Learned { tests, services: lock(&self.services).clone() })
     }
 }
 
@@ -190,5 +204,5 @@ fn read(test: &str, body: &str) -> Option<History> {
 
 fn write(test: &str, history: &History) -> String {
     let tests = BTreeMap::from([(test.to_owned(), history.clone())]);
-    Learned { tests, lags: Lags::default() }.to_json()
+    Learned { tests, services: Register::default() }.to_json()
 }

@@ -1,6 +1,6 @@
 //! The queue of runs, and what servers that share it do for each other.
 //!
-//! A run waits in the store until a server with a free turn claims it. What happens at one server and matters to
+//! A run waits in the store until a server that may send one more trigger claims it. What happens at one server and matters to
 //! another is told in notices; since they may get lost, the tables are looked at now and then.
 
 use std::collections::HashMap;
@@ -33,6 +33,15 @@ const RELAYS: usize = 100_000;
 
 /// Runs of a dead server that are settled at one time.
 const SETTLED_AT_ONCE: usize = 8;
+
+/// What a run holds while it is under way.
+#[derive(Debug)]
+pub(super) struct Admission {
+    /// The right to send a trigger, held until the trigger was answered.
+    pub(super) turn: OwnedSemaphorePermit,
+    /// The right to be under way, held until the verdict.
+    pub(super) wait: OwnedSemaphorePermit,
+}
 
 /// What became of a run of a dead server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,35 +151,30 @@ impl Runner {
         }
         let seq = self.store.events(&run.test, run.number, 0).await?.last().map_or(0, |event| event.seq);
         match self.log(run, me, seq).end(State::Stopped, &What::Stopped).await {
-            Ok(()) => self.watch.run_ended(State::Stopped.as_str(), None),
             // It was deleted meanwhile: there is nothing left to stop.
-            Err(Error::Lost) => {}
-            Err(error) => return Err(error),
+            Ok(()) | Err(Error::Lost) => Ok(true),
+            Err(error) => Err(error),
         }
-        Ok(true)
     }
 
     /// Claims runs whenever there is a turn to give and a run that waits for it.
     async fn claim(self: Arc<Self>) {
         loop {
-            let Some(turn) = self.turns.take().await else { return };
-            let mut turns = vec![turn];
-            let free = std::iter::from_fn(|| self.turns.try_take());
-            turns.extend(free.take(CLAIMED_AT_ONCE - 1));
+            let Some(admissions) = self.admit().await else { return };
             self.settle_clock();
             let owner = self.cluster.id();
-            match self.store.claim_runs(&owner, turns.len()).await {
+            match self.store.claim_runs(&owner, admissions.len()).await {
                 Ok(claimed) => {
-                    let is_drained = claimed.len() < turns.len();
-                    for (claimed, turn) in claimed.into_iter().zip(turns) {
-                        self.begin_run(claimed, &owner, turn);
+                    let is_drained = claimed.len() < admissions.len();
+                    for (claimed, admission) in claimed.into_iter().zip(admissions) {
+                        self.begin_run(claimed, &owner, admission);
                     }
                     if !is_drained {
                         continue;
                     }
                 }
                 Err(error) => {
-                    drop(turns);
+                    drop(admissions);
                     tracing::warn!(error = &error as &dyn std::error::Error, "failed to claim runs");
                     tokio::time::sleep(PAUSE).await;
                     continue;
@@ -181,24 +185,33 @@ impl Runner {
         }
     }
 
+    /// Waits until a run may begin here, and answers with as many as may. `None` never happens.
+    async fn admit(&self) -> Option<Vec<Admission>> {
+        let wait = self.waits.take().await?;
+        let mut admissions = vec![Admission { turn: self.turns.take().await?, wait }];
+        let further = || Some(Admission { turn: self.turns.try_take()?, wait: self.waits.try_take()? });
+        admissions.extend(std::iter::from_fn(further).take(CLAIMED_AT_ONCE - 1));
+        Some(admissions)
+    }
+
     /// A run waits: here if there is a turn to give, else wherever there is one.
     pub(super) fn queued(&self) {
         self.queued.notify_one();
-        if !self.turns.has_free() {
+        if !(self.turns.has_free() && self.waits.has_free()) {
             self.cluster.tell(|| Notice::Queued);
         }
     }
 
-    fn begin_run(self: &Arc<Self>, claimed: Claimed, owner: &Arc<str>, turn: OwnedSemaphorePermit) {
+    fn begin_run(self: &Arc<Self>, claimed: Claimed, owner: &Arc<str>, admission: Admission) {
         let Claimed { run, seq } = claimed;
         let id = RunId { test: run.test.clone(), number: run.number };
         let caller = lock(&self.callers).remove(&run.trace).unwrap_or_default();
-        let log = self.log(&id, Arc::clone(owner), seq);
+        let log = self.log(&id, Arc::clone(owner), seq).about(run.trace);
         let wish = self.control.begin(id);
         let runner = Arc::clone(self);
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move { runner.conduct(log, run, wish, caller, turn).await });
+        tasks.spawn(async move { runner.conduct(log, run, wish, caller, admission).await });
     }
 
     /// Hears what other servers tell.
@@ -379,9 +392,8 @@ impl Runner {
         if !self.store.take_run(&run.test, run.number, before, after).await? {
             return Ok(false);
         }
-        let mut log: Log = self.log(run, me, orphan.seq);
+        let mut log: Log = self.log(run, me, orphan.seq).about(orphan.run.trace);
         log.end(State::Failed, &What::Interrupted).await?;
-        self.watch.run_ended(State::Failed.as_str(), None);
         Ok(true)
     }
 }

@@ -1,7 +1,7 @@
 //! Putting variables into a trigger.
 
 use qualitytrace_core::definition::{Test, Trigger};
-use qualitytrace_core::lang::{self, Generator};
+use qualitytrace_core::lang::{self, Budget, Generator};
 
 use crate::variables::Variables;
 
@@ -13,8 +13,9 @@ pub(super) fn resolve(
 ) -> Result<Trigger, String> {
     let trigger = test.trigger.as_ref().ok_or("the test has no trigger; give it one to run it")?;
     let variables = variables.iter().cloned().collect();
+    let budget = Budget::default();
     trigger.resolved(|text| {
-        lang::resolve_text(text, &variables, generator)
+        lang::resolve_text(text, &variables, generator, &budget)
             .map_err(|trouble| format!("`{text}` cannot be resolved: {trouble}"))
     })
 }

@@ -10,6 +10,7 @@ use super::patience::patiently;
 use super::{Error, RunId, Runner, SuiteRunId, lock};
 use crate::store::{Notice, OrphanSeries, StoredRun, StoredTest, beside};
 use crate::variables::Variables;
+use crate::watch::Caller;
 use crate::wire::run::{Asked, Facts, InSeries, passes_gates};
 use crate::wire::series::{Attempt, Series};
 use crate::wire::{self, Event, Outcome};
@@ -127,11 +128,14 @@ impl Runner {
                 }
             }
         };
-        lock(&self.tasks).spawn(async move {
+        // Every run of the series belongs to whoever asked for the first one; that request does not wait for them.
+        let caller = Caller::current();
+        let follow = async move {
             if let Err(error) = follow.await {
                 tracing::error!(error = &error as &dyn std::error::Error, "a series of runs broke off");
             }
-        });
+        };
+        lock(&self.tasks).spawn(caller.scope(follow));
     }
 
     /// Begins the next run of a series.
@@ -189,7 +193,7 @@ impl Runner {
         let me = self.cluster.id();
         for orphan in self.store.orphan_series().await? {
             let Some(first) = self.store.run(&orphan.test, orphan.first).await? else { continue };
-            let asked: Asked = serde_json::from_str(&first.request).unwrap_or_default();
+            let asked = Asked::of(&first);
             if self.is_carried_on(&first, &asked).await? || !self.store.take_series(&orphan, &me).await? {
                 continue;
             }
@@ -244,7 +248,7 @@ impl Runner {
                     patiently(|| async { Ok(self.store.events(&run.test, run.number, 0).await?) }).await?;
                 let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
                 let facts = Facts::of(&events);
-                let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
+                let asked = Asked::of(&stored);
                 return Ok(Over { ended: ended(state, &asked, &facts), facts });
             }
             tokio::select! {
@@ -258,7 +262,7 @@ impl Runner {
 fn ended(state: State, asked: &Asked, facts: &Facts) -> Ended {
     match (state, facts.verdict.as_ref().map(|verdict| verdict.outcome)) {
         (State::Stopped, _) => Ended::Stopped,
-        (State::Finished, Some(Outcome::Passed)) if passes_gates(asked, facts) => Ended::Passed,
+        (State::Finished, Some(_)) if passes_gates(asked, facts) => Ended::Passed,
         (State::Finished, Some(Outcome::Passed | Outcome::Failed)) => Ended::Failed,
         (State::Finished, Some(Outcome::Inconclusive)) => Ended::Inconclusive,
         _ => Ended::Broken,

@@ -1,61 +1,97 @@
 //! What the server's settings say about a run.
 
+use std::sync::Arc;
+
 use qualitytrace_core::analyzer::analyze;
 use qualitytrace_core::definition::settings::Strategy;
 use qualitytrace_core::definition::{
-    self, Analyzer, Format, Kind, PollingProfile, Profile, Resource, Stored, Test, Trigger,
+    self, Analyzer, Format, Kind, PollingProfile, Profile, Reading, Resource, Stored, Test, Trigger,
 };
 use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::Policy;
+use serde_json::{Map, Value};
 
 use super::patience::patiently;
 use super::{Error, Runner};
 use crate::store::{CURRENT, beside};
-use crate::wire::run;
+use crate::wire::run::{self, RunSettings};
 
 impl Runner {
     /// How to wait for the trace of a test: as its own polling profile says, or the current one, where a user has stored
-    /// one. `None` when it is not to be waited for.
-    pub(super) async fn policy(&self, id: &str, test: &Test) -> Result<Option<Policy>, Error> {
+    /// one, and who sends no spans. `None` when it is not to be waited for.
+    pub(super) async fn policy(
+        &self,
+        id: &str,
+        test: &Test,
+        own: &RunSettings,
+    ) -> Result<Option<(Policy, Arc<[String]>)>, Error> {
         if test.skip_trace_collection {
             return Ok(None);
         }
         let profile = match &test.polling_profile {
             Some(Profile::Own(profile)) => Some(PollingProfile::clone(profile)),
-            Some(Profile::Named(_)) | None => match self.setting(Kind::PollingProfile, id).await? {
+            Some(Profile::Named(_)) | None => match self.setting(Kind::PollingProfile, id, own).await? {
                 Some(Resource::PollingProfile(profile)) => Some(profile),
                 _ => None,
             },
         };
         Ok(match profile {
             Some(profile) if profile.strategy == Strategy::NoPolling => None,
-            Some(profile) => Some(policy(&self.policy, &profile)),
-            None => Some(self.policy),
+            Some(profile) => Some((policy(&self.policy, &profile), profile.uninstrumented.into())),
+            None => Some((self.policy, Arc::default())),
         })
     }
 
     /// What the analyzer looks at in traces of this test.
-    async fn analyzer(&self, id: &str) -> Result<Analyzer, Error> {
-        match self.setting(Kind::Analyzer, id).await? {
+    async fn analyzer(&self, id: &str, own: &RunSettings) -> Result<Analyzer, Error> {
+        match self.setting(Kind::Analyzer, id, own).await? {
             Some(Resource::Analyzer(analyzer)) => Ok(analyzer),
             _ => Ok(Analyzer::default()),
         }
     }
 
     /// What the analyzer says about a trace of this test; nothing when it is switched off.
-    pub(super) async fn analysis(&self, id: &str, trace: &Trace) -> Result<Option<run::Linter>, Error> {
-        let report = analyze(&self.analyzer(id).await?, trace);
+    pub(super) async fn analysis(
+        &self,
+        id: &str,
+        trace: &Trace,
+        own: &RunSettings,
+    ) -> Result<Option<run::Linter>, Error> {
+        let report = analyze(&self.analyzer(id, own).await?, trace);
         Ok(report.map(|report| run::analysis(&report)))
     }
 
-    /// What the one who the test belongs to has stored of this kind.
-    async fn setting(&self, kind: Kind, test: &str) -> Result<Option<Resource>, Error> {
+    /// What the run brings along of this kind; else what is stored for the tenant of the test.
+    async fn setting(&self, kind: Kind, test: &str, own: &RunSettings) -> Result<Option<Resource>, Error> {
+        if let Some(spec) = own.of(kind) {
+            return Ok(resource(kind, &Value::Object(spec.clone()).to_string()));
+        }
         let id = beside(test, CURRENT);
         let stored = patiently(|| async { Ok(self.store.resource(kind, &id).await?) }).await?;
         let Some(stored) = stored else { return Ok(None) };
-        let text = format!("{{\"spec\":{}}}", stored.spec);
-        let reading = definition::read_as(&text, Format::Json, kind);
-        Ok(reading.documents.into_iter().next().map(|document| document.resource))
+        Ok(resource(kind, &stored.spec))
+    }
+}
+
+/// Reads the `spec` of a setting, which is JSON.
+pub(crate) fn read(kind: Kind, spec: &str) -> Reading {
+    definition::read_as(&format!("{{\"spec\":{spec}}}"), Format::Json, kind)
+}
+
+fn resource(kind: Kind, spec: &str) -> Option<Resource> {
+    read(kind, spec).documents.into_iter().next().map(|document| document.resource)
+}
+
+impl RunSettings {
+    /// The setting of this kind.
+    fn of(&self, kind: Kind) -> Option<&Map<String, Value>> {
+        self.given().find(|(given, _)| *given == kind).map(|(_, spec)| spec)
+    }
+
+    /// Every setting that the run brings along.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (Kind, &Map<String, Value>)> {
+        let settings = [(Kind::Analyzer, &self.analyzer), (Kind::PollingProfile, &self.polling_profile)];
+        settings.into_iter().filter_map(|(kind, spec)| Some((kind, spec.as_ref()?)))
     }
 }
 

@@ -1,6 +1,7 @@
-//! What a run says about itself: a span for each phase, in the trace of whoever asked for it.
+//! What a run says about itself: a span that covers it, in the trace of whoever asked for it, and below it a span for each
+//! phase.
 
-use qualitytrace_core::definition::Trigger;
+use qualitytrace_core::definition::{Test, Trigger};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::Reply;
 use qualitytrace_core::trace;
@@ -8,22 +9,125 @@ use qualitytrace_core::wait::{Ended, Meaning};
 use tracing::Span;
 use tracing::field::Empty;
 
+use super::{RunId, SuiteRunId};
 use crate::mask::Mask;
+use crate::store::unscoped;
 use crate::trigger::{Context, Failure};
-use crate::watch::Caller;
-use crate::wire::verdict;
+use crate::watch::{Caller, RunEnd};
+use crate::wire::{Outcome, verdict};
 
-pub(super) fn resolve(caller: &Caller) -> Span {
-    caller.continued(tracing::info_span!("resolve", otel.name = "Resolve trigger"))
+/// The run as a whole; how it ends is written by its [`Log`](super::log::Log). It never holds the caller's span open.
+pub(super) fn run(caller: &Caller, run: &RunId, version: u64, trace: TraceId) -> Span {
+    caller.continued(tracing::info_span!(
+        parent: None,
+        "run",
+        otel.name = "Run test",
+        otel.status_code = Empty,
+        otel.status_message = Empty,
+        tracetest.run.id = run.number,
+        tracetest.run.test_id = unscoped(&run.test),
+        tracetest.run.test_version = version,
+        tracetest.run.trace_id = %trace,
+        tracetest.run.rerun_of = Empty,
+        tracetest.run.state = Empty,
+        tracetest.run.outcome = Empty,
+        test.case.name = Empty,
+        test.case.result.status = Empty,
+        error.type = Empty,
+    ))
 }
 
-pub(super) fn trigger(caller: &Caller, test: &str, trigger: &Trigger, context: &Context) -> Span {
+/// Writes into the span of a run which test it is of.
+pub(super) fn note_test(run: &Span, test: &Test) {
+    run.record("test.case.name", test.name.as_str());
+}
+
+/// Writes into the span of a run that it is about another trace than the one made up for it.
+pub(super) fn note_trace(run: &Span, trace: TraceId) {
+    run.record("tracetest.run.trace_id", tracing::field::display(trace));
+}
+
+/// Writes into the span of a run that it judges the trace of an earlier one.
+pub(super) fn note_rerun(run: &Span, earlier: u64) {
+    run.record("tracetest.run.rerun_of", earlier);
+}
+
+/// Writes into the span of a run how it ended. What the system under test did wrong is an outcome; that there was nothing
+/// to judge is an error.
+pub(super) fn note_end(run: &Span, end: &RunEnd<'_>) {
+    run.record("tracetest.run.state", end.state.as_str());
+    if let Some(outcome) = end.outcome {
+        run.record("tracetest.run.outcome", outcome.as_str());
+        let result = match outcome {
+            Outcome::Passed => Some("pass"),
+            Outcome::Failed => Some("fail"),
+            // The conventions know no third result.
+            Outcome::Inconclusive => None,
+        };
+        run.record("test.case.result.status", result);
+    }
+    if let Some(failure) = end.failure {
+        run.record("error.type", end.state.as_str());
+        note_error(run, failure);
+    }
+}
+
+/// Says that what a span stands for failed, and why.
+fn note_error(span: &Span, message: &str) {
+    span.record("otel.status_code", "ERROR");
+    span.record("otel.status_message", message);
+}
+
+/// The run of a suite as a whole, above the runs of its steps.
+pub(super) fn suite(caller: &Caller, run: &SuiteRunId, version: u64) -> Span {
     caller.continued(tracing::info_span!(
+        parent: None,
+        "suite",
+        otel.name = "Run suite",
+        otel.status_code = Empty,
+        otel.status_message = Empty,
+        tracetest.testsuite_run.id = run.number,
+        tracetest.testsuite_run.testsuite_id = unscoped(&run.suite),
+        tracetest.testsuite_run.testsuite_version = version,
+        tracetest.testsuite_run.state = Empty,
+        test.suite.run.status = Empty,
+    ))
+}
+
+/// Writes into the span of a suite's run how it ended; a message says why it did not come to its end.
+pub(super) fn note_suite_end(run: &Span, state: &'static str, passed: bool, message: Option<&str>) {
+    run.record("tracetest.testsuite_run.state", state);
+    run.record("test.suite.run.status", if passed { "success" } else { "failure" });
+    if let Some(message) = message {
+        note_error(run, message);
+    }
+}
+
+pub(super) fn resolve(run: &Span) -> Span {
+    tracing::info_span!(
+        parent: run,
+        "resolve",
+        otel.name = "Resolve trigger",
+        otel.status_code = Empty,
+        otel.status_message = Empty,
+    )
+}
+
+/// Writes into the span of resolving why that failed.
+pub(super) fn note_unresolved(span: &Span, message: &str) {
+    note_error(span, message);
+}
+
+pub(super) fn trigger(run: &Span, test: &str, trigger: &Trigger, context: &Context) -> Span {
+    tracing::info_span!(
+        parent: run,
         "trigger",
         otel.name = "Trigger test",
+        otel.status_code = Empty,
+        otel.status_message = Empty,
         tracetest.run.trigger.trace_id = %context.trace,
         tracetest.run.trigger.span_id = %context.span,
-        tracetest.run.trigger.test_id = test,
+        tracetest.run.trigger.test_id = unscoped(test),
         tracetest.run.trigger.type = trigger.kind(),
         tracetest.run.trigger.error = Empty,
         tracetest.run.trigger.http.response_code = Empty,
@@ -31,7 +135,7 @@ pub(super) fn trigger(caller: &Caller, test: &str, trigger: &Trigger, context: &
         tracetest.run.trigger.grpc.response_status = Empty,
         tracetest.run.trigger.kafka.partition = Empty,
         tracetest.run.trigger.kafka.offset = Empty,
-    ))
+    )
 }
 
 /// Writes what came back into the span of the trigger.
@@ -51,19 +155,20 @@ pub(super) fn note_reply(span: &Span, sent: &Result<Reply, Failure>) {
         Ok(Reply::Exec { .. } | Reply::TraceId { .. }) => {}
         Err(failure) => {
             span.record("tracetest.run.trigger.error", failure.message.as_str());
+            note_error(span, &failure.message);
         }
     }
 }
 
 /// Begins with what came back, ends with the run waiting for its trace.
-pub(super) fn response(caller: &Caller) -> Span {
-    caller.continued(tracing::info_span!("response", otel.name = "Start processing trigger response"))
+pub(super) fn response(run: &Span) -> Span {
+    tracing::info_span!(parent: run, "response", otel.name = "Start processing trigger response")
 }
 
 /// The spans of one wait for one trace.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Poll<'r> {
-    pub(super) caller: &'r Caller,
+    pub(super) run: &'r Span,
     pub(super) test: &'r str,
     pub(super) trace: TraceId,
     pub(super) span: SpanId,
@@ -74,41 +179,48 @@ pub(super) struct Poll<'r> {
 impl Poll<'_> {
     /// The wait as a whole.
     pub(super) fn start(&self) -> Span {
-        self.caller.continued(tracing::info_span!(
+        tracing::info_span!(
+            parent: self.run,
             "wait",
             otel.name = "Start polling trace",
+            otel.status_code = Empty,
+            otel.status_message = Empty,
             tracetest.run.trace_poller.trace_id = %self.trace,
             tracetest.run.trace_poller.span_id = %self.span,
-            tracetest.run.trace_poller.test_id = self.test,
-        ))
+            tracetest.run.trace_poller.test_id = unscoped(self.test),
+        )
     }
 
     /// One look at what has arrived.
     pub(super) fn fetch(&self) -> Span {
-        self.caller.continued(tracing::info_span!(
+        tracing::info_span!(
+            parent: self.run,
             "fetch",
             otel.name = "Fetching trace",
+            otel.status_code = Empty,
+            otel.status_message = Empty,
             tracetest.run.trace_poller.trace_id = %self.trace,
             tracetest.run.trace_poller.span_id = %self.span,
-            tracetest.run.trace_poller.test_id = self.test,
+            tracetest.run.trace_poller.test_id = unscoped(self.test),
             tracetest.run.trace_poller.amount_retrieved_spans = Empty,
             tracetest.run.trace_poller.error = Empty,
-        ))
+        )
     }
 
     /// One answer to whether that is all.
     pub(super) fn evaluate(&self) -> Span {
-        self.caller.continued(tracing::info_span!(
+        tracing::info_span!(
+            parent: self.run,
             "evaluate",
             otel.name = "Evaluating trace",
             tracetest.run.trace_poller.trace_id = %self.trace,
             tracetest.run.trace_poller.span_id = %self.span,
-            tracetest.run.trace_poller.test_id = self.test,
+            tracetest.run.trace_poller.test_id = unscoped(self.test),
             tracetest.run.trace_poller.amount_retrieved_spans = Empty,
             // Spelled as tests of the original expect it.
             tracetest.run.trace_poller.succesful = Empty,
             tracetest.run.trace_poller.finish_reason = Empty,
-        ))
+        )
     }
 }
 
@@ -119,7 +231,14 @@ pub(super) fn note_spans(span: &Span, spans: usize) {
 
 /// Writes into the span of a look why it failed.
 pub(super) fn note_failure(span: &Span, error: &dyn std::error::Error) {
-    span.record("tracetest.run.trace_poller.error", error.to_string());
+    let message = error.to_string();
+    span.record("tracetest.run.trace_poller.error", message.as_str());
+    note_error(span, &message);
+}
+
+/// Writes into the span of the wait as a whole why it failed.
+pub(super) fn note_no_trace(span: &Span, message: &str) {
+    note_error(span, message);
 }
 
 /// Writes into the span of an answer what it was; `None` when the wait goes on.
@@ -136,12 +255,13 @@ pub(super) fn stop() -> Span {
     tracing::info_span!("stop", otel.name = "User Requested Stop Run")
 }
 
-pub(super) fn outputs(caller: &Caller) -> Span {
-    caller.continued(tracing::info_span!(
+pub(super) fn outputs(run: &Span) -> Span {
+    tracing::info_span!(
+        parent: run,
         "outputs",
         otel.name = "Process outputs",
         tracetest.run.output_processor.outputs = Empty,
-    ))
+    )
 }
 
 /// Writes the outputs into their span, as JSON.
@@ -152,12 +272,13 @@ pub(super) fn note_outputs(span: &Span, outputs: &[verdict::Output], mask: &Mask
     span.record("tracetest.run.output_processor.outputs", object.to_string());
 }
 
-pub(super) fn judge(caller: &Caller) -> Span {
-    caller.continued(tracing::info_span!(
+pub(super) fn judge(run: &Span) -> Span {
+    tracing::info_span!(
+        parent: run,
         "judge",
         otel.name = "Execute assertions",
         tracetest.run.assertion_runner.all_assertions_passed = Empty,
-    ))
+    )
 }
 
 /// Writes the verdict into the span of the judge.

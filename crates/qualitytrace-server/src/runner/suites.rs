@@ -12,14 +12,16 @@ use std::sync::{Arc, Mutex};
 use qualitytrace_core::series::Attempts;
 use qualitytrace_core::suite::{Plan, Planned};
 use tokio::sync::watch;
+use tracing::Instrument;
 
 use self::log::SuiteLog;
 use self::steps::Reached;
-use super::{Error, Runner, lock};
+use super::{Error, Runner, lock, spans};
 use crate::clock;
 use crate::follow::Followers;
 use crate::store::{NewSuiteRun, Notice, StoredTest};
 use crate::variables::Variables;
+use crate::watch::Caller;
 use crate::wire::run::{Asked, SuiteRun};
 use crate::wire::suite::{Step, What};
 
@@ -135,7 +137,9 @@ impl Runner {
         let runner = Arc::clone(self);
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move {
+        let span = spans::suite(&Caller::current(), &run, order.version);
+        log.cover(span.clone());
+        let carried_out = async move {
             let ended = runner.carry_out_suite(&run, Arc::new(order), &mut log, stopped, reached).await;
             lock(&runner.suites.under_way).remove(&run);
             if let Err(error) = ended {
@@ -146,7 +150,8 @@ impl Runner {
                 // The store is probably what failed; the run is then carried on at the next start.
                 let _ = log.end(SuiteState::Failed, broken).await;
             }
-        });
+        };
+        tasks.spawn(carried_out.instrument(span));
     }
 
     /// Ends the steps of a suite that are under way, wherever that is; teardown still runs. `false` when it is over.

@@ -3,11 +3,10 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Error, Server, tls, wishes};
+use super::{Error, Server, tls, vault, wishes};
 use crate::config::Config;
 use crate::provision;
 use crate::store::Store;
-use crate::vault::Vault;
 
 /// Folders where nobody can make one, although root is told that it may.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
@@ -20,7 +19,7 @@ impl Server {
         found.extend(wishes(config).err().map(Error::from));
         found.extend(Store::check(&config.database_url).err().map(Error::from));
         found.extend(folder(config).err());
-        found.extend(Vault::open(config.safety.key.clone()).err().map(|error| Error::Store(error.into())));
+        found.extend(vault(config).err().map(Error::from));
         found.extend(provision::check(&config.provisioning).err().map(Error::from));
         found
     }

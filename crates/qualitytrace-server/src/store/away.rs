@@ -2,6 +2,8 @@
 
 use super::Error;
 
+const FULL: &str = "the disk of the database is full; make room on it, then try again";
+
 impl Error {
     /// Whether the database does not answer, for want of a connection. What was asked may be asked again; whether it was
     /// done already, nobody knows.
@@ -11,6 +13,7 @@ impl Error {
             Self::Url { .. }
             | Self::InUse { .. }
             | Self::Open { .. }
+            | Self::NoRoom { .. }
             | Self::Secret(_)
             | Self::Document { .. } => false,
         }
@@ -21,6 +24,9 @@ impl Error {
         if self.is_away() {
             return Some("the database does not answer; try again in a moment");
         }
+        if matches!(self, Self::NoRoom { .. }) {
+            return Some(FULL);
+        }
         let Self::Query { source: sqlx::Error::Database(error), .. } = self else { return None };
         let code = error.code()?;
         if is_gone(&code) {
@@ -28,7 +34,7 @@ impl Error {
                 "the file of the database is not there any more; put it back, or restart the server",
             );
         }
-        is_full(&code).then_some("the disk of the database is full; make room on it, then try again")
+        is_full(&code).then_some(FULL)
     }
 
     /// Whether it is certain that the database was not asked.

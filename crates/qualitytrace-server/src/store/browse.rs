@@ -89,7 +89,7 @@ impl Store {
         Ok(found)
     }
 
-    async fn of_traces(&self, text: &str, traces: &[TraceId]) -> Result<Vec<AnyRow>, sqlx::Error> {
+    pub(super) async fn of_traces(&self, text: &str, traces: &[TraceId]) -> Result<Vec<AnyRow>, sqlx::Error> {
         if traces.is_empty() {
             return Ok(Vec::new());
         }
@@ -113,7 +113,7 @@ fn chunks(rows: Result<Vec<AnyRow>, sqlx::Error>) -> Result<Vec<(TraceId, Stored
 }
 
 /// `$1, $2, ...`, one for each.
-fn places<T>(items: &[T]) -> String {
+pub(super) fn places<T>(items: &[T]) -> String {
     (1..=items.len()).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
 }
 

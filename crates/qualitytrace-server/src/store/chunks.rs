@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _, Row};
 
 use super::{Error, Store, failed};
 
@@ -30,6 +30,15 @@ impl Signal {
             Self::Logs => 1,
         }
     }
+}
+
+/// When chunks count as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// When they are on the disk: a power cut does not undo them.
+    Synced,
+    /// When the operating system has them: they survive the death of the process, a power cut may undo the last ones.
+    Buffered,
 }
 
 /// The part of a request that belongs to one trace, on its way into the store.
@@ -75,16 +84,51 @@ pub struct StoredChunk {
 impl Store {
     /// Stores chunks, all or none of them, and answers with the bytes retained in total. Their data is taken out.
     pub async fn append_chunks(&self, chunks: &mut [NewChunk]) -> Result<u64, Error> {
+        self.append_chunks_as(chunks, Durability::Synced).await
+    }
+
+    /// The same, as durable as is wanted. Must be seen through: a connection that is dropped half way stays buffered.
+    pub async fn append_chunks_as(
+        &self,
+        chunks: &mut [NewChunk],
+        durability: Durability,
+    ) -> Result<u64, Error> {
         let failed = failed("store what arrived");
         let added: usize = chunks.iter().map(|chunk| chunk.data.size()).sum();
-        let mut transaction = self.write.begin().await.map_err(&failed)?;
+        let mut connection = self.write.acquire().await.map_err(&failed)?;
+        // SQLite knows no durability of a single transaction. It has one writer, so that nobody else notices.
+        let is_relaxed = durability == Durability::Buffered && self.checkpoints.is_some();
+        if is_relaxed {
+            connection.execute("PRAGMA synchronous = NORMAL").await.map_err(&failed)?;
+        }
+        let retained = self.append(&mut connection, chunks, added as u64, durability).await;
+        if is_relaxed && connection.execute("PRAGMA synchronous = FULL").await.is_err() {
+            connection.close_on_drop();
+        }
+        let retained = retained.map_err(&failed)?;
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.after_writing(added as u64, &self.read);
+        }
+        Ok(unsigned(retained))
+    }
+
+    async fn append(
+        &self,
+        connection: &mut AnyConnection,
+        chunks: &mut [NewChunk],
+        added: u64,
+        durability: Durability,
+    ) -> Result<i64, sqlx::Error> {
+        let mut transaction = connection.begin().await?;
+        if durability == Durability::Buffered && self.is_shared() {
+            transaction.execute("SET LOCAL synchronous_commit = off").await?;
+        }
         let retained: i64 = sqlx::query_scalar(
             "UPDATE totals SET value = value + $1 WHERE name = 'retained_bytes' RETURNING value",
         )
-        .bind(signed(added as u64))
+        .bind(signed(added))
         .fetch_one(&mut *transaction)
-        .await
-        .map_err(&failed)?;
+        .await?;
         let mut left = chunks.len();
         let mut rest = chunks.iter_mut();
         while left > 0 {
@@ -100,14 +144,11 @@ impl Store {
                     .bind(signed(chunk.data.size() as u64))
                     .bind(std::mem::take(&mut chunk.data.0));
             }
-            insert.execute(&mut *transaction).await.map_err(&failed)?;
+            insert.execute(&mut *transaction).await?;
             left -= rows;
         }
-        transaction.commit().await.map_err(&failed)?;
-        if let Some(checkpoints) = &self.checkpoints {
-            checkpoints.after_writing(added as u64, &self.read);
-        }
-        Ok(unsigned(retained))
+        transaction.commit().await?;
+        Ok(retained)
     }
 
     /// The chunks of a trace that arrived after `after`, in order of arrival.

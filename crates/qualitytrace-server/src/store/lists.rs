@@ -78,30 +78,12 @@ impl Store {
     ) -> Result<(u64, Vec<(Kind, StoredResource)>), Error> {
         let failed = failed("list definitions");
         let pattern = pattern(listing.query);
-        let found = if listing.query.is_empty() {
-            "tenant = $1 AND $2 = $2"
-        } else {
-            r"tenant = $1 AND (name LIKE $2 ESCAPE '\' OR description LIKE $2 ESCAPE '\')"
-        };
-        let (column, direction) = (listing.order.column(), if listing.ascending { "ASC" } else { "DESC" });
-        let order = format!("ORDER BY place {direction}, id {direction} LIMIT");
-        // Nothing that a user wrote becomes part of these texts.
-        let each = |of: &dyn Fn(&str) -> String| {
-            kinds.iter().map(|kind| of(kind.as_str())).collect::<Vec<_>>().join(" UNION ALL ")
-        };
-        let ids = each(&|kind| format!("SELECT id FROM resources WHERE kind = '{kind}' AND {found}"));
+        let ids = each(kinds, &|kind| {
+            format!("SELECT id FROM resources WHERE kind = '{kind}' AND {}", condition(listing))
+        });
         let count = format!("SELECT COUNT(*) FROM ({ids}) AS listed");
         let count = sqlx::query_scalar(AssertSqlSafe(count)).bind(listing.tenant).bind(&pattern);
-        let one = |kind: &str| {
-            let columns = format!("kind, id, version, created, spec, {column} AS place");
-            format!("SELECT {columns} FROM resources WHERE kind = '{kind}' AND {found}")
-        };
-        // Of several kinds as much is read, each by its index, as the page can need.
-        let all = match kinds {
-            [kind] => one(kind.as_str()),
-            _ => each(&|kind| format!("SELECT * FROM ({} {order} $3 + $4) AS {kind}", one(kind))),
-        };
-        let page = sqlx::query(AssertSqlSafe(format!("{all} {order} $3 OFFSET $4")))
+        let page = sqlx::query(AssertSqlSafe(page_text(kinds, listing)))
             .bind(listing.tenant)
             .bind(&pattern)
             .bind(signed(listing.take))
@@ -117,8 +99,37 @@ impl Store {
     }
 }
 
+/// The statement for one page: tenant, pattern, take and skip are its parameters. Nothing that a user wrote becomes part
+/// of it.
+pub(super) fn page_text(kinds: &[Kind], listing: &Listing<'_>) -> String {
+    let (column, direction) = (listing.order.column(), if listing.ascending { "ASC" } else { "DESC" });
+    let order = format!("ORDER BY place {direction}, id {direction} LIMIT");
+    let one = |kind: &str| {
+        let columns = format!("kind, id, version, created, spec, {column} AS place");
+        format!("SELECT {columns} FROM resources WHERE kind = '{kind}' AND {}", condition(listing))
+    };
+    // Of several kinds as much is read, each by its index, as the page can need.
+    let all = match kinds {
+        [kind] => one(kind.as_str()),
+        _ => each(kinds, &|kind| format!("SELECT * FROM ({} {order} $3 + $4) AS {kind}", one(kind))),
+    };
+    format!("{all} {order} $3 OFFSET $4")
+}
+
+fn each(kinds: &[Kind], of: &dyn Fn(&str) -> String) -> String {
+    kinds.iter().map(|kind| of(kind.as_str())).collect::<Vec<_>>().join(" UNION ALL ")
+}
+
+const fn condition(listing: &Listing<'_>) -> &'static str {
+    if listing.query.is_empty() {
+        "tenant = $1 AND $2 = $2"
+    } else {
+        r"tenant = $1 AND (name LIKE $2 ESCAPE '\' OR description LIKE $2 ESCAPE '\')"
+    }
+}
+
 /// The pattern of a search: anything before and after, and in place of spaces.
-fn pattern(query: &str) -> String {
+pub(super) fn pattern(query: &str) -> String {
     let query = query.to_lowercase().replace('\\', r"\\").replace(' ', "%");
     format!("%{query}%")
 }

@@ -31,13 +31,23 @@ pub(super) async fn prepare(options: &AnyConnectOptions, statements: &'static st
     if !statements.is_empty() {
         connection.execute(statements).await.map_err(|error| why(&error))?;
     }
-    let migrated = sqlx::migrate!().run_direct(None, &mut connection, false).await;
-    migrated.map_err(|error| why_not_migrated(&error))?;
+    migrate(&mut connection, None).await?;
     connection.close().await.map_err(|error| why(&error))
 }
 
+/// Brings tables up to this migration; to the last one when none is named.
+pub(super) async fn migrate(connection: &mut AnyConnection, to: Option<i64>) -> Result<(), String> {
+    let migrated = sqlx::migrate!().run_direct(to, connection, false).await;
+    migrated.map_err(|error| why_not_migrated(&error))
+}
+
+/// The last migration that this program knows.
+pub(super) fn latest_migration() -> i64 {
+    sqlx::migrate!().iter().map(|migration| migration.version).max().unwrap_or_default()
+}
+
 /// Connects. A database that is started together with the server may not be there yet.
-async fn connect(options: &AnyConnectOptions) -> Result<AnyConnection, sqlx::Error> {
+pub(super) async fn connect(options: &AnyConnectOptions) -> Result<AnyConnection, sqlx::Error> {
     let start = Instant::now();
     let mut is_told = false;
     loop {
@@ -88,10 +98,11 @@ fn next_step(code: &str) -> &'static str {
         _ => match code.parse().map_or(0, |code: u32| code & 0xff) {
             5 | 6 => "stop the program that works on it",
             8 => "let the server's user write the file and its folder",
-            10 | 11 => "check the disk, and put back a backup of the file",
+            10 => "check the disk",
+            11 => super::condition::DAMAGED,
             13 => "make room on the disk",
             14 => "check that its folder is there, and that the server's user may write to it",
-            26 => "name another file, or put back a backup of it",
+            26 => "name another file, or put back a backup with `qualitytrace restore --force`",
             _ => "name another file",
         },
     }

@@ -16,6 +16,9 @@ use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 /// by another test that comes this much later.
 const SPACING: Duration = Duration::from_secs(1);
 
+/// How far clients that have less than their share may go beyond the bound of the queue, as a multiple of it.
+const OVERFLOW: u64 = 2;
+
 /// Runs that take longer than this are not looked at again when their server goes away after their verdict.
 const LONGEST_RUN: Duration = Duration::from_hours(1);
 
@@ -107,7 +110,9 @@ impl Wish {
 }
 
 impl Store {
-    /// Stores a new run and its first event. One that has to wait for its turn is refused when `bound` others wait.
+    /// Stores a new run and its first event. One that has to wait for its turn is refused when `bound` others wait and
+    /// its client has its share of them: a queue that one client fills stays open for the others, up to [`OVERFLOW`]
+    /// times the bound.
     pub async fn insert_run(&self, run: &NewRun, bound: u64) -> Result<Inserted, Error> {
         let failed = failed("store a run");
         let created = signed(run.created.as_nanos());
@@ -133,12 +138,16 @@ impl Store {
         .map_err(&failed)?;
         let stored = sqlx::query(
             "INSERT INTO runs
-                 (test_id, number, test_version, trace_id, state, created, variables, request, owner, turn)
+                 (test_id, number, test_version, trace_id, state, created, variables, request, owner, turn, client)
              SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9,
-                 CASE WHEN MAX(turn) + $10 > $6 THEN MAX(turn) + $10 ELSE $6 END
+                 CASE WHEN MAX(turn) + $10 > $6 THEN MAX(turn) + $10 ELSE $6 END, $12
              FROM runs WHERE test_id = $1 AND state = 'CREATED'
              HAVING $5 <> 'CREATED'
-                 OR (SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE state = 'CREATED' LIMIT $11) waiting) < $11",
+                 OR (SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE state = 'CREATED' LIMIT $11) waiting) < $11
+                 OR ((SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE state = 'CREATED' LIMIT $13) waiting) < $13
+                     AND (SELECT COUNT(*) FROM runs WHERE state = 'CREATED' AND client = $12)
+                         * (1 + (SELECT COUNT(DISTINCT client) FROM runs WHERE state = 'CREATED' AND client <> $12))
+                         < $11)",
         )
         .bind(&run.test)
         .bind(number)
@@ -151,6 +160,8 @@ impl Store {
         .bind(&run.owner)
         .bind(signed(nanos(SPACING)))
         .bind(signed(bound))
+        .bind(&run.client)
+        .bind(signed(bound.saturating_mul(OVERFLOW)))
         .execute(&mut *transaction)
         .await
         .map_err(&failed)?;
@@ -188,15 +199,34 @@ impl Store {
         Ok(Inserted::Number(unsigned(number)))
     }
 
-    /// Takes up to `most` of the runs that wait, those whose turn it is first.
+    /// Takes up to `most` of the runs that wait, those whose turn it is first. Where several clients wait, those with the
+    /// fewest runs under way come first.
     pub async fn claim_runs(&self, owner: &str, most: usize) -> Result<Vec<Claimed>, Error> {
         let failed = failed("claim runs");
         // Another server may be claiming now: what it has locked is skipped, not waited for.
-        let lock = if self.is_shared() { "FOR UPDATE SKIP LOCKED" } else { "" };
+        let lock = if self.is_shared() { "FOR UPDATE OF runs SKIP LOCKED" } else { "" };
+        let next = if self.several_clients_wait().await.map_err(&failed)? {
+            format!(
+                "ranked AS (
+                     SELECT test_id, number, turn, COALESCE(busy.runs, 0)
+                         + ROW_NUMBER() OVER (PARTITION BY runs.client ORDER BY turn) AS place
+                     FROM runs LEFT JOIN (
+                         SELECT client, COUNT(*) AS runs FROM runs WHERE state IN {UNDER_WAY} GROUP BY client
+                     ) busy ON busy.client = runs.client
+                     WHERE state = 'CREATED'
+                 ), next AS (
+                     SELECT runs.test_id, runs.number
+                     FROM runs JOIN ranked ON ranked.test_id = runs.test_id AND ranked.number = runs.number
+                     WHERE runs.state = 'CREATED' ORDER BY ranked.place, ranked.turn LIMIT $1 {lock}
+                 )"
+            )
+        } else {
+            format!(
+                "next AS (SELECT test_id, number FROM runs WHERE state = 'CREATED' ORDER BY turn LIMIT $1 {lock})"
+            )
+        };
         let text = format!(
-            "WITH next AS (
-                 SELECT test_id, number FROM runs WHERE state = 'CREATED' ORDER BY turn LIMIT $1 {lock}
-             )
+            "WITH {next}
              UPDATE runs SET state = 'EXECUTING', owner = $2
              WHERE (test_id, number) IN (SELECT test_id, number FROM next) AND state = 'CREATED'
              RETURNING test_id, number, test_version, trace_id, state, created, variables, request, turn,
@@ -217,6 +247,17 @@ impl Store {
             rows.iter().map(claimed).collect::<Result<_, _>>().map_err(&failed)?;
         claimed.sort_by_key(|(turn, _)| *turn);
         Ok(claimed.into_iter().map(|(_, claimed)| claimed).collect())
+    }
+
+    async fn several_clients_wait(&self) -> Result<bool, sqlx::Error> {
+        let row = sqlx::query(
+            "SELECT (SELECT MIN(client) FROM runs WHERE state = 'CREATED') AS first,
+                 (SELECT MAX(client) FROM runs WHERE state = 'CREATED') AS last",
+        )
+        .fetch_one(&self.read)
+        .await?;
+        let (first, last): (Option<String>, Option<String>) = (row.try_get("first")?, row.try_get("last")?);
+        Ok(first != last)
     }
 
     /// Notes that the trigger is about to be sent, and answers with what the user wants by now. `None` when the run is

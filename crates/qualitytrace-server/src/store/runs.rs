@@ -28,6 +28,8 @@ pub struct NewRun {
     pub request: String,
     /// The server that carries it out; empty when it waits for its turn.
     pub owner: String,
+    /// Who asked for it: a token or an address; empty for the server itself.
+    pub client: String,
     /// The run of a suite that it is a step of: the suite, and the number.
     pub step_of: Option<(String, u64)>,
     /// Its first event, as JSON.

@@ -9,9 +9,9 @@ use qualitytrace_core::definition::{Format, Kind};
 use super::{Error, NewDefinition, Store, StoredResource};
 
 /// The document by which a database knows its key.
-const MARK: &str = "secrets";
+pub(super) const MARK: &str = "secrets";
 /// What it says.
-const MARKED: &str = "the key of this database";
+pub(super) const MARKED: &str = "the key of this database";
 
 impl Store {
     /// Refuses a key that is not the one of this database, before anything is sealed with it.
@@ -76,7 +76,7 @@ pub(super) fn place(kind: Kind, id: &str) -> String {
     format!("{}/{id}", kind.as_str())
 }
 
-fn run_place(test: &str) -> String {
+pub(super) fn run_place(test: &str) -> String {
     format!("runs of {test}")
 }
 

@@ -1,6 +1,7 @@
-//! Connections to hosts, with or without TLS, and what can go wrong on the way.
+//! The gate that every outbound connection passes: which addresses may be spoken to, and whose certificates are trusted.
 //!
-//! Every address that a user makes the server speak to is looked up here, and here only.
+//! Every address that a user makes the server speak to is looked up here, and here only. What is checked is the address
+//! that is connected to, not the name that it was found by: no name can mean another address a moment later.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use tokio_rustls::TlsConnector;
 use super::deny::Deny;
 use super::failure::{Failure, Place, Reason, tls_cause};
 use super::progress;
+use crate::limits::Limits;
 
 /// A connection, whatever is below.
 pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -41,17 +43,119 @@ pub(super) struct Certificates {
     key: String,
 }
 
-impl Certificates {
-    pub(super) fn of(tls: Option<&Tls>, verify: bool) -> Self {
+/// What the server's settings say about outbound connections. Cheap to clone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Gate {
+    /// `trigger.deny`.
+    deny: Deny,
+    /// `trigger.verifyCertificates`.
+    verify: bool,
+}
+
+impl Gate {
+    /// The gate that these limits describe.
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self { deny: limits.deny.clone(), verify: limits.verify_certificates }
+    }
+
+    /// Whether certificates are verified where a trigger asks for it or not.
+    pub(super) fn verifies(&self, wanted: bool) -> bool {
+        wanted || self.verify
+    }
+
+    /// Whom a trigger trusts, and who we are.
+    pub(super) fn certificates(&self, tls: Option<&Tls>, verify: bool) -> Certificates {
         let text = |of: fn(&Tls) -> &str| tls.map(of).unwrap_or_default().to_owned();
-        Self {
-            verify,
+        Certificates {
+            verify: self.verifies(verify),
             authorities: text(|tls| &tls.ca.value),
             certificate: text(|tls| &tls.certificate.value),
             key: text(|tls| &tls.key.value),
         }
     }
 
+    /// Refuses a host by the way it is written.
+    pub(super) fn host(&self, host: &str) -> Result<(), Failure> {
+        self.deny.host(host).map_err(|denied| Failure::told(Reason::Denied, denied.to_string()))
+    }
+
+    /// Refuses a host by what its name means here and now, for somebody else who connects to it. A name that is unknown
+    /// here may be known there.
+    pub(super) async fn host_elsewhere(&self, place: &Place) -> Result<(), Failure> {
+        self.host(&place.host)?;
+        if self.deny == Deny::default() {
+            return Ok(());
+        }
+        match self.addresses(bare(&place.host), 0).await {
+            Err(error) => match Failure::of_lookup(place, &error) {
+                failure if failure.reason == Reason::Denied => Err(failure),
+                _ => Ok(()),
+            },
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// The addresses of a host that may be spoken to.
+    pub(crate) async fn addresses(&self, host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+        let refused = |denied| std::io::Error::new(ErrorKind::PermissionDenied, denied);
+        self.deny.host(host).map_err(refused)?;
+        let found: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+        if found.is_empty() {
+            return Err(std::io::Error::new(ErrorKind::NotFound, "the name has no address"));
+        }
+        self.deny.addresses(host, found).map_err(refused)
+    }
+
+    /// A connection to one of the addresses of a host that may be spoken to.
+    pub(crate) async fn tcp(&self, host: &str, port: u16) -> std::io::Result<TcpStream> {
+        let addresses = self.addresses(bare(host), port).await?;
+        TcpStream::connect(addresses.as_slice()).await
+    }
+
+    /// Connects; `alpn` names the protocol that TLS is to agree on, if any.
+    pub(super) async fn connect(
+        &self,
+        place: &Place,
+        security: &Security,
+        alpn: &[&[u8]],
+    ) -> Result<Box<dyn Connection>, Failure> {
+        progress::asks(place, None);
+        progress::connecting(self.open(place, security, alpn)).await
+    }
+
+    async fn open(
+        &self,
+        place: &Place,
+        security: &Security,
+        alpn: &[&[u8]],
+    ) -> Result<Box<dyn Connection>, Failure> {
+        let host = bare(&place.host);
+        let addresses = self.addresses(host, place.port.unwrap_or(443)).await;
+        let addresses = addresses.map_err(|error| Failure::of_lookup(place, &error))?;
+        let stream = TcpStream::connect(addresses.as_slice()).await.map_err(|error| {
+            let refused = error.kind() == ErrorKind::ConnectionRefused;
+            let reason = if refused { Reason::Refused } else { Reason::Unreachable };
+            Failure::at(place, reason, &error.to_string())
+        })?;
+        // A trigger is one small request: it must not wait for a second packet.
+        let _ = stream.set_nodelay(true);
+        let Security::Tls(certificates) = security else {
+            return Ok(Box::new(stream));
+        };
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|error| Failure::at(place, Reason::Tls, &error.to_string()))?;
+        let config = certificates.client(alpn)?;
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+        Ok(Box::new(stream.map_err(|error| Failure::at(place, Reason::Tls, &tls_cause(&error)))?))
+    }
+}
+
+/// A host without the brackets that an IPv6 address has in a URL.
+fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+impl Certificates {
     /// The settings of a client; `alpn` names the protocols that both sides may agree on.
     pub(super) fn client(&self, alpn: &[&[u8]]) -> Result<ClientConfig, Failure> {
         let trust = match (self.verify, self.authorities.as_bytes()) {
@@ -77,52 +181,4 @@ impl Certificates {
             Failure::invalid(format!("the trigger's `{key}`: {error}; it takes the text of a PEM file"))
         })
     }
-}
-
-/// Connects; `alpn` names the protocol that TLS is to agree on, if any.
-pub(super) async fn connect(
-    place: &Place,
-    security: &Security,
-    alpn: &[&[u8]],
-    deny: &Deny,
-) -> Result<Box<dyn Connection>, Failure> {
-    progress::asks(place, None);
-    progress::connecting(open(place, security, alpn, deny)).await
-}
-
-async fn open(
-    place: &Place,
-    security: &Security,
-    alpn: &[&[u8]],
-    deny: &Deny,
-) -> Result<Box<dyn Connection>, Failure> {
-    let host = place.host.trim_start_matches('[').trim_end_matches(']');
-    let port = place.port.unwrap_or(443);
-    let addresses = addresses(host, port, deny).await.map_err(|error| Failure::of_lookup(place, &error))?;
-    let stream = TcpStream::connect(addresses.as_slice()).await.map_err(|error| {
-        let refused = error.kind() == ErrorKind::ConnectionRefused;
-        let reason = if refused { Reason::Refused } else { Reason::Unreachable };
-        Failure::at(place, reason, &error.to_string())
-    })?;
-    // A trigger is one small request: it must not wait for a second packet.
-    let _ = stream.set_nodelay(true);
-    let Security::Tls(certificates) = security else {
-        return Ok(Box::new(stream));
-    };
-    let name = ServerName::try_from(host.to_owned())
-        .map_err(|error| Failure::at(place, Reason::Tls, &error.to_string()))?;
-    let config = certificates.client(alpn)?;
-    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    Ok(Box::new(stream.map_err(|error| Failure::at(place, Reason::Tls, &tls_cause(&error)))?))
-}
-
-/// The addresses of a host that may be spoken to.
-pub(crate) async fn addresses(host: &str, port: u16, deny: &Deny) -> std::io::Result<Vec<SocketAddr>> {
-    let refused = |denied| std::io::Error::new(ErrorKind::PermissionDenied, denied);
-    deny.host(host).map_err(refused)?;
-    let found: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
-    if found.is_empty() {
-        return Err(std::io::Error::new(ErrorKind::NotFound, "the name has no address"));
-    }
-    deny.addresses(host, found).map_err(refused)
 }

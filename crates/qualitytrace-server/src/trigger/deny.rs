@@ -19,6 +19,12 @@ pub struct Rule {
     kind: Kind,
 }
 
+/// Prefixes of 96 bits below which an IPv6 address stands for an IPv4 address: IPv4-mapped, IPv4-compatible, and NAT64
+/// (RFC 6052, RFC 8215).
+const EMBEDDING: [u128; 4] = [0xffff << 32, 0, 0x0064_ff9b << 96, (0x0064_ff9b << 96) | (0x0001 << 80)];
+/// The length of these prefixes.
+const EMBEDDING_BITS: u8 = 96;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     /// Addresses whose first bits are these.
@@ -48,9 +54,11 @@ impl FromStr for Rule {
             Err(_) if bits.is_some() || written.is_empty() || written.contains([' ', ':']) => {
                 return Err(help.to_owned());
             }
-            Err(_) => match written.strip_prefix("*.") {
-                Some(domain) => Kind::Below(format!(".{domain}")),
-                None => Kind::Name(written.clone()),
+            Err(_) => match (written.strip_prefix("*."), url::Host::parse(&written)) {
+                (Some(domain), _) => Kind::Below(format!(".{}", canonical(domain))),
+                // `127.1` and `0x7f000001` are addresses, too.
+                (None, Ok(url::Host::Ipv4(address))) => Kind::Network(address.into(), 32),
+                (None, _) => Kind::Name(canonical(&written)),
             },
         };
         Ok(Self { written, kind })
@@ -98,7 +106,7 @@ impl Deny {
         if self.0.is_empty() {
             return Ok(());
         }
-        let name = host.trim_matches(['[', ']']).trim_end_matches('.').to_lowercase();
+        let name = canonical(host.trim_matches(['[', ']']));
         if let Ok(address) = name.parse::<IpAddr>() {
             return self.address(host, address);
         }
@@ -128,18 +136,78 @@ impl Deny {
     }
 
     fn address(&self, host: &str, address: IpAddr) -> Result<(), Denied> {
-        // An IPv4 address can be written as an IPv6 one.
-        let address = address.to_canonical();
-        // Whoever connects to no address in particular is connected to its own machine.
-        let own = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-        let meant = own.into_iter().filter(|_| address.is_unspecified()).chain([address]);
+        let meant = meanings(address);
         let is_listed = |rule: &&Rule| match &rule.kind {
+            // A prefix that only says "some IPv4 address" is about addresses that are written so, not about all of IPv4.
+            Kind::Network(network @ IpAddr::V6(_), bits) if *bits <= EMBEDDING_BITS => {
+                meant.iter().any(|meant| !meant.is_derived && is_within(meant.address, *network, *bits))
+            }
             Kind::Network(network, bits) => {
-                meant.clone().any(|address| is_within(address, network.to_canonical(), *bits))
+                meant.iter().any(|meant| is_within(meant.address, *network, *bits))
             }
             Kind::Name(_) | Kind::Below(_) => false,
         };
         self.0.iter().find(is_listed).map_or(Ok(()), |rule| Err(denied(host, rule)))
+    }
+}
+
+/// One of the addresses that an address stands for.
+#[derive(Debug, Clone, Copy)]
+struct Meaning {
+    address: IpAddr,
+    /// Whether it is an IPv6 form that nobody wrote: rules may be written in it.
+    is_derived: bool,
+}
+
+/// All that connecting to an address may mean: itself, the IPv4 address that it carries, and the other forms of that.
+fn meanings(address: IpAddr) -> Vec<Meaning> {
+    let as_is = |address: IpAddr| Meaning { address, is_derived: false };
+    let mut meant = vec![as_is(address)];
+    let carried = match address {
+        IpAddr::V4(address) => vec![address],
+        IpAddr::V6(address) => carried(address),
+    };
+    meant.extend(carried.iter().map(|address| as_is((*address).into())));
+    // Whoever connects to no address in particular is connected to its own machine.
+    if meant.iter().any(|meant| meant.address.is_unspecified()) {
+        meant.extend([as_is(Ipv4Addr::LOCALHOST.into()), as_is(Ipv6Addr::LOCALHOST.into())]);
+    }
+    let v4 = meant.iter().filter_map(|meant| match meant.address {
+        IpAddr::V4(address) => Some(u128::from(address.to_bits())),
+        IpAddr::V6(_) => None,
+    });
+    let forms = v4.flat_map(|bits| EMBEDDING.map(|prefix| Ipv6Addr::from_bits(prefix | bits)));
+    let forms: Vec<Meaning> = forms.map(|form| Meaning { address: form.into(), is_derived: true }).collect();
+    meant.extend(forms);
+    meant
+}
+
+/// The IPv4 addresses that packets to an IPv6 address may end at: by mapping, by NAT64, by 6to4 and by Teredo.
+fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+    if address == Ipv6Addr::LOCALHOST {
+        return Vec::new();
+    }
+    let bits = address.to_bits();
+    let part = |shift: u32| Ipv4Addr::from_bits(u32::try_from((bits >> shift) & 0xffff_ffff).unwrap_or(0));
+    let mut carried = Vec::new();
+    if EMBEDDING.iter().any(|prefix| bits >> 32 == prefix >> 32) {
+        carried.push(part(0));
+    }
+    match address.segments() {
+        [0x0064, 0xff9b, 0x0001, ..] if carried.is_empty() => carried.push(part(0)),
+        [0x2002, ..] => carried.push(part(80)),
+        [0x2001, 0, ..] => carried.push(Ipv4Addr::from_bits(!part(0).to_bits())),
+        _ => {}
+    }
+    carried
+}
+
+/// A name as it is compared: in lower case, in the letters of the DNS, without the dot that ends it.
+fn canonical(name: &str) -> String {
+    let name = name.trim_end_matches('.').to_lowercase();
+    match url::Host::parse(&name) {
+        Ok(url::Host::Domain(ascii)) => ascii,
+        _ => name,
     }
 }
 
@@ -184,10 +252,48 @@ mod tests {
             ("metadata.INTERNAL.", true),
             ("other.metadata.internal", false),
             ("a.b.corp", true),
+            ("a.b.corp.", true),
             ("corp", false),
+            ("[::10.1.2.3]", true),
+            ("[64:ff9b::10.1.2.3]", true),
+            ("[64:ff9b:1::a01:203]", true),
+            ("[64:ff9b::11.1.2.3]", false),
+            ("[2002:a01:203::1]", true),
+            ("[2001:0:4136:e378:8000:63bf:f5fe:fdfc]", true),
+            ("[2001:db8::a01:203]", false),
         ] {
             assert_eq!(deny().host(host).is_err(), is_listed, "{host}");
             assert!(Deny::default().host(host).is_ok());
+        }
+    }
+
+    #[test]
+    fn rules_may_be_written_in_every_form_of_an_address() {
+        for (rule, host, is_listed) in [
+            ("::ffff:10.0.0.0/104", "10.1.2.3", true),
+            ("::ffff:10.0.0.0/104", "11.1.2.3", false),
+            ("::ffff:10.0.0.0/104", "[64:ff9b::10.1.2.3]", true),
+            ("::ffff:127.0.0.1", "127.0.0.1", true),
+            ("::ffff:127.0.0.1", "0.0.0.0", true),
+            ("::10.0.0.0/104", "10.1.2.3", true),
+            ("64:ff9b::10.0.0.0/104", "10.1.2.3", true),
+            ("64:ff9b::10.0.0.0/104", "[::ffff:10.1.2.3]", true),
+            ("10.0.0.0/8", "[::ffff:10.1.2.3]", true),
+            ("0x7f000001", "127.0.0.1", true),
+            ("127.1", "127.0.0.1", true),
+            ("::ffff:0:0/96", "[::ffff:1.2.3.4]", true),
+            ("::ffff:0:0/96", "1.2.3.4", false),
+            ("::/0", "1.2.3.4", false),
+            ("::/0", "[2001:db8::1]", true),
+            ("0.0.0.0/0", "[::ffff:1.2.3.4]", true),
+            ("0.0.0.0/0", "[2001:db8::1]", false),
+            ("0.0.0.0/0", "[::1]", false),
+            ("metadata.internal.", "metadata.internal", true),
+            ("*.internal.", "metadata.internal", true),
+            ("b\u{fc}cher.test", "xn--bcher-kva.test", true),
+        ] {
+            let deny = Deny::new([rule.parse().unwrap()]);
+            assert_eq!(deny.host(host).is_err(), is_listed, "{rule} and {host}");
         }
     }
 

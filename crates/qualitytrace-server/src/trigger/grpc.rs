@@ -25,8 +25,7 @@ use tonic::metadata::{Ascii, Binary, KeyAndValueRef, MetadataKey, MetadataMap, M
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, TimeoutExpired};
 
-use super::connect::{Certificates, Security, connect};
-use super::deny::Deny;
+use super::connect::{Gate, Security};
 use super::failure::{Failure, Place, Reason, Role, causes, root_cause};
 use super::http::{Sender, basic};
 use super::progress;
@@ -50,7 +49,7 @@ pub(super) async fn send(
 ) -> Result<Reply, Failure> {
     let (place, tls) = place(&call.address.value)?;
     let security = if tls || call.tls.is_some() {
-        Security::Tls(Certificates::of(call.tls.as_ref(), call.ssl_verification))
+        Security::Tls(http.gate().certificates(call.tls.as_ref(), call.ssl_verification))
     } else {
         Security::Plain
     };
@@ -83,7 +82,7 @@ async fn exchange(
     let known = given.map(|pool| prepare(&pool, &service, &method, call).map(|ready| (pool, ready)));
     let known = known.transpose()?;
     let limit = usize::try_from(reply_bytes).unwrap_or(usize::MAX);
-    let mut client = client(place, security, limit, http.deny()).await?;
+    let mut client = client(place, security, limit, http.gate()).await?;
     let (pool, (method, messages)) = match known {
         Some(known) => known,
         None => {
@@ -127,6 +126,11 @@ async fn exchange(
         reply.details = message::details(status.details(), &pool)?;
     }
     Ok(Reply::Grpc(Box::new(reply)))
+}
+
+/// Whether a text is a protocol that a trigger can use; if not, what is wrong with it.
+pub fn check_protocol(text: &str) -> Result<(), Failure> {
+    protocol::compile(&Grpc { protobuf_file: text.into(), ..Grpc::default() }).map(drop)
 }
 
 /// The protocol that a test brings along; `None` when the server is to describe itself.
@@ -226,8 +230,8 @@ fn place(address: &str) -> Result<(Place, bool), Failure> {
 }
 
 /// A client on a connection of its own.
-async fn client(place: &Place, security: &Security, limit: usize, deny: &Deny) -> Result<Client, Failure> {
-    let connection = Mutex::new(Some(connect(place, security, &[b"h2"], deny).await?));
+async fn client(place: &Place, security: &Security, limit: usize, gate: &Gate) -> Result<Client, Failure> {
+    let connection = Mutex::new(Some(gate.connect(place, security, &[b"h2"]).await?));
     let uri = |scheme: &str| format!("{scheme}://{place}").parse::<Uri>();
     let origin = uri(if *security == Security::Plain { "http" } else { "https" });
     let (Ok(endpoint), Ok(origin)) = (uri("http"), origin) else {

@@ -14,8 +14,7 @@ use qualitytrace_core::run::Reply;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode, Url};
 
-use super::connect::Certificates;
-use super::deny::Deny;
+use super::connect::Gate;
 use super::failure::{Failure, Place, Reason, Role};
 use super::progress;
 use super::propagation::Context;
@@ -32,25 +31,26 @@ const URL: &str = "the trigger's url";
 pub(super) struct Sender {
     clients: Clients,
     tokens: oauth::Tokens,
-    /// Whom it must not speak to.
-    deny: Deny,
+    gate: Gate,
 }
 
 impl Sender {
-    pub(super) fn new(deny: Deny) -> Self {
-        Self { clients: Clients::new(deny.clone()), tokens: oauth::Tokens::default(), deny }
+    pub(super) fn new(gate: Gate) -> Self {
+        Self { clients: Clients::new(gate.clone()), tokens: oauth::Tokens::default(), gate }
     }
 
-    /// Whom no trigger may speak to.
-    pub(super) fn deny(&self) -> &Deny {
-        &self.deny
+    /// What its connections pass.
+    pub(super) fn gate(&self) -> &Gate {
+        &self.gate
     }
 
-    /// Why an address must not be spoken to.
-    pub(super) fn refuses(&self, address: &str) -> Option<Failure> {
-        let url = url(address, "url").ok()?;
-        let denied = self.deny.host(url.host_str()?).err()?;
-        Some(Failure::told(Reason::Denied, denied.to_string()))
+    /// Refuses an address that somebody else is to connect to and that must not be spoken to.
+    pub(super) async fn admits_elsewhere(&self, address: &str) -> Result<(), Failure> {
+        match url(address, "url") {
+            Ok(url) => self.gate.host_elsewhere(&place(&url, URL)).await,
+            // Whoever connects says what is wrong with it.
+            Err(_) => Ok(()),
+        }
     }
 
     /// Sends a request as part of a trace, or of none.
@@ -74,7 +74,7 @@ impl Sender {
         let mut url = url(&request.url.value, "url")?;
         let method = method(&request.method.value)?;
         let mut headers = headers(request)?;
-        let auth = self.granted(request.auth.as_ref(), &settings(request, &url)?).await?;
+        let auth = self.granted(request.auth.as_ref(), &self.settings(request, &url)?).await?;
         if let Some(auth) = &auth {
             authorize(auth, &mut url, &mut headers)?;
         }
@@ -102,7 +102,7 @@ impl Sender {
                 (canonical(name.as_str()), String::from_utf8_lossy(value.as_bytes()).into_owned())
             })
             .collect();
-        let settings = settings(request, &step.url)?;
+        let settings = self.settings(request, &step.url)?;
         let failed = |error: reqwest::Error| failure(&error, &place(&step.url, URL), &step.url, &settings);
         let (body, truncated) = read(response, reply_bytes).await.map_err(failed)?;
         let binary = is_binary(&body, truncated);
@@ -120,7 +120,7 @@ impl Sender {
     /// Sends one request of a trigger.
     async fn ask(&self, request: &Http, step: &Step) -> Result<Response, Failure> {
         let Step { url, method, headers, with_body } = step;
-        let (place, settings) = (place(url, URL), settings(request, url)?);
+        let (place, settings) = (place(url, URL), self.settings(request, url)?);
         self.clients.admit(url, &settings).await?;
         progress::asks(&place, settings.proxy.serving(url));
         let mut builder = self.clients.of(&settings)?.request(method.clone(), url.clone());
@@ -138,7 +138,7 @@ impl Sender {
         tls: Option<&Tls>,
         verify: bool,
     ) -> Result<Option<Auth>, Failure> {
-        let settings = Settings { certificates: Certificates::of(tls, verify), ..Settings::default() };
+        let settings = Settings { certificates: self.gate.certificates(tls, verify), ..Settings::default() };
         self.granted(auth, &settings).await
     }
 
@@ -152,15 +152,15 @@ impl Sender {
             other => Ok(other.cloned()),
         }
     }
-}
 
-/// The client for a request to this address.
-fn settings(request: &Http, url: &Url) -> Result<Settings, Failure> {
-    Ok(Settings {
-        certificates: Certificates::of(request.tls.as_ref(), request.ssl_verification),
-        version: request.version,
-        proxy: clients::proxy(&request.proxy.value, url)?,
-    })
+    /// The client for a request to this address.
+    fn settings(&self, request: &Http, url: &Url) -> Result<Settings, Failure> {
+        Ok(Settings {
+            certificates: self.gate.certificates(request.tls.as_ref(), request.ssl_verification),
+            version: request.version,
+            proxy: clients::proxy(&request.proxy.value, url)?,
+        })
+    }
 }
 
 /// Why no answer came. Who did not answer may have been the proxy.

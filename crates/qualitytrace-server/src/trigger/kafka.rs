@@ -25,8 +25,7 @@ use kafka_protocol::records::{
 use qualitytrace_core::definition::trigger::Kafka;
 use qualitytrace_core::run::Reply;
 
-use super::connect::{Certificates, Security};
-use super::deny::Deny;
+use super::connect::{Gate, Security};
 use super::failure::{Failure, Place, Reason, Role};
 use super::progress;
 use super::propagation::Context;
@@ -47,7 +46,7 @@ const PORT: u16 = 9092;
 const SETTING: &str = "the trigger's `brokerUrls`";
 
 /// Sends the message that a trigger describes and waits until the broker has it.
-pub(super) async fn send(message: &Kafka, context: &Context, deny: &Deny) -> Result<Reply, Failure> {
+pub(super) async fn send(message: &Kafka, context: &Context, gate: &Gate) -> Result<Reply, Failure> {
     let brokers: Vec<Place> =
         message.broker_urls.iter().map(|url| place(&url.value)).collect::<Result<_, _>>()?;
     let Some(first) = brokers.first() else {
@@ -57,7 +56,7 @@ pub(super) async fn send(message: &Kafka, context: &Context, deny: &Deny) -> Res
         return Err(Failure::invalid("the trigger names no topic; write its name as the trigger's `topic`"));
     }
     let timeout = message.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.duration);
-    let sent = progress::within(timeout, first, deliver(message, context, &brokers, timeout, deny)).await;
+    let sent = progress::within(timeout, first, deliver(message, context, &brokers, timeout, gate)).await;
     sent.map_err(|failure| match failure.reason {
         Reason::Timeout => failure.and(", or check that it is a Kafka broker"),
         _ => failure,
@@ -69,14 +68,14 @@ async fn deliver(
     context: &Context,
     brokers: &[Place],
     timeout: Duration,
-    deny: &Deny,
+    gate: &Gate,
 ) -> Result<Reply, Failure> {
     let security = if message.tls.is_some() || message.ssl_verification {
-        Security::Tls(Certificates::of(message.tls.as_ref(), message.ssl_verification))
+        Security::Tls(gate.certificates(message.tls.as_ref(), message.ssl_verification))
     } else {
         Security::Plain
     };
-    let mut broker = any_of(brokers, message, &security, timeout, deny).await?;
+    let mut broker = any_of(brokers, message, &security, timeout, gate).await?;
     let records = records(message, context)?;
     let mut last = None;
     for attempt in 0..ATTEMPTS {
@@ -94,7 +93,7 @@ async fn deliver(
         };
         if leader != broker.place {
             let named_by = broker.place;
-            broker = Broker::connect(&leader, &security, message.authentication.as_ref(), deny)
+            broker = Broker::connect(&leader, &security, message.authentication.as_ref(), gate)
                 .await
                 .map_err(|failure| advertised(&failure, &named_by))?;
         }
@@ -114,12 +113,12 @@ async fn any_of(
     message: &Kafka,
     security: &Security,
     timeout: Duration,
-    deny: &Deny,
+    gate: &Gate,
 ) -> Result<Broker, Failure> {
     let mut last = Failure::invalid("the trigger names no broker");
     let share = timeout / u32::try_from(brokers.len()).unwrap_or(u32::MAX).max(1);
     for place in brokers {
-        let connecting = Broker::connect(place, security, message.authentication.as_ref(), deny);
+        let connecting = Broker::connect(place, security, message.authentication.as_ref(), gate);
         match progress::within(share, place, connecting).await {
             Ok(broker) => return Ok(broker),
             Err(failure) => last = failure,

@@ -19,11 +19,9 @@ impl Context {
     pub fn headers(&self) -> Vec<(&'static str, String)> {
         let trace = TraceId::from_bytes(self.trace.to_bytes());
         let span = SpanId::from_bytes(self.span.to_bytes());
-        let context = qualitytrace_telemetry::Context {
-            trace_state: Some("tracetest=true".into()),
-            baggage: Some(self.baggage.as_str()).filter(|baggage| !baggage.is_empty()).map(Into::into),
-            ..qualitytrace_telemetry::Context::new(trace, span, Some(true))
-        };
+        let context = qualitytrace_telemetry::Context::new(trace, span, Some(true))
+            .with_trace_state("tracetest", "true")
+            .with_baggage(&self.baggage);
         Propagator::ALL.into_iter().flat_map(|propagator| propagator.headers(&context)).collect()
     }
 }

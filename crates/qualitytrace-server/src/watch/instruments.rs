@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use http::StatusCode;
 use qualitytrace_telemetry::{Histogram, KeyValue, Meter, Telemetry};
 
+use super::request::Facts;
 use crate::ingest::{Counters, Ingest};
 use crate::wire::Outcome;
 
@@ -46,12 +48,17 @@ impl Instruments {
         }
     }
 
-    pub(super) fn request(&self, method: &str, route: &str, status: u16, took: Duration) {
-        let labels = [
-            KeyValue::new("http.request.method", method.to_owned()),
-            KeyValue::new("http.route", route.to_owned()),
-            KeyValue::new("http.response.status_code", i64::from(status)),
+    /// Every label has a bounded number of values, whatever clients send.
+    pub(super) fn request(&self, facts: &Facts, status: StatusCode, took: Duration) {
+        let mut labels = vec![
+            KeyValue::new("http.request.method", facts.method),
+            KeyValue::new("url.scheme", facts.scheme),
+            KeyValue::new("http.response.status_code", i64::from(status.as_u16())),
         ];
+        labels.extend(facts.route.clone().map(|route| KeyValue::new("http.route", route)));
+        if status.is_server_error() {
+            labels.push(KeyValue::new("error.type", status.as_str().to_owned()));
+        }
         self.request_duration.record(took.as_secs_f64(), &labels);
     }
 

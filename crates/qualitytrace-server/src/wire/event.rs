@@ -70,6 +70,9 @@ pub enum What {
         /// The trigger with its values put in, in the form of a definition.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trigger: Option<serde_json::Value>,
+        /// What is unsafe about it, in a sentence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        warning: Option<String>,
     },
     /// The trigger's texts cannot be resolved.
     NotResolved {
@@ -378,6 +381,35 @@ impl What {
             quiet: millis(policy.quiet),
             settle: millis(policy.settle),
             timeout: millis(policy.timeout),
+        }
+    }
+
+    /// Why there is nothing to judge, if this says so.
+    pub fn failure(&self) -> Option<&str> {
+        match self {
+            Self::NotResolved { message }
+            | Self::TriggerFailed { message, .. }
+            | Self::NoTrace { message }
+            | Self::Broken { message } => Some(message),
+            Self::Interrupted => Some("the server went away while the run was under way"),
+            Self::Created
+            | Self::Again { .. }
+            | Self::Imported { .. }
+            | Self::Requeued
+            | Self::Resolving
+            | Self::Resolved { .. }
+            | Self::Triggering { .. }
+            | Self::Triggered { .. }
+            | Self::Waiting { .. }
+            | Self::Arrived { .. }
+            | Self::WaitEnded { .. }
+            | Self::WaitSkipped { .. }
+            | Self::AnalysisSkipped
+            | Self::Analyzed { .. }
+            | Self::Judging
+            | Self::Judged { .. }
+            | Self::Late { .. }
+            | Self::Stopped => None,
         }
     }
 

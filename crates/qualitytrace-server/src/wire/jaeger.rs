@@ -1,5 +1,7 @@
 //! A trace in the form of Jaeger's query API.
 
+use std::collections::BTreeMap;
+
 use qualitytrace_core::trace::{Attributes, Span, StatusCode, Trace, special};
 use qualitytrace_core::value;
 use serde_json::{Map, Value, json};
@@ -11,16 +13,19 @@ pub fn document(trace: &Trace) -> Value {
     services.sort_unstable();
     services.dedup();
     let process = |span: &Span| {
-        let at = services.iter().position(|name| *name == span.service()).unwrap_or_default();
+        let at = services.binary_search(&span.service()).unwrap_or_default();
         format!("p{}", at + 1)
     };
+    let mut first: BTreeMap<&str, &Span> = BTreeMap::new();
+    for span in trace.spans() {
+        first.entry(span.service()).or_insert(span);
+    }
     let spans: Vec<Value> = trace.spans().iter().map(|one| span(&id, one, &process(one))).collect();
     let processes: Map<String, Value> = services
         .iter()
         .enumerate()
         .map(|(at, name)| {
-            let first = trace.spans().iter().find(|span| span.service() == *name);
-            let tags = first.map(|span| attributes(&span.resource.attributes)).unwrap_or_default();
+            let tags = first.get(name).map(|span| attributes(&span.resource.attributes)).unwrap_or_default();
             (format!("p{}", at + 1), json!({ "serviceName": name, "tags": tags }))
         })
         .collect();

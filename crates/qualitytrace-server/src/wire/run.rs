@@ -8,6 +8,8 @@ mod selector;
 mod spans;
 mod trigger;
 
+use std::sync::Arc;
+
 use qualitytrace_core::definition::settings::Gate;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace;
@@ -20,12 +22,12 @@ use super::verdict::{Outcome, Spec, Verdict};
 use crate::store::StoredRun;
 use crate::variables::Variables;
 
-pub use analysis::{Linter, analysis};
+pub use analysis::{FailedRule, Linter, analysis};
 pub use events::{RunEvent, catalogue};
 pub use facts::Facts;
 pub use junit::junit;
 pub use selector::{Selector, selector};
-pub use spans::{RunTrace, imported_trace, tree_and_flat};
+pub use spans::{RunTrace, ShownTrace, imported_trace};
 pub use trigger::{Trigger, TriggerOutcome, definition_trigger, trigger};
 
 /// What was asked for when a run was started, beside its variables.
@@ -42,6 +44,9 @@ pub struct Asked {
     pub required_gates: Vec<String>,
     /// The names of the variables in their order.
     pub variables: Vec<String>,
+    /// What counts for this run in place of the settings that the server keeps.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub settings: RunSettings,
     /// The run of a suite that it is a step of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suite: Option<SuiteRun>,
@@ -50,7 +55,24 @@ pub struct Asked {
     pub series: Option<InSeries>,
 }
 
+/// Settings that a run brings along. Each is the `spec` of a resource of that kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct RunSettings {
+    /// What the analyzer looks at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analyzer: Option<Map<String, Value>>,
+    /// How to wait for the trace of a test that has no profile of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub polling_profile: Option<Map<String, Value>>,
+}
+
 impl Asked {
+    /// What was asked for when this run was started.
+    pub fn of(run: &StoredRun) -> Self {
+        serde_json::from_str(&run.request).unwrap_or_default()
+    }
+
     /// The step of its suite that it is, counted from 0.
     pub fn step(&self) -> Option<usize> {
         let step: usize = self.metadata.get("step")?.as_str()?.parse().ok()?;
@@ -268,11 +290,11 @@ pub fn listed(stored: &StoredRun, facts: &Facts, now: Timestamp) -> Run {
 }
 
 /// The run as it stands.
-pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&trace::Trace>, now: Timestamp) -> Run {
+pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&Arc<trace::Trace>>, now: Timestamp) -> Run {
     if let Some(imported) = &facts.imported {
         return Run { id: stored.number, ..(**imported).clone() };
     }
-    let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
+    let asked = Asked::of(stored);
     let end = facts.completed.unwrap_or(now);
     let trigger_time = match (facts.triggered, facts.answered) {
         (Some(start), Some(end)) => u64::try_from(end.since(start).as_millis()).unwrap_or(u64::MAX),
@@ -299,11 +321,14 @@ pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&trace::Trace>, now:
         variable_set: variable_set(&stored.variables, &asked, made),
         resolved_trigger: trigger(facts.trigger.as_ref()),
         trigger_result: trigger::outcome(facts),
-        trace: trace.filter(|_| facts.obtained.is_some()).map(tree_and_flat).unwrap_or_default(),
+        trace: match trace.filter(|_| facts.obtained.is_some()) {
+            Some(trace) => RunTrace::Assembled(Arc::clone(trace)),
+            None => RunTrace::default(),
+        },
         result: facts.verdict.as_ref().map(result).unwrap_or_default(),
         linter: facts.analysis.clone().unwrap_or_default(),
         outputs: outputs().map(output).collect(),
-        required_gates_result: gates(&asked, facts),
+        required_gates_result: gates(&asked.required_gates, facts),
         metadata: sorted(asked.metadata),
         test_suite_id: asked.suite.as_ref().map(|suite| suite.id.clone()).unwrap_or_default(),
         test_suite_run_id: asked.suite.map(|suite| suite.run).unwrap_or_default(),
@@ -346,16 +371,17 @@ pub fn result(verdict: &Verdict) -> Results {
 }
 
 fn spec(spec: &Spec) -> SpecResult {
-    let of_span = |result: &super::verdict::SpanResult| SpanResult {
+    let of_span = |(result, is_culprit): (&super::verdict::SpanResult, bool)| SpanResult {
         span_id: result.span_id.clone().unwrap_or_default(),
         observed_value: result.observed.clone(),
-        passed: result.passed,
-        error: result.error.clone().unwrap_or_default(),
+        // With `any` and the like a span may fail where the assertion holds, and the other way round.
+        passed: !is_culprit,
+        error: result.error.clone().filter(|_| is_culprit).unwrap_or_default(),
     };
     let results = spec.assertions.iter().map(|assertion| AssertionResult {
         assertion: assertion.assertion.clone(),
         all_passed: assertion.outcome == Outcome::Passed,
-        span_results: assertion.results.iter().map(of_span).collect(),
+        span_results: assertion.marked_results().map(of_span).collect(),
     });
     SpecResult { selector: selector(&spec.selector), results: results.collect() }
 }
@@ -398,10 +424,11 @@ pub(super) fn variable_set<'o>(
 
 /// Whether a run passed what it must.
 pub fn passes_gates(asked: &Asked, facts: &Facts) -> bool {
-    gates(asked, facts).passed
+    gates(&asked.required_gates, facts).passed
 }
 
-fn gates(asked: &Asked, facts: &Facts) -> Gates {
+/// Which gates a run passed, and whether it passed those that are required.
+pub fn gates(required: &[String], facts: &Facts) -> Gates {
     let mut failed = Vec::new();
     if let Some(analysis) = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some()) {
         if !analysis.passed {
@@ -414,6 +441,6 @@ fn gates(asked: &Asked, facts: &Facts) -> Gates {
     if facts.verdict.as_ref().is_some_and(|verdict| verdict.outcome != Outcome::Passed) {
         failed.push(Gate::TestSpecs.as_str().to_owned());
     }
-    let passed = !failed.iter().any(|gate| asked.required_gates.contains(gate));
-    Gates { required: asked.required_gates.clone(), failed, passed }
+    let passed = !failed.iter().any(|gate| required.contains(gate));
+    Gates { required: required.to_vec(), failed, passed }
 }

@@ -44,16 +44,10 @@ impl Verdict {
     /// Results that hold and results that do not, of all assertions on all spans. A test that did not pass has at least
     /// one that does not: what is missing, if nothing else.
     pub fn counts(&self) -> (u64, u64) {
-        let results =
-            self.specs.iter().flat_map(|spec| &spec.assertions).flat_map(|assertion| &assertion.results);
-        let (passed, failed) =
-            results.fold(
-                (0, 0),
-                |(passed, failed), result| {
-                    if result.passed { (passed + 1, failed) } else { (passed, failed + 1) }
-                },
-            );
-        (passed, failed.max(u64::from(self.outcome != Outcome::Passed)))
+        let assertions = || self.specs.iter().flat_map(|spec| &spec.assertions);
+        let all: usize = assertions().map(|assertion| assertion.results.len()).sum();
+        let failed: usize = assertions().map(|assertion| assertion.culprits().count()).sum();
+        ((all - failed) as u64, (failed as u64).max(u64::from(self.outcome != Outcome::Passed)))
     }
 }
 
@@ -94,6 +88,23 @@ pub struct Assertion {
     pub results: Vec<SpanResult>,
 }
 
+impl Assertion {
+    /// The results that keep it from holding.
+    pub fn culprits(&self) -> impl Iterator<Item = &SpanResult> {
+        self.marked_results().filter(|(_, is_culprit)| *is_culprit).map(|(result, _)| result)
+    }
+
+    /// Every result, and whether it keeps the assertion from holding. Verdicts of earlier versions do not say; there it
+    /// is the results that did not hold.
+    pub fn marked_results(&self) -> impl Iterator<Item = (&SpanResult, bool)> {
+        let is_told = self.results.iter().any(|result| result.breaks);
+        let is_broken = self.outcome != Outcome::Passed;
+        self.results
+            .iter()
+            .map(move |result| (result, is_broken && if is_told { result.breaks } else { !result.passed }))
+    }
+}
+
 /// The result of one assertion on one span.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -109,6 +120,9 @@ pub struct SpanResult {
     pub service: String,
     /// Whether it held.
     pub passed: bool,
+    /// Whether it keeps the assertion from holding: with `none` and `at most`, spans for which the claim holds do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub breaks: bool,
     /// The left side, as it was.
     pub observed: String,
     /// The right side, as it was.

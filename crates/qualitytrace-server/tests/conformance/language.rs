@@ -6,7 +6,7 @@
 use qualitytrace_core::definition::{Output, Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{self, Compiled, Options, SpanResult};
-use qualitytrace_core::lang::{self, Class, Comparison, Generator, Item, Surroundings, Variables};
+use qualitytrace_core::lang::{self, Budget, Class, Comparison, Generator, Item, Surroundings, Variables};
 use qualitytrace_core::time::{Timestamp, format_duration, parse_duration};
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value as Runtime;
@@ -157,7 +157,8 @@ fn check_select(case: &Value, input: &Value) -> Result<(), String> {
         return accepted(&selector.beyond);
     }
     let trace = trace(&input["trace"]);
-    let ids: Vec<String> = lang::select(&selector.tree, &trace)
+    let ids: Vec<String> = lang::select(&selector.tree, &trace, &Budget::default())
+        .unwrap_or_default()
         .into_iter()
         .map(|at| trace.span(at).id.map(|id| id.to_string()).unwrap_or_default())
         .collect();
@@ -184,6 +185,7 @@ fn in_context<T>(context: &Value, run: impl FnOnce(&Surroundings<'_>) -> T) -> T
         variables: &variables,
         generator: generator(),
         aliases: true,
+        budget: &Budget::default(),
     })
 }
 
@@ -272,6 +274,7 @@ fn check_shape(case: &Value, input: &Value) -> Result<(), String> {
                 variables: &made,
                 generator: generator(),
                 aliases: true,
+                budget: &Budget::default(),
             },
         );
         if !matches.passed {
@@ -513,7 +516,10 @@ fn check_trigger(case: &Value, input: &Value) -> Result<(), String> {
 fn resolved(value: &Value, variables: &Variables, generator: &mut Generator) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) => {
-            json!(lang::resolve_text(text, variables, generator).map_err(|trouble| trouble.text)?)
+            json!(
+                lang::resolve_text(text, variables, generator, &Budget::default())
+                    .map_err(|trouble| trouble.text)?
+            )
         }
         Value::Array(items) => Value::Array(
             items.iter().map(|item| resolved(item, variables, generator)).collect::<Result<_, _>>()?,

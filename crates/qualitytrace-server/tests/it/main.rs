@@ -5,14 +5,19 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod access;
+mod adversary;
 mod api;
 mod away;
 mod conformance;
 mod databases;
 mod description;
 mod golden;
+mod hostile_texts;
 mod malformed;
+mod memory;
 mod opening;
+mod origin;
 mod otlp;
 mod queue;
 mod removal;

@@ -22,7 +22,8 @@ fn file(folder: &Path) -> String {
 async fn a_file_that_is_no_database_is_named() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("test.db"), "no database ".repeat(1000)).unwrap();
-    let expected = "file is not a database; name another file, or put back a backup of it";
+    let expected =
+        "file is not a database; name another file, or put back a backup with `qualitytrace restore --force`";
     check(&file(folder.path()), expected).await;
     let expected = "unable to open database file; check that its folder is there, and that the server's user may \
                     write to it";
@@ -37,7 +38,8 @@ async fn a_damaged_file_is_named() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[100..].fill(0xaa);
     std::fs::write(&path, bytes).unwrap();
-    let expected = "database disk image is malformed; check the disk, and put back a backup of the file";
+    let expected = "database disk image is malformed; it is damaged: check the disk, see with `qualitytrace verify` how far it \
+                    goes, and put back a backup with `qualitytrace restore --force`";
     check(&file(folder.path()), expected).await;
 }
 

@@ -51,6 +51,7 @@ async fn insert(store: &Store, test: &str, created: u64, bound: u64) -> Inserted
         variables: "{}".to_owned(),
         request: "{}".to_owned(),
         owner: String::new(),
+        client: String::new(),
         step_of: None,
         event: r#"{"what":"created"}"#.to_owned(),
     };

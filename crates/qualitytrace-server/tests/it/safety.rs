@@ -162,7 +162,7 @@ async fn a_slow_client_is_not_waited_for() {
     let addresses = server.addresses();
     for address in [addresses.http, addresses.otlp_http.unwrap()] {
         let mut head = TcpStream::connect(address).await.unwrap();
-        head.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n").await.unwrap();
+        head.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n").await.unwrap();
         let mut answer = Vec::new();
         head.read_to_end(&mut answer).await.unwrap();
         assert!(!String::from_utf8_lossy(&answer).contains("200 OK"), "half a head is no request");
@@ -186,7 +186,8 @@ async fn a_slow_client_is_not_waited_for() {
 /// What is answered, until the connection is closed, to a client that stops in the middle of its body.
 async fn half_sent(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let head = "Host: x\r\nX-Request-Id: mine\r\nContent-Type: application/json\r\nContent-Length: 10";
+    let head =
+        "Host: localhost\r\nX-Request-Id: mine\r\nContent-Type: application/json\r\nContent-Length: 10";
     stream.write_all(format!("POST {path} HTTP/1.1\r\n{head}\r\n\r\n{{").as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();
@@ -198,7 +199,7 @@ async fn a_body_that_will_be_too_large_is_refused_before_it_comes() {
     let server = start(Limits { body_bytes: 1_000, ..Limits::default() }, Safety::default()).await;
     for path in ["/v1/traces", "/api/tests", "/api/expressions/resolve"] {
         let mut stream = TcpStream::connect(server.addresses().http).await.unwrap();
-        let head = "Host: x\r\nContent-Type: application/json\r\nContent-Length: 2147483648";
+        let head = "Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 2147483648";
         stream.write_all(format!("POST {path} HTTP/1.1\r\n{head}\r\n\r\n").as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.unwrap();

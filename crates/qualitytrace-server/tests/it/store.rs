@@ -48,6 +48,7 @@ pub(crate) fn run(test: &str, trace: TraceId) -> NewRun {
         variables: "{}".to_owned(),
         request: "{}".to_owned(),
         owner: String::new(),
+        client: String::new(),
         step_of: None,
         event: "{}".to_owned(),
     }

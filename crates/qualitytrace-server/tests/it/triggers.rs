@@ -3,6 +3,7 @@
 mod certificates;
 mod cluster;
 mod exec;
+mod gate;
 mod graphql;
 mod grpc;
 mod http;
@@ -15,7 +16,7 @@ mod texts;
 mod web;
 
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Test, Trigger};
-use qualitytrace_core::lang::{Generator, resolve_text};
+use qualitytrace_core::lang::{Budget, Generator, resolve_text};
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::clock;
 use qualitytrace_server::limits::Limits;
@@ -34,7 +35,10 @@ fn trigger(yaml: &str, variables: &[(&str, &str)]) -> Trigger {
     assert_eq!(self::test(&stored, Format::Json).trigger, test.trigger, "{stored}");
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let mut generator = Generator::in_utc(clock::now(), rand::random());
-    test.trigger.unwrap().resolved(|text| resolve_text(text, &variables, &mut generator)).unwrap()
+    test.trigger
+        .unwrap()
+        .resolved(|text| resolve_text(text, &variables, &mut generator, &Budget::default()))
+        .unwrap()
 }
 
 fn test(source: &str, format: Format) -> Test {

@@ -28,7 +28,7 @@ const REFERENCES: [(&str, &str, &str, &str); 13] = [
     ("runs", "kind, test_id, test_version", "definitions", "kind, id, version"),
 ];
 /// Tables that refer to nothing.
-const FREE: [&str; 5] = ["resources", "documents", "servers", "totals", "_sqlx_migrations"];
+const FREE: [&str; 6] = ["audit", "resources", "documents", "servers", "totals", "_sqlx_migrations"];
 /// Where a secret could be readable.
 const TEXTS: [(&str, &str); 12] = [
     ("definitions", "text"),

@@ -4,6 +4,7 @@ use qualitytrace_core::definition::Kind;
 
 use super::schemas::{Shape, of};
 use crate::api::answer::{Error, Success};
+use crate::api::audit::Changes;
 use crate::api::connection::Arrivals;
 use crate::api::definitions::{TestVersion, VersionSpec};
 use crate::api::everything::Listed;
@@ -151,6 +152,9 @@ pub(super) const ROUTES: &[Route<'static>] = &[
         &[(200, Json(of::<Delivered>))],
     )
     .for_all(),
+    get("/api/audit", "Who changed what, newest first", &[(200, Json(of::<Changes>)), WRONG])
+        .asking(&["take", "before"])
+        .for_all(),
     post(
         "/api/tests/import",
         "Take in an exported run with its test",

@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::{Found, RunId};
 use crate::api::App;
-use crate::api::answer::plain_json;
+use crate::api::answer::json as json_answer;
 use crate::api::definitions::{TestVersion, test};
+use crate::api::memory::Memory;
 use crate::api::refusal::{Refusal, body, number};
 use crate::api::resources::create_from_json;
 use crate::api::tenant::Tenant;
@@ -21,11 +22,12 @@ use crate::wire::run::{Run, definition_trigger};
 /// A run with the version of its test that was run.
 pub(in crate::api) async fn export(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((test_id, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &tenant, &test_id, number(&run)?).await?;
-    Ok(plain_json(StatusCode::OK, &exported(&app, &found).await?))
+    let found = Found::load(&app, &memory, &tenant, &test_id, number(&run)?).await?;
+    Ok(json_answer(&memory, StatusCode::OK, exported(&app, &found).await?))
 }
 
 async fn exported(app: &App, found: &Found) -> Result<Exported, Refusal> {
@@ -71,6 +73,7 @@ struct Imported {
 /// Takes in a run with its test.
 pub(in crate::api) async fn import(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     sent: Bytes,
 ) -> Result<Response, Refusal> {
@@ -90,8 +93,8 @@ pub(in crate::api) async fn import(
     let id = stored["spec"]["id"].as_str().unwrap_or_default().to_owned();
     let latest = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
     let RunId { number, .. } = app.runner.import(&latest, run).await?;
-    let found = Found::load(&app, &tenant, &id, number).await?;
-    Ok(plain_json(StatusCode::OK, &exported(&app, &found).await?))
+    let found = Found::load(&app, &memory, &tenant, &id, number).await?;
+    Ok(json_answer(&memory, StatusCode::OK, exported(&app, &found).await?))
 }
 
 /// An exported test as a definition.

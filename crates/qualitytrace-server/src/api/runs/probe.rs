@@ -5,7 +5,8 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::definition::{Spec, Test, Text};
-use qualitytrace_core::lang::{parse_selector, select};
+use qualitytrace_core::lang::ast::Selector;
+use qualitytrace_core::lang::{Budget, parse_selector, select};
 use qualitytrace_core::trace::Trace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use serde_json::Value;
 use super::Found;
 use crate::api::App;
 use crate::api::answer::plain_json;
+use crate::api::memory::Memory;
 use crate::api::query::Query;
 use crate::api::refusal::{Refusal, body, number};
 use crate::api::tenant::Tenant;
@@ -46,19 +48,24 @@ pub(in crate::api) struct FoundSpans {
 /// The spans that a selector picks.
 pub(in crate::api) async fn select_spans(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     Query(Selection { query }): Query<Selection>,
 ) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &tenant, &test, number(&run)?).await?;
+    let found = Found::load(&app, &memory, &tenant, &test, number(&run)?).await?;
     let trace = trace(&found)?;
     let parsed = parse_selector(&query);
     if let Some(error) = parsed.error() {
         let message = format!("could not create selector from statement \"{query}\": {}", error.message);
         return Err(Refusal::bad_request(message));
     }
-    let span_ids = ids(trace, &select(&parsed.tree, trace));
+    let span_ids = ids(trace, &selected(&parsed.tree, trace)?);
     Ok(plain_json(StatusCode::OK, &Selected { selector: run::selector(&query), span_ids }))
+}
+
+fn selected(selector: &Selector, trace: &Trace) -> Result<Vec<usize>, Refusal> {
+    select(selector, trace, &Budget::default()).map_err(|exceeded| Refusal::bad_request(exceeded.to_string()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -71,6 +78,7 @@ pub(in crate::api) struct Search {
 /// The spans that a selector picks, or that have a word somewhere.
 pub(in crate::api) async fn search_spans(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
@@ -80,10 +88,10 @@ pub(in crate::api) async fn search_spans(
     if query.is_empty() {
         return Err(Refusal::bad_request("query is empty"));
     }
-    let found = Found::load(&app, &tenant, &test, number).await?;
+    let found = Found::load(&app, &memory, &tenant, &test, number).await?;
     let trace = trace(&found)?;
     let parsed = parse_selector(&query);
-    let positions = if parsed.is_valid() { select(&parsed.tree, trace) } else { having(trace, &query) };
+    let positions = if parsed.is_valid() { selected(&parsed.tree, trace)? } else { having(trace, &query) };
     Ok(plain_json(StatusCode::OK, &FoundSpans { spans_ids: ids(trace, &positions) }))
 }
 
@@ -116,13 +124,14 @@ struct ParsedSelector {
 /// What specs would say about a run.
 pub(in crate::api) async fn dry_run(
     State(app): State<App>,
+    memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
 ) -> Result<Response, Refusal> {
     let number = number(&run)?;
     let dry: DryRun = body(&sent)?;
-    let found = Found::load(&app, &tenant, &test, number).await?;
+    let found = Found::load(&app, &memory, &tenant, &test, number).await?;
     let trace = trace(&found)?;
     let specs = dry.specs.unwrap_or_default().into_iter().map(spec).collect();
     let test = Test { specs, ..Test::default() };

@@ -36,7 +36,7 @@ pub(in crate::api) async fn series(
     let after = count("after", &after)?;
     let (test, run) = (tenant.scoped(&test), number(&run)?);
     let stored = app.store.run(&test, run).await?.ok_or_else(Refusal::missing)?;
-    let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
+    let asked = Asked::of(&stored);
     let place = asked.series.ok_or_else(Refusal::missing)?;
     let first = RunId { test, number: if place.first == 0 { run } else { place.first } };
     let mut changes = app.runner.follow(first.clone());

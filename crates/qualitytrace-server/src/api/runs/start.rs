@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::definition::settings::Gate;
 use qualitytrace_core::definition::{Kind, Resource, Test, TestRunner};
-use qualitytrace_core::lang;
+use qualitytrace_core::lang::{self, Severity};
 use qualitytrace_core::series::Attempts;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,10 +19,10 @@ use crate::api::refusal::{MissingVariable, MissingVariables, Refusal, body};
 use crate::api::resources::stored_resource;
 use crate::api::tenant::Tenant;
 use crate::clock;
-use crate::runner::Order;
+use crate::runner::{Order, settings};
 use crate::store::{StoredRun, unscoped};
 use crate::variables::Variables;
-use crate::wire::run::{self, Asked, Facts};
+use crate::wire::run::{self, Asked, Facts, RunSettings};
 
 /// What a client may say about a run, of a test or of a suite.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -37,6 +37,7 @@ pub(in crate::api) struct RunInformation {
     required_gates: Option<Vec<String>>,
     retries: Option<u32>,
     repeat: Option<u32>,
+    settings: Option<RunSettings>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -91,14 +92,31 @@ impl RunInformation {
                 None => default_gates(app, tenant).await?,
             },
             variables: variables.iter().map(|(key, _)| key.clone()).collect(),
+            settings: self.settings.unwrap_or_default(),
             ..Asked::default()
         };
+        for (kind, spec) in asked.settings.given() {
+            check_setting(kind, spec)?;
+        }
         if let Some(unknown) = asked.required_gates.iter().find(|gate| Gate::named(gate).is_none()) {
             return Err(Refusal::bad_request(format!(
                 "`{unknown}` is not a gate; use analyzer-score, analyzer-rules or test-specs"
             )));
         }
         Ok((variables, asked))
+    }
+}
+
+/// Refuses a setting that a run brings along and that would not be stored either.
+fn check_setting(kind: Kind, spec: &Map<String, Value>) -> Result<(), Refusal> {
+    let reading = settings::read(kind, &Value::Object(spec.clone()).to_string());
+    match reading.diagnostics.iter().find(|found| found.severity == Severity::Error) {
+        Some(wrong) => Err(Refusal::bad_request(format!(
+            "`settings`: the {} is wrong: {}",
+            kind.as_str(),
+            wrong.message
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::last_seen;
 use crate::api::App;
+use crate::api::memory::Memory;
 use crate::api::query::Query;
 use crate::api::refusal::{Refusal, number};
 use crate::api::tenant::Tenant;
@@ -66,7 +67,7 @@ async fn follow(
     };
     // What happened before is news to this follower.
     changes.mark_changed();
-    let cursor = Cursor { app, followed, created, changes, seen, is_over: false };
+    let cursor = Cursor { memory: app.memory.begin(), app, followed, created, changes, seen, is_over: false };
     let batches = futures_util::stream::unfold(cursor, Cursor::next);
     let events = futures_util::StreamExt::flat_map(batches, futures_util::stream::iter);
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
@@ -94,6 +95,13 @@ impl Followed {
         })
     }
 
+    async fn size(&self, app: &App, after: u64) -> Result<u64, store::Error> {
+        match self {
+            Self::Run(run) => app.store.run_size(&run.test, run.number, after).await,
+            Self::Suite(run) => app.store.suite_run_size(&run.suite, run.number, after).await,
+        }
+    }
+
     async fn events(&self, app: &App, after: u64) -> Result<Vec<StoredEvent>, store::Error> {
         match self {
             Self::Run(run) => app.store.events(&run.test, run.number, after).await,
@@ -105,6 +113,7 @@ impl Followed {
 /// Where a follower of a run stands.
 struct Cursor {
     app: App,
+    memory: Memory,
     followed: Followed,
     /// Another run may have its number once it is gone.
     created: Timestamp,
@@ -127,6 +136,10 @@ impl Cursor {
                 return None;
             }
             self.is_over = is_over;
+            // What was read before is sent: the client asks for more.
+            self.memory.release();
+            let bytes = self.followed.size(&self.app, self.seen).await.ok()?;
+            self.memory.hold_texts(bytes).await.ok()?;
             let events = self.followed.events(&self.app, self.seen).await.ok()?;
             if let Some(last) = events.last() {
                 self.seen = last.seq;

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use tracing::Span;
+
 use super::SuiteRunId;
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
-use crate::runner::Error;
 use crate::runner::patience::patiently;
-use crate::store::{Notice, Store, StoredEvent};
+use crate::runner::{Error, spans};
+use crate::store::{Notice, Store, StoredEvent, unscoped};
 use crate::wire::suite::What;
 
 /// How far a run of a suite has come. The words are the ones that clients watch.
@@ -50,6 +52,8 @@ pub(super) struct SuiteLog {
     run: SuiteRunId,
     owner: Arc<str>,
     seq: u64,
+    /// What covers the run.
+    span: Span,
 }
 
 impl SuiteLog {
@@ -61,7 +65,12 @@ impl SuiteLog {
         owner: Arc<str>,
         seq: u64,
     ) -> Self {
-        Self { store, followers, cluster, run, owner, seq }
+        Self { store, followers, cluster, run, owner, seq, span: Span::none() }
+    }
+
+    /// Writes the end of the run into the span that covers it, too.
+    pub(super) fn cover(&mut self, span: Span) {
+        self.span = span;
     }
 
     /// Writes down what happened and wakes whoever follows the run.
@@ -95,6 +104,15 @@ impl SuiteLog {
         let ended =
             patiently(|| async { Ok(self.store.end_suite_run(suite, *number, owner, to, &event).await?) })
                 .await?;
+        if let What::Ended { passed, message } = &what
+            && ended
+        {
+            spans::note_suite_end(&self.span, to, *passed, message.as_deref());
+            let suite = unscoped(suite);
+            self.span.in_scope(|| {
+                tracing::info!(suite, run = number, state = to, passed, message, "the run of a suite ended");
+            });
+        }
         self.wake();
         Ok(ended)
     }

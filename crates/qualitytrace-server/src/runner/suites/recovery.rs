@@ -78,7 +78,7 @@ impl Runner {
         let mut reached = Reached::nothing(order);
         let runs = self.store.step_runs(&id.suite, id.number, id.number).await?.remove(&id.number);
         for (run, _) in runs.unwrap_or_default() {
-            let asked: Asked = serde_json::from_str(&run.request).unwrap_or_default();
+            let asked = Asked::of(&run);
             let Some(step) = asked.step().filter(|step| *step < order.plan.steps.len()) else { continue };
             let is_told = events.iter().any(|event| {
                 matches!(event.what, What::StepStarted { step: told, run: number, .. }

@@ -9,6 +9,7 @@ use qualitytrace_core::suite::{self, Ending, Plan, Role, Standing, Values};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::log::{SuiteLog, SuiteState};
 use super::{SuiteOrder, SuiteRunId};
@@ -123,9 +124,11 @@ impl Runner {
                 let begun = reached.begun.remove(&step).unwrap_or_default();
                 let (notes, stop) = (notes.clone(), stopped.clone());
                 let (runner, run, order) = (Arc::clone(self), run.clone(), Arc::clone(&order));
-                under_way.spawn(async move {
+                let carried_out = async move {
                     (step, runner.step(&run, &order, step, variables, begun, notes, stop).await)
-                });
+                };
+                // The runs of the step belong to the run of the suite.
+                under_way.spawn(carried_out.in_current_span());
             }
             let is_stopped = *stopped.borrow();
             match order.plan.next(&reached.standings, is_stopped) {

@@ -4,10 +4,10 @@
 
 use std::fmt::Write as _;
 
+use apollo_compiler::parser::Parser;
 use apollo_compiler::request::coerce_variable_values;
 use apollo_compiler::response::JsonMap;
 use apollo_compiler::validation::{DiagnosticList, Valid};
-use apollo_compiler::{ExecutableDocument, Schema};
 use serde_json::Value;
 
 use crate::trigger::failure::{Place, Reason};
@@ -21,6 +21,9 @@ pub(super) const QUESTION: &str = "query IntrospectionQuery { __schema { queryTy
     fragment InputValue on __InputValue { name type { ...TypeRef } defaultValue } \
     fragment TypeRef on __Type { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind \
     name ofType { kind name ofType { kind name ofType { kind name } } } } } } } }";
+
+/// How deep a query or a default value may nest: parser and checker call themselves for each level.
+const MAX_LEVELS: usize = 100;
 
 /// What every schema has without saying so.
 const BUILT_IN: [&str; 11] = [
@@ -68,13 +71,19 @@ impl Problem {
 
 /// Checks what is to be sent against the description of a schema.
 pub(super) fn check(body: &Value, described: &Value) -> Result<(), Problem> {
-    let schema = Schema::parse(written(described), "schema.graphql")
+    let schema = Parser::new()
+        .recursion_limit(MAX_LEVELS)
+        .parse_schema(written(described), "schema.graphql")
         .map_err(|found| Problem::Schema(listed(&found.errors)))?;
     // Whether the schema is as it should be is its server's affair.
     let schema = Valid::assume_valid(schema);
     let query = body["query"].as_str().unwrap_or_default();
-    let document = ExecutableDocument::parse_and_validate(&schema, query, "query.graphql")
-        .map_err(|found| Problem::Query(listed(&found.errors)))?;
+    let invalid = |found: &DiagnosticList| Problem::Query(listed(found));
+    let document = Parser::new()
+        .recursion_limit(MAX_LEVELS)
+        .parse_executable(&schema, query, "query.graphql")
+        .map_err(|found| invalid(&found.errors))?;
+    let document = document.validate(&schema).map_err(|found| invalid(&found.errors))?;
     let wrong = |error: apollo_compiler::request::RequestError| Problem::Query(error.message().to_string());
     let operation = document.operations.get(body["operationName"].as_str()).map_err(wrong)?;
     let variables: JsonMap = serde_json::from_value(body["variables"].clone()).unwrap_or_default();

@@ -3,7 +3,9 @@
 use base64::Engine as _;
 use bytes::Bytes;
 use prost::Message as _;
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, SerializeOptions};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, MessageDescriptor, ReflectMessage, SerializeOptions, Value,
+};
 
 use super::super::failure::Failure;
 use super::{mistake, protocol};
@@ -38,11 +40,46 @@ pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor) -> Result<String, 
         ))
     };
     let message = DynamicMessage::decode(kind.clone(), bytes).map_err(|error| wrong(error.to_string()))?;
+    check_depth(&message, 0).map_err(wrong)?;
     let options = SerializeOptions::new().skip_default_fields(false);
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::pretty(&mut out);
     message.serialize_with_options(&mut serializer, &options).map_err(|error| wrong(error.to_string()))?;
     Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Messages inside messages, those packed into an `Any` included. Reading bounds each packed message for itself, but
+/// writing calls itself for all of them.
+const MAX_LEVELS: usize = 100;
+
+fn check_depth(message: &DynamicMessage, level: usize) -> Result<(), String> {
+    if level > MAX_LEVELS {
+        return Err(format!("its messages stand more than {MAX_LEVELS} levels deep inside each other"));
+    }
+    if message.descriptor().full_name() == "google.protobuf.Any" {
+        return match packed(message) {
+            Some(inner) => check_depth(&inner, level + 1),
+            None => Ok(()),
+        };
+    }
+    message.fields().try_for_each(|(_, value)| check_value(value, level + 1))
+}
+
+fn check_value(value: &Value, level: usize) -> Result<(), String> {
+    match value {
+        Value::Message(message) => check_depth(message, level),
+        Value::List(items) => items.iter().try_for_each(|item| check_value(item, level)),
+        Value::Map(entries) => entries.values().try_for_each(|entry| check_value(entry, level)),
+        _ => Ok(()),
+    }
+}
+
+/// The message that is packed into an `Any`, where the protocol describes it.
+fn packed(any: &DynamicMessage) -> Option<DynamicMessage> {
+    let raw: prost_types::Any = any.transcode_to().ok()?;
+    let name = raw.type_url.rsplit('/').next()?;
+    let kind = any.descriptor().parent_pool().get_message_by_name(name)?;
+    DynamicMessage::decode(kind, raw.value.as_slice()).ok()
 }
 
 /// What a rich status carries: any messages.
@@ -71,6 +108,7 @@ fn described(detail: &prost_types::Any, pools: [&DescriptorPool; 2]) -> String {
         .into_iter()
         .find_map(|pool| pool.get_message_by_name(name))
         .and_then(|kind| DynamicMessage::decode(kind, detail.value.as_slice()).ok())
+        .filter(|message| check_depth(message, 0).is_ok())
         .and_then(|message| serde_json::to_value(&message).ok());
     match fields {
         Some(serde_json::Value::Object(fields)) => {
@@ -85,4 +123,51 @@ fn described(detail: &prost_types::Any, pools: [&DescriptorPool; 2]) -> String {
 fn undescribed(kind: &str, bytes: &[u8]) -> String {
     let value = base64::engine::general_purpose::STANDARD.encode(bytes);
     serde_json::json!({ "@type": kind, "value": value }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message that holds itself, directly and packed.
+    fn kind() -> MessageDescriptor {
+        let mut compiler = protox::Compiler::with_file_resolver(protox::file::GoogleFileResolver::new());
+        compiler.open_file("google/protobuf/any.proto").unwrap();
+        let mut pool = compiler.descriptor_pool();
+        let text = "syntax = \"proto3\"; import \"google/protobuf/any.proto\"; \
+            message Box { Box inner = 1; google.protobuf.Any any = 2; }";
+        let file = protox::file::File::from_source("box.proto", text).unwrap();
+        pool.add_file_descriptor_proto(file.file_descriptor_proto().clone()).unwrap();
+        pool.get_message_by_name("Box").unwrap()
+    }
+
+    fn field(number: u8, content: &[u8]) -> Vec<u8> {
+        let mut out = vec![number << 3 | 2];
+        prost::encode_length_delimiter(content.len(), &mut out).unwrap();
+        out.extend_from_slice(content);
+        out
+    }
+
+    fn to_json_on_a_small_stack(bytes: Vec<u8>) -> Result<String, Failure> {
+        let small = std::thread::Builder::new().stack_size(1024 * 1024);
+        small.spawn(move || to_json(bytes.into(), &kind())).unwrap().join().unwrap()
+    }
+
+    #[test]
+    fn messages_a_thousand_deep_are_refused_however_they_are_packed() {
+        let direct = (0..1_000).fold(Vec::new(), |inner, _| field(1, &inner));
+        let packed = (0..1_000).fold(Vec::new(), |inner, _| {
+            let any = [field(1, b"t/Box"), field(2, &inner)].concat();
+            field(2, &any)
+        });
+        for bytes in [direct, packed] {
+            let refused = to_json_on_a_small_stack(bytes).err().map(|failure| failure.to_string());
+            assert!(
+                refused.as_ref().is_some_and(|told| told.contains("the answer is no `Box`")),
+                "{refused:?}"
+            );
+        }
+        let shallow = (0..20).fold(Vec::new(), |inner, _| field(1, &inner));
+        assert!(to_json_on_a_small_stack(shallow).is_ok());
+    }
 }

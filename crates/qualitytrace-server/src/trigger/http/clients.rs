@@ -9,9 +9,8 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, Url};
 use tower::util::MapFutureLayer;
 
-use super::super::connect::{self, Certificates};
-use super::super::deny::{Denied, Deny};
-use super::super::failure::{Failure, Place, Reason, Role, root_cause};
+use super::super::connect::{Certificates, Gate};
+use super::super::failure::{Failure, Place, Role, root_cause};
 use super::super::progress;
 
 /// What we call ourselves, unless the test says otherwise.
@@ -83,30 +82,25 @@ fn is_loopback(url: &Url) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct Clients {
     made: Arc<Mutex<HashMap<Settings, Client>>>,
-    deny: Deny,
+    gate: Gate,
 }
 
 impl Clients {
-    pub(super) fn new(deny: Deny) -> Self {
-        Self { made: Arc::default(), deny }
+    pub(super) fn new(gate: Gate) -> Self {
+        Self { made: Arc::default(), gate }
     }
 
     /// Refuses an address that must not be spoken to and that no lookup of ours would meet: one that is written in
-    /// numbers, or that a proxy looks up.
+    /// numbers, be it the proxy's, or that a proxy looks up.
     pub(super) async fn admit(&self, url: &Url, settings: &Settings) -> Result<(), Failure> {
-        let host = url.host_str().unwrap_or_default();
-        let denied = |denied: Denied| Failure::told(Reason::Denied, denied.to_string());
-        self.deny.host(host).map_err(denied)?;
-        if self.deny != Deny::default() && settings.proxy.serving(url).is_some() {
-            let found = connect::addresses(host, 0, &self.deny).await;
-            let place = super::place(url, super::URL);
-            if let Err(failure) = found.map_err(|error| Failure::of_lookup(&place, &error))
-                && failure.reason == Reason::Denied
-            {
-                return Err(failure);
+        let place = super::place(url, super::URL);
+        match settings.proxy.serving(url) {
+            None => self.gate.host(&place.host),
+            Some(proxy) => {
+                self.gate.host(&proxy.host)?;
+                self.gate.host_elsewhere(&place).await
             }
         }
-        Ok(())
     }
 
     /// The client for these settings.
@@ -115,7 +109,7 @@ impl Clients {
         if let Some(client) = clients.get(settings) {
             return Ok(client.clone());
         }
-        let client = build(settings, &self.deny)?;
+        let client = build(settings, &self.gate)?;
         if clients.len() >= MAX_CLIENTS {
             clients.clear();
         }
@@ -124,7 +118,7 @@ impl Clients {
     }
 }
 
-fn build(settings: &Settings, deny: &Deny) -> Result<Client, Failure> {
+fn build(settings: &Settings, gate: &Gate) -> Result<Client, Failure> {
     let alpn: &[&[u8]] = match settings.version {
         None => &[b"h2", b"http/1.1"],
         Some(HttpVersion::One) => &[b"http/1.1"],
@@ -134,7 +128,7 @@ fn build(settings: &Settings, deny: &Deny) -> Result<Client, Failure> {
         .connector_layer(MapFutureLayer::new(progress::connecting))
         .user_agent(USER_AGENT)
         .referer(false)
-        .dns_resolver(Resolver(deny.clone()))
+        .dns_resolver(Resolver(gate.clone()))
         .tls_backend_preconfigured(settings.certificates.client(alpn)?)
         .redirect(Policy::none());
     builder = match settings.version {
@@ -154,13 +148,13 @@ fn build(settings: &Settings, deny: &Deny) -> Result<Client, Failure> {
 }
 
 /// Looks names up as every other trigger does.
-struct Resolver(Deny);
+struct Resolver(Gate);
 
 impl reqwest::dns::Resolve for Resolver {
     fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
-        let deny = self.0.clone();
+        let gate = self.0.clone();
         Box::pin(async move {
-            let found = connect::addresses(name.as_str(), 0, &deny).await?;
+            let found = gate.addresses(name.as_str(), 0).await?;
             Ok(Box::new(found.into_iter()) as reqwest::dns::Addrs)
         })
     }

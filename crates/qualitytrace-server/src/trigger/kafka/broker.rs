@@ -10,8 +10,7 @@ use kafka_protocol::protocol::{
 use qualitytrace_core::definition::trigger::Sasl;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::super::connect::{Connection, Security, connect};
-use super::super::deny::Deny;
+use super::super::connect::{Connection, Gate, Security};
 use super::super::failure::{Failure, Place, Reason, tls_cause};
 use super::login;
 
@@ -31,9 +30,9 @@ impl Broker {
         place: &Place,
         security: &Security,
         sasl: Option<&Sasl>,
-        deny: &Deny,
+        gate: &Gate,
     ) -> Result<Self, Failure> {
-        let connection = connect(place, security, &[], deny).await?;
+        let connection = gate.connect(place, security, &[]).await?;
         let mut broker = Self { place: place.clone(), connection, count: 0 };
         if let Some(sasl) = sasl {
             login::login(&mut broker, sasl).await?;

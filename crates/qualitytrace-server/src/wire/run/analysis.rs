@@ -34,6 +34,35 @@ impl Linter {
     }
 }
 
+/// A rule that did not pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedRule<'a> {
+    /// Its id, as definitions name it.
+    pub id: &'a str,
+    /// `error` or `warning`.
+    pub level: &'a str,
+    /// How many spans break it.
+    pub spans: usize,
+}
+
+impl Linter {
+    /// Whether any rule looked at the trace.
+    pub fn has_rules(&self) -> bool {
+        self.plugins.iter().flatten().any(|plugin| !plugin.rules.is_empty())
+    }
+
+    /// The rules that did not pass, in the order of the report.
+    pub fn failed_rules(&self) -> Vec<FailedRule<'_>> {
+        let rules = self.plugins.iter().flatten().flat_map(|plugin| &plugin.rules);
+        let failed = rules.filter(|rule| !rule.passed).map(|rule| FailedRule {
+            id: &rule.id,
+            level: &rule.level,
+            spans: rule.results.iter().filter(|result| !result.passed).count(),
+        });
+        failed.collect()
+    }
+}
+
 /// What one plugin says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]

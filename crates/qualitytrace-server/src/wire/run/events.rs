@@ -102,11 +102,11 @@ fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
             "Resolving trigger details started",
             "Variables are being put into the trigger",
         )],
-        What::Resolved { .. } => vec![event(
+        What::Resolved { warning, .. } => vec![event(
             "RESOLVE_SUCCESS",
             TRIGGER,
             "Resolving trigger details succeeded",
-            "The trigger is complete",
+            warning.as_deref().unwrap_or("The trigger is complete"),
         )],
         What::NotResolved { message } => {
             vec![event("RESOLVE_ERROR", TRIGGER, "Resolving trigger details failed", message)]

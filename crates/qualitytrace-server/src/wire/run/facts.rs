@@ -76,7 +76,7 @@ impl Facts {
                 (self.completed, self.error) = (None, None);
                 self.earlier = self.imported.take().or(self.earlier.take());
             }
-            What::Resolved { trigger } => self.trigger.clone_from(trigger),
+            What::Resolved { trigger, .. } => self.trigger.clone_from(trigger),
             What::Triggering { span_id } => {
                 self.span_id = Some(span_id.clone());
                 self.triggered = Some(at);

@@ -1,12 +1,15 @@
 //! A trace twice: as a tree, and as a table by span id.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use qualitytrace_core::names;
 use qualitytrace_core::time::format_duration;
 use qualitytrace_core::trace::{Trace, special, stored};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::ser::SerializeStruct as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::is_blank;
@@ -23,10 +26,61 @@ const LEVELS: usize = 50;
 /// Attributes that only spans have that were sent.
 const UNSENT: [&str; 2] = ["span.events", "tracetest.span.status_code"];
 
+/// The trace of a run: as it is known here, or as clients read it.
+#[derive(Debug, Clone)]
+pub enum RunTrace {
+    /// What clients read is made while it is written: it is many times larger than the trace itself.
+    Assembled(Arc<Trace>),
+    /// As it came from another server.
+    Read(Box<ShownTrace>),
+}
+
+impl Default for RunTrace {
+    fn default() -> Self {
+        Self::Read(Box::default())
+    }
+}
+
+impl PartialEq for RunTrace {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Assembled(own), Self::Assembled(other)) => Arc::ptr_eq(own, other),
+            (Self::Read(own), Self::Read(other)) => own == other,
+            (Self::Assembled(_), Self::Read(_)) | (Self::Read(_), Self::Assembled(_)) => false,
+        }
+    }
+}
+
+impl Serialize for RunTrace {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Assembled(trace) => tree_and_flat(trace, serializer),
+            Self::Read(shown) => shown.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RunTrace {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        ShownTrace::deserialize(deserializer).map(|shown| Self::Read(Box::new(shown)))
+    }
+}
+
+impl JsonSchema for RunTrace {
+    fn schema_name() -> Cow<'static, str> {
+        ShownTrace::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        ShownTrace::json_schema(generator)
+    }
+}
+
 /// The trace as clients read it; an empty tree when there is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct RunTrace {
+#[schemars(rename = "RunTrace")]
+pub struct ShownTrace {
     /// Names it.
     #[serde(skip_serializing_if = "is_blank")]
     pub trace_id: String,
@@ -62,17 +116,26 @@ pub struct RunSpan {
     children: Vec<RunSpan>,
 }
 
-/// The trace as clients read it.
-pub fn tree_and_flat(trace: &Trace) -> RunTrace {
-    RunTrace {
-        trace_id: trace.id().to_string(),
-        tree: trace.roots().next().map(|root| tree(trace, root)).unwrap_or_default(),
-        flat: (0..trace.spans().len()).map(|at| (id(trace, at), span(trace, at))).collect(),
+/// Writes the trace as clients read it, span by span.
+fn tree_and_flat<S: Serializer>(trace: &Trace, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut shown = serializer.serialize_struct("RunTrace", 3)?;
+    shown.serialize_field("traceId", &trace.id().to_string())?;
+    match trace.roots().next() {
+        Some(root) => shown.serialize_field("tree", &Branch { tree: &Tree::of(trace, root), at: 0 })?,
+        None => shown.serialize_field("tree", &RunSpan::default())?,
     }
+    if !trace.spans().is_empty() {
+        shown.serialize_field("flat", &Flat(trace))?;
+    }
+    shown.end()
 }
 
 /// The trace that clients read, back again; `None` when there is none or it cannot be one.
 pub fn imported_trace(shown: &RunTrace) -> Option<Trace> {
+    let shown = match shown {
+        RunTrace::Assembled(trace) => return Some(Trace::clone(trace)),
+        RunTrace::Read(shown) => shown,
+    };
     (!shown.tree.id.is_empty())
         .then(|| stored::read(&json!({ "ID": shown.trace_id, "RootSpan": stored_form(&shown.tree) })).ok())
         .flatten()
@@ -91,27 +154,77 @@ fn stored_form(span: &RunSpan) -> Value {
     })
 }
 
-/// The span with all that is below it. Below the last level, spans stand side by side.
-fn tree(trace: &Trace, root: usize) -> RunSpan {
-    let places = root..trace.descendants(root).end;
-    let mut holders: Vec<(usize, usize)> = vec![(0, 0)];
-    let mut below: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
-    // Parents stand before their children.
-    for at in places.clone().skip(1) {
-        let parent = trace.parent(at).map_or(0, |parent| parent - root);
-        let (above, level) = holders[parent];
-        let (holder, level) = if level < LEVELS { (parent, level + 1) } else { (above, level) };
-        holders.push((holder, level));
-        below[holder].push(at - root);
-    }
-    let mut built: Vec<Option<RunSpan>> = places.map(|at| Some(span(trace, at))).collect();
-    for at in (0..built.len()).rev() {
-        let children: Vec<RunSpan> = below[at].iter().filter_map(|child| built[*child].take()).collect();
-        if let Some(span) = built[at].as_mut() {
-            span.children = children;
+/// A root with all that is below it. Below the last level, spans stand side by side.
+struct Tree<'t> {
+    trace: &'t Trace,
+    root: usize,
+    /// The children of each span, counted from the root.
+    below: Vec<Vec<usize>>,
+}
+
+impl<'t> Tree<'t> {
+    fn of(trace: &'t Trace, root: usize) -> Self {
+        let places = root..trace.descendants(root).end;
+        let mut holders: Vec<(usize, usize)> = vec![(0, 0)];
+        let mut below: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
+        // Parents stand before their children.
+        for at in places.skip(1) {
+            let parent = trace.parent(at).map_or(0, |parent| parent - root);
+            let (above, level) = holders[parent];
+            let (holder, level) = if level < LEVELS { (parent, level + 1) } else { (above, level) };
+            holders.push((holder, level));
+            below[holder].push(at - root);
         }
+        Self { trace, root, below }
     }
-    built.first_mut().and_then(Option::take).unwrap_or_default()
+}
+
+/// A span of a tree with its children, made while it is written.
+struct Branch<'t> {
+    tree: &'t Tree<'t>,
+    at: usize,
+}
+
+impl Serialize for Branch<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { tree, at } = *self;
+        let own = span(tree.trace, tree.root + at);
+        let children = &tree.below[at];
+        if children.is_empty() {
+            return own.serialize(serializer);
+        }
+        Parent { own, children: Branches(tree, children) }.serialize(serializer)
+    }
+}
+
+/// A span with its children.
+#[derive(Serialize)]
+struct Parent<'t> {
+    #[serde(flatten)]
+    own: RunSpan,
+    children: Branches<'t>,
+}
+
+struct Branches<'t>(&'t Tree<'t>, &'t [usize]);
+
+impl Serialize for Branches<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.1.iter().map(|at| Branch { tree: self.0, at: *at }))
+    }
+}
+
+/// Every span by its id, in the order of the ids.
+struct Flat<'t>(&'t Trace);
+
+impl Serialize for Flat<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut order: Vec<usize> = (0..self.0.spans().len()).collect();
+        order.sort_by_key(|at| self.0.span(*at).id);
+        // Spans that were sent without an id share one, which stands for the last of them.
+        let last =
+            order.chunk_by(|a, b| self.0.span(*a).id == self.0.span(*b).id).filter_map(|same| same.last());
+        serializer.collect_map(last.map(|at| (id(self.0, *at), span(self.0, *at))))
+    }
 }
 
 fn span(trace: &Trace, at: usize) -> RunSpan {

@@ -1,0 +1,204 @@
+//! How often a client may show a wrong token.
+//!
+//! Each client has a bucket of wrong tokens. When it is empty, further tokens are refused without being compared, until
+//! the bucket has filled up again. A token that was right for the same client before goes on being compared: one
+//! program with an old token does not lock out the others behind the same proxy.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Access, Fingerprint, Refused, Wanted};
+
+/// Wrong tokens that a client may show at once.
+const BURST: u32 = 20;
+/// How long until it may show another one.
+const REFILL: Duration = Duration::from_secs(1);
+/// Clients that are remembered; the one that was silent for longest is forgotten first.
+const CLIENTS: usize = 4096;
+/// Right tokens that are remembered of one client.
+const PROVEN: usize = 8;
+/// How often wrong tokens of one client are logged.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Compares tokens, and counts the wrong ones of each client.
+#[derive(Debug, Default)]
+pub(crate) struct Throttle(Mutex<Clients>);
+
+impl Throttle {
+    /// Whether the bearer of a token may have what is wanted. Wrong tokens are logged.
+    pub(crate) fn check(
+        &self,
+        access: &Access,
+        wanted: Wanted,
+        token: Option<&Fingerprint>,
+        peer: Option<IpAddr>,
+    ) -> Result<(), Refused> {
+        let Some(token) = token.filter(|_| !access.is_open(wanted)) else {
+            return access.check_fingerprint(wanted, token);
+        };
+        let client = client(peer);
+        let (checked, wrong) = {
+            let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            clients.check(client, token, Instant::now(), || access.check_fingerprint(wanted, Some(token)))
+        };
+        if let Some(tokens) = wrong {
+            tracing::warn!(client = %client, tokens, "refused a wrong token");
+        }
+        checked
+    }
+}
+
+/// Who counts as one client: an IPv4 address, or an IPv6 network of the size that one customer is given.
+fn client(peer: Option<IpAddr>) -> IpAddr {
+    match peer.map(|peer| peer.to_canonical()) {
+        Some(IpAddr::V6(address)) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+        Some(address @ IpAddr::V4(_)) => address,
+        None => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+#[derive(Debug, Default)]
+struct Clients(HashMap<IpAddr, Client>);
+
+#[derive(Debug)]
+struct Client {
+    /// Wrong tokens that count at `counted`.
+    wrong: u32,
+    counted: Instant,
+    proven: Vec<Fingerprint>,
+    seen: Instant,
+    logged: Option<Instant>,
+    unlogged: u64,
+}
+
+impl Clients {
+    /// What `check` says, unless the client has shown too many wrong tokens; and how many of them are to be logged now.
+    fn check(
+        &mut self,
+        client: IpAddr,
+        token: &Fingerprint,
+        now: Instant,
+        check: impl FnOnce() -> Result<(), Refused>,
+    ) -> (Result<(), Refused>, Option<u64>) {
+        let client = self.client(client, now);
+        client.refill(now);
+        if client.wrong >= BURST && !client.proven.contains(token) {
+            let wait = REFILL.saturating_sub(now.saturating_duration_since(client.counted));
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            return (Err(Refused::Throttled(seconds.max(1))), client.log(now));
+        }
+        let checked = check();
+        match checked {
+            Err(Refused::Unknown) => {
+                client.wrong += 1;
+                client.proven.retain(|proven| proven != token);
+                (checked, client.log(now))
+            }
+            Ok(()) | Err(Refused::Scope(_) | Refused::NoToken | Refused::Throttled(_)) => {
+                client.prove(*token);
+                (checked, None)
+            }
+        }
+    }
+
+    fn client(&mut self, client: IpAddr, now: Instant) -> &mut Client {
+        if self.0.len() >= CLIENTS && !self.0.contains_key(&client) {
+            let silent = self.0.iter().min_by_key(|(_, client)| client.seen).map(|(client, _)| *client);
+            silent.and_then(|silent| self.0.remove(&silent));
+        }
+        let client = self.0.entry(client).or_insert_with(|| Client {
+            wrong: 0,
+            counted: now,
+            proven: Vec::new(),
+            seen: now,
+            logged: None,
+            unlogged: 0,
+        });
+        client.seen = now;
+        client
+    }
+}
+
+impl Client {
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.counted).as_secs() / REFILL.as_secs();
+        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+        self.wrong = self.wrong.saturating_sub(passed);
+        self.counted = if self.wrong == 0 { now } else { self.counted + REFILL * passed };
+    }
+
+    fn prove(&mut self, token: Fingerprint) {
+        if !self.proven.contains(&token) {
+            self.proven.truncate(PROVEN - 1);
+            self.proven.insert(0, token);
+        }
+    }
+
+    /// How many wrong tokens a log line is to speak of; `None` when it is too early for one.
+    fn log(&mut self, now: Instant) -> Option<u64> {
+        self.unlogged += 1;
+        let is_due = self.logged.is_none_or(|logged| now.saturating_duration_since(logged) >= LOG_INTERVAL);
+        is_due.then(|| {
+            self.logged = Some(now);
+            std::mem::take(&mut self.unlogged)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ATTACKER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    fn shown(clients: &mut Clients, token: &str, now: Instant) -> (Result<(), Refused>, Option<u64>) {
+        let answer = if token == "right" { Ok(()) } else { Err(Refused::Unknown) };
+        clients.check(ATTACKER, &Fingerprint::of(token), now, || answer)
+    }
+
+    #[test]
+    fn after_too_many_wrong_tokens_none_is_compared_until_time_has_passed() {
+        let (mut clients, now) = (Clients::default(), Instant::now());
+        for _ in 0..BURST {
+            assert_eq!(shown(&mut clients, "wrong", now).0, Err(Refused::Unknown));
+        }
+        assert_eq!(shown(&mut clients, "right", now).0, Err(Refused::Throttled(1)), "it is not compared");
+        let later = now + REFILL;
+        assert_eq!(shown(&mut clients, "right", later).0, Ok(()));
+        assert_eq!(shown(&mut clients, "wrong", later).0, Err(Refused::Unknown));
+        assert_eq!(shown(&mut clients, "wrong", later).0, Err(Refused::Throttled(1)));
+        assert_eq!(shown(&mut clients, "right", later).0, Ok(()), "it was right before");
+    }
+
+    #[test]
+    fn wrong_tokens_are_logged_at_once_and_then_now_and_again() {
+        let (mut clients, now) = (Clients::default(), Instant::now());
+        assert_eq!(shown(&mut clients, "wrong", now).1, Some(1));
+        for _ in 0..100 {
+            assert_eq!(shown(&mut clients, "wrong", now).1, None);
+        }
+        assert_eq!(shown(&mut clients, "wrong", now + LOG_INTERVAL).1, Some(101));
+    }
+
+    #[test]
+    fn clients_and_their_tokens_are_bounded() {
+        let (mut clients, now) = (Clients::default(), Instant::now());
+        for at in 0..10_000_u32 {
+            let client = IpAddr::from(std::net::Ipv4Addr::from_bits(at));
+            clients.client(client, now + Duration::from_millis(u64::from(at)));
+            let _ = clients.check(ATTACKER, &Fingerprint::of(&at.to_string()), now, || Ok(()));
+        }
+        assert!(clients.0.len() <= CLIENTS);
+        assert!(clients.0.values().all(|client| client.proven.len() <= PROVEN));
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
+        let of = |text: &str| client(text.parse().ok());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), ATTACKER);
+    }
+}

@@ -1,0 +1,209 @@
+//! Requests that a web page of somebody else makes a browser send, and what is asked for under a name that is not ours.
+//!
+//! A browser says where the page came from (`Origin`, `Sec-Fetch-Site`) and which name it looked up (`Host`). A page of
+//! another origin gets nothing but what following a link shows. The name counts where no token does: a page whose own
+//! name suddenly means our address (DNS rebinding) has the same origin as we have, but not the same name.
+
+use std::net::IpAddr;
+
+use http::header::{HOST, ORIGIN};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
+
+use crate::access::Wanted;
+use crate::access::host::{AllowedHost, Authority, Origin};
+use crate::config::Config;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Misdirected {
+    /// The page that sends it is not ours.
+    Origin,
+    /// It is meant for another server.
+    Host,
+}
+
+impl Misdirected {
+    /// What to say.
+    pub(super) const fn message(self) -> &'static str {
+        match self {
+            Self::Origin => {
+                "a web page of another origin may not ask for this; behind a proxy, let it pass the Host header on, or \
+                 list the page's host in `server.hosts`"
+            }
+            Self::Host => {
+                "this server does not answer to the host of this request; list it in `server.hosts`, or protect the \
+                 server with `auth.tokens`"
+            }
+        }
+    }
+}
+
+/// Refuses what another origin's page asks for, and, without tokens, what is asked under a name that is not ours.
+pub(super) fn check(
+    parts: &Parts,
+    wanted: Wanted,
+    config: &Config,
+    local: Option<IpAddr>,
+) -> Result<(), Misdirected> {
+    if wanted == Wanted::Health {
+        return Ok(());
+    }
+    let asked = Asked::of(parts);
+    let hosts = &config.safety.hosts;
+    if config.safety.access.tokens.is_empty() && !asked.is_ours(config, local) {
+        return Err(Misdirected::Host);
+    }
+    if is_foreign(&parts.headers, &asked, hosts) && !follows_link(parts, wanted) {
+        return Err(Misdirected::Origin);
+    }
+    Ok(())
+}
+
+/// Under which names the server was asked: proxies and later hops may each look at another one.
+enum Asked {
+    Names(Vec<Authority>),
+    /// No name at all, which only clients older than browsers may leave out.
+    Nameless,
+    /// Something that is no name.
+    Unreadable,
+}
+
+impl Asked {
+    fn of(parts: &Parts) -> Self {
+        let in_headers = parts.headers.get_all(HOST).iter().map(HeaderValue::to_str);
+        let in_uri = parts.uri.authority().map(|authority| Ok(authority.as_str()));
+        let names = in_headers.chain(in_uri).map(|name| name.ok().and_then(Authority::parse));
+        match names.collect::<Option<Vec<_>>>() {
+            Some(names) if names.is_empty() && parts.version <= Version::HTTP_10 => Self::Nameless,
+            Some(names) if names.is_empty() => Self::Unreadable,
+            Some(names) => Self::Names(names),
+            None => Self::Unreadable,
+        }
+    }
+
+    fn is_ours(&self, config: &Config, local: Option<IpAddr>) -> bool {
+        let own = [Some(config.http.ip()), local];
+        match self {
+            Self::Names(names) => names.iter().all(|name| {
+                name.is_loopback()
+                    || own.iter().flatten().any(|own| !own.is_unspecified() && name.is_address(*own))
+                    || config.safety.hosts.iter().any(|allowed| allowed.allows(name))
+            }),
+            Self::Nameless => true,
+            Self::Unreadable => false,
+        }
+    }
+
+    fn is_origin_of(&self, origin: &Origin) -> bool {
+        match self {
+            Self::Names(names) => names.iter().all(|name| origin.is_same(name)),
+            Self::Nameless | Self::Unreadable => false,
+        }
+    }
+}
+
+/// Whether a page of another origin sends it. Programs that are no browsers say nothing of the kind.
+fn is_foreign(headers: &HeaderMap, asked: &Asked, hosts: &[AllowedHost]) -> bool {
+    let is_own_site = |value: &HeaderValue| [&b"same-origin"[..], b"none"].contains(&value.as_bytes());
+    let is_own_origin = |value: &HeaderValue| {
+        let origin = value.to_str().ok().and_then(Origin::parse);
+        origin.is_some_and(|origin| {
+            asked.is_origin_of(&origin) || hosts.iter().any(|allowed| allowed.is_origin(&origin))
+        })
+    };
+    !headers.get_all(SEC_FETCH_SITE).iter().all(is_own_site)
+        || !headers.get_all(ORIGIN).iter().all(is_own_origin)
+}
+
+/// Whether somebody followed a link to us, so that the answer is shown as a page of its own.
+fn follows_link(parts: &Parts, wanted: Wanted) -> bool {
+    let is = |name: &HeaderName, expected: &str| {
+        parts.headers.get(name).is_some_and(|value| value.as_bytes() == expected.as_bytes())
+    };
+    wanted == Wanted::Look
+        && parts.method.is_safe()
+        && !parts.headers.contains_key(ORIGIN)
+        && is(&SEC_FETCH_MODE, "navigate")
+        && is(&SEC_FETCH_DEST, "document")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    /// What becomes of a request with these headers to a server without tokens at 10.0.0.1, `q.example` and
+    /// `q.example:8443`.
+    fn checked(wanted: Wanted, request: &[(&str, &str)]) -> Result<(), Misdirected> {
+        let mut config = Config { http: ([0, 0, 0, 0], 11633).into(), ..Config::default() };
+        config.safety.hosts = ["q.example", "q.example:8443"].map(|host| host.parse().unwrap()).to_vec();
+        let request =
+            request.iter().fold(Request::get("/"), |request, (name, value)| request.header(*name, *value));
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        check(&parts, wanted, &config, Some([10, 0, 0, 1].into()))
+    }
+
+    #[test]
+    fn a_server_without_tokens_answers_to_its_own_names_only() {
+        for (host, expected) in [
+            ("localhost:1", Ok(())),
+            ("127.0.0.1", Ok(())),
+            ("10.0.0.1:11633", Ok(())),
+            ("[::ffff:10.0.0.1]:11633", Ok(())),
+            ("Q.EXAMPLE.", Ok(())),
+            ("10.0.0.2:11633", Err(Misdirected::Host)),
+            ("0.0.0.0:11633", Err(Misdirected::Host)),
+            ("evil.example", Err(Misdirected::Host)),
+            ("localhost@evil", Err(Misdirected::Host)),
+            ("", Err(Misdirected::Host)),
+        ] {
+            assert_eq!(checked(Wanted::Look, &[("host", host)]), expected, "{host}");
+        }
+        assert_eq!(checked(Wanted::Look, &[("host", "localhost"), ("host", "evil")]), Err(Misdirected::Host));
+        assert_eq!(checked(Wanted::Look, &[]), Err(Misdirected::Host), "HTTP/1.1 has a Host");
+        assert_eq!(checked(Wanted::Health, &[("host", "evil")]), Ok(()));
+    }
+
+    #[test]
+    fn pages_of_other_origins_get_what_a_link_shows() {
+        let refused = Err(Misdirected::Origin);
+        let own = ("host", "localhost:11633");
+        let (site, navigate, document) = (
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        );
+        for (wanted, headers, expected) in [
+            (Wanted::Change, vec![own], Ok(())),
+            (Wanted::Change, vec![own, ("origin", "http://localhost:11633")], Ok(())),
+            (Wanted::Change, vec![own, ("origin", "http://localhost:3000")], refused),
+            (Wanted::Change, vec![own, ("origin", "null")], refused),
+            (Wanted::Change, vec![own, ("origin", "")], refused),
+            (
+                Wanted::Change,
+                vec![own, ("origin", "http://localhost:11633"), ("origin", "http://evil")],
+                refused,
+            ),
+            (Wanted::Change, vec![own, ("sec-fetch-site", "same-origin")], Ok(())),
+            (Wanted::Change, vec![own, ("sec-fetch-site", "none")], Ok(())),
+            (Wanted::Change, vec![own, ("sec-fetch-site", "same-site")], refused),
+            (Wanted::Change, vec![own, site, navigate, document], refused),
+            (Wanted::Stream, vec![own, ("origin", "http://evil")], refused),
+            (Wanted::Stream, vec![own, site, navigate, document], refused),
+            (Wanted::Look, vec![own, site], refused),
+            (Wanted::Look, vec![own, site, navigate, document], Ok(())),
+            (Wanted::Look, vec![own, site, navigate, ("sec-fetch-dest", "iframe")], refused),
+            (Wanted::Change, vec![("host", "q.example"), ("origin", "https://q.example")], Ok(())),
+            (Wanted::Change, vec![own, ("origin", "https://q.example")], Ok(())),
+            (Wanted::Change, vec![own, ("origin", "https://q.example:8443")], Ok(())),
+            (Wanted::Change, vec![own, ("origin", "https://q.example:9443")], refused),
+        ] {
+            assert_eq!(checked(wanted, &headers), expected, "{wanted:?} {headers:?}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The memory that requests to the API and their answers share.
+//!
+//! A request holds bytes for its body, for what is loaded on its behalf and for its answer, until the answer is sent.
+//! What is loaded is measured first. When others have the memory, a request waits for a while and is then refused.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http::request::Parts;
+use hyper::body::{Frame, SizeHint};
+
+use super::App;
+use super::answer::Problem;
+use crate::body::{BodyError, discard, next_data};
+use crate::budget::{Budget, Lease, NoRoom};
+use crate::config::Live;
+use crate::store::TraceSize;
+
+/// How long room is waited for before a request is refused.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// Room that a body gets on its word alone, before it has arrived.
+const AHEAD_BYTES: u64 = 1 << 20;
+/// A body this small may take the last quarter of the memory.
+const SMALL_BODY: u64 = 64 << 10;
+/// Bytes in memory for a byte of a body that is read: trees of JSON are larger than their text.
+const BODY_FACTOR: u64 = 5;
+/// The same for texts of ours: events of runs, and definitions.
+const TEXT_FACTOR: u64 = 4;
+/// Bytes in memory for a span beside those that were sent.
+const SPAN_BYTES: u64 = 500;
+/// Bytes in memory for a byte of a span as sent: as it is stored, and as it is read.
+const SENT_FACTOR: u64 = 2;
+
+/// The memory of all requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    budget: Budget,
+    config: Live,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Live) -> Self {
+        Self { budget: Budget::new(config.get().limits.api_bytes), config }
+    }
+
+    /// What a request holds: nothing yet.
+    pub(super) fn begin(&self) -> Memory {
+        self.budget.resize(self.config.get().limits.api_bytes);
+        Memory { budget: self.budget.clone(), leases: Arc::default() }
+    }
+}
+
+/// What one request holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    budget: Budget,
+    leases: Arc<Mutex<Vec<Lease>>>,
+}
+
+impl Memory {
+    /// Holds so many bytes more, until the answer is sent.
+    pub(super) async fn hold(&self, bytes: u64) -> Result<(), Problem> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let all = self.budget.size();
+        if self.held() + bytes > all {
+            return Err(refused(NoRoom::Ever { limit: all }));
+        }
+        let mut lease = self.budget.lease().map_err(refused)?;
+        lease.grow_within(bytes, LONGEST_WAIT).await.map_err(refused)?;
+        self.keep(lease);
+        Ok(())
+    }
+
+    /// Holds what it takes to read texts of so many bytes that are stored.
+    pub(super) async fn hold_texts(&self, bytes: u64) -> Result<(), Problem> {
+        self.hold(bytes.saturating_mul(TEXT_FACTOR)).await
+    }
+
+    /// Holds what it takes to read traces.
+    pub(super) async fn hold_traces(&self, size: TraceSize) -> Result<(), Problem> {
+        self.hold(size.spans * SPAN_BYTES + size.bytes * SENT_FACTOR).await
+    }
+
+    /// Bytes that are held.
+    pub(super) fn held(&self) -> u64 {
+        self.lock().iter().map(Lease::bytes).sum()
+    }
+
+    /// Gives back everything: what was loaded is not needed any more.
+    pub(super) fn release(&self) {
+        self.lock().clear();
+    }
+
+    fn keep(&self, lease: Lease) {
+        self.lock().push(lease);
+    }
+
+    /// Holds as much as an answer of this size takes, and no more.
+    async fn settle(&self, bytes: u64) -> Result<(), Problem> {
+        let held = self.held();
+        if held < bytes {
+            return self.hold(bytes - held).await;
+        }
+        let mut leases = self.lock();
+        let mut left = bytes;
+        leases.retain_mut(|lease| {
+            lease.shrink_to(left.min(lease.bytes()));
+            left -= lease.bytes();
+            lease.bytes() > 0
+        });
+        Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Lease>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FromRequestParts<App> for Memory {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Self::Rejection> {
+        Ok(parts.extensions.get().cloned().unwrap_or_else(|| app.memory.begin()))
+    }
+}
+
+/// Receives the body within the memory: half of a request is no request. Then holds on to what the answer takes until it
+/// is sent.
+pub(crate) async fn receive(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let limits = shared.config.get().limits.clone();
+    let memory = shared.begin();
+    let (mut parts, mut body) = request.into_parts();
+    let received = collect(&memory, &mut body, limits.body_bytes, limits.progress_timeout).await;
+    let body = match received {
+        Ok(body) => body,
+        Err(problem) => {
+            discard(body, limits.body_bytes).await;
+            return problem.into_response();
+        }
+    };
+    if let Err(problem) = memory.hold(body.len() as u64 * BODY_FACTOR).await {
+        return problem.into_response();
+    }
+    parts.extensions.insert(memory.clone());
+    let mut request = Request::from_parts(parts, Body::from(body));
+    DefaultBodyLimit::max(usize::try_from(limits.body_bytes).unwrap_or(usize::MAX)).apply(&mut request);
+    let response = next.run(request).await;
+    // What is made while it is sent looks after itself.
+    if let Some(bytes) = HttpBody::size_hint(response.body()).exact()
+        && let Err(problem) = memory.settle(bytes).await
+    {
+        return problem.into_response();
+    }
+    response.map(|body| Body::new(Held { body, memory }))
+}
+
+async fn collect(memory: &Memory, body: &mut Body, limit: u64, timeout: Duration) -> Result<Bytes, Problem> {
+    let announced = HttpBody::size_hint(body).lower();
+    if announced > limit {
+        return Err(too_large(limit));
+    }
+    let mut lease = memory.budget.lease().map_err(refused)?;
+    let mut whole = BytesMut::new();
+    loop {
+        let data = next_data(body, timeout).await.map_err(|error| Problem {
+            status: match error {
+                BodyError::Stalled(_) => StatusCode::REQUEST_TIMEOUT,
+                BodyError::Broken(_) => StatusCode::BAD_REQUEST,
+            },
+            message: error.to_string(),
+        })?;
+        let Some(data) = data else { break };
+        let size = (whole.len() + data.len()) as u64;
+        if size > limit {
+            return Err(too_large(limit));
+        }
+        let room = size.max(announced.min(AHEAD_BYTES));
+        let missing = room.saturating_sub(lease.bytes());
+        let grown = if room <= SMALL_BODY { lease.grow(missing) } else { lease.grow_sparingly(missing) };
+        grown.map_err(refused)?;
+        whole.reserve(usize::try_from(room).unwrap_or(0).saturating_sub(whole.len()));
+        whole.extend_from_slice(&data);
+    }
+    memory.keep(lease);
+    Ok(whole.freeze())
+}
+
+fn too_large(limit: u64) -> Problem {
+    let message =
+        format!("the body is larger than {limit} bytes (limits.bodyBytes); send less, or raise the limit");
+    Problem { status: StatusCode::PAYLOAD_TOO_LARGE, message }
+}
+
+fn refused(short: NoRoom) -> Problem {
+    match short {
+        NoRoom::Now => Problem {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            message: "other requests have the memory (limits.apiBytes); try again later".to_owned(),
+        },
+        NoRoom::Ever { limit } => Problem {
+            status: StatusCode::PAYLOAD_TOO_LARGE,
+            message: format!(
+                "the request takes more memory than the {limit} bytes that there are (limits.apiBytes); ask for less, \
+                 or raise the limit"
+            ),
+        },
+    }
+}
+
+/// An answer and the memory that it takes. Each piece holds on to the memory until it is written.
+struct Held {
+    body: Body,
+    memory: Memory,
+}
+
+struct Piece {
+    data: Bytes,
+    _memory: Memory,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        frame.map_ok(|frame| {
+            frame.map_data(|data| Bytes::from_owner(Piece { data, _memory: self.memory.clone() }))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        HttpBody::size_hint(&self.body)
+    }
+}

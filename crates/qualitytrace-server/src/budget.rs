@@ -1,0 +1,154 @@
+//! Room in memory for what is under way: what arrives, and what is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::places::Places;
+
+/// Permits are counted in these units, because a semaphore counts in 32 bits.
+const UNIT: u64 = 1024;
+
+/// A number of bytes that all requests under way share.
+#[derive(Debug, Clone)]
+pub struct Budget(Arc<Places>);
+
+/// Bytes taken from the budget; given back when dropped.
+#[derive(Debug)]
+pub struct Lease {
+    budget: Budget,
+    permits: OwnedSemaphorePermit,
+    /// What was asked for so far, which the permits cover.
+    bytes: u64,
+}
+
+/// There is too little in the budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRoom {
+    /// For now: others have it.
+    Now,
+    /// It would not be enough even if nobody else had any of it.
+    Ever {
+        /// All that there is, in bytes.
+        limit: u64,
+    },
+}
+
+impl Budget {
+    /// A budget of this many bytes.
+    pub fn new(bytes: u64) -> Self {
+        Self(Arc::new(Places::new(units(bytes))))
+    }
+
+    /// From now on it has this many bytes; what is leased beyond that goes as it comes back.
+    pub(crate) fn resize(&self, bytes: u64) {
+        self.0.resize(units(bytes));
+    }
+
+    /// All that there is, in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.0.size() as u64 * UNIT
+    }
+
+    /// A lease for nothing yet.
+    pub fn lease(&self) -> Result<Lease, NoRoom> {
+        let permits = self.0.try_take_many(0).ok_or(NoRoom::Now)?;
+        Ok(Lease { budget: self.clone(), permits, bytes: 0 })
+    }
+}
+
+impl Lease {
+    /// Takes more bytes from the same budget.
+    pub fn grow(&mut self, bytes: u64) -> Result<(), NoRoom> {
+        let wanted = (self.bytes + bytes).div_ceil(UNIT);
+        let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
+        if missing > 0 {
+            let all = self.budget.0.size() as u64;
+            let missing = u32::try_from(missing).ok().filter(|_| wanted <= all);
+            let missing = missing.ok_or(NoRoom::Ever { limit: all * UNIT })?;
+            self.permits.merge(self.budget.0.try_take_many(missing).ok_or(NoRoom::Now)?);
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// The same, if a quarter of the budget stays free: what a slow sender holds must not lock out the others.
+    pub(crate) fn grow_sparingly(&mut self, bytes: u64) -> Result<(), NoRoom> {
+        let all = self.budget.0.size() as u64;
+        let (wanted, reserve) = ((self.bytes + bytes).div_ceil(UNIT), all / 4);
+        if wanted > all - reserve {
+            return Err(NoRoom::Ever { limit: (all - reserve) * UNIT });
+        }
+        let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
+        if missing > 0 && (self.budget.0.free() as u64) < missing + reserve {
+            return Err(NoRoom::Now);
+        }
+        self.grow(bytes)
+    }
+
+    /// Takes more bytes, and waits for them while others have them.
+    pub(crate) async fn grow_within(&mut self, bytes: u64, longest: Duration) -> Result<(), NoRoom> {
+        match self.grow(bytes) {
+            Err(NoRoom::Now) => {}
+            done => return done,
+        }
+        let missing = (self.bytes + bytes).div_ceil(UNIT).saturating_sub(self.permits.num_permits() as u64);
+        let missing = u32::try_from(missing).unwrap_or(u32::MAX);
+        let permits = tokio::time::timeout(longest, self.budget.0.take_many(missing)).await;
+        self.permits.merge(permits.ok().flatten().ok_or(NoRoom::Now)?);
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Gives back all but this many bytes.
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
+        let kept = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX);
+        let surplus = self.permits.num_permits().saturating_sub(kept);
+        drop(self.permits.split(surplus));
+        self.bytes = self.bytes.min(bytes);
+    }
+
+    /// What was asked for so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+fn units(bytes: u64) -> usize {
+    usize::try_from(bytes / UNIT).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_leased_comes_back_when_the_lease_ends() {
+        let budget = Budget::new(10 * UNIT);
+        let mut first = budget.lease().unwrap();
+        first.grow(6 * UNIT).unwrap();
+        let mut second = budget.lease().unwrap();
+        assert_eq!(second.grow(5 * UNIT), Err(NoRoom::Now));
+        drop(first);
+        assert_eq!(second.grow(5 * UNIT), Ok(()));
+        assert_eq!(second.grow(6 * UNIT), Err(NoRoom::Ever { limit: 10 * UNIT }));
+        second.shrink_to(2 * UNIT);
+        assert_eq!(second.grow_sparingly(4 * UNIT), Ok(()), "6 of 10 are taken");
+        let mut third = budget.lease().unwrap();
+        assert_eq!(third.grow_sparingly(3 * UNIT), Err(NoRoom::Now), "the last quarter is for others");
+        assert_eq!(second.grow_sparingly(3 * UNIT), Err(NoRoom::Ever { limit: 8 * UNIT }));
+        assert_eq!(third.grow(3 * UNIT), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn room_is_waited_for_and_not_for_ever() {
+        let budget = Budget::new(10 * UNIT);
+        let (mut first, mut second) = (budget.lease().unwrap(), budget.lease().unwrap());
+        first.grow(6 * UNIT).unwrap();
+        let longest = Duration::from_secs(5);
+        assert_eq!(second.grow_within(5 * UNIT, Duration::from_millis(20)).await, Err(NoRoom::Now));
+        let (waited, ()) = tokio::join!(second.grow_within(5 * UNIT, longest), async { drop(first) });
+        assert_eq!(waited, Ok(()));
+    }
+}

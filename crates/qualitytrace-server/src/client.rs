@@ -1,0 +1,76 @@
+//! Who asks: the client of the request that the current task serves.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+tokio::task_local! {
+    static CURRENT: Client;
+}
+
+/// A client: a token, an address, or the server itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Client {
+    /// The token as it may be shown; empty without one.
+    pub(crate) token: String,
+    /// Where the request came from.
+    pub(crate) address: Option<IpAddr>,
+    /// The id of what the request changed, where its path does not say it.
+    changed: Arc<Mutex<Option<String>>>,
+}
+
+impl Client {
+    pub(crate) fn new(token: String, address: Option<IpAddr>) -> Self {
+        Self { token, address, changed: Arc::default() }
+    }
+
+    /// Does something for this client.
+    pub(crate) async fn serve<T>(self, work: impl Future<Output = T>) -> T {
+        CURRENT.scope(self, work).await
+    }
+
+    /// By what its share is counted: its token, else its address, of IPv6 the network that one subscriber has.
+    pub(crate) fn key(&self) -> String {
+        match self.address {
+            _ if !self.token.is_empty() => self.token.clone(),
+            Some(IpAddr::V6(address)) if address.to_ipv4_mapped().is_none() => {
+                let [a, b, c, d, ..] = address.segments();
+                format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+            }
+            Some(address) => address.to_canonical().to_string(),
+            None => String::new(),
+        }
+    }
+
+    /// The key of the client whose request is served; empty where none is.
+    pub(crate) fn current_key() -> String {
+        CURRENT.try_with(Self::key).unwrap_or_default()
+    }
+
+    /// Notes the id of what the request changed.
+    pub(crate) fn note_changed(id: &str) {
+        // What the server does by itself is not noted here.
+        let _ = CURRENT.try_with(|client| {
+            *client.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_owned());
+        });
+    }
+
+    /// What was noted.
+    pub(crate) fn changed(&self) -> Option<String> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_belongs_to_a_token_or_to_whoever_has_the_address() {
+        let key = |token: &str, address: &str| Client::new(token.to_owned(), address.parse().ok()).key();
+        assert_eq!(key("full:sha256:aa...", "10.0.0.1"), "full:sha256:aa...");
+        assert_eq!(key("", "10.0.0.1"), "10.0.0.1");
+        assert_eq!(key("", "::ffff:10.0.0.1"), "10.0.0.1");
+        assert_eq!(key("", "2001:db8:1:2:3:4:5:6"), key("", "2001:db8:1:2:ffff::1"));
+        assert_ne!(key("", "2001:db8:1:2::1"), key("", "2001:db8:1:3::1"));
+    }
+}

@@ -1,0 +1,110 @@
+//! Who changed what, and when.
+
+use qualitytrace_core::time::Timestamp;
+use sqlx::Row as _;
+
+use super::chunks::{signed, unsigned};
+use super::{Error, Store, failed};
+use crate::clock;
+
+/// A change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// When it was made.
+    pub at: Timestamp,
+    /// The scope of the token and the beginning of its hash; empty without tokens.
+    pub who: String,
+    /// The address of the client; empty for the server itself.
+    pub address: String,
+    /// What was done.
+    pub action: String,
+    /// What it was done to.
+    pub kind: String,
+    /// The id of that.
+    pub id: String,
+    /// The id of the request.
+    pub request: String,
+}
+
+impl Store {
+    /// Writes a change down.
+    pub async fn audit(&self, change: &Change) -> Result<(), Error> {
+        sqlx::query(
+            "INSERT INTO audit (at, entry, who, address, action, kind, id, request)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        )
+        .bind(signed(change.at.as_nanos()))
+        .bind(format!("{:016x}", rand::random::<u64>()))
+        .bind(&change.who)
+        .bind(&change.address)
+        .bind(&change.action)
+        .bind(&change.kind)
+        .bind(&change.id)
+        .bind(&change.request)
+        .execute(&self.write)
+        .await
+        .map_err(failed("write a change down"))?;
+        Ok(())
+    }
+
+    /// Writes down what the server, or a command beside it, did by itself.
+    pub async fn audit_own(&self, action: &str, kind: &str, id: &str) -> Result<(), Error> {
+        let change = Change {
+            at: clock::now(),
+            who: String::new(),
+            address: String::new(),
+            action: action.to_owned(),
+            kind: kind.to_owned(),
+            id: id.to_owned(),
+            request: String::new(),
+        };
+        self.audit(&change).await
+    }
+
+    /// Changes before a point of the log, newest first, each with its own point.
+    pub async fn changes(
+        &self,
+        before: Option<(u64, &str)>,
+        take: u64,
+    ) -> Result<Vec<((u64, String), Change)>, Error> {
+        let failed = failed("list changes");
+        let (at, entry) = before.map_or((i64::MAX, ""), |(at, entry)| (signed(at), entry));
+        let rows = sqlx::query(
+            "SELECT at, entry, who, address, action, kind, id, request FROM audit
+             WHERE (at, entry) < ($1, $2) ORDER BY at DESC, entry DESC LIMIT $3",
+        )
+        .bind(at)
+        .bind(entry)
+        .bind(signed(take))
+        .fetch_all(&self.read)
+        .await
+        .map_err(&failed)?;
+        let change = |row: &sqlx::any::AnyRow| {
+            let at = unsigned(row.try_get("at")?);
+            let change = Change {
+                at: Timestamp::from_nanos(at),
+                who: row.try_get("who")?,
+                address: row.try_get("address")?,
+                action: row.try_get("action")?,
+                kind: row.try_get("kind")?,
+                id: row.try_get("id")?,
+                request: row.try_get("request")?,
+            };
+            Ok(((at, row.try_get("entry")?), change))
+        };
+        rows.iter().map(change).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// Removes changes before a point in time, and all but the latest `most`.
+    pub async fn forget_changes(&self, before: Timestamp, most: u64) -> Result<u64, Error> {
+        let failed = failed("remove old changes");
+        let old = sqlx::query("DELETE FROM audit WHERE at < $1").bind(signed(before.as_nanos()));
+        let old = old.execute(&self.write).await.map_err(&failed)?.rows_affected();
+        let surplus = sqlx::query(
+            "DELETE FROM audit WHERE (at, entry) <=
+                 (SELECT at, entry FROM audit ORDER BY at DESC, entry DESC LIMIT 1 OFFSET $1)",
+        )
+        .bind(signed(most));
+        Ok(old + surplus.execute(&self.write).await.map_err(&failed)?.rows_affected())
+    }
+}

@@ -1,0 +1,150 @@
+//! How large things are, asked before they are loaded: memory is taken for them first.
+
+use qualitytrace_core::definition::Kind;
+use qualitytrace_core::id::TraceId;
+use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row};
+
+use super::chunks::{signed, unsigned};
+use super::lists::Listing;
+use super::runs::{RUNS, StoredRun, Table, stored};
+use super::suites::SUITE_RUNS;
+use super::{Error, Store, failed};
+
+/// What is stored of traces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TraceSize {
+    /// Spans.
+    pub spans: u64,
+    /// Bytes of the requests that brought them, unpacked.
+    pub bytes: u64,
+}
+
+/// The bytes of the texts of a row that users write.
+const OWN_BYTES: &str = "octet_length(r.variables) + octet_length(r.request)";
+
+impl Store {
+    /// The bytes of a run with its events after `after`.
+    pub async fn run_size(&self, test: &str, number: u64, after: u64) -> Result<u64, Error> {
+        self.size_of_run(RUNS, (test, number), after).await.map_err(failed("measure a run"))
+    }
+
+    /// The bytes of a run of a suite with its events after `after`.
+    pub async fn suite_run_size(&self, suite: &str, number: u64, after: u64) -> Result<u64, Error> {
+        self.size_of_run(SUITE_RUNS, (suite, number), after).await.map_err(failed("measure a suite's run"))
+    }
+
+    async fn size_of_run(
+        &self,
+        Table { name, id, events, .. }: Table,
+        (of, number): (&str, u64),
+        after: u64,
+    ) -> Result<u64, sqlx::Error> {
+        let text = format!(
+            "SELECT CAST({OWN_BYTES} + (SELECT COALESCE(SUM(octet_length(e.body)), 0) FROM {events} e
+                 WHERE e.{id} = r.{id} AND e.number = r.number AND e.seq > $3) AS BIGINT)
+             FROM {name} r WHERE r.{id} = $1 AND r.number = $2"
+        );
+        let query = sqlx::query_scalar(AssertSqlSafe(text));
+        let query = query.bind(of.to_owned()).bind(signed(number)).bind(signed(after));
+        let bytes: Option<i64> = query.fetch_optional(&self.read).await?;
+        Ok(bytes.map_or(0, unsigned))
+    }
+
+    /// The numbers of a page of runs of a test, newest first, each with the bytes of the run and its events; and how many
+    /// runs there are in all.
+    pub async fn run_sizes(&self, test: &str, take: u64, skip: u64) -> Result<(u64, Vec<(u64, u64)>), Error> {
+        let failed = failed("measure runs");
+        let count = self.run_count(RUNS, test).await.map_err(&failed)?;
+        let text = format!(
+            "SELECT r.number, CAST({OWN_BYTES} + (SELECT COALESCE(SUM(octet_length(e.body)), 0) FROM run_events e
+                 WHERE e.test_id = r.test_id AND e.number = r.number) AS BIGINT) AS bytes
+             FROM runs r WHERE r.test_id = $1 ORDER BY r.number DESC LIMIT $2 OFFSET $3"
+        );
+        let query = sqlx::query(AssertSqlSafe(text)).bind(test).bind(signed(take)).bind(signed(skip));
+        let rows = query.fetch_all(&self.read).await.map_err(&failed)?;
+        let size = |row: &AnyRow| Ok((unsigned(row.try_get("number")?), unsigned(row.try_get("bytes")?)));
+        Ok((count, rows.iter().map(size).collect::<Result<_, _>>().map_err(&failed)?))
+    }
+
+    /// The runs of a test from one number to another, newest first.
+    pub async fn runs_between(&self, test: &str, first: u64, last: u64) -> Result<Vec<StoredRun>, Error> {
+        let failed = failed("load runs");
+        let rows = sqlx::query(
+            "SELECT test_id, number, test_version, trace_id, state, created, variables, request FROM runs
+             WHERE test_id = $1 AND number >= $2 AND number <= $3 ORDER BY number DESC",
+        )
+        .bind(test)
+        .bind(signed(first))
+        .bind(signed(last))
+        .fetch_all(&self.read)
+        .await
+        .map_err(&failed)?;
+        rows.iter().map(stored).collect::<Result<_, _>>().map_err(&failed)
+    }
+
+    /// The bytes of a page of runs of a suite, with their events and those of the runs of their steps.
+    pub async fn suite_page_size(&self, suite: &str, take: u64, skip: u64) -> Result<u64, Error> {
+        let text = format!(
+            "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM (
+                 SELECT {OWN_BYTES}
+                     + (SELECT COALESCE(SUM(octet_length(e.body)), 0) FROM suite_run_events e
+                        WHERE e.suite_id = r.suite_id AND e.number = r.number)
+                     + (SELECT COALESCE(SUM(octet_length(e.body)), 0) FROM suite_run_steps s
+                        JOIN run_events e ON e.test_id = s.test_id AND e.number = s.run
+                        WHERE s.suite_id = r.suite_id AND s.number = r.number) AS bytes
+                 FROM suite_runs r WHERE r.suite_id = $1 ORDER BY r.number DESC LIMIT $2 OFFSET $3) AS page"
+        );
+        let query = sqlx::query_scalar(AssertSqlSafe(text));
+        let query = query.bind(suite.to_owned()).bind(signed(take)).bind(signed(skip));
+        let bytes: i64 = query.fetch_one(&self.read).await.map_err(failed("measure runs of a suite"))?;
+        Ok(unsigned(bytes))
+    }
+
+    /// The bytes of the runs of the steps of one run of a suite.
+    pub async fn step_runs_size(&self, suite: &str, number: u64) -> Result<u64, Error> {
+        let bytes: i64 = sqlx::query_scalar(
+            "SELECT CAST(COALESCE(SUM(octet_length(e.body)), 0) AS BIGINT) FROM suite_run_steps s
+             JOIN run_events e ON e.test_id = s.test_id AND e.number = s.run
+             WHERE s.suite_id = $1 AND s.number = $2",
+        )
+        .bind(suite)
+        .bind(signed(number))
+        .fetch_one(&self.read)
+        .await
+        .map_err(failed("measure the steps of a suite's run"))?;
+        Ok(unsigned(bytes))
+    }
+
+    /// What is stored of these traces.
+    pub async fn trace_size(&self, traces: &[TraceId]) -> Result<TraceSize, Error> {
+        let failed = failed("measure traces");
+        // Packed data begins with its size.
+        let select = "SELECT items, substr(data, 1, 4) AS size FROM chunks WHERE signal = 0 AND trace_id IN";
+        let text = format!("{select} ({})", super::browse::places(traces));
+        let mut total = TraceSize::default();
+        for row in self.of_traces(&text, traces).await.map_err(&failed)? {
+            let items: i64 = row.try_get("items").map_err(&failed)?;
+            let size: Vec<u8> = row.try_get("size").map_err(&failed)?;
+            total.spans += unsigned(items);
+            total.bytes += size.try_into().map_or(0, |size| u64::from(u32::from_le_bytes(size)));
+        }
+        Ok(total)
+    }
+
+    /// The bytes of a page of resources.
+    pub async fn list_size(&self, kinds: &[Kind], listing: &Listing<'_>) -> Result<u64, Error> {
+        let page = super::lists::page_text(kinds, listing);
+        let text =
+            format!("SELECT CAST(COALESCE(SUM(octet_length(spec)), 0) AS BIGINT) FROM ({page}) AS page");
+        let bytes: i64 = sqlx::query_scalar(AssertSqlSafe(text))
+            .bind(listing.tenant.to_owned())
+            .bind(super::lists::pattern(listing.query))
+            .bind(signed(listing.take))
+            .bind(signed(listing.skip))
+            .fetch_one(&self.read)
+            .await
+            .map_err(failed("measure definitions"))?;
+        Ok(unsigned(bytes))
+    }
+}

@@ -1,0 +1,228 @@
+//! Looking for damage: pages, tables, references, texts, traces, and secrets that no key opens. Changes nothing.
+
+use futures_util::TryStreamExt as _;
+use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Row as _};
+
+use super::chunks::unpacked;
+use super::dump::TABLES;
+use super::maintenance::{MaintenanceError, migration, snapshot};
+use super::sealed::{COLUMNS, Column, secrets_of};
+use super::{Backend, Store, opening};
+use crate::vault::Vault;
+
+/// Findings that are named of one check; more are counted.
+const NAMED: usize = 20;
+/// Rows between two signs of progress.
+const PROGRESS_ROWS: u64 = 1_000;
+
+/// Rows of one table that refer to rows of another that are not there.
+#[rustfmt::skip]
+const REFERENCES: &[(&str, &str, &str)] = &[
+    ("definitions", "kind || '/' || id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.id"),
+    ("runs", "test_id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.test_id"),
+    ("run_numbers", "test_id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.test_id"),
+    ("run_events", "test_id", "SELECT 1 FROM runs p WHERE p.test_id = t.test_id AND p.number = t.number"),
+    ("histories", "test_id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.test_id"),
+    ("series", "test_id", "SELECT 1 FROM runs p WHERE p.test_id = t.test_id AND p.number = t.first"),
+    ("suite_runs", "suite_id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.suite_id"),
+    ("suite_run_numbers", "suite_id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.suite_id"),
+    ("suite_run_events", "suite_id", "SELECT 1 FROM suite_runs p WHERE p.suite_id = t.suite_id AND p.number = t.number"),
+    ("suite_run_steps", "suite_id", "SELECT 1 FROM suite_runs p WHERE p.suite_id = t.suite_id AND p.number = t.number"),
+    ("suite_run_steps", "test_id", "SELECT 1 FROM runs p WHERE p.test_id = t.test_id AND p.number = t.run"),
+];
+
+/// What a check found.
+#[derive(Debug)]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// How much of it there is.
+    pub looked_at: u64,
+    /// What is wrong, in sentences; none when all is well.
+    pub findings: Vec<String>,
+    /// How many more findings there are.
+    pub further: u64,
+}
+
+impl Check {
+    fn new(name: &'static str) -> Self {
+        Self { name, looked_at: 0, findings: Vec::new(), further: 0 }
+    }
+
+    fn find(&mut self, finding: String) {
+        if self.findings.len() < NAMED {
+            self.findings.push(finding);
+        } else {
+            self.further += 1;
+        }
+    }
+}
+
+/// Looks at everything, as it is at one moment, and tells of each check when it is done.
+pub async fn verify(
+    url: &str,
+    vault: &Vault,
+    progress: &mut (dyn FnMut(&str, u64) + Send),
+    done: &mut (dyn FnMut(Check) + Send),
+) -> Result<(), MaintenanceError> {
+    let mut snapshot = snapshot(url).await?;
+    let mut tables = Check::new("tables");
+    let (found, known) = (migration(&mut snapshot, url).await?, opening::latest_migration());
+    tables.looked_at = TABLES.len() as u64;
+    match found.cmp(&known) {
+        std::cmp::Ordering::Less => tables.find(format!(
+            "they are of version {found}, this program has {known}: the next start of the server brings them up to date"
+        )),
+        std::cmp::Ordering::Greater => tables.find(format!(
+            "they are of version {found}, which is newer than this program ({known}); use a newer one"
+        )),
+        std::cmp::Ordering::Equal => {}
+    }
+    let is_current = found == known;
+    done(tables);
+    if Store::check(url)? == Backend::File {
+        done(pages(&mut snapshot).await);
+    }
+    if is_current {
+        done(references(&mut snapshot).await);
+        done(texts(&mut snapshot, progress).await);
+        done(traces(&mut snapshot, progress).await);
+        done(secrets(&mut snapshot, vault, progress).await);
+    }
+    // What it saw does not matter any more.
+    let _ = snapshot.close().await;
+    Ok(())
+}
+
+async fn pages(connection: &mut AnyConnection) -> Check {
+    let mut check = Check::new("pages");
+    let pages: Result<i64, _> = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut *connection).await;
+    check.looked_at = pages.map_or(0, super::chunks::unsigned);
+    match sqlx::query_scalar::<_, String>("PRAGMA integrity_check").fetch_all(&mut *connection).await {
+        Ok(said) => said.into_iter().filter(|said| said != "ok").for_each(|said| check.find(said)),
+        Err(error) => check.find(error.to_string()),
+    }
+    check
+}
+
+async fn references(connection: &mut AnyConnection) -> Check {
+    let mut check = Check::new("references");
+    for (table, name, parent) in REFERENCES {
+        let text = format!("SELECT {name} FROM {table} t WHERE NOT EXISTS ({parent}) LIMIT 1000");
+        let found: Result<Vec<String>, _> =
+            sqlx::query_scalar(AssertSqlSafe(text)).fetch_all(&mut *connection).await;
+        check.looked_at += 1;
+        match found {
+            Ok(found) => found
+                .into_iter()
+                .for_each(|id| check.find(format!("a row of {table} belongs to `{id}`, which is not there"))),
+            Err(error) => check.find(format!("{table}: {error}")),
+        }
+    }
+    check
+}
+
+/// Every event is JSON; and every table can be read to its end.
+async fn texts(connection: &mut AnyConnection, progress: &mut (dyn FnMut(&str, u64) + Send)) -> Check {
+    let mut check = Check::new("events");
+    for (table, id) in [("run_events", "test_id"), ("suite_run_events", "suite_id")] {
+        let text = format!("SELECT {id}, number, body FROM {table}");
+        let mut rows = sqlx::query(AssertSqlSafe(text)).fetch(&mut *connection);
+        loop {
+            let row = match rows.try_next().await {
+                Ok(Some(row)) => row,
+                Ok(None) => break,
+                Err(error) => {
+                    check.find(format!("{table}: {error}"));
+                    break;
+                }
+            };
+            check.looked_at += 1;
+            if check.looked_at.is_multiple_of(PROGRESS_ROWS) {
+                progress(check.name, check.looked_at);
+            }
+            let (id, number) = (row.try_get::<String, _>(0), row.try_get::<i64, _>(1));
+            let body: Result<String, _> = row.try_get(2);
+            let is_json = body.is_ok_and(|body| serde_json::from_str::<serde::de::IgnoredAny>(&body).is_ok());
+            if !is_json {
+                let (id, number) = (id.unwrap_or_default(), number.unwrap_or_default());
+                check.find(format!("an event of run {number} of `{id}` is no JSON"));
+            }
+        }
+    }
+    check
+}
+
+async fn traces(connection: &mut AnyConnection, progress: &mut (dyn FnMut(&str, u64) + Send)) -> Check {
+    let mut check = Check::new("traces");
+    let mut bytes = 0_i64;
+    {
+        let mut rows = sqlx::query("SELECT trace_id, size, data FROM chunks").fetch(&mut *connection);
+        loop {
+            let row = match rows.try_next().await {
+                Ok(Some(row)) => row,
+                Ok(None) => break,
+                Err(error) => {
+                    check.find(error.to_string());
+                    break;
+                }
+            };
+            check.looked_at += 1;
+            if check.looked_at.is_multiple_of(PROGRESS_ROWS) {
+                progress(check.name, check.looked_at);
+            }
+            bytes += row.try_get::<i64, _>(1).unwrap_or_default();
+            let data: Result<Vec<u8>, _> = row.try_get(2);
+            if data.and_then(|data| unpacked(&data)).is_err() {
+                let id: Vec<u8> = row.try_get(0).unwrap_or_default();
+                let id = qualitytrace_core::id::TraceId::from_slice(&id);
+                let id = id.map(|id| id.to_string()).unwrap_or_default();
+                check.find(format!("what arrived of trace {id} cannot be unpacked"));
+            }
+        }
+    }
+    let total: Result<i64, _> = sqlx::query_scalar("SELECT value FROM totals WHERE name = 'retained_bytes'")
+        .fetch_one(&mut *connection)
+        .await;
+    match total {
+        Ok(total) if total == bytes => {}
+        Ok(total) => check.find(format!("their size is {bytes} bytes, and {total} are noted")),
+        Err(error) => check.find(error.to_string()),
+    }
+    check
+}
+
+async fn secrets(
+    connection: &mut AnyConnection,
+    vault: &Vault,
+    progress: &mut (dyn FnMut(&str, u64) + Send),
+) -> Check {
+    let mut check = Check::new("secrets");
+    for column in COLUMNS {
+        let mut rows = sqlx::query(AssertSqlSafe(column.select_all())).fetch(&mut *connection);
+        loop {
+            let cell =
+                match rows.try_next().await.and_then(|row| row.map(|row| Column::cell(&row)).transpose()) {
+                    Ok(Some(cell)) => cell,
+                    Ok(None) => break,
+                    Err(error) => {
+                        check.find(error.to_string());
+                        break;
+                    }
+                };
+            check.looked_at += 1;
+            if check.looked_at.is_multiple_of(PROGRESS_ROWS) {
+                progress(check.name, check.looked_at);
+            }
+            let place = column.place(&cell);
+            let sealed = secrets_of(column, &cell);
+            if sealed.into_iter().any(|sealed| vault.unseal(&place, sealed).is_err()) {
+                check.find(format!(
+                    "{} was sealed with another key; name that key, or drop what it seals with `qualitytrace secrets forget`",
+                    column.name_of(&cell)
+                ));
+            }
+        }
+    }
+    check
+}

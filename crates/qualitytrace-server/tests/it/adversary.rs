@@ -1,0 +1,32 @@
+//! The attacks that are small enough for a server that was built without optimisation.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use qualitytrace_server::config::Config;
+use qualitytrace_server::limits::Limits;
+use qualitytrace_server::server::Server;
+use qualitytrace_testing::adversary::{Target, attacks};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_attacks_are_answered_and_the_server_stays() {
+    let config = Config {
+        http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        otlp_grpc: None,
+        otlp_http: None,
+        database_url: "sqlite::memory:".to_owned(),
+        limits: Limits { progress_timeout: Duration::from_secs(2), ..Limits::default() },
+        ..Config::default()
+    };
+    let server = Server::start(config).await.unwrap();
+    let target = Target { address: server.addresses().http };
+    let reports = tokio::task::spawn_blocking(move || {
+        attacks().filter(|attack| attack.is_small).map(|attack| attack.carry_out(&target)).collect::<Vec<_>>()
+    });
+    let reports = reports.await.unwrap();
+    assert!(!reports.is_empty());
+    for report in reports {
+        assert!(report.outcome.is_ok(), "{}: {:?}", report.attack.name, report.outcome);
+    }
+    server.shutdown().await;
+}

@@ -1,0 +1,169 @@
+//! Requests that would fill the memory: many at once, half sent, or never read.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use qualitytrace_server::config::Config;
+use qualitytrace_server::limits::Limits;
+use qualitytrace_server::server::Server;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+const MIB: usize = 1 << 20;
+/// How long anything here may take.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+async fn server(limits: Limits) -> (Server, SocketAddr) {
+    let config = Config {
+        http: SocketAddr::from(([127, 0, 0, 1], 0)),
+        otlp_grpc: None,
+        otlp_http: None,
+        database_url: "sqlite::memory:".to_owned(),
+        limits,
+        ..Config::default()
+    };
+    let server = Server::start(config).await.unwrap();
+    let address = server.addresses().http;
+    (server, address)
+}
+
+/// A connection on which a request was begun: its head, and so much of its body.
+async fn begun(address: SocketAddr, announced: usize, sent: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "POST /api/tests HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {announced}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b' '; sent]).await.unwrap();
+    stream
+}
+
+/// What is read until the server has nothing more to say.
+async fn rest(mut stream: TcpStream) -> String {
+    let mut text = Vec::new();
+    // A connection that is reset ends as well.
+    let _ = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut text)).await.expect("the server lets go");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A test with runs that each carry a variable of a mebibyte.
+async fn large_runs(base: &str, count: usize) {
+    let client = reqwest::Client::new();
+    let trigger =
+        json!({ "type": "http", "httpRequest": { "method": "GET", "url": "http://127.0.0.1:9/x" } });
+    let test = json!({ "type": "Test", "spec": { "id": "big", "name": "big", "trigger": trigger } });
+    let stored = client.post(format!("{base}/api/tests")).json(&test).send().await.unwrap();
+    assert_eq!(stored.status(), StatusCode::CREATED);
+    let run = json!({ "variables": [{ "key": "large", "value": "x".repeat(MIB) }] });
+    for _ in 0..count {
+        let run = client.post(format!("{base}/api/tests/big/run")).json(&run).send().await.unwrap();
+        assert_eq!(run.status(), StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn half_sent_bodies_share_the_memory_and_are_given_up() {
+    let limits =
+        Limits { api_bytes: 8 * MIB as u64, progress_timeout: Duration::from_secs(3), ..Limits::default() };
+    let (server, address) = server(limits).await;
+    let mut slow = Vec::new();
+    for _ in 0..12 {
+        slow.push(begun(address, 2 * MIB, MIB).await);
+    }
+    let answers = futures_util::future::join_all(slow.into_iter().map(rest)).await;
+    let refused = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 503")).count();
+    let given_up = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 408")).count();
+    assert!(refused >= 6, "six of twelve mebibytes are too many: {answers:?}");
+    assert!(given_up >= 1, "those that were let in stop: {answers:?}");
+    assert_eq!(refused + given_up, 12, "{answers:?}");
+    let told = answers.iter().find(|answer| answer.starts_with("HTTP/1.1 503")).unwrap();
+    assert!(told.contains("retry-after: 1") && told.contains("limits.apiBytes"), "{told}");
+    // The memory is there again.
+    let list = reqwest::get(format!("http://{address}/api/tests")).await.unwrap();
+    assert_eq!(list.status(), StatusCode::OK);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn small_requests_are_served_while_slow_ones_hold_the_memory() {
+    let limits = Limits { api_bytes: 8 * MIB as u64, ..Limits::default() };
+    let (server, address) = server(limits).await;
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        slow.push(begun(address, 4 * MIB, 2 * MIB).await);
+    }
+    let client = reqwest::Client::new();
+    let trigger = json!({ "type": "http", "httpRequest": { "url": "http://127.0.0.1:9/x" } });
+    let test = json!({ "type": "Test", "spec": { "id": "small", "name": "small", "trigger": trigger } });
+    let stored = client.post(format!("http://{address}/api/tests")).json(&test).send().await.unwrap();
+    assert_eq!(stored.status(), StatusCode::CREATED);
+    drop(slow);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_body_that_can_never_be_held_is_refused_for_good() {
+    let limits = Limits { api_bytes: 4 * MIB as u64, ..Limits::default() };
+    let (server, address) = server(limits).await;
+    let client = reqwest::Client::new();
+    let body = format!("{{\"type\": \"Test\", \"spec\": {{\"name\": \"{}\"}}}}", "x".repeat(MIB));
+    let refused = client.post(format!("http://{address}/api/tests")).body(body).send().await.unwrap();
+    assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(refused.text().await.unwrap().contains("limits.apiBytes"));
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_list_larger_than_the_memory_is_sent_in_parts() {
+    let limits = Limits { api_bytes: 20 * MIB as u64, ..Limits::default() };
+    let (server, address) = server(limits).await;
+    let base = format!("http://{address}");
+    large_runs(&base, 24).await;
+    let list = reqwest::get(format!("{base}/api/tests/big/run?take=100")).await.unwrap();
+    assert_eq!(list.status(), StatusCode::OK);
+    assert_eq!(list.headers()["x-total-count"], "24");
+    let runs: Vec<Value> = list.json().await.unwrap();
+    let ids: Vec<u64> = runs.iter().map(|run| run["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, (1..=24).rev().collect::<Vec<_>>());
+    assert_eq!(runs[23]["variableSet"]["values"][0]["value"].as_str().unwrap().len(), MIB);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_dropped() {
+    let limits = Limits { progress_timeout: Duration::from_millis(500), ..Limits::default() };
+    let (server, address) = server(limits).await;
+    large_runs(&format!("http://{address}"), 40).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = "GET /api/tests/big/run?take=100 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    // The server is done with it once the socket takes no more of ours: it was closed although nothing was read.
+    let gone = async {
+        while stream.write_all(b"\r\n").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, gone).await.expect("the client is dropped");
+    assert!(rest(stream).await.len() < 40 * MIB);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_socket_that_says_too_much_at_once_is_closed() {
+    let (server, address) = server(Limits::default()).await;
+    let stream = TcpStream::connect(address).await.unwrap();
+    let url = format!("ws://{address}/ws");
+    let (mut socket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
+    let message = tokio_tungstenite::tungstenite::Message::text(" ".repeat(MIB));
+    // Writing may fail because the server has closed it by then.
+    let _ = futures_util::SinkExt::send(&mut socket, message).await;
+    let closed = async {
+        while let Some(Ok(message)) = futures_util::StreamExt::next(&mut socket).await {
+            assert!(message.is_ping() || message.is_close(), "{message:?}");
+        }
+    };
+    tokio::time::timeout(DEADLINE, closed).await.expect("the socket is closed");
+    server.shutdown().await;
+}
