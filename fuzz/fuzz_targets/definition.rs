@@ -4,23 +4,26 @@
 
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_core::definition::{Format, check, read, to_json, to_yaml, with_id};
+use qualitytrace_fuzz::on_a_small_stack;
 
 fuzz_target!(|text: &str| {
-    for format in [Format::Yaml, Format::Json] {
-        let reading = read(text, format);
-        let found = reading.documents.iter().flat_map(|document| check(&document.resource));
-        for diagnostic in reading.diagnostics.iter().cloned().chain(found) {
-            assert!(text.get(diagnostic.span.clone()).is_some(), "{diagnostic:?}");
-        }
-        // What is odd about a file may be lost in writing; what is said plainly is not.
-        for document in reading.documents.iter().filter(|_| reading.diagnostics.is_empty()) {
-            let json = to_json(&document.resource);
-            for (written, format) in [(json.to_string(), Format::Json), (to_yaml(&json), Format::Yaml)] {
-                let again = read(&written, format);
-                assert!(again.documents.len() == 1, "{written}");
-                assert!(again.documents[0].resource == document.resource, "{written}");
+    on_a_small_stack(|| {
+        for format in [Format::Yaml, Format::Json] {
+            let reading = read(text, format);
+            let found = reading.documents.iter().flat_map(|document| check(&document.resource));
+            for diagnostic in reading.diagnostics.iter().cloned().chain(found) {
+                assert!(text.get(diagnostic.span.clone()).is_some(), "{diagnostic:?}");
             }
+            // What is odd about a file may be lost in writing; what is said plainly is not.
+            for document in reading.documents.iter().filter(|_| reading.diagnostics.is_empty()) {
+                let json = to_json(&document.resource);
+                for (written, format) in [(json.to_string(), Format::Json), (to_yaml(&json), Format::Yaml)] {
+                    let again = read(&written, format);
+                    assert!(again.documents.len() == 1, "{written}");
+                    assert!(again.documents[0].resource == document.resource, "{written}");
+                }
+            }
+            let _ = with_id(text, format, 0, "id");
         }
-        let _ = with_id(text, format, 0, "id");
-    }
+    });
 });

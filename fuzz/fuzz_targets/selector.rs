@@ -8,22 +8,25 @@ use qualitytrace_core::judge::nearest_misses;
 use qualitytrace_core::lang;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
+use qualitytrace_fuzz::on_a_small_stack;
 
 fuzz_target!(|text: &str| {
-    let parsed = lang::parse_selector(text);
-    for diagnostic in &parsed.diagnostics {
-        assert!(diagnostic.span.start <= diagnostic.span.end && diagnostic.span.end <= text.len());
-    }
-    lang::render("selector", text, &parsed.diagnostics, false);
-    if parsed.is_valid() {
-        let printed = parsed.tree.to_string();
-        let again = lang::parse_selector(&printed);
-        assert!(again.is_valid(), "{printed}");
-        assert_eq!(again.tree, parsed.tree, "{printed}");
-        let trace = trace();
-        lang::select(&parsed.tree, &trace);
-        nearest_misses(&parsed.tree, &trace, 2, true);
-    }
+    on_a_small_stack(|| {
+        let parsed = lang::parse_selector(text);
+        for diagnostic in &parsed.diagnostics {
+            assert!(diagnostic.span.start <= diagnostic.span.end && diagnostic.span.end <= text.len());
+        }
+        lang::render("selector", text, &parsed.diagnostics, false);
+        if parsed.is_valid() {
+            let printed = parsed.tree.to_string();
+            let again = lang::parse_selector(&printed);
+            assert!(again.is_valid(), "{printed}");
+            assert_eq!(again.tree, parsed.tree, "{printed}");
+            let trace = trace();
+            let _ = lang::select(&parsed.tree, &trace, &lang::Budget::default());
+            nearest_misses(&parsed.tree, &trace, 2, true);
+        }
+    });
 });
 
 /// A small trace: each span below the one whose number is half of its own.

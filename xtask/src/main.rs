@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+mod adversary;
 mod bench;
+mod fuzz;
 mod peers;
 mod process;
 mod rules;
@@ -26,7 +28,9 @@ cargo xtask COMMAND
   bench NAME             measure ours beside a real Collector: ingest, overload, startup, judge, api
   conformance [DIR]      run the case files of a folder against the language
   golden [DIR]           replay recorded requests of the original against a fresh server
+  fuzz SECONDS [NAME...] throw random inputs at every reader, each for so long, with limits on stack and memory
   stress [CLIENTS] [S]   many clients at once on SQLite and PostgreSQL: nothing is lost (default: 200 for 60 s)
+  adversary              attack a release build that has little memory: every attack is answered, the server stays
   help                   this text";
 
 fn main() -> ExitCode {
@@ -50,7 +54,9 @@ fn dispatch(args: &[String]) -> Result<()> {
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", rest @ ..] => workspace::example("qualitytrace-server", "conformance", rest),
         ["golden", rest @ ..] => workspace::example("qualitytrace-server", "golden", rest),
+        ["fuzz", seconds, names @ ..] => fuzz::run(seconds, names),
         ["stress", rest @ ..] => stress(rest),
+        ["adversary"] => adversary::run(),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

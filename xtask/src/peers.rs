@@ -6,6 +6,7 @@ use std::{
     env,
     fs::{self, File},
     path::PathBuf,
+    process::{Command, Stdio},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -13,9 +14,10 @@ use anyhow::{Context as _, Result, bail};
 pub(crate) mod kafka;
 pub(crate) mod otelcol;
 pub(crate) mod postgres;
+pub(crate) mod strace;
 
 /// The names that `cargo xtask peers` takes.
-const NAMES: [&str; 3] = ["kafka", "otelcol", "postgres"];
+const NAMES: [&str; 4] = ["kafka", "otelcol", "postgres", "strace"];
 
 /// Installs the named peers (all of them when none is named) and prints where each one is.
 pub(crate) fn install(names: &[&str]) -> Result<()> {
@@ -25,11 +27,19 @@ pub(crate) fn install(names: &[&str]) -> Result<()> {
             "kafka" => kafka::install()?,
             "otelcol" => otelcol::install()?,
             "postgres" => postgres::install()?,
+            "strace" => strace::install()?,
             other => bail!("`{other}` is not a peer of this project; there are: {}", NAMES.join(", ")),
         };
         println!("{name} {}", place.display());
     }
     Ok(())
+}
+
+/// Debian's package manager, which asks nothing.
+fn apt() -> Command {
+    let mut apt = Command::new("apt-get");
+    apt.arg("-y").env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    apt
 }
 
 /// The folder that holds installed peers.

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    peers::{kafka, otelcol, postgres},
+    peers::{kafka, otelcol, postgres, strace},
     process, rules,
     steps::Steps,
     workspace::cargo,
@@ -30,6 +30,7 @@ struct Environment {
     kafka: PathBuf,
     otelcol: PathBuf,
     postgres: postgres::Postgres,
+    strace: PathBuf,
 }
 
 /// Runs every check; the first failing step ends the run.
@@ -40,7 +41,7 @@ pub(crate) fn run(peers: Peers) -> Result<()> {
     println!("\n{}", steps.summary());
     if peers == Peers::Skipped {
         println!(
-            "left out by --no-peers: every test against Kafka, PostgreSQL and the OpenTelemetry Collector"
+            "left out by --no-peers: every test against Kafka, PostgreSQL, strace and the OpenTelemetry Collector"
         );
     }
     println!("{} passed, {} failed", count.passed, count.failed.max(u64::from(result.is_err())));
@@ -61,6 +62,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
             kafka: steps.step("Kafka", kafka::install)?,
             otelcol: steps.step("OpenTelemetry Collector", otelcol::install)?,
             postgres: steps.step("PostgreSQL", postgres::start)?,
+            strace: steps.step("strace", strace::install)?,
         }),
         Peers::Skipped => None,
     };
@@ -102,9 +104,10 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
             command.env("QUALITYTRACE_TEST_KAFKA", &environment.kafka);
             command.env("QUALITYTRACE_TEST_OTELCOL", &environment.otelcol);
             command.env("QUALITYTRACE_TEST_POSTGRES", &environment.postgres.url);
+            command.env("QUALITYTRACE_TEST_STRACE", &environment.strace);
         }
         None => {
-            for name in ["REQUIRE_PEERS", "TEST_KAFKA", "TEST_OTELCOL", "TEST_POSTGRES"] {
+            for name in ["REQUIRE_PEERS", "TEST_KAFKA", "TEST_OTELCOL", "TEST_POSTGRES", "TEST_STRACE"] {
                 command.env_remove(format!("QUALITYTRACE_{name}"));
             }
         }

@@ -1,5 +1,7 @@
 //! What the tests of several crates need.
 
+pub mod adversary;
+
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 

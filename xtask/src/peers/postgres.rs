@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
+use super::apt;
 use crate::process::{self, Guard};
 
 /// How long the server may take to accept its first connection.
@@ -39,12 +40,6 @@ pub(crate) fn install() -> Result<PathBuf> {
         apt().args(["install", "-qq", "--no-install-recommends", "postgresql"]).stdout(Stdio::null()),
     )?;
     find().with_context(|| format!("apt-get installed no PostgreSQL server under {DEBIAN}: {by_hand}"))
-}
-
-fn apt() -> Command {
-    let mut apt = Command::new("apt-get");
-    apt.arg("-y").env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
-    apt
 }
 
 fn find() -> Option<PathBuf> {

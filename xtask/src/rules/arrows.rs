@@ -45,7 +45,7 @@ struct Border {
     why: &'static str,
 }
 
-const BORDERS: [Border; 7] = [
+const BORDERS: [Border; 8] = [
     Border {
         within: &["crates/qualitytrace-core/src/"],
         except: &[],
@@ -94,6 +94,15 @@ const BORDERS: [Border; 7] = [
     },
     Border {
         within: &["crates/qualitytrace-server/src/"],
+        except: &[
+            "crates/qualitytrace-server/src/trigger/connect.rs",
+            "crates/qualitytrace-server/src/trigger/http/clients.rs",
+        ],
+        words: &["TcpStream::connect", "UdpSocket", "lookup_host", "ToSocketAddrs", "Client::builder"],
+        why: "every outbound connection passes `trigger::Gate`, which knows whom users may make the server speak to",
+    },
+    Border {
+        within: &["crates/qualitytrace-server/src/"],
         except: &["crates/qualitytrace-server/src/store"],
         words: &["sqlx"],
         why: "SQL lives in the store",
@@ -104,12 +113,13 @@ const BORDERS: [Border; 7] = [
             "crates/qualitytrace-server/src/api",
             "crates/qualitytrace-server/src/listen",
             "crates/qualitytrace-server/src/otlp",
+            "crates/qualitytrace-server/src/routes",
             "crates/qualitytrace-server/src/server",
             "crates/qualitytrace-server/src/watch",
             "crates/qualitytrace-server/src/web",
         ],
         words: &["axum"],
-        why: "only what answers requests knows how they arrive: api, otlp, watch, web, and the server that binds them",
+        why: "only what answers requests knows how they arrive: api, otlp, routes, watch, web, and the server that binds them",
     },
 ];
 
@@ -244,6 +254,15 @@ mod tests {
     fn io_behind_another_crate_is_found() {
         let expected = "qualitytrace-core: reaches tokio, which acts: qualitytrace-core -> fake -> tokio";
         check_crates(&[("qualitytrace-core", &["fake"]), ("fake", &["tokio"])], &[expected]);
+    }
+
+    #[test]
+    fn connections_past_the_gate_are_found() {
+        let text = "let stream = TcpStream::connect((host, port)).await?;\n";
+        let past = ("crates/qualitytrace-server/src/api/connection.rs", text);
+        let tree = Tree::of(&[past, ("crates/qualitytrace-server/src/trigger/connect.rs", text)]);
+        let places: Vec<_> = between_modules(&tree).into_iter().map(|broken| broken.place).collect();
+        assert_eq!(places, ["crates/qualitytrace-server/src/api/connection.rs:1"]);
     }
 
     #[test]

@@ -1,0 +1,22 @@
+//! Any bytes as an OTLP request: no panic, and each chunk that is split off is itself a request that is taken.
+
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use qualitytrace_fuzz::on_a_small_stack;
+use qualitytrace_server::otlp::wire::{Malformed, Split, split_logs, split_traces};
+
+fuzz_target!(|input: &[u8]| {
+    on_a_small_stack(|| {
+        let body = Bytes::copy_from_slice(input);
+        let split: [fn(&Bytes) -> Result<Split, Malformed>; 2] = [split_traces, split_logs];
+        for split in split {
+            let Ok(whole) = split(&body) else { continue };
+            for chunk in &whole.chunks {
+                let again = split(&chunk.data).expect("a chunk is a request");
+                assert_eq!(again.items(), u64::from(chunk.items));
+            }
+        }
+    });
+});

@@ -1,0 +1,127 @@
+//! Fuzzing: every target for a time, with limits on stack (in the target itself), memory and time.
+//!
+//! The flags that `cargo fuzz` would pass are passed here, so that neither it nor a nightly toolchain is needed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{process, workspace};
+
+/// What libFuzzer needs to see of the program: which branches were taken, and what was compared.
+const COVERAGE: [&str; 7] = [
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Cdebug-assertions=on",
+];
+/// Memory, time and size that one input may take.
+const LIMITS: [&str; 4] = ["-rss_limit_mb=1024", "-malloc_limit_mb=512", "-timeout=20", "-max_len=4096"];
+
+/// What came of one target.
+struct Ran {
+    name: String,
+    executions: String,
+    finding: String,
+}
+
+/// Builds and runs these targets, or all of them, for so many seconds each; prints a table.
+pub(crate) fn run(seconds: &str, names: &[&str]) -> Result<()> {
+    let seconds: u64 =
+        seconds.parse().context("say for how many seconds: `cargo xtask fuzz 60 [NAME...]`")?;
+    let folder = workspace::root().join("fuzz");
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).context("failed to read fuzz/Cargo.toml")?;
+    let targets = targets(&manifest);
+    if let Some(unknown) = names.iter().find(|name| !targets.iter().any(|(known, _)| known == *name)) {
+        let known: Vec<&str> = targets.iter().map(|(name, _)| name.as_str()).collect();
+        bail!("there is no target `{unknown}`; there are {}", known.join(", "));
+    }
+    let mut table = Vec::new();
+    for (name, needs_server) in
+        targets.iter().filter(|(name, _)| names.is_empty() || names.contains(&&**name))
+    {
+        build(&folder, name, *needs_server)?;
+        table.push(fuzz(&folder, name, seconds)?);
+    }
+    println!("{:<18} {:>8} {:>14}  finding", "target", "seconds", "executions");
+    for Ran { name, executions, finding } in &table {
+        println!("{name:<18} {seconds:>8} {executions:>14}  {finding}");
+    }
+    if table.iter().any(|ran| ran.finding != "none") {
+        bail!("some inputs broke something; they are in fuzz/artifacts");
+    }
+    Ok(())
+}
+
+/// The names of the targets, and whether each needs the server.
+fn targets(manifest: &str) -> Vec<(String, bool)> {
+    let tables = manifest.split("[[bin]]").skip(1);
+    let name = |table: &str| {
+        let line = table.lines().find_map(|line| line.strip_prefix("name = "))?;
+        Some((line.trim_matches('"').to_owned(), table.contains("required-features")))
+    };
+    tables.filter_map(name).collect()
+}
+
+fn build(folder: &Path, name: &str, needs_server: bool) -> Result<()> {
+    let host = host()?;
+    let mut command = workspace::cargo(["build", "--release", "--bin", name, "--target", &host]);
+    command.current_dir(folder).env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\u{1f}"));
+    if needs_server {
+        command.args(["--features", "server"]);
+    }
+    process::run(&mut command)
+}
+
+fn fuzz(folder: &Path, name: &str, seconds: u64) -> Result<Ran> {
+    let corpus = folder.join("corpus").join(name);
+    let artifacts = folder.join("artifacts").join(name);
+    for made in [&corpus, &artifacts] {
+        fs::create_dir_all(made).with_context(|| format!("failed to create {}", made.display()))?;
+    }
+    let program = folder.join("target").join(host()?).join("release").join(name);
+    let mut command = process::bound_to_us("TERM", program);
+    command
+        .arg(&corpus)
+        .args(LIMITS)
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-dict={}", folder.join("language.dict").display()))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .args(["-print_final_stats=1", "-verbosity=1"]);
+    let output =
+        command.output().with_context(|| format!("failed to start `{}`", process::line(&command)))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let stat =
+        |key: &str| said.lines().rev().find_map(|line| line.split_once(key)).map(|(_, rest)| rest.trim());
+    let executions = stat("stat::number_of_executed_units:").unwrap_or("?").to_owned();
+    let finding = match stat("Test unit written to ") {
+        Some(file) => file.to_owned(),
+        None if output.status.success() => "none".to_owned(),
+        None => format!("{}: {}", output.status, said.lines().last().unwrap_or_default()),
+    };
+    Ok(Ran { name: name.to_owned(), executions, finding })
+}
+
+/// What the compiler builds for by default.
+fn host() -> Result<String> {
+    let told = process::output(Command::new("rustc").arg("-vV"))?;
+    let line = told.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(ToOwned::to_owned).context("`rustc -vV` does not tell its host")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_off_the_manifest() {
+        let manifest =
+            "[package]\nname = \"x\"\n[[bin]]\nname = \"a\"\n[[bin]]\nname = \"b\"\nrequired-features = []\n";
+        assert_eq!(targets(manifest), [("a".to_owned(), false), ("b".to_owned(), true)]);
+    }
+}
