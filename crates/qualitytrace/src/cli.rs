@@ -1,18 +1,23 @@
 //! The commands, their options, and what their exit codes mean.
 
+mod beside;
 mod check;
 mod config;
 mod configure;
+mod database;
 mod demo;
 mod files;
 mod follow;
 mod interrupt;
 mod learned;
+mod own_token;
+mod parallel;
 mod plan;
 mod references;
 mod reload;
 mod resource;
 mod run;
+mod secrets;
 mod serve;
 mod settings;
 mod target;
@@ -27,7 +32,7 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "qualitytrace", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 all passed (tests that passed when tried again included), 1 could not do it, 2 a test did not pass, 130 interrupted."
+    after_help = "Exit codes: 0 all passed (tests that passed when tried again included), 1 could not do it, 2 a test did not pass or damage was found, 130 interrupted."
 )]
 pub(crate) struct Arguments {
     /// Flags of the commands that talk to a server may stand before the command too.
@@ -53,6 +58,14 @@ enum Command {
     Config(config::Options),
     /// Check, show and try where the server's own telemetry goes
     Telemetry(telemetry::Options),
+    /// Write the whole database into one file, while servers work on it
+    Backup(database::BackupOptions),
+    /// Put a backup into a database that no server works on
+    Restore(database::RestoreOptions),
+    /// Look for damage in the database or in a backup; changes nothing
+    Verify(database::VerifyOptions),
+    /// Change the key that seals secrets, or go on without one that is lost
+    Secrets(secrets::Options),
     /// Write down which server later commands talk to
     Configure(configure::Options),
     /// Print the version of this program and, where it can be asked, of the server
@@ -68,6 +81,8 @@ pub(crate) enum Exit {
     Error,
     /// A test did not pass.
     NotPassed,
+    /// No test failed, but what is missing could change the verdict on one.
+    Inconclusive,
     /// The user did not want to wait.
     Interrupted,
 }
@@ -78,6 +93,7 @@ impl Exit {
             Self::Passed => 0,
             Self::Error => 1,
             Self::NotPassed => 2,
+            Self::Inconclusive => 4,
             Self::Interrupted => 130,
         }
     }
@@ -108,6 +124,10 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Demo(options) => demo::demo(options).await,
         Command::Config(options) => config::config(options),
         Command::Telemetry(options) => telemetry::telemetry(options).await,
+        Command::Backup(options) => database::backup(options).await,
+        Command::Restore(options) => database::restore(options).await,
+        Command::Verify(options) => database::verify(options).await,
+        Command::Secrets(options) => secrets::secrets(options).await,
         Command::Configure(options) => configure::configure(options, before).await,
         Command::Version(target) => configure::version(target.or(before)).await,
     }

@@ -8,14 +8,15 @@ use std::error::Error;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use qualitytrace_core::definition::Format;
+use qualitytrace_core::definition::{Format, VariableSet};
 use qualitytrace_server::wire;
+use qualitytrace_server::wire::run::RunSettings;
 use qualitytrace_server::wire::series::Series;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Method, StatusCode};
 use rustls::CertificateError;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::contact::{Contact, Pauses};
 
@@ -29,9 +30,6 @@ const LONGEST_ANSWER: Duration = Duration::from_mins(3);
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
 /// How long to leave a busy server alone, whatever it says.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// More runs than any series has, and as many as the server counts.
-const MOST_RUNS: u32 = i32::MAX.unsigned_abs();
 
 /// A server to talk to.
 #[derive(Debug, Clone)]
@@ -61,12 +59,52 @@ pub(crate) struct StartedRun {
 /// What is wanted of runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
-    /// Names and values.
+    /// Names and values; they count more than those of the set.
     pub(crate) variables: Vec<(String, String)>,
+    /// Values of a variable set that the server need not know.
+    pub(crate) variable_set: Option<VariableSet>,
+    /// A variable set that the server keeps.
+    pub(crate) variable_set_id: Option<String>,
+    /// The gates that each run must pass; `None` means what the server says.
+    pub(crate) required_gates: Option<Vec<String>>,
+    /// What counts in place of the server's settings.
+    pub(crate) settings: RunSettings,
     /// Further tries of a test that does not pass; `None` means what the test says.
     pub(crate) retries: Option<u32>,
     /// How often to run each test; `None` means what the test says.
     pub(crate) repeat: Option<u32>,
+}
+
+impl Wanted {
+    /// The gates that each run must pass.
+    pub(crate) fn gates(&self) -> &[String] {
+        self.required_gates.as_deref().unwrap_or_default()
+    }
+
+    /// The request that asks for it.
+    fn body(&self) -> Value {
+        let of_set = self.variable_set.iter().flat_map(|set| &set.values).map(|variable| {
+            let kind = if variable.is_secret { "secret" } else { "raw" };
+            json!({ "key": variable.key, "value": variable.value.value, "type": kind })
+        });
+        let own = self.variables.iter().map(|(key, value)| json!({ "key": key, "value": value }));
+        let mut body = json!({
+            "variables": of_set.chain(own).collect::<Vec<_>>(),
+            "retries": self.retries,
+            "repeat": self.repeat,
+        });
+        // Servers before these words know none of them.
+        if let Some(id) = &self.variable_set_id {
+            body["variableSetId"] = json!(id);
+        }
+        if let Some(gates) = &self.required_gates {
+            body["requiredGates"] = json!(gates);
+        }
+        if self.settings != RunSettings::default() {
+            body["settings"] = json!(self.settings);
+        }
+        body
+    }
 }
 
 /// How often the series of a test disagreed with themselves, among its latest runs.
@@ -161,9 +199,7 @@ impl Client {
     }
 
     async fn start_at(&self, path: &str, wanted: &Wanted) -> anyhow::Result<StartedRun> {
-        let variables: Vec<_> =
-            wanted.variables.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
-        let body = json!({ "variables": variables, "retries": wanted.retries, "repeat": wanted.repeat });
+        let body = wanted.body();
         let url = self.url(path);
         let answer = loop {
             let answer = self.send(self.http.post(&url).json(&body)).await?;
@@ -180,19 +216,17 @@ impl Client {
         accepted(answer).await?.json().await.context("the server's answer is not a run")
     }
 
-    /// The series that begins with this run, when it is over.
-    pub(crate) async fn series(&self, test: &str, run: u64) -> anyhow::Result<Series> {
-        loop {
-            let series = self.series_after(test, run, MOST_RUNS).await?;
-            if series.outcome.is_some() {
-                return Ok(series);
-            }
-        }
+    /// The gates that runs must pass when they say nothing of them; `None` when the server does not tell.
+    pub(crate) async fn usual_gates(&self) -> anyhow::Result<Option<Vec<String>>> {
+        let Some(body) = self.get("/api/testrunners/current").await? else { return Ok(None) };
+        let runner: Value =
+            serde_json::from_slice(&body).context("the server's answer is not a test runner")?;
+        Ok(serde_json::from_value(runner["spec"]["requiredGates"].clone()).ok())
     }
 
     /// The series that begins with this run, when it has more runs than these, or is over, or the server is asked for
     /// too long.
-    async fn series_after(&self, test: &str, run: u64, runs: u32) -> anyhow::Result<Series> {
+    pub(crate) async fn series_after(&self, test: &str, run: u64, runs: u32) -> anyhow::Result<Series> {
         let path = format!("/api/tests/{}/run/{run}/series?after={runs}", escaped(test));
         let body = self.get(&path).await?;
         let body = body.with_context(|| format!("the server knows no run {run} of test {test} any more"))?;

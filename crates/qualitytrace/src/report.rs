@@ -1,6 +1,7 @@
 //! What a run of tests comes to, as one value, and one file for each way of showing it.
 
 mod brief;
+mod gate;
 pub(crate) mod junit;
 pub(crate) mod pretty;
 pub(crate) mod progress;
@@ -16,6 +17,7 @@ use qualitytrace_server::wire::{self, What};
 use crate::client::Flakiness;
 
 pub(crate) use self::brief::text as brief;
+pub(crate) use self::gate::FailedGate;
 
 /// Said of a run whose trigger was answered with more than is kept.
 const CUT_OFF: &str =
@@ -72,6 +74,8 @@ pub(crate) struct TestReport {
     pub(crate) debts: Vec<String>,
     /// Whether spans came after the verdict and changed it.
     pub(crate) is_corrected: bool,
+    /// Required gates that did not pass, other than the specs.
+    pub(crate) failed_gates: Vec<FailedGate>,
     /// What else a reader of the verdict has to know.
     pub(crate) notes: Vec<String>,
     /// The trace, for the picture; only fetched when it is needed.
@@ -175,6 +179,7 @@ impl TestReport {
             phases: Phases::default(),
             debts: Vec::new(),
             is_corrected: false,
+            failed_gates: Vec::new(),
             notes: Vec::new(),
             trace: None,
         }
@@ -191,8 +196,15 @@ impl TestReport {
         format!("{suite}{name}{part}")
     }
 
-    /// Folds the events of a run.
-    pub(crate) fn fold(name: String, id: String, run: u64, trace_id: String, events: &[wire::Event]) -> Self {
+    /// Folds the events of a run that must pass these gates.
+    pub(crate) fn fold(
+        name: String,
+        id: String,
+        run: u64,
+        trace_id: String,
+        events: &[wire::Event],
+        required_gates: &[String],
+    ) -> Self {
         let mut ending = Ending::Broken("the run ended without a verdict".to_owned());
         let mut was_stopped = false;
         let mut trace_id = trace_id;
@@ -210,6 +222,9 @@ impl TestReport {
                         before.as_str()
                     ));
                     ending = Ending::Judged(brief::verdict(verdict));
+                }
+                What::Resolved { warning: Some(warning), .. } => {
+                    notes.push(format!("warning: {}", brief::text(warning)));
                 }
                 // The trace that the test names, in place of the one that was to be caused.
                 What::Triggered { reply: wire::event::Reply::TraceId { id } } => trace_id.clone_from(id),
@@ -249,12 +264,14 @@ impl TestReport {
                 | What::Judging => {}
             }
         }
+        let gates = gate::Gates::of(required_gates, events);
         let outcome = match &ending {
-            Ending::Judged(verdict) => verdict.outcome.into(),
+            Ending::Judged(verdict) => gates.outcome(verdict.outcome),
             Ending::Broken(_) if was_stopped => Outcome::Stopped,
             Ending::Broken(_) => Outcome::Broken,
             Ending::Skipped(_) => Outcome::Skipped,
         };
+        let is_judged = matches!(ending, Ending::Judged(_));
         Self {
             outcome,
             run,
@@ -263,7 +280,8 @@ impl TestReport {
             phases: marks.phases(),
             debts,
             is_corrected,
-            notes,
+            notes: if is_judged { notes.into_iter().chain(gates.notes).collect() } else { notes },
+            failed_gates: if is_judged { gates.failed } else { Vec::new() },
             ..Self::skipped(name, id)
         }
     }

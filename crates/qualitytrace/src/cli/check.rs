@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use qualitytrace_core::definition::Resource;
 use qualitytrace_core::lang::Severity;
+use qualitytrace_server::trigger::unverified_secret;
 
 use super::Exit;
-use super::files;
+use super::files::{self, File};
 use super::references::{self, NO_FILE};
 use crate::report;
 
@@ -26,13 +28,21 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
     let mut files = files::read_all(&options.paths)?;
     files::find_twins(&mut files);
     for file in &mut files {
-        let missing = references::missing_steps(file, |_| false);
-        file.reading.diagnostics.extend(missing);
-        // The text is judged here, wherever it is read; whoever runs it needs the files that it names.
+        // The text is judged here, wherever it is read; a run needs the files that it names.
         for missing in file.reading.diagnostics.iter_mut().filter(|found| found.code == NO_FILE) {
             missing.severity = Severity::Warning;
         }
+        // A suite without one of its tests means nothing anywhere.
+        let missing = references::missing_steps(file, |_| false);
+        file.reading.diagnostics.extend(missing);
         report::out(&file.complaints());
+        for warning in unverified(file) {
+            report::out(&format!(
+                "{} {}: {warning}\n",
+                report::style::strong("warning:"),
+                file.path.display()
+            ));
+        }
         let usable = file.reading.is_usable(options.strict);
         bad += usize::from(!usable);
         let mark = if usable { report::style::good("✔") } else { report::style::bad("✘") };
@@ -45,4 +55,12 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
             Ok(Exit::Error)
         }
     }
+}
+
+/// What to say of tests that send secrets without verifying who gets them. Files of the original do so, and stay usable.
+fn unverified(file: &File) -> impl Iterator<Item = String> {
+    file.reading.documents.iter().filter_map(|document| match &document.resource {
+        Resource::Test(test) => test.trigger.as_ref().and_then(unverified_secret),
+        _ => None,
+    })
 }

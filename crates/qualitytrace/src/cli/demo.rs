@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
@@ -14,6 +14,7 @@ use qualitytrace_server::server::Server;
 use super::Exit;
 use super::files::File;
 use super::interrupt::Interrupt;
+use super::own_token::{OwnToken, TokenFile};
 use super::plan::Plan;
 use super::run;
 use super::serve::{start_logging, stop_signal};
@@ -52,13 +53,15 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
         })?),
     };
     start_logging("warn", None);
-    let server = start_server(options.keep).await?;
+    let token = OwnToken::random();
+    let server = start_server(options.keep, &token).await?;
     let address = server.addresses().http;
     let shop = Shop::start(&format!("http://{address}"), bug).await?;
     report::out(&welcome(&shop, bug));
-    let exit = rounds(address, &shop, options.repeat).await;
+    let exit = rounds(address, &token, &shop, options.repeat).await;
     if options.keep && exit.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
-        report::out(&next_steps(address, &shop, bug));
+        let file = token.written()?;
+        report::out(&next_steps(address, &file, &shop, bug));
         stop_signal().await;
     }
     let stopped = shop.stop().await;
@@ -69,12 +72,14 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
 }
 
 /// A server with nothing kept. Its one port takes the shop's spans too; to explore, the usual port is easiest.
-async fn start_server(keep: bool) -> anyhow::Result<Server> {
+async fn start_server(keep: bool, token: &OwnToken) -> anyhow::Result<Server> {
+    let safety = token.safety()?;
     let config = |port| Config {
         http: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         otlp_grpc: None,
         otlp_http: None,
         wait: Policy::PROMPT,
+        safety: safety.clone(),
         ..Config::default()
     };
     if keep && let Ok(server) = Server::start(config(HTTP_PORT)).await {
@@ -83,13 +88,14 @@ async fn start_server(keep: bool) -> anyhow::Result<Server> {
     Ok(Server::start(config(0)).await?)
 }
 
-async fn rounds(server: SocketAddr, shop: &Shop, repeat: u32) -> anyhow::Result<Exit> {
+async fn rounds(server: SocketAddr, token: &OwnToken, shop: &Shop, repeat: u32) -> anyhow::Result<Exit> {
     let files =
         EXAMPLES.map(|example| File::parse(&Path::new(FOLDER).join(example.file), example.text.to_owned()));
     let plan = Plan::of(files.into())?.context("the built-in examples cannot be used")?;
-    let client = Client::new(&server.to_string())?;
+    let client = Client::new(&server.to_string())?.with_token(Some(token.text()));
     let variables = vec![("GATEWAY".to_owned(), shop.gateway_url().to_owned())];
-    let wanted = Wanted { variables, ..Wanted::default() };
+    let required_gates = client.usual_gates().await?;
+    let wanted = Wanted { variables, required_gates, ..Wanted::default() };
     let interrupt = Interrupt::listen();
     let mut exit = Exit::Passed;
     for round in 1..=repeat {
@@ -97,7 +103,7 @@ async fn rounds(server: SocketAddr, shop: &Shop, repeat: u32) -> anyhow::Result<
             report::out(&format!("\n{}\n", report::style::strong(format!("Round {round} of {repeat}"))));
         }
         let began = Instant::now();
-        let reports = plan.run(&client, &wanted, PARALLEL, &interrupt).await?;
+        let reports = plan.run(&client, &wanted, PARALLEL, Duration::ZERO, &interrupt).await?;
         report::out(&report::pretty::summary(&reports, began.elapsed()));
         if interrupt.is_raised() {
             return Ok(Exit::Interrupted);
@@ -123,7 +129,8 @@ fn welcome(shop: &Shop, bug: Option<Bug>) -> String {
     text
 }
 
-fn next_steps(server: SocketAddr, shop: &Shop, bug: Option<Bug>) -> String {
+fn next_steps(server: SocketAddr, token: &TokenFile, shop: &Shop, bug: Option<Bug>) -> String {
+    let token = token.path().display();
     let gateway = shop.gateway_url();
     let catalogue = shop.catalogue_address();
     let other = Bug::ALL.into_iter().find(|other| Some(*other) != bug).map_or("list", Bug::name);
@@ -134,7 +141,8 @@ The shop and the server stay up until you press Ctrl-C. Things to try:
   Go shopping            curl {gateway}/products
                          curl {gateway}/cart/grace
   Read a test            {FOLDER}/checkout.yaml
-  Change it and run it   qualitytrace run {FOLDER} --server http://{server} --var GATEWAY={gateway}
+  Change it and run it   qualitytrace run {FOLDER} --server http://{server} --token-file {token} --var GATEWAY={gateway}
+  List what is stored    QUALITYTRACE_TOKEN=$(cat {token}) qualitytrace list test --server-url http://{server}
   Call the catalogue     grpcurl -plaintext {catalogue} list
   See a bug caught       qualitytrace demo --break {other}
 "

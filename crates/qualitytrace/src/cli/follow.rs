@@ -1,22 +1,34 @@
 //! Following what a server runs, and making reports of it.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use futures_util::TryStreamExt;
-use qualitytrace_server::wire::series;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{StreamExt, TryStreamExt};
 use qualitytrace_server::wire::suite::{Part, Step, What};
+use qualitytrace_server::wire::{self, series};
+use tokio::time::Instant;
 
+use super::parallel::UnderWay;
 use super::plan::Course;
 use crate::client::{Client, StartedRun};
 use crate::report::{self, Ending, Outcome, TestReport};
 
+/// How often a failure is looked at while it is confirmed.
+const CONFIRM_INTERVAL: Duration = Duration::from_millis(250);
+
 /// Runs a suite that the server knows, and shows each of its steps as it ends. What is known when contact is lost for good
 /// is reported.
-pub(super) async fn suite(course: Course<'_>, name: &str, id: &str) -> anyhow::Result<Vec<TestReport>> {
+pub(super) async fn suite(
+    course: Course<'_>,
+    name: &str,
+    id: &str,
+    trigger: UnderWay<'_>,
+) -> anyhow::Result<Vec<TestReport>> {
     let run = course.client.start_suite(id, course.wanted).await?;
     let stop = async || course.client.stop_suite(id, &run).await;
     let mut reports = Vec::new();
-    let followed = course.interrupt.follow(steps(course, name, id, &run, &mut reports), stop).await;
+    let followed = course.interrupt.follow(steps(course, name, id, &run, &mut reports, trigger), stop).await;
     if let Err(error) = followed {
         let error = error.context(course.client.unfinished_suite(id, run.number));
         reports.push(course.without_result(name, id, &error));
@@ -26,29 +38,41 @@ pub(super) async fn suite(course: Course<'_>, name: &str, id: &str) -> anyhow::R
 
 /// Makes reports of the steps of a suite that is under way.
 async fn steps(
-    Course { client, progress, .. }: Course<'_>,
+    course: Course<'_>,
     name: &str,
     id: &str,
     run: &StartedRun,
     reports: &mut Vec<TestReport>,
+    trigger: UnderWay<'_>,
 ) -> anyhow::Result<()> {
+    let Course { client, progress, limit, .. } = course;
+    // What was acquired for the suite counts until the first of its triggers does.
+    let mut acquired = Some(trigger);
+    let mut triggers = FuturesUnordered::new();
     let mut events = std::pin::pin!(client.suite_events(id, run.number));
     let mut steps: Vec<Step> = Vec::new();
     let mut runs: HashMap<usize, Vec<(u64, String)>> = HashMap::new();
     let mut why = None;
-    while let Some(event) = events.try_next().await? {
+    loop {
+        let event = tokio::select! {
+            event = events.try_next() => event?,
+            Some(()) = triggers.next() => continue,
+        };
+        let Some(event) = event else { break };
         match event.what {
             What::Planned { steps: planned } => steps = planned,
             What::StepStarted { step, attempt, run, trace_id } => {
                 if attempt == 1 {
                     progress.began(&steps[step].title);
                 }
+                triggers.push(until_triggered(client, steps[step].test.clone(), run, limit.count()));
+                drop(acquired.take());
                 runs.entry(step).or_default().push((run, trace_id));
             }
             What::StepEnded { step, outcome, recovered, message, .. } => {
                 let (step, runs) = (&steps[step], runs.remove(&step).unwrap_or_default());
                 let ended = Some((outcome, recovered));
-                let mut report = self::report(client, &step.title, &step.test, &runs, ended).await?;
+                let mut report = self::report(course, &step.title, &step.test, &runs, ended, None).await?;
                 if let Some(message) = message {
                     report.ending = Ending::Broken(report::brief(&message));
                 }
@@ -80,20 +104,65 @@ async fn steps(
     Ok(())
 }
 
+/// Follows a series of runs to its end.
+pub(super) async fn series(
+    Course { client, limit, .. }: Course<'_>,
+    test: &str,
+    first: u64,
+    trigger: UnderWay<'_>,
+) -> anyhow::Result<series::Series> {
+    let (mut seen, mut latest, mut trigger) = (1, first, Some(trigger));
+    loop {
+        if let Some(trigger) = trigger.take() {
+            until_triggered(client, test.to_owned(), latest, trigger).await;
+        }
+        let series = client.series_after(test, first, seen).await?;
+        if series.outcome.is_some() {
+            return Ok(series);
+        }
+        let runs = u32::try_from(series.runs.len()).unwrap_or(u32::MAX);
+        if let Some(attempt) = series.runs.last().filter(|_| runs > seen) {
+            (seen, latest, trigger) = (runs, attempt.run, Some(limit.count()));
+        }
+    }
+}
+
+/// Returns when the trigger of a run is over. Whoever follows the run itself learns what went wrong.
+async fn until_triggered(client: &Client, test: String, run: u64, trigger: UnderWay<'_>) {
+    let mut events = std::pin::pin!(client.events(&test, run));
+    while let Ok(Some(event)) = events.try_next().await {
+        if is_triggered(&event) {
+            break;
+        }
+    }
+    drop(trigger);
+}
+
+fn is_triggered(event: &wire::Event) -> bool {
+    matches!(event.what, wire::What::Triggered { .. })
+}
+
 /// The report of a test that was run: the last run in full, and what the earlier ones say.
 ///
-/// Without `ended` there was only one, and it speaks for itself.
+/// Without `ended` there was only one, and it speaks for itself. `trigger` counts as under way until it is answered.
 pub(super) async fn report(
-    client: &Client,
+    Course { client, wanted, .. }: Course<'_>,
     name: &str,
     id: &str,
     runs: &[(u64, String)],
     ended: Option<(series::Outcome, bool)>,
+    mut trigger: Option<UnderWay<'_>>,
 ) -> anyhow::Result<TestReport> {
     let mut reports = Vec::new();
     for (run, trace_id) in runs {
-        let events: Vec<_> = client.events(id, *run).try_collect().await?;
-        reports.push(TestReport::fold(name.to_owned(), id.to_owned(), *run, trace_id.clone(), &events));
+        let events = client.events(id, *run).inspect_ok(|event| {
+            if is_triggered(event) {
+                drop(trigger.take());
+            }
+        });
+        let events: Vec<_> = events.try_collect().await?;
+        let (name, id) = (name.to_owned(), id.to_owned());
+        reports.push(TestReport::fold(name, id, *run, trace_id.clone(), &events, wanted.gates()));
     }
     let mut report = match reports.pop() {
         Some(report) => report,
@@ -112,6 +181,34 @@ pub(super) async fn report(
     Ok(report)
 }
 
+/// Looks again at a test that was judged: once, or until then if it failed because spans did not come that nothing proves
+/// to be absent.
+pub(super) async fn confirmed(course: Course<'_>, report: TestReport, until: Instant) -> TestReport {
+    let mut report = again(course, report).await;
+    if !rests_on_absence(&report) || Instant::now() >= until {
+        return report;
+    }
+    course.progress.began(&format!("{} (looking for spans that may come late)", report.name));
+    while rests_on_absence(&report) && Instant::now() < until && !course.interrupt.is_raised() {
+        tokio::time::sleep_until(until.min(Instant::now() + CONFIRM_INTERVAL)).await;
+        report = again(course, report).await;
+    }
+    report
+}
+
+/// Whether it failed although more spans could make it pass: only specs that select nothing did not hold, and the trace
+/// still owed something when it was judged.
+fn rests_on_absence(report: &TestReport) -> bool {
+    let Ending::Judged(verdict) = &report.ending else { return false };
+    let mut failed = verdict.specs.iter().filter(|spec| spec.outcome == wire::Outcome::Failed).peekable();
+    report.outcome == Outcome::Failed
+        && !report.debts.is_empty()
+        && failed.peek().is_some()
+        && failed.all(|spec| {
+            spec.selected == 0 && spec.problem.as_deref().is_none_or(|why| !why.contains("invalid"))
+        })
+}
+
 /// Looks at a test again that was judged while others were under way: spans may have come since and changed the verdict,
 /// which is shown then.
 pub(super) async fn again(course: Course<'_>, mut report: TestReport) -> TestReport {
@@ -126,11 +223,18 @@ pub(super) async fn again(course: Course<'_>, mut report: TestReport) -> TestRep
         report.run,
         report.trace_id.clone(),
         &events.unwrap_or_default(),
+        course.wanted.gates(),
     );
     if !late.is_corrected || report.is_corrected {
         return report;
     }
-    report = TestReport { ending: late.ending, notes: late.notes, is_corrected: true, ..report };
+    report = TestReport {
+        ending: late.ending,
+        notes: late.notes,
+        failed_gates: late.failed_gates,
+        is_corrected: true,
+        ..report
+    };
     if report.earlier.is_empty() {
         report.outcome = late.outcome;
     }

@@ -24,8 +24,8 @@ pub(crate) fn write(path: &Path, mut learned: Learned, tests: &BTreeSet<String>)
     // The id of a test that names none is new in every run: nobody would find its history again.
     learned.tests.retain(|id, _| tests.contains(id));
     all.tests.extend(learned.tests);
-    learned.lags.take_over(all.lags);
-    all.lags = learned.lags;
+    learned.services.take_over(all.services);
+    all.services = learned.services;
     let after = all.to_json();
     if before == after {
         return Ok(());

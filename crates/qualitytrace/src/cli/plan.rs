@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use qualitytrace_core::definition::{Format, Resource, Test, TestSuite};
 use qualitytrace_core::suite;
 use qualitytrace_server::wire::series;
+use tokio::time::Instant;
 
 use super::files::{self, File};
 use super::follow;
 use super::interrupt::Interrupt;
+use super::parallel::{TriggerLimit, UnderWay};
 use super::references::{self, step_path};
 use crate::client::{Client, Wanted};
 use crate::report::progress::Progress;
@@ -95,26 +98,33 @@ impl Plan {
         self.suites.push(FoundSuite { suite: suite.clone(), file, document, tests });
     }
 
+    /// The files that were read.
+    pub(crate) fn files(&self) -> &[File] {
+        &self.files
+    }
+
     /// The ids that the tests have of their own.
     pub(crate) fn ids(&self) -> BTreeSet<String> {
         self.tests.iter().filter_map(|test| test.id.clone()).collect()
     }
 
-    /// Runs everything, as much at a time as allowed, and shows each test as it ends.
+    /// Runs everything, with as many triggers under way at a time as allowed, and shows each test as it ends.
     pub(crate) async fn run(
         &self,
         client: &Client,
         wanted: &Wanted,
         parallel: usize,
+        confirm: Duration,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Vec<TestReport>> {
         let alone = || self.tests.iter().filter(|test| !test.is_step);
         let steps = self.suites.iter().map(|suite| suite::Plan::of(&suite.suite).steps.len());
         let progress = &Progress::start(steps.sum::<usize>() + alone().count());
-        let course = Course { client, wanted, progress, interrupt };
+        let limit = &TriggerLimit::new(parallel);
+        let course = Course { client, wanted, progress, interrupt, limit };
         let suites = self.suites.iter().map(|suite| self.run_suite(suite, course).boxed());
         let tests = alone().map(|test| test.run(course).boxed());
-        let all = futures_util::stream::iter(suites.chain(tests)).buffered(parallel.max(1));
+        let all = futures_util::stream::iter(suites.chain(tests)).buffered(limit.followed());
         let mut all = std::pin::pin!(all.try_collect::<Vec<Vec<TestReport>>>());
         let reports = tokio::select! {
             reports = &mut all => reports?,
@@ -123,17 +133,18 @@ impl Plan {
                 all.await?
             }
         };
-        let again = reports.into_iter().flatten().map(|report| follow::again(course, report));
+        let until = Instant::now() + confirm;
+        let again = reports.into_iter().flatten().map(|report| follow::confirmed(course, report, until));
         Ok(futures_util::stream::iter(again).buffered(parallel.max(1)).collect().await)
     }
 
     /// Stores a suite and its tests, and has the server run it.
     async fn run_suite(&self, found: &FoundSuite, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
         let suite = &found.suite;
-        if course.interrupt.is_raised() {
+        let Some(trigger) = course.admit().await else {
             return Ok(vec![course.left_alone(&suite.name, suite.id.as_deref())]);
-        }
-        match self.carry_out(found, course).await {
+        };
+        match Box::pin(self.carry_out(found, course, trigger)).await {
             Err(error) if course.client.was_reached() => {
                 let id = suite.id.as_deref().unwrap_or_default();
                 Ok(vec![course.without_result(&suite.name, id, &error)])
@@ -142,7 +153,12 @@ impl Plan {
         }
     }
 
-    async fn carry_out(&self, found: &FoundSuite, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
+    async fn carry_out(
+        &self,
+        found: &FoundSuite,
+        course: Course<'_>,
+        trigger: UnderWay<'_>,
+    ) -> anyhow::Result<Vec<TestReport>> {
         let (file, suite, client) = (&self.files[found.file], &found.suite, course.client);
         let mut stored: HashMap<usize, String> = HashMap::new();
         let mut ids = HashMap::new();
@@ -158,18 +174,18 @@ impl Plan {
         }
         let text = references::suite(file, &file.reading.documents[found.document], suite, &ids)?;
         let id = client.put_suite(&text, file.format).await?;
-        follow::suite(course, &suite.name, &id).await
+        follow::suite(course, &suite.name, &id, trigger).await
     }
 }
 
 impl FoundTest {
     /// Stores a test and has the server run it.
     async fn run(&self, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
-        if course.interrupt.is_raised() {
+        let Some(trigger) = course.admit().await else {
             return Ok(vec![course.left_alone(&self.name, self.id.as_deref())]);
-        }
+        };
         course.progress.began(&self.name);
-        let report = match self.carry_out(course).await {
+        let report = match self.carry_out(course, trigger).await {
             Ok(report) => report,
             Err(error) if course.client.was_reached() => {
                 let id = self.id.as_deref().unwrap_or_default();
@@ -181,19 +197,20 @@ impl FoundTest {
         Ok(vec![report])
     }
 
-    async fn carry_out(&self, course: Course<'_>) -> anyhow::Result<TestReport> {
+    async fn carry_out(&self, course: Course<'_>, trigger: UnderWay<'_>) -> anyhow::Result<TestReport> {
         let client = course.client;
         let id = client.put_test(&self.source, self.format).await?;
         let run = client.start(&id, course.wanted).await?;
         let end = async {
-            let (attempts, ended) = if run.series.is_some() {
-                let series = client.series(&id, run.number).await?;
+            if run.series.is_some() {
+                let series = follow::series(course, &id, run.number, trigger).await?;
                 let ended = (series.outcome.unwrap_or(series::Outcome::Broken), series.recovered);
-                (series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect(), Some(ended))
+                let attempts: Vec<_> = series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect();
+                follow::report(course, &self.name, &id, &attempts, Some(ended), None).await
             } else {
-                (vec![(run.number, run.trace_id.clone())], None)
-            };
-            follow::report(client, &self.name, &id, &attempts, ended).await
+                let attempts = [(run.number, run.trace_id.clone())];
+                follow::report(course, &self.name, &id, &attempts, None, Some(trigger)).await
+            }
         };
         let report = course.interrupt.follow(end, async || client.stop(&id, &run).await).await;
         report.with_context(|| client.unfinished_test(&id, run.number))
@@ -207,9 +224,19 @@ pub(super) struct Course<'a> {
     pub(super) wanted: &'a Wanted,
     pub(super) progress: &'a Progress,
     pub(super) interrupt: &'a Interrupt,
+    pub(super) limit: &'a TriggerLimit,
 }
 
-impl Course<'_> {
+impl<'a> Course<'a> {
+    /// Waits until one more trigger may be under way; `None` when nothing new should begin.
+    async fn admit(&self) -> Option<UnderWay<'a>> {
+        tokio::select! {
+            biased;
+            () = self.interrupt.raised() => None,
+            trigger = self.limit.acquire() => Some(trigger),
+        }
+    }
+
     /// The report of something that did not begin any more.
     fn left_alone(&self, name: &str, id: Option<&str>) -> TestReport {
         let id = id.unwrap_or_default().to_owned();
@@ -263,7 +290,7 @@ fn read_missing_steps(files: &mut Vec<File>) {
     }
 }
 
-fn same_file(a: &Path, b: &Path) -> bool {
+pub(super) fn same_file(a: &Path, b: &Path) -> bool {
     let plain = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.components().collect());
     plain(a) == plain(b)
 }

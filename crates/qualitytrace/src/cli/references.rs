@@ -65,6 +65,12 @@ pub(crate) fn step_path(suite: &Path, step: &Step) -> Option<PathBuf> {
     step.is_path().then(|| beside(suite, &step.test.value))
 }
 
+/// The file with the polling profile that a test names.
+pub(crate) fn profile_path(definition: &Path, test: &Test) -> Option<PathBuf> {
+    let name = test.polling_profile.as_ref().and_then(Profile::path)?;
+    Some(beside(definition, &name.value))
+}
+
 /// A path that a definition names, relative to the definition's own.
 fn beside(definition: &Path, written: &str) -> PathBuf {
     definition.parent().unwrap_or(Path::new("")).join(written).components().collect()

@@ -7,14 +7,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use qualitytrace_core::definition::settings::Gate;
+use qualitytrace_core::time::parse_duration;
+use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, Listen};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
 
 use super::Exit;
+use super::beside::{Beside, ChosenSet};
 use super::files;
 use super::interrupt::Interrupt;
 use super::learned;
+use super::own_token::{self, OwnToken};
 use super::plan::Plan;
 use super::serve::start_logging;
 use super::target::Target;
@@ -33,6 +38,9 @@ pub(crate) struct Options {
     /// Token to show to the server
     #[arg(long, value_name = "TOKEN", env = "QUALITYTRACE_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// File with the token to show to the server; counts more than --token
+    #[arg(long, value_name = "FILE", requires = "server")]
+    token_file: Option<PathBuf>,
     /// How long to wait for a server that goes away meanwhile, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE.as_secs(), requires = "server")]
     patience: u64,
@@ -41,7 +49,15 @@ pub(crate) struct Options {
     /// Variable for the tests; may be given more than once
     #[arg(long = "var", value_name = "NAME=VALUE")]
     variables: Vec<Variable>,
-    /// Tests under way at one time
+    /// Variable set for the tests: a file, or the id of one in these files or on the server; without it, the only one
+    /// in these files
+    #[arg(long, value_name = "FILE|ID")]
+    vars: Option<String>,
+    /// Gates that each run must pass: analyzer-score, analyzer-rules, test-specs; without it, those of a `TestRunner` in
+    /// these files, else of the server
+    #[arg(long, value_name = "GATE,...", value_delimiter = ',', value_parser = gate)]
+    required_gates: Vec<String>,
+    /// Triggers under way at one time; tests that only wait for their spans are not counted
     #[arg(long, value_name = "N", default_value_t = 16)]
     parallel: usize,
     /// Further tries of a test that does not pass; what the tests say themselves does not count then
@@ -57,6 +73,11 @@ pub(crate) struct Options {
     /// server named by --server remembers by itself
     #[arg(long, value_name = "FILE")]
     learned: Option<PathBuf>,
+    #[command(flatten)]
+    windows: Windows,
+    /// How long a failure that rests on spans that did not come is looked at again before it is told, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    confirm: u64,
     /// Write a JUnit report
     #[arg(long, short = 'j', value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -81,8 +102,48 @@ struct OtlpOptions {
     otlp_http_addr: Listen,
 }
 
+/// How the server that is started for the run waits, unless a polling profile says something else.
+#[derive(Debug, Clone, Args)]
+struct Windows {
+    /// Silence that ends a wait when nothing is owed, like 150ms
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    quiet: Option<Duration>,
+    /// Silence that ends a wait although something may still come, like 6s
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    settle: Option<Duration>,
+    /// The longest wait for a trace, like 1m
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+}
+
+impl Windows {
+    fn policy(&self) -> Policy {
+        Policy {
+            quiet: self.quiet.unwrap_or(Policy::DEFAULT.quiet),
+            settle: self.settle.unwrap_or(Policy::DEFAULT.settle),
+            timeout: self.timeout.unwrap_or(Policy::DEFAULT.timeout),
+        }
+    }
+
+    fn are_given(&self) -> bool {
+        self.quiet.is_some() || self.settle.is_some() || self.timeout.is_some()
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let nanos = parse_duration(text).and_then(|nanos| u64::try_from(nanos).ok());
+    nanos.map(Duration::from_nanos).ok_or_else(|| "write a duration, like 6s or 500ms".to_owned())
+}
+
 fn listen(text: &str) -> Result<Listen, String> {
     Listen::parse(text).ok_or_else(|| "write a port, an ADDRESS:PORT, or `off`".to_owned())
+}
+
+fn gate(text: &str) -> Result<String, String> {
+    let names: Vec<&str> = Gate::ALL.iter().map(|gate| gate.as_str()).collect();
+    Gate::named(text.trim())
+        .map(|gate| gate.as_str().to_owned())
+        .ok_or_else(|| format!("the gates are {}", names.join(", ")))
 }
 
 #[derive(Debug, Clone)]
@@ -107,27 +168,47 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
             file.display()
         );
     }
+    if let Some(url) = options.server.as_ref().filter(|_| options.windows.are_given()) {
+        bail!(
+            "how long the server at {url} waits is a matter of its polling profile; leave out --quiet, --settle and \
+             --timeout, or leave out --server (and QUALITYTRACE_SERVER_URL) to run the tests here"
+        );
+    }
     let Some(plan) = Plan::of(files::read_all(&options.paths)?)? else {
         return Ok(Exit::Error);
     };
     let began = Instant::now();
     let (client, server) = match &options.server {
         Some(url) => {
-            let client = Client::new(url)?.with_token(options.token.clone());
+            let token = match &options.token_file {
+                Some(file) => Some(own_token::read(file)?),
+                None => options.token.clone(),
+            };
+            let client = Client::new(url)?.with_token(token);
             (client.with_patience(Duration::from_secs(options.patience)), None)
         }
         None => {
-            let server = own_server(&options.otlp).await?;
+            let token = OwnToken::random();
+            let server = own_server(&options, &token).await?;
             if let Some(path) = &options.learned {
                 server.teach(learned::read(path)?);
             }
-            (Client::new(&server.addresses().http.to_string())?, Some(server))
+            let client = Client::new(&server.addresses().http.to_string())?;
+            (client.with_token(Some(token.text())), Some(server))
         }
     };
-    let variables = options.variables.into_iter().map(|Variable(name, value)| (name, value)).collect();
-    let wanted = Wanted { variables, retries: options.retries, repeat: options.repeat };
+    let wanted = match wanted(&options, &plan, &client, server.is_some()).await {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            if let Some(server) = server {
+                server.shutdown().await;
+            }
+            return Err(error);
+        }
+    };
     let interrupt = Interrupt::listen();
-    let reports = plan.run(&client, &wanted, options.parallel, &interrupt).await;
+    let confirm = Duration::from_secs(options.confirm);
+    let reports = plan.run(&client, &wanted, options.parallel, confirm, &interrupt).await;
     if let Some(server) = server {
         let taught = match &options.learned {
             Some(path) => Some((path, server.learned().await?)),
@@ -151,6 +232,38 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     Ok(if interrupt.is_raised() { Exit::Interrupted } else { exit(&reports, options.fail_on_flaky) })
 }
 
+/// What is wanted of the runs: flags count more than what stands beside the tests, which counts more than what the
+/// server says.
+async fn wanted(options: &Options, plan: &Plan, client: &Client, is_own: bool) -> anyhow::Result<Wanted> {
+    let beside = Beside::of(plan.files())?;
+    let (variable_set, variable_set_id) = match beside.chosen_set(options.vars.as_deref())? {
+        ChosenSet::None => (None, None),
+        ChosenSet::Read(set) => (Some(set), None),
+        ChosenSet::Stored(id) if is_own => bail!(
+            "there is no variable set `{id}`: it is no file, and none of the files that were read defines it"
+        ),
+        ChosenSet::Stored(id) => (None, Some(id)),
+    };
+    let required_gates = match Some(options.required_gates.clone()).filter(|gates| !gates.is_empty()) {
+        Some(gates) => Some(gates),
+        None if beside.required_gates.is_some() => beside.required_gates,
+        None => client.usual_gates().await?,
+    };
+    Ok(Wanted {
+        variables: options
+            .variables
+            .iter()
+            .map(|Variable(name, value)| (name.clone(), value.clone()))
+            .collect(),
+        variable_set,
+        variable_set_id,
+        required_gates,
+        settings: beside.settings,
+        retries: options.retries,
+        repeat: options.repeat,
+    })
+}
+
 /// What the reports amount to.
 pub(crate) fn exit(reports: &[TestReport], fail_on_flaky: bool) -> Exit {
     let passes =
@@ -159,20 +272,31 @@ pub(crate) fn exit(reports: &[TestReport], fail_on_flaky: bool) -> Exit {
         Exit::Error
     } else if reports.iter().all(|report| passes(report.outcome)) {
         Exit::Passed
+    } else if reports.iter().all(|report| passes(report.outcome) || is_undecided(report.outcome)) {
+        Exit::Inconclusive
     } else {
         Exit::NotPassed
     }
 }
 
-/// A server inside this process: a free port for the API, the usual ones for OTLP, nothing kept.
-async fn own_server(otlp: &OtlpOptions) -> anyhow::Result<Server> {
+/// Whether it is neither a pass nor a failure: what is missing could change it, or it was not begun.
+fn is_undecided(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Inconclusive | Outcome::Skipped)
+}
+
+/// A server inside this process: a free port for the API, which asks for a token that only this process knows, the usual
+/// ports for OTLP, nothing kept.
+async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Server> {
+    let Options { otlp, parallel, windows, .. } = options;
     let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let config = Config {
         http: SocketAddr::new(host, 0),
         otlp_grpc: otlp.otlp_grpc_addr.address(host),
         otlp_http: otlp.otlp_http_addr.address(host),
         // The tests are the user's own files, and the server lives only for them.
-        limits: Limits { commands: true, ..Limits::default() },
+        limits: Limits { commands: true, concurrent_runs: (*parallel).max(1), ..Limits::default() },
+        safety: token.safety()?,
+        wait: windows.policy(),
         ..Config::default()
     };
     Ok(Server::start(config).await?)

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use anstream::eprintln;
 use anyhow::Context;
 use clap::Args;
 use qualitytrace_server::config::Config;
@@ -19,6 +20,12 @@ use crate::report;
 
 /// How long the server's own telemetry may take to leave when it stops; the rest waits in the spool.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What is said, besides the log line, of a server that other machines reach without a token.
+const EXPOSED: &str = "
+  WARNING  This server has no tokens and does not only listen on loopback: whoever reaches it may read and change
+           everything. Set `auth.tokens` (docs/security.md), or leave out `--host`. Tests may run no commands.
+";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -41,8 +48,12 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
     let config = resolved.config;
     telemetry.observe_runtime(&tokio::runtime::Handle::current());
     let banner = Banner::of(&config);
+    let is_exposed = config.is_exposed();
     let server = Server::start_watched(config, telemetry.clone()).await?;
     report::out(&banner.text(&server.addresses(), began));
+    if is_exposed {
+        eprintln!("{}", report::style::bad(EXPOSED));
+    }
     tokio::select! {
         () = stop_signal() => {}
         () = running.follow(changes, &server, &telemetry) => {}

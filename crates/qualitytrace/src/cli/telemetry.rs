@@ -1,5 +1,7 @@
 //! `qualitytrace telemetry`: where the server's own telemetry goes.
 
+mod status;
+
 use std::time::Duration;
 
 use anyhow::Context;
@@ -25,11 +27,14 @@ pub(crate) struct Options {
 enum Command {
     /// Print the sinks and where each setting comes from; fails when something is wrong
     Check(ConfigOptions),
-    /// Print how the sinks of a running server fare
+    /// Print how the sinks of a running server fare; fails when something is lost
     Status {
         /// The server
         #[arg(long, short = 's', value_name = "URL", env = "QUALITYTRACE_SERVER_URL", default_value_t = format!("http://127.0.0.1:{HTTP_PORT}"))]
         server: String,
+        /// Print everything that is known, as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Send one span, one metric and one log record through every sink and print the answers
     Test(ConfigOptions),
@@ -51,10 +56,14 @@ pub(crate) async fn telemetry(options: Options) -> anyhow::Result<Exit> {
             report::out(&format!("{}\n", resolved.telemetry.render().trim_end()));
             Ok(Exit::Passed)
         }
-        Command::Status { server } => {
+        Command::Status { server, json } => {
             let status = Client::new(&server)?.telemetry_status().await?;
-            report::out(&format!("{}\n", serde_json::to_string_pretty(&status)?));
-            Ok(Exit::Passed)
+            if json {
+                report::out(&format!("{}\n", serde_json::to_string_pretty(&status)?));
+            } else {
+                report::out(&status::table(&status));
+            }
+            Ok(if status::has_losses(&status) { Exit::NotPassed } else { Exit::Passed })
         }
         Command::Test(config) => {
             let Some(telemetry) = start(config)? else { return Ok(Exit::Error) };

@@ -170,7 +170,12 @@ impl Case {
 
 fn cases(report: &TestReport) -> Vec<Case> {
     match &report.ending {
-        Ending::Judged(verdict) => judged(verdict),
+        Ending::Judged(verdict) => {
+            let gates = report.failed_gates.iter();
+            let gates =
+                gates.map(|gate| Case::new("gate", gate.name, Some((Kind::Failure, gate.message.clone()))));
+            judged(verdict).into_iter().chain(gates).collect()
+        }
         Ending::Broken(why) => vec![Case::new(&report.id, "run", Some((Kind::Error, why.clone())))],
         Ending::Skipped(why) => vec![Case::new(&report.id, "run", Some((Kind::Skipped, (*why).to_owned())))],
     }
@@ -204,8 +209,11 @@ fn problem(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
     if assertion.outcome == wire::Outcome::Passed {
         return None;
     }
-    let failing = assertion.results.iter().find(|result| !result.passed);
+    let failing = assertion.culprits().next();
     Some(match (failing, &spec.problem) {
+        (Some(result), _) if result.passed => {
+            (Kind::Failure, format!("{}: the claim holds here, got {}", place(&result.span), result.observed))
+        }
         (Some(result), _) if result.error.as_deref().is_none_or(|error| error == "no match") => (
             Kind::Failure,
             format!("{}: got {}, expected {}", place(&result.span), result.observed, result.expected),

@@ -36,7 +36,12 @@ pub(crate) fn test(report: &TestReport) -> String {
     let head = format!("{} {name}{}{}", mark(report.outcome), style::strong(total), style::faint(parts));
     line(&mut text, 0, &head);
     match &report.ending {
-        Ending::Broken(why) => line(&mut text, 1, &style::bad(why)),
+        Ending::Broken(why) => {
+            line(&mut text, 1, &style::bad(why));
+            for note in &report.notes {
+                line(&mut text, 1, &style::unsure(note));
+            }
+        }
         Ending::Judged(verdict) => judged(&mut text, report, verdict),
         Ending::Skipped(_) => {}
     }
@@ -120,6 +125,21 @@ fn findings(run: &TestReport) -> String {
     text
 }
 
+/// What a test that passed was not sent: nothing rests on it, but a reader may wonder.
+fn unpaid(text: &mut String, report: &TestReport) {
+    let mut debts = report
+        .debts
+        .iter()
+        .filter(|debt| debt.contains("has no answering span") || debt.contains("earlier runs"));
+    if let Some(first) = debts.next() {
+        let more = match debts.count() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        line(text, 1, &style::faint(format!("not needed: {first}{more}")));
+    }
+}
+
 fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
     for spec in &verdict.specs {
         self::spec(text, spec);
@@ -130,14 +150,17 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
     for note in &report.notes {
         line(text, 1, &style::unsure(note));
     }
-    if verdict.outcome == wire::Outcome::Passed && report.outcome == Outcome::Failed {
-        line(text, 1, &style::bad("a required gate did not pass"));
+    for gate in &report.failed_gates {
+        line(text, 1, &format!("{} gate {}: {}", mark(Outcome::Failed), gate.name, gate.message));
     }
     if verdict.outcome == wire::Outcome::Inconclusive {
         line(text, 1, &style::unsure("the trace is not complete, so the verdict could still change:"));
         for missing in &verdict.missing {
             line(text, 2, missing);
         }
+    }
+    if verdict.outcome == wire::Outcome::Passed {
+        unpaid(text, report);
     }
     if verdict.outcome != wire::Outcome::Passed {
         for debt in report.debts.iter().filter(|debt| !verdict.missing.contains(debt)) {
@@ -187,9 +210,7 @@ fn spec(text: &mut String, spec: &Spec) {
 
 fn assertion(text: &mut String, assertion: &Assertion) {
     line(text, 2, &format!("{} {}", mark(assertion.outcome.into()), assertion.assertion));
-    let groups = alike(assertion.results.iter().filter(|result| !result.passed), |result| {
-        (&result.observed, &result.expected, &result.error)
-    });
+    let groups = alike(assertion.culprits(), |result| (&result.observed, &result.expected, &result.error));
     for (_, group) in groups.iter().take(SHOWN_RESULTS) {
         line(text, 3, &span_result(group[0], group.len() - 1));
     }
@@ -225,6 +246,9 @@ fn span_result(result: &SpanResult, others: usize) -> String {
     };
     let alias = result.alias.as_ref().map(|name| format!(" (read from {name})")).unwrap_or_default();
     match result.error.as_deref() {
+        None if result.passed => {
+            format!("{place}: the claim holds here, got {}{alias}", style::bad(or_nothing(&result.observed)))
+        }
         None | Some("no match") => {
             let (observed, expected) = (or_nothing(&result.observed), or_nothing(&result.expected));
             format!("{place}: got {}{alias}, expected {}", style::bad(observed), style::good(expected))

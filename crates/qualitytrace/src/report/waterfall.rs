@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 
+use qualitytrace_server::wire::verdict::Assertion;
 use qualitytrace_server::wire::{Span, Trace, Verdict};
 
 use super::pretty::{duration, fitting, padded};
@@ -24,8 +25,7 @@ pub(crate) fn draw(trace: &Trace, verdict: &Verdict) -> Vec<String> {
         .specs
         .iter()
         .flat_map(|spec| &spec.assertions)
-        .flat_map(|assertion| &assertion.results)
-        .filter(|result| !result.passed)
+        .flat_map(Assertion::culprits)
         .filter_map(|result| result.span_id.as_deref())
         .collect();
     let first = trace.spans.iter().map(|span| span.start).min().unwrap_or(0);

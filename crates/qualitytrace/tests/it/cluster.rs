@@ -29,9 +29,8 @@ async fn two_servers(arguments: &[&str]) -> Option<(Served, Served, System)> {
 
 #[tokio::test]
 async fn no_run_is_lost_or_triggered_twice_when_a_server_is_killed() {
-    let Some((mut doomed, survivor, system)) = two_servers(&["--runs.concurrency", "20"]).await else {
-        return;
-    };
+    let limits = ["--runs.concurrency", "20", "--runs.waiting", "20"];
+    let Some((mut doomed, survivor, system)) = two_servers(&limits).await else { return };
     let clients = [Client::new(doomed.url("")), Client::new(survivor.url(""))];
     let start = async |number: usize| {
         let bug = number.is_multiple_of(3);

@@ -52,7 +52,7 @@ fn a_step_or_table_that_is_not_there_is_told_where_it_is_named() {
         "suites/s.yaml:7:15",
     ];
     for (arguments, expected) in [
-        (&["check", "suites"][..], 0),
+        (&["check", "suites"][..], 1),
         (&["run", "suites"], 1),
         (&["apply", "testsuite", "-f", "suites/s.yaml"], 1),
     ] {

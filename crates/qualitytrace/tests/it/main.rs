@@ -1,19 +1,26 @@
 //! The program from outside.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod admission;
+mod audit;
+mod beside;
 mod busy;
 mod cluster;
 mod config;
 mod configure;
 mod contact;
 mod demo;
+mod feedback;
 mod files;
 mod full;
 mod guard;
+mod inner;
 mod interrupt;
 mod kill;
 mod late;
 mod learned;
+mod operating;
+mod power;
 #[cfg(unix)]
 mod privacy;
 mod provision;
@@ -23,8 +30,10 @@ mod resources;
 #[path = "../rough/load.rs"]
 #[expect(dead_code, reason = "measurements use the rest")]
 mod rough;
+mod run_spans;
 mod startable;
 mod suites;
+mod unverified;
 mod uploads;
 mod usage;
 mod waiting;

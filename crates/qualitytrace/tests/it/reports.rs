@@ -106,7 +106,7 @@ async fn an_inconclusive_test_is_an_error_and_counted_once() {
     let server = server_with_a_trace(TRACE).await;
     let (code, text, junit) =
         run(&[("t.yaml", &inconclusive("T"))], &["t.yaml", "--server", &server.url("")]).await;
-    assert_eq!(code, Some(2), "{text}");
+    assert_eq!(code, Some(4), "{text}");
     holds(&text, &["? T ", "1 test: 0 passed, 1 inconclusive in"]);
     holds(&junit, &["tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\""]);
     holds(&junit, &["<error type=\"inconclusive\" message=\"inconclusive: the parent 00000000000000cc"]);

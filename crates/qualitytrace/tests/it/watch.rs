@@ -8,22 +8,22 @@ use tokio::process::Command;
 use crate::program;
 use crate::rough::program::Served;
 
-const CALLER: &str = "0123456789abcdef0123456789abcdef";
+pub(crate) const CALLER: &str = "0123456789abcdef0123456789abcdef";
 
 /// A server that is watched, and the server that hears of it.
-struct Pair {
-    folder: tempfile::TempDir,
+pub(crate) struct Pair {
+    pub(crate) folder: tempfile::TempDir,
     receiver: Served,
-    watched: Served,
-    client: Client,
+    pub(crate) watched: Served,
+    pub(crate) client: Client,
 }
 
 impl Pair {
-    async fn start(variables: &[(&str, &str)], arguments: &[&str]) -> Self {
+    pub(crate) async fn start(variables: &[(&str, &str)], arguments: &[&str]) -> Self {
         Self::start_with(tracer, variables, arguments).await
     }
 
-    async fn start_with(
+    pub(crate) async fn start_with(
         config: impl Fn(&str) -> String,
         variables: &[(&str, &str)],
         arguments: &[&str],
@@ -49,7 +49,7 @@ impl Pair {
     }
 
     /// Stops the server, which sends what is left, and asks the receiver for a trace.
-    async fn heard(&mut self, trace: &str) -> Option<Value> {
+    pub(crate) async fn heard(&mut self, trace: &str) -> Option<Value> {
         if let Some(pid) = self.watched.child.id() {
             let stopped = Command::new("kill").args(["-TERM", &pid.to_string()]).status().await.unwrap();
             assert!(stopped.success());
@@ -77,7 +77,7 @@ impl Pair {
         events.unwrap().text().await.unwrap();
     }
 
-    fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+    pub(crate) fn command(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let output = std::process::Command::new(program())
             .args(arguments)
             .current_dir(self.folder.path())
@@ -88,18 +88,18 @@ impl Pair {
     }
 }
 
-fn tracer(receiver: &str) -> String {
+pub(crate) fn tracer(receiver: &str) -> String {
     format!(
         "tracer: {{a: {{type: open-telemetry, transport: http, endpoint: 'http://{receiver}', throttle: 1ms}}}}\n"
     )
 }
 
-fn traceparent() -> String {
+pub(crate) fn traceparent() -> String {
     format!("00-{CALLER}-00000000000000aa-01")
 }
 
 /// The spans of a trace as OTLP JSON.
-fn spans(trace: &Value) -> Vec<Value> {
+pub(crate) fn spans(trace: &Value) -> Vec<Value> {
     let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     let scopes =
         list(trace, "resourceSpans").into_iter().flat_map(move |resource| list(&resource, "scopeSpans"));
@@ -238,8 +238,10 @@ async fn metrics_name_the_trace_of_a_request_and_otlp_is_never_recorded() {
     let sent = pair.client.post(pair.watched.url("/v1/traces")).header("content-type", "application/json");
     let sent = sent.header("traceparent", format!("00-{delivered}-00000000000000aa-01")).body("{}");
     assert_eq!(sent.send().await.unwrap().status(), StatusCode::OK);
-    let metrics = pair.client.get(pair.watched.url("/metrics")).send().await.unwrap();
-    let text = metrics.text().await.unwrap();
+    // Exemplars are part of OpenMetrics only.
+    let metrics =
+        pair.client.get(pair.watched.url("/metrics")).header("accept", "application/openmetrics-text");
+    let text = metrics.send().await.unwrap().text().await.unwrap();
     let of = |line: &&str| {
         line.starts_with("http_server_request_duration_seconds_bucket") && line.contains("/api/tests")
     };
@@ -291,7 +293,32 @@ async fn check_status_and_test_say_what_happens_to_telemetry() {
     assert_eq!(pair.get("/api/tests", "traceparent", &traceparent()).await, StatusCode::OK);
     let (code, out, _) = pair.command(&["telemetry", "status", "--server", &pair.watched.url("")]);
     assert_eq!(code, Some(0), "{out}");
+    assert!(out.starts_with("SINK") && out.contains("tracer.a  ") && out.contains("traces"), "{out}");
+    let (code, out, _) = pair.command(&["telemetry", "status", "--json", "--server", &pair.watched.url("")]);
+    assert_eq!(code, Some(0), "{out}");
     let status: Value = serde_json::from_str(&out).unwrap();
     let traces = &status["sinks"][0]["ledger"]["traces"];
     assert!(traces["created"].is_u64() && traces["dropped"]["queue_full"].is_u64(), "{out}");
+}
+
+#[tokio::test]
+async fn secrets_of_a_query_are_in_no_span_and_in_no_status() {
+    let keyed = |receiver: &str| {
+        format!(
+            "tracer: {{a: {{type: open-telemetry, transport: http, endpoint.traces: 'http://{receiver}/v1/traces?k=geheim-1', \
+             throttle: 1ms}}}}\n"
+        )
+    };
+    let mut pair = Pair::start_with(keyed, &[], &[]).await;
+    let asked = "/api/tests?take=7&token=geheim-2&api_key=geheim-3";
+    assert_eq!(pair.get(asked, "traceparent", &traceparent()).await, StatusCode::OK);
+    let status = pair.client.get(pair.watched.url("/api/telemetry/status")).send().await.unwrap();
+    let status = status.text().await.unwrap();
+    assert!(status.contains("/v1/traces?k=***") && !status.contains("geheim"), "{status}");
+    let (code, out, _) = pair.command(&["telemetry", "check", "--config", "server.yaml"]);
+    assert_eq!(code, Some(0), "{out}");
+    assert!(!out.contains("geheim"), "{out}");
+    let heard = pair.heard(CALLER).await.unwrap().to_string();
+    assert!(heard.contains("take=7&token=***&api_key=***"), "{heard}");
+    assert!(!heard.contains("geheim"), "{heard}");
 }

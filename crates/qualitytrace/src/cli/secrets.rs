@@ -1,0 +1,85 @@
+//! `qualitytrace secrets`: another key, and the way on when the key is lost.
+
+use clap::{Args, Subcommand};
+use qualitytrace_server::store::Store;
+
+use super::Exit;
+use super::database::{Database, Progress, interrupted, interruptible, vault};
+use crate::report;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Seal with the current key what the previous key sealed (`secrets.previousKeyFile`); no server may be running
+    Reseal(Database),
+    /// When a key is lost: drop what nobody can open any more, and name it
+    Forget {
+        /// Drop it; without this, it is only named
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        database: Database,
+    },
+}
+
+/// Does what was asked.
+pub(crate) async fn secrets(options: Options) -> anyhow::Result<Exit> {
+    match options.command {
+        Command::Reseal(database) => reseal(database).await,
+        Command::Forget { yes, database } => forget(database, yes).await,
+    }
+}
+
+async fn reseal(database: Database) -> anyhow::Result<Exit> {
+    let Some(config) = database.read()? else { return Ok(Exit::Error) };
+    let vault = vault(&config)?;
+    if !vault.has_previous() {
+        anyhow::bail!(
+            "no previous key is named: give the old one as --secrets.previousKeyFile and the new one as --secrets.keyFile"
+        );
+    }
+    let store = Store::open_with(&config.database_url, vault).await?;
+    let mut progress = Progress::start("values looked at");
+    let mut tell = |values| progress.tell(values);
+    let Some(resealed) = interruptible(store.reseal(&mut tell)).await else {
+        store.close().await;
+        return Ok(interrupted(
+            "some values are sealed with the new key; both keys are needed until it is done",
+        ));
+    };
+    let resealed = resealed?;
+    store.close().await;
+    report::out(&format!(
+        "{} {resealed} values sealed anew; the previous key is not needed any more\n",
+        report::style::good("✔")
+    ));
+    Ok(Exit::Passed)
+}
+
+async fn forget(database: Database, is_sure: bool) -> anyhow::Result<Exit> {
+    let Some(config) = database.read()? else { return Ok(Exit::Error) };
+    let store = Store::open_unchecked(&config.database_url, vault(&config)?).await?;
+    let lost = if is_sure { store.forget_lost_secrets().await? } else { store.lost_secrets().await? };
+    store.close().await;
+    for name in &lost {
+        report::out(&format!("{} {name}\n", if is_sure { "dropped" } else { "lost" }));
+    }
+    report::out(&match (lost.len(), is_sure) {
+        (0, _) => format!("{} every sealed value can be opened\n", report::style::good("✔")),
+        (count, true) => {
+            format!(
+                "{} {count} sealed values are dropped; apply the definitions again\n",
+                report::style::good("✔")
+            )
+        }
+        (count, false) => {
+            format!("{count} sealed values cannot be opened; --yes drops them, and nothing else\n")
+        }
+    });
+    Ok(Exit::Passed)
+}

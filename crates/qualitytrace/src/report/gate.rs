@@ -1,0 +1,103 @@
+//! Gates that a run must pass beside its specs, and what is said of those that it does not.
+
+use qualitytrace_core::definition::settings::Gate;
+use qualitytrace_server::wire;
+use qualitytrace_server::wire::run::{self, Facts, FailedRule, Linter};
+
+use super::{Outcome, pretty};
+
+/// Failed rules that are named; the rest is counted.
+const SHOWN_RULES: usize = 5;
+
+/// A required gate that did not pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FailedGate {
+    /// Its name, as definitions have it.
+    pub(crate) name: &'static str,
+    /// One sentence.
+    pub(crate) message: String,
+}
+
+/// What the required gates say about a run.
+pub(super) struct Gates {
+    passed: bool,
+    requires_specs: bool,
+    /// Those of the analyzer that did not pass.
+    pub(super) failed: Vec<FailedGate>,
+    /// What else is to be said of them.
+    pub(super) notes: Vec<String>,
+}
+
+impl Gates {
+    pub(super) fn of(required: &[String], events: &[wire::Event]) -> Self {
+        let facts = Facts::of(events);
+        let analysis = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some());
+        let is_required = |gate: Gate| required.iter().any(|name| name == gate.as_str());
+        let gates = run::gates(required, &facts);
+        let failed = [Gate::AnalyzerScore, Gate::AnalyzerRules]
+            .into_iter()
+            .filter(|gate| is_required(*gate) && gates.failed.iter().any(|name| name == gate.as_str()));
+        let failed = failed
+            .filter_map(|gate| Some(FailedGate { name: gate.as_str(), message: message(gate, analysis?) }));
+        let mut notes = Vec::new();
+        for gate in [Gate::AnalyzerScore, Gate::AnalyzerRules] {
+            let why = match analysis {
+                None => "is switched off",
+                Some(analysis) if !analysis.has_rules() => "has no rules",
+                Some(_) => continue,
+            };
+            if is_required(gate) {
+                notes.push(format!("the gate {} was not checked: the analyzer {why}", gate.as_str()));
+            }
+        }
+        let requires_specs = is_required(Gate::TestSpecs);
+        let has_failed_specs = gates.failed.iter().any(|name| name == Gate::TestSpecs.as_str());
+        if has_failed_specs && !requires_specs {
+            notes.push("failed specs do not count: the required gates leave out test-specs".to_owned());
+        }
+        Self { passed: gates.passed, requires_specs, failed: failed.collect(), notes }
+    }
+
+    /// What the test comes to whose specs came to this.
+    pub(super) fn outcome(&self, specs: wire::Outcome) -> Outcome {
+        match (self.passed, self.requires_specs) {
+            (true, false) => Outcome::Passed,
+            (false, _) if specs == wire::Outcome::Passed || !self.requires_specs => Outcome::Failed,
+            (true | false, true) | (false, false) => specs.into(),
+        }
+    }
+}
+
+fn message(gate: Gate, analysis: &Linter) -> String {
+    let rules = analysis.failed_rules();
+    match gate {
+        Gate::AnalyzerScore => format!(
+            "the analyzer gives the trace {} of 100 points, {} are required{}",
+            analysis.score,
+            analysis.minimum_score,
+            named(&rules)
+        ),
+        Gate::AnalyzerRules => {
+            let errors: Vec<_> = rules.into_iter().filter(|rule| rule.level == "error").collect();
+            format!("rules of the analyzer did not pass{}", named(&errors))
+        }
+        Gate::TestSpecs => "specs did not pass".to_owned(),
+    }
+}
+
+/// `: span-naming (3 spans), prefer-dns (1 span)`, or nothing.
+fn named(rules: &[FailedRule<'_>]) -> String {
+    if rules.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<String> = rules
+        .iter()
+        .take(SHOWN_RULES)
+        .map(|rule| format!("{} ({})", rule.id, pretty::counted(rule.spans, "span")))
+        .collect();
+    let rest = match rules.len().saturating_sub(SHOWN_RULES) {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    format!(": {}{rest}", shown.join(", "))
+}
