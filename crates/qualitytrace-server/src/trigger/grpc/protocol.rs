@@ -30,11 +30,10 @@ pub(super) fn compile(call: &Grpc) -> Result<DescriptorPool, Failure> {
     }
     let own = std::iter::once((MAIN, &call.protobuf_file));
     let imported = call.imports.iter().map(|(name, text)| (name.as_str(), text));
-    if let Some((name, _)) = own.chain(imported).find(|(_, text)| is_too_deep(&text.value)) {
-        return Err(Failure::invalid(format!(
-            "the protocol of the trigger cannot be compiled: `{name}` nests more than {MAX_DEPTH} levels deep; \
-             declare its messages side by side"
-        )));
+    for (name, text) in own.chain(imported) {
+        check(&text.value).map_err(|reason| {
+            Failure::invalid(format!("the protocol of the trigger cannot be compiled: `{name}` {reason}"))
+        })?;
     }
     let mut resolver = ChainFileResolver::new();
     resolver.add(Sources(call.clone()));
@@ -52,8 +51,25 @@ pub(super) fn compile(call: &Grpc) -> Result<DescriptorPool, Failure> {
     Ok(compiler.descriptor_pool())
 }
 
-/// Whether brackets of a protocol stand too deep inside each other: the compiler calls itself for each level.
-fn is_too_deep(text: &str) -> bool {
+/// What the compiler does not survive.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum Unfit {
+    /// It calls itself for each level of brackets.
+    #[error("nests more than {MAX_DEPTH} levels deep; declare its messages side by side")]
+    TooDeep,
+    /// Its lexer takes every run of digits behind a zero for an octal number.
+    #[error(
+        "has `{0}`, which is no number: behind a leading zero come octal digits, behind a number no letters"
+    )]
+    Number(String),
+    /// Its lexer counts the ends of comments inside comments, and looks for them in other places than ours.
+    #[error("has a comment inside a comment; let the first `*/` end it")]
+    NestedComment,
+}
+
+/// Looks for what the compiler does not survive. Comments, texts and names end here where they end for its lexer, also
+/// where they are not valid: it goes on behind them.
+fn check(text: &str) -> Result<(), Unfit> {
     let bytes = text.as_bytes();
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(byte) = bytes.get(at) {
@@ -62,7 +78,7 @@ fn is_too_deep(text: &str) -> bool {
             b'{' | b'[' | b'(' | b'<' => {
                 depth += 1;
                 if depth > MAX_DEPTH {
-                    return true;
+                    return Err(Unfit::TooDeep);
                 }
                 1
             }
@@ -70,13 +86,67 @@ fn is_too_deep(text: &str) -> bool {
                 depth = depth.saturating_sub(1);
                 1
             }
-            b'/' if rest.starts_with(b"//") => text[at..].find('\n').unwrap_or(rest.len()),
-            b'/' if rest.starts_with(b"/*") => text[at..].find("*/").map_or(rest.len(), |end| end + 2),
+            b'#' => line_length(rest),
+            b'/' if rest.starts_with(b"//") => line_length(rest),
+            b'/' if rest.starts_with(b"/*") => comment_length(&text[at..])?,
             quote @ (b'"' | b'\'') => string_length(rest, *quote),
+            b'0'..=b'9' | b'.' => {
+                let length = number_length(rest);
+                if length > 1 && !is_number(&text[at..at + length]) {
+                    return Err(Unfit::Number(text[at..at + length].to_owned()));
+                }
+                length
+            }
+            byte if is_word(*byte) => length_of(rest, is_word),
             _ => 1,
         };
     }
-    false
+    Ok(())
+}
+
+/// The bytes of a number that begins here, and of all that stands directly behind it. A dot may begin one.
+fn number_length(bytes: &[u8]) -> usize {
+    if bytes[0] == b'.' && !bytes.get(1).is_some_and(u8::is_ascii_digit) {
+        return 1;
+    }
+    let is_hexadecimal = matches!(bytes, [b'0', b'x' | b'X', ..]);
+    let run = |from: usize| from + length_of(&bytes[from..], |byte| is_word(byte) || byte == b'.');
+    let length = run(0);
+    let has_sign = matches!(bytes[length - 1], b'e' | b'E') && matches!(bytes.get(length), Some(b'+' | b'-'));
+    if has_sign && !is_hexadecimal { run(length + 1) } else { length }
+}
+
+fn is_number(word: &str) -> bool {
+    if let Some(digits) = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+        return !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    }
+    let number = word.strip_suffix(['f', 'F']).unwrap_or(word);
+    if number.bytes().all(|digit| digit.is_ascii_digit()) {
+        return !number.starts_with('0') || number.bytes().all(|digit| digit < b'8');
+    }
+    number.parse::<f64>().is_ok()
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn length_of(bytes: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().position(|byte| !belongs(*byte)).unwrap_or(bytes.len())
+}
+
+/// The bytes of the comment that begins here.
+fn comment_length(text: &str) -> Result<usize, Unfit> {
+    let body = &text[2..];
+    let end = body.find("*/");
+    match body.find("/*") {
+        Some(inner) if end.is_none_or(|end| inner < end) => Err(Unfit::NestedComment),
+        _ => Ok(end.map_or(text.len(), |end| end + 4)),
+    }
+}
+
+fn line_length(bytes: &[u8]) -> usize {
+    length_of(bytes, |byte| byte != b'\n')
 }
 
 /// The bytes of the text in quotes that begins here.
@@ -84,7 +154,7 @@ fn string_length(bytes: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
         match byte {
-            b'\\' => at += 2,
+            b'\\' if bytes.get(at + 1).is_some_and(|next| *next != b'\n') => at += 2,
             // A text ends with its line, closed or not.
             b'\n' => return at,
             byte if *byte == quote => return at + 1,
@@ -212,7 +282,7 @@ mod tests {
             format!("syntax = \"proto3\"; option x = {}{};", "{ a: ".repeat(5_000), "}".repeat(5_000)),
             format!("syntax = \"proto3\"; option x = {}{};", "[".repeat(5_000), "]".repeat(5_000)),
         ] {
-            let refused = compiled(&text).err().map(|failure| failure.to_string()).unwrap_or_default();
+            let refused = refusal(&text);
             assert!(refused.contains("levels deep"), "{refused}");
         }
     }
@@ -221,6 +291,36 @@ mod tests {
     fn a_protocol_that_nests_as_people_do_is_compiled() {
         let brackets = "// {{{{\n/* [[[[ */ message A { string a = 1 [json_name = \"{{{{'\"]; }";
         assert!(compiled(&format!("{} {brackets}", nested(20))).is_ok());
-        assert!(!is_too_deep(&"\"{\"".repeat(100)));
+        assert_eq!(check(&"\"{\"".repeat(100)), Ok(()));
+    }
+
+    fn refusal(text: &str) -> String {
+        compiled(text).err().map(|failure| failure.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in
+            ["z5\u{6}0582", "008", "018e", "0180f", "08", "0.5 018e+", "0f008", "é019", "int32 a = 019;"]
+        {
+            let refused = refusal(text);
+            assert!(refused.contains("is no number"), "{text}: {refused}");
+        }
+        let numbers = "0 017 0x0089 0xe+1 42 080.5 08e1 08E-1 1.08 1.e+2 .008 1f 0f 2.5F";
+        for text in numbers.split(' ').chain(["a008", "_08", "\"008\"", "// 008", "# 008", "/* 008 */"]) {
+            assert_eq!(check(text), Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_hides_behind_what_is_no_text_and_no_comment() {
+        let deep = "{".repeat(1_000);
+        for hidden in ["# /*\n", "/*/ */", "\"\\\n", "'\n", "/**/", "// '\n", "\"\\\\\""] {
+            assert_eq!(check(&format!("{hidden}{deep}")), Err(Unfit::TooDeep), "{hidden}");
+            assert_eq!(check(&format!("{hidden} 008")), Err(Unfit::Number("008".to_owned())), "{hidden}");
+        }
+        for nested in ["/* /* */", "/*/*/", "/* /*"] {
+            assert_eq!(check(nested), Err(Unfit::NestedComment), "{nested}");
+        }
     }
 }
