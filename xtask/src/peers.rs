@@ -5,7 +5,7 @@
 use std::{
     env,
     fs::{self, File},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -14,10 +14,11 @@ use anyhow::{Context as _, Result, bail};
 pub(crate) mod kafka;
 pub(crate) mod otelcol;
 pub(crate) mod postgres;
+pub(crate) mod promlint;
 pub(crate) mod strace;
 
 /// The names that `cargo xtask peers` takes.
-const NAMES: [&str; 4] = ["kafka", "otelcol", "postgres", "strace"];
+const NAMES: [&str; 5] = ["kafka", "otelcol", "postgres", "promlint", "strace"];
 
 /// Installs the named peers (all of them when none is named) and prints where each one is.
 pub(crate) fn install(names: &[&str]) -> Result<()> {
@@ -27,6 +28,7 @@ pub(crate) fn install(names: &[&str]) -> Result<()> {
             "kafka" => kafka::install()?,
             "otelcol" => otelcol::install()?,
             "postgres" => postgres::install()?,
+            "promlint" => promlint::install()?,
             "strace" => strace::install()?,
             other => bail!("`{other}` is not a peer of this project; there are: {}", NAMES.join(", ")),
         };
@@ -40,6 +42,16 @@ fn apt() -> Command {
     let mut apt = Command::new("apt-get");
     apt.arg("-y").env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     apt
+}
+
+/// Go's tool, with nothing that depends on the machine.
+fn go(dir: &Path) -> Command {
+    let mut go = Command::new("go");
+    go.current_dir(dir);
+    let fixed =
+        [("GOFLAGS", "-buildvcs=false"), ("GOWORK", "off"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0")];
+    go.envs(fixed);
+    go
 }
 
 /// The folder that holds installed peers.

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    peers::{kafka, otelcol, postgres, strace},
+    peers::{kafka, otelcol, postgres, promlint, strace},
     process, rules,
     steps::Steps,
     workspace::cargo,
@@ -30,6 +30,7 @@ struct Environment {
     kafka: PathBuf,
     otelcol: PathBuf,
     postgres: postgres::Postgres,
+    promlint: PathBuf,
     strace: PathBuf,
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn run(peers: Peers) -> Result<()> {
     println!("\n{}", steps.summary());
     if peers == Peers::Skipped {
         println!(
-            "left out by --no-peers: every test against Kafka, PostgreSQL, strace and the OpenTelemetry Collector"
+            "left out by --no-peers: every test against Kafka, PostgreSQL, Prometheus' linter, strace and the OpenTelemetry Collector"
         );
     }
     println!("{} passed, {} failed", count.passed, count.failed.max(u64::from(result.is_err())));
@@ -62,6 +63,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
             kafka: steps.step("Kafka", kafka::install)?,
             otelcol: steps.step("OpenTelemetry Collector", otelcol::install)?,
             postgres: steps.step("PostgreSQL", postgres::start)?,
+            promlint: steps.step("Prometheus' linter", promlint::install)?,
             strace: steps.step("strace", strace::install)?,
         }),
         Peers::Skipped => None,
@@ -104,11 +106,13 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
             command.env("QUALITYTRACE_TEST_KAFKA", &environment.kafka);
             command.env("QUALITYTRACE_TEST_OTELCOL", &environment.otelcol);
             command.env("QUALITYTRACE_TEST_POSTGRES", &environment.postgres.url);
+            command.env("QUALITYTRACE_TEST_PROMLINT", &environment.promlint);
             command.env("QUALITYTRACE_TEST_STRACE", &environment.strace);
         }
         None => {
-            for name in ["REQUIRE_PEERS", "TEST_KAFKA", "TEST_OTELCOL", "TEST_POSTGRES", "TEST_STRACE"] {
-                command.env_remove(format!("QUALITYTRACE_{name}"));
+            command.env_remove("QUALITYTRACE_REQUIRE_PEERS");
+            for name in ["KAFKA", "OTELCOL", "POSTGRES", "PROMLINT", "STRACE"] {
+                command.env_remove(format!("QUALITYTRACE_TEST_{name}"));
             }
         }
     }

@@ -8,12 +8,14 @@ mod declarative;
 mod diagnostic;
 mod endpoint;
 mod environment;
+mod metrics;
 mod propagators;
 mod settings;
 mod sources;
 mod table;
 mod text;
 mod value;
+mod views;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -22,8 +24,12 @@ use crate::propagation::Propagators;
 pub use check::Line;
 pub use diagnostic::{Diagnostic, Origin, Report, Severity, nearest};
 pub(crate) use endpoint::shown;
+pub use metrics::{
+    Aggregation, AttributeKeys, CardinalityLimits, DefaultHistogram, ExemplarFilter, InstrumentType,
+    MetricView, Metrics, Selector, Stream,
+};
 pub use sources::{Defaults, File, Foreign, Reading, Sources, Value, same_key};
-pub use table::{SETTINGS, Setting};
+pub use table::{SETTINGS, Setting, VIEW_SETTINGS};
 pub use value::{boolean, bytes, duration};
 
 /// Everything the crate needs to know.
@@ -50,6 +56,8 @@ pub struct Config {
     pub propagators: Propagators,
     /// How the recording side is bounded.
     pub recorder: Recorder,
+    /// How measurements become metrics.
+    pub metrics: Metrics,
     /// Where to send.
     pub sinks: Vec<Sink>,
     /// Where each process-wide setting came from; what is missing is a default.
@@ -87,9 +95,23 @@ impl Config {
             log_level: Level::Info,
             propagators: Propagators::default(),
             recorder: Recorder::default(),
+            metrics: Metrics::default(),
             sinks: Vec::new(),
             origins: BTreeMap::new(),
         }
+    }
+
+    /// The settings in which another configuration differs and which a reload does not change.
+    pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
+        let (now, then) = (&self.metrics, &other.metrics);
+        let fixed = [
+            ("telemetry.recorder", self.recorder != other.recorder),
+            ("telemetry.views", now.views != then.views),
+            ("telemetry.default-histogram-aggregation", now.default_histogram != then.default_histogram),
+            ("telemetry.cardinality-limit", now.cardinality != then.cardinality),
+            ("telemetry.exemplar-filter", now.exemplars != then.exemplars),
+        ];
+        fixed.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
 }
 

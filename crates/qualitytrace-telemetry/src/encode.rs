@@ -18,6 +18,7 @@ use crate::{
     config::{Level, Target},
     filter,
     item::{Item, field_len, put_head},
+    pattern,
     record::{Head, Kind},
     span::TARGETED,
 };
@@ -128,24 +129,7 @@ fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
 
 /// Whether `key` is what `pattern` says, without regard to case; `*` stands for any text.
 fn matches(pattern: &[u8], key: &[u8]) -> bool {
-    let (mut p, mut k) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while k < key.len() {
-        if p < pattern.len() && pattern[p] == b'*' {
-            star = Some((p, k));
-            p += 1;
-        } else if p < pattern.len() && pattern[p].eq_ignore_ascii_case(&key[k]) {
-            p += 1;
-            k += 1;
-        } else if let Some((at, from)) = star {
-            p = at + 1;
-            k = from + 1;
-            star = Some((at, from + 1));
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|c| *c == b'*')
+    pattern::matches(pattern, key, |p, k| p.eq_ignore_ascii_case(&k))
 }
 
 /// The scope that all spans and logs share.

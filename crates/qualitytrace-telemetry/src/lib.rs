@@ -33,6 +33,7 @@ mod item;
 mod layer;
 mod ledger;
 mod meter;
+mod pattern;
 mod probe;
 mod propagation;
 mod queue;

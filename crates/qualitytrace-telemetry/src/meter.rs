@@ -2,12 +2,14 @@
 
 pub(crate) mod delta;
 pub(crate) mod exemplar;
+mod exponential;
+mod merge;
 mod own;
 pub(crate) mod prometheus;
+mod views;
 
 use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -24,15 +26,14 @@ use opentelemetry_sdk::{
     Resource,
     error::OTelSdkResult,
     metrics::{
-        Instrument, InstrumentKind, ManualReader, Pipeline, SdkMeterProvider, data::ResourceMetrics,
-        reader::MetricReader,
+        InstrumentKind, ManualReader, Pipeline, SdkMeterProvider, data::ResourceMetrics, reader::MetricReader,
     },
 };
 use prost::Message as _;
 
 use crate::{
     clock,
-    config::{AttributeValue, Signal, Temporality},
+    config::{AttributeValue, Config, Signal, Temporality},
     context,
     item::Item,
 };
@@ -40,17 +41,18 @@ use crate::{
 use delta::Deltas;
 use exemplar::{Exemplars, Histogram};
 pub(crate) use own::{observe, runtime};
+use views::Streams;
 
 /// Aggregation and reading of all instruments of the process.
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
     reader: Reader,
-    observed: Arc<Observed>,
+    streams: Arc<Streams>,
     exemplars: Arc<Exemplars>,
 }
 
 impl Metrics {
-    pub(crate) fn new(resource: &[(String, AttributeValue)]) -> Self {
+    pub(crate) fn new(resource: &[(String, AttributeValue)], config: &Config) -> Self {
         // Requests carry the resource of their sink, which has the lists too.
         let attributes = resource.iter().filter_map(|(key, value)| match value {
             AttributeValue::Bool(value) => Some(KeyValue::new(key.clone(), *value)),
@@ -60,18 +62,13 @@ impl Metrics {
             AttributeValue::List(_) => None,
         });
         let reader = Reader(Arc::new(ManualReader::builder().build()));
-        let observed = Arc::<Observed>::default();
-        let seen = observed.clone();
-        let provider = SdkMeterProvider::builder()
+        let streams = Arc::<Streams>::default();
+        let builder = SdkMeterProvider::builder()
             .with_resource(Resource::builder_empty().with_attributes(attributes).build())
-            .with_reader(reader.clone())
-            // It changes no stream; it is the place where the SDK tells what kind an instrument is.
-            .with_view(move |instrument: &Instrument| {
-                seen.note(instrument);
-                None
-            })
-            .build();
-        Self { provider, reader, observed, exemplars: Arc::default() }
+            .with_reader(reader.clone());
+        let provider = views::install(builder, &config.metrics, config.log_level, &streams).build();
+        let exemplars = Arc::new(Exemplars::new(config.metrics.exemplars));
+        Self { provider, reader, streams, exemplars }
     }
 
     pub(crate) fn meter(&self, name: &'static str) -> Meter {
@@ -101,12 +98,27 @@ impl Metrics {
             match self.reader.collect(&mut metrics) {
                 Ok(()) => {
                     let mut request = ExportMetricsServiceRequest::from(&metrics);
-                    self.exemplars.attach(&mut request);
+                    self.shape(&mut request);
                     request
                 }
                 Err(_) => ExportMetricsServiceRequest::default(),
             }
         })
+    }
+
+    /// Does to every metric what its view asks for and the SDK does not do.
+    fn shape(&self, request: &mut ExportMetricsServiceRequest) {
+        let scopes = request.resource_metrics.iter_mut().flat_map(|resource| &mut resource.scope_metrics);
+        for scope in scopes {
+            let name = scope.scope.as_ref().map_or("", |scope| scope.name.as_str());
+            for metric in &mut scope.metrics {
+                let Some(shape) = self.streams.get(name, &metric.name) else { continue };
+                if let Some(keys) = shape.keys.as_ref().filter(|keys| keys.as_list().is_none()) {
+                    merge::keep(metric, keys);
+                }
+                self.exemplars.attach(metric, &shape);
+            }
+        }
     }
 
     /// The state of all instruments as items, as a sink wants to be told.
@@ -122,7 +134,10 @@ impl Metrics {
                     let subtract = match temporality {
                         Temporality::Cumulative => false,
                         Temporality::Delta => true,
-                        Temporality::LowMemory => !self.observed.has(&metric.name),
+                        Temporality::LowMemory => {
+                            let shape = self.streams.get(&scope_of.name, &metric.name);
+                            !shape.is_some_and(|shape| shape.is_observed_counter)
+                        }
                     };
                     if subtract {
                         deltas.subtract(&scope_of.name, &mut metric);
@@ -136,26 +151,6 @@ impl Metrics {
             }
         }
         items
-    }
-}
-
-/// The names of counters whose values are asked for instead of added up.
-#[derive(Default)]
-struct Observed(Mutex<HashSet<String>>);
-
-impl Observed {
-    fn names(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note(&self, instrument: &Instrument) {
-        if instrument.kind() == InstrumentKind::ObservableCounter {
-            self.names().insert(instrument.name().to_owned());
-        }
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.names().contains(name)
     }
 }
 

@@ -101,7 +101,7 @@ impl Telemetry {
         let scope = encode::scope(&config.service_name, config.service_version.as_deref());
         let intake = Intake::new(config.recorder.clone(), sinks.clone(), scope);
         let shared = Arc::new(Shared::new(intake, sinks));
-        let metrics = Arc::new(Metrics::new(&identity.of(&config, None)));
+        let metrics = Arc::new(Metrics::new(&identity.of(&config, None), &config));
         meter::observe(&metrics.meter("qualitytrace.telemetry"), &shared);
 
         let runtime = runtime::Builder::new_current_thread()

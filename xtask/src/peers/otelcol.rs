@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{cache, lock};
+use super::{cache, go, lock};
 use crate::process;
 
 const VERSION: &str = "v0.158.0";
@@ -74,15 +74,6 @@ fn build(dir: &Path, source: &Path) -> Result<()> {
     fs::write(source.join("go.mod"), go_mod()).context("failed to write go.mod")?;
     let flags = ["build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-o", "../otelcol.new", "."];
     process::run(go(source).args(flags))
-}
-
-fn go(dir: &Path) -> Command {
-    let mut go = Command::new("go");
-    go.current_dir(dir);
-    let fixed =
-        [("GOFLAGS", "-buildvcs=false"), ("GOWORK", "off"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0")];
-    go.envs(fixed);
-    go
 }
 
 fn builder_yaml(source: &Path) -> String {

@@ -59,7 +59,13 @@ impl Config {
             line("telemetry.recorder.items", self.recorder.items.to_string()),
             line("telemetry.recorder.linger", time(self.recorder.linger)),
             line("telemetry.recorder.block", time(self.recorder.block)),
+            line("telemetry.cardinality-limit", self.metrics.cardinality.default.to_string()),
+            line("telemetry.default-histogram-aggregation", self.metrics.default_histogram.name().to_owned()),
+            line("telemetry.exemplar-filter", self.metrics.exemplars.name().to_owned()),
         ];
+        if !self.metrics.views.is_empty() {
+            lines.push(line("telemetry.views", self.metrics.views.len().to_string()));
+        }
         for sink in &self.sinks {
             let own = sink.lines().into_iter();
             lines.extend(own.map(|(_, line)| Line { key: format!("{}.{}", sink.id, line.key), ..line }));

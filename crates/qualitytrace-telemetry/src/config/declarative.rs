@@ -5,8 +5,10 @@
 
 mod exporter;
 mod limits;
+mod meter;
 mod reference;
 mod resource;
+mod views;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -258,60 +260,6 @@ impl Declarative<'_> {
         }
     }
 
-    fn meter_provider(&mut self, root: &Node, config: &mut Config) {
-        let Some(provider) = root.get("meter_provider") else {
-            return;
-        };
-        self.keys(provider, "meter_provider", &["readers", "views", "exemplar_filter"]);
-        self.not_heard(provider, "meter_provider", "views", "every instrument is sent as it is made");
-        if let Some((filter, _)) = self.scalar(provider, "exemplar_filter")
-            && filter != "trace_based"
-        {
-            let instead = "exemplars are those of sampled spans (`trace_based`)";
-            self.not_heard(provider, "meter_provider", "exemplar_filter", instead);
-        }
-        let Some(Kind::List(readers)) = provider.get("readers").map(|node| &node.kind) else {
-            return;
-        };
-        for (index, reader) in readers.iter().enumerate() {
-            self.keys(reader, "readers", &["periodic", "pull"]);
-            if let Some(pull) = reader.get("pull") {
-                let message = "`pull` has no effect here: metrics are served at `/metrics`".to_owned();
-                self.report.push(Severity::Warning, &pull.origin, "readers.pull", message, None);
-            }
-            let Some(body) = reader.get("periodic") else {
-                continue;
-            };
-            self.keys(
-                body,
-                "periodic",
-                &["interval", "timeout", "exporter", "cardinality_limits", "producers"],
-            );
-            let instead = "an instrument has at most 2,000 series";
-            self.not_heard(body, "periodic", "cardinality_limits", instead);
-            let id = format!("declarative.metrics.{index}");
-            let Some(mut sink) =
-                body.get("exporter").and_then(|node| self.exporter(node, Signal::Metrics, id))
-            else {
-                continue;
-            };
-            self.without_effect(body, "producers", "periodic.producers");
-            let millis = |text: &str| text.parse().ok().map(Duration::from_millis);
-            let interval = |text: &str| millis(text).filter(|_| value::interval(text).is_some());
-            let allowed = "a whole number of milliseconds, at least 10";
-            if let Some((interval, origin)) = self.parsed(body, "interval", allowed, interval) {
-                sink.interval = interval;
-                sink.origins.insert("interval".to_owned(), origin);
-            }
-            let allowed = "a whole number of milliseconds above 0";
-            let timeout = |text: &str| millis(text).filter(|timeout| !timeout.is_zero());
-            if let Some((timeout, origin)) = self.parsed(body, "timeout", allowed, timeout) {
-                sink.limit_timeout(timeout, origin);
-            }
-            config.sinks.push(sink);
-        }
-    }
-
     /// Ids are random; that is the only generator that there is.
     fn id_generator(&mut self, provider: &Node) {
         let Some(Kind::Map(pairs)) = provider.get("id_generator").map(|node| &node.kind) else { return };
@@ -327,15 +275,6 @@ impl Declarative<'_> {
         if let Some(found) = node.get(key) {
             let message = format!("`{full}` has no effect here");
             self.report.push(Severity::Warning, &found.origin, full, message, None);
-        }
-    }
-
-    /// Says that a setting which the format knows is not heard here, and what happens instead.
-    fn not_heard(&mut self, node: &Node, path: &str, key: &str, instead: &str) {
-        if let Some(found) = node.get(key) {
-            let full = format!("{path}.{key}");
-            let message = format!("`{full}` has no effect here: {instead}");
-            self.report.push(Severity::Warning, &found.origin, &full, message, None);
         }
     }
 

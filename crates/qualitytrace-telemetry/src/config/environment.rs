@@ -9,9 +9,9 @@ mod known;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{
-    Config, Sampler, Signal, Sink, Transport,
+    Config, DefaultHistogram, ExemplarFilter, Sampler, Signal, Sink, Transport,
     diagnostic::{Origin, Report, Severity},
-    endpoint, propagators, table, value,
+    endpoint, metrics, propagators, table, value,
 };
 
 pub(crate) use known::{config_file, ignored, unknown};
@@ -77,6 +77,7 @@ pub(crate) fn read(map: &BTreeMap<String, String>, config: &mut Config, report: 
         config.origins.insert("telemetry.log-level".to_owned(), origin);
     }
     limits(&mut variables, config);
+    aggregation(&mut variables, config);
     resource(&mut variables, config);
     let before = config.sinks.len();
     let sampler = sampler(&mut variables);
@@ -129,6 +130,21 @@ pub(crate) fn read(map: &BTreeMap<String, String>, config: &mut Config, report: 
 }
 
 /// The general limits first, then those of spans and log records, which go before them.
+/// What is done once for all sinks of metrics.
+fn aggregation(variables: &mut Variables<'_>, config: &mut Config) {
+    let found = variables.get("OTEL_METRICS_EXEMPLAR_FILTER");
+    if let Some((filter, origin)) = variables.parsed(found, metrics::EXEMPLAR_FILTER, ExemplarFilter::parse) {
+        config.metrics.exemplars = filter;
+        config.origins.insert("telemetry.exemplar-filter".to_owned(), origin);
+    }
+    let found = variables.get("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION");
+    let parse = DefaultHistogram::parse;
+    if let Some((histogram, origin)) = variables.parsed(found, metrics::DEFAULT_HISTOGRAM, parse) {
+        config.metrics.default_histogram = histogram;
+        config.origins.insert("telemetry.default-histogram-aggregation".to_owned(), origin);
+    }
+}
+
 fn limits(variables: &mut Variables, config: &mut Config) {
     let limits = &mut config.limits;
     let mut read = |name: &str, targets: &mut [&mut u32]| {

@@ -8,7 +8,7 @@ use super::{
     endpoint,
     table::{canonical, compression, expected, temporality},
     text::{Kind, Node},
-    value,
+    value, views,
 };
 
 /// Whose words a sink is written in; the defaults differ.
@@ -49,6 +49,13 @@ impl Draft {
         self.settings.insert(name, given);
         true
     }
+
+    /// Takes a setting of a view.
+    pub(crate) fn take_view(&mut self, path: &str, given: Given) -> bool {
+        let Some(name) = views::canonical(path) else { return false };
+        self.settings.insert(name, given);
+        true
+    }
 }
 
 /// Reads the settings of one sink and complains about each that makes no sense.
@@ -60,7 +67,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn text(&mut self, name: &'static str) -> Option<(String, Given)> {
+    pub(super) fn text(&mut self, name: &'static str) -> Option<(String, Given)> {
         let given = self.draft.settings.get(name)?.clone();
         let text = match &given.node.kind {
             Kind::Scalar(text) => text.clone(),
@@ -97,13 +104,20 @@ impl Reader<'_> {
     }
 
     /// A parsed value; complains when it cannot be parsed.
-    fn parsed<T>(&mut self, name: &'static str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+    pub(super) fn parsed<T>(&mut self, name: &'static str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let (text, given) = self.text(name)?;
         let parsed = parse(&text);
         if parsed.is_none() {
             self.report.bad_value(Severity::Error, &given.node.origin, &given.key, &text, expected(name));
         }
         parsed
+    }
+
+    /// Complains about a value.
+    pub(super) fn bad(&mut self, name: &'static str, text: &str) {
+        if let Some(given) = self.draft.settings.get(name) {
+            self.report.bad_value(Severity::Error, &given.node.origin, &given.key, text, expected(name));
+        }
     }
 
     fn set<T>(&mut self, target: &mut T, name: &'static str, parse: impl Fn(&str) -> Option<T>) {
@@ -165,7 +179,7 @@ impl Reader<'_> {
         headers
     }
 
-    fn list(&mut self, name: &'static str) -> Option<Vec<String>> {
+    pub(super) fn list(&mut self, name: &'static str) -> Option<Vec<String>> {
         let given = self.draft.settings.get(name)?.clone();
         self.origins.insert(name.to_owned(), given.node.origin.clone());
         Some(match given.node.kind {
@@ -183,19 +197,14 @@ impl Reader<'_> {
 
     fn targets(&mut self) -> Vec<Target> {
         let mut targets = Vec::new();
-        let given = self.draft.settings.get("targets").cloned();
         for text in self.list("targets").unwrap_or_default() {
             let parsed = text.split_once('=').and_then(|(target, level)| {
                 let target = Some(target.trim().to_owned()).filter(|target| !target.is_empty())?;
                 Some(Target { target, level: value::level(level.trim())? })
             });
-            match (parsed, &given) {
-                (Some(target), _) => targets.push(target),
-                (None, Some(given)) => {
-                    let (origin, key) = (&given.node.origin, &given.key);
-                    self.report.bad_value(Severity::Error, origin, key, &text, expected("targets"));
-                }
-                (None, None) => {}
+            match parsed {
+                Some(target) => targets.push(target),
+                None => self.bad("targets", &text),
             }
         }
         targets
@@ -308,7 +317,7 @@ impl Reader<'_> {
     }
 
     /// Where any setting of this sink stands, for what is missing.
-    fn anywhere(&self) -> Origin {
+    pub(super) fn anywhere(&self) -> Origin {
         self.draft.settings.values().map(|given| given.node.origin.clone()).min().unwrap_or(Origin::Default)
     }
 

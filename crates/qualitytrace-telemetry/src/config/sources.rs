@@ -6,11 +6,11 @@ use std::{
 };
 
 use super::{
-    Config, Recorder, Role, declarative,
+    Config, DefaultHistogram, ExemplarFilter, Role, declarative,
     diagnostic::{Diagnostic, Origin, Report, Severity},
-    environment, propagators,
+    environment, metrics, propagators,
     settings::{Dialect, Draft, Given, Reader},
-    table::SETTINGS,
+    table::{SETTINGS, VIEW_SETTINGS},
     text::{self, Entry, Kind, Node},
     value,
 };
@@ -53,13 +53,16 @@ pub struct Defaults {
 const PREFIXES: [&str; 2] = ["TRACETEST_", "QUALITYTRACE_"];
 
 /// Settings of the process as a whole.
-const GLOBAL: [&str; 6] = [
+const GLOBAL: [&str; 9] = [
     "telemetry.spool.path",
     "telemetry.service-name",
     "telemetry.recorder.items",
     "telemetry.recorder.linger",
     "telemetry.recorder.block",
     "telemetry.propagators",
+    "telemetry.cardinality-limit",
+    "telemetry.default-histogram-aggregation",
+    "telemetry.exemplar-filter",
 ];
 
 /// Keys that older configurations hold and that mean nothing here.
@@ -155,7 +158,7 @@ impl Sources {
     }
 
     /// A variable stands for a key of the server, for one that a file or flag already names, or for a setting of a
-    /// sink that exists. Where it has underscores does not matter: `HTTPPORT` and `HTTP_PORT` are one.
+    /// sink or view that exists. Where it has underscores does not matter: `HTTPPORT` and `HTTP_PORT` are one.
     fn variables(&self, known: &[&str], layers: &mut Layers) {
         let mut set: BTreeMap<String, Vec<(&String, &String)>> = BTreeMap::new();
         for prefix in PREFIXES {
@@ -175,6 +178,10 @@ impl Sources {
         for sink in &sinks {
             keys.extend(SETTINGS.iter().map(|setting| format!("{sink}.{}", setting.name)));
         }
+        let views: BTreeSet<String> = keys.iter().filter_map(|key| view_prefix(key)).collect();
+        for view in &views {
+            keys.extend(VIEW_SETTINGS.iter().map(|setting| format!("{view}.{}", setting.name)));
+        }
         keys.extend(GLOBAL.iter().map(|&key| key.to_owned()));
         keys.extend(["server.telemetry.exporter", "server.telemetry.applicationExporter"].map(str::to_owned));
         keys.extend(SETTINGS.iter().map(|setting| format!("metrics.open-telemetry.{}", setting.name)));
@@ -193,8 +200,12 @@ impl Sources {
         let mut config = Config::new(self.defaults.service_name.clone());
         config.service_version.clone_from(&self.defaults.service_version);
         config.spool_path.clone_from(&self.defaults.spool_path);
-        let Gathered { exporters, tracers, metrics, mut roles } = gather(layers, &mut config, report);
+        let Gathered { exporters, tracers, metrics, views, mut roles } = gather(layers, &mut config, report);
         let variable = |name: &str| self.environment.get(name).cloned();
+        for (name, draft) in &views {
+            let reader = Reader { draft, report, variable: &variable, origins: BTreeMap::new() };
+            config.metrics.views.extend(reader.view(name));
+        }
         let mut sink = |draft: &Draft, id: &str, role, dialect, report: &mut Report| {
             let reader = Reader { draft, report, variable: &variable, origins: BTreeMap::new() };
             config.sinks.extend(reader.sink(id, role, dialect));
@@ -249,6 +260,7 @@ struct Gathered<'a> {
     exporters: BTreeMap<String, Draft>,
     tracers: BTreeMap<String, Draft>,
     metrics: Option<Draft>,
+    views: BTreeMap<String, Draft>,
     roles: Vec<(Role, &'a Given)>,
 }
 
@@ -273,6 +285,8 @@ fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> G
             }
         } else if lower.starts_with("tracer.") {
             tracer(&key["tracer.".len()..], given, &mut found.tracers, report);
+        } else if let Some(rest) = below_views(key) {
+            view(rest, given, &mut found.views, report);
         } else if GLOBAL.iter().any(|name| same_key(name, key)) {
             global(given, config, report);
         } else if owned(key) && !matches!(given.node.kind, Kind::Null) {
@@ -280,6 +294,7 @@ fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> G
                 "server.telemetry.exporter",
                 "server.telemetry.applicationExporter",
                 "telemetry.exporters",
+                "telemetry.views",
             ]);
             report.unknown_key(&given.node.origin, key, known);
         }
@@ -358,6 +373,18 @@ fn sink_prefix(key: &str) -> Option<String> {
     }
 }
 
+fn view_prefix(key: &str) -> Option<String> {
+    let name = below_views(key)?.split_once('.')?.0;
+    Some(format!("telemetry.views.{name}"))
+}
+
+/// What stands behind `telemetry.views.`.
+fn below_views(key: &str) -> Option<&str> {
+    let prefix = "telemetry.views.";
+    key.get(..prefix.len()).filter(|start| start.eq_ignore_ascii_case(prefix))?;
+    key.get(prefix.len()..)
+}
+
 /// `<name>.<setting>`, `<name>.exporter.type` or `<name>.exporter.collector.<setting>`.
 fn exporter(rest: &str, given: &Given, exporters: &mut BTreeMap<String, Draft>, report: &mut Report) {
     let (name, path) = rest.split_once('.').unwrap_or((rest, ""));
@@ -383,6 +410,15 @@ fn tracer(rest: &str, given: &Given, tracers: &mut BTreeMap<String, Draft>, repo
     let draft = tracers.entry(id.to_owned()).or_default();
     if path.is_empty() || !draft.take(path, given.clone()) {
         unknown(given, &format!("tracer.{id}."), report);
+    }
+}
+
+fn view(rest: &str, given: &Given, views: &mut BTreeMap<String, Draft>, report: &mut Report) {
+    let (name, path) = rest.split_once('.').unwrap_or((rest, ""));
+    if !views.entry(name.to_owned()).or_default().take_view(path, given.clone()) {
+        let known: Vec<String> =
+            VIEW_SETTINGS.iter().map(|setting| format!("telemetry.views.{name}.{}", setting.name)).collect();
+        report.unknown_key(&given.node.origin, &given.key, known.iter().map(String::as_str));
     }
 }
 
@@ -422,33 +458,53 @@ fn names(node: &Node) -> Vec<(String, Origin)> {
 }
 
 fn global(given: &Given, config: &mut Config, report: &mut Report) {
-    if same_key(&given.key, GLOBAL[5]) {
+    let Some(name) = GLOBAL.iter().find(|name| same_key(name, &given.key)) else { return };
+    if *name == "telemetry.propagators" {
         return propagators::read(names(&given.node), &given.key, config, report);
     }
     let Kind::Scalar(text) = &given.node.kind else {
         return;
     };
-    let mut bad = |allowed: &str| {
-        report.bad_value(Severity::Error, &given.node.origin, &given.key, text, allowed);
+    config.origins.insert((*name).to_owned(), given.node.origin.clone());
+    let (recorder, metrics) = (&mut config.recorder, &mut config.metrics);
+    // What it may be, where it is not what was given.
+    let wrong = match *name {
+        "telemetry.spool.path" => {
+            config.spool_path = Some(given.base.as_ref().map_or_else(|| text.into(), |base| base.join(text)));
+            None
+        }
+        "telemetry.service-name" => {
+            config.service_name.clone_from(text);
+            None
+        }
+        "telemetry.recorder.items" => {
+            let items = text.parse().ok().filter(|items| *items > 0);
+            set(&mut recorder.items, items, "a whole number above 0")
+        }
+        "telemetry.recorder.linger" => set(&mut recorder.linger, value::pause(text), PAUSE),
+        "telemetry.recorder.block" => set(&mut recorder.block, value::pause(text), PAUSE),
+        "telemetry.cardinality-limit" => {
+            set(&mut metrics.cardinality.default, metrics::cardinality(text), metrics::CARDINALITY)
+        }
+        "telemetry.default-histogram-aggregation" => {
+            let found = DefaultHistogram::parse(text);
+            set(&mut metrics.default_histogram, found, metrics::DEFAULT_HISTOGRAM)
+        }
+        _ => set(&mut metrics.exemplars, ExemplarFilter::parse(text), metrics::EXEMPLAR_FILTER),
     };
-    if let Some(name) = GLOBAL.iter().find(|name| same_key(name, &given.key)) {
-        config.origins.insert((*name).to_owned(), given.node.origin.clone());
+    if let Some(allowed) = wrong {
+        report.bad_value(Severity::Error, &given.node.origin, &given.key, text, allowed);
     }
-    let recorder: &mut Recorder = &mut config.recorder;
-    if same_key(&given.key, GLOBAL[0]) {
-        config.spool_path = Some(given.base.as_ref().map_or_else(|| text.into(), |base| base.join(text)));
-    } else if same_key(&given.key, GLOBAL[1]) {
-        config.service_name.clone_from(text);
-    } else if same_key(&given.key, GLOBAL[2]) {
-        match text.parse() {
-            Ok(items) if items > 0 => recorder.items = items,
-            Ok(_) | Err(_) => bad("a whole number above 0"),
+}
+
+const PAUSE: &str = "a duration such as `4ms`, at least `1ms`";
+
+fn set<T>(target: &mut T, found: Option<T>, allowed: &'static str) -> Option<&'static str> {
+    match found {
+        Some(found) => {
+            *target = found;
+            None
         }
-    } else {
-        let target = if same_key(&given.key, GLOBAL[3]) { &mut recorder.linger } else { &mut recorder.block };
-        match value::pause(text) {
-            Some(duration) => *target = duration,
-            None => bad("a duration such as `4ms`, at least `1ms`"),
-        }
+        None => Some(allowed),
     }
 }

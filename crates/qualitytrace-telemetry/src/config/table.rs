@@ -1,6 +1,6 @@
 //! All settings of a sink in one table: for reading, for suggestions and for the documentation.
 
-use super::{Compression, Level, Sampler, Temporality};
+use super::{Compression, Level, Sampler, Temporality, metrics};
 
 /// Attribute keys that never leave unless a sink's `redact` says otherwise.
 pub(crate) const DEFAULT_REDACT: &[&str] = &[
@@ -15,10 +15,11 @@ pub(crate) const DEFAULT_REDACT: &[&str] = &[
     "*access_token*",
 ];
 
-/// One setting of a sink.
+/// One setting of a sink or of a view.
 #[derive(Debug)]
 pub struct Setting {
-    /// Its name under `tracer.<id>.`; under `telemetry.exporters.<name>.` camel case works too.
+    /// Its name under `tracer.<id>.` or `telemetry.views.<name>.`; under `telemetry.exporters.<name>.` camel case
+    /// works too.
     pub name: &'static str,
     /// What it may be.
     pub expected: &'static str,
@@ -89,9 +90,37 @@ pub const SETTINGS: &[Setting] = &[
     ),
 ];
 
+/// All settings of a view, in the order of the documentation.
+pub const VIEW_SETTINGS: &[Setting] = &[
+    setting("instrument-name", "a name, `*` and `?` stand for any text and any character", "any"),
+    setting(
+        "instrument-type",
+        "counter|gauge|histogram|observable_counter|observable_gauge|observable_up_down_counter|up_down_counter",
+        "any",
+    ),
+    setting("unit", "a unit", "any"),
+    setting("meter-name", "a name", "any"),
+    setting("meter-version", "a version", "any"),
+    setting("meter-schema-url", "a URL", "any"),
+    setting("name", "a name", "the instrument's"),
+    setting("description", "a text", "the instrument's"),
+    setting("aggregation", metrics::AGGREGATION, "default"),
+    setting("boundaries", metrics::BOUNDARY_LIST, "those of the specification"),
+    setting("max-size", metrics::MAX_SIZE, "160"),
+    setting("max-scale", metrics::MAX_SCALE, "20"),
+    setting("record-min-max", BOOL, "true"),
+    setting("attributes.included", "a list of attribute keys, with `*` and `?`", "all"),
+    setting("attributes.excluded", "a list of attribute keys, with `*` and `?`", "none"),
+    setting("cardinality-limit", metrics::CARDINALITY, "`telemetry.cardinality-limit`"),
+];
+
+/// Names are the same in any spelling.
+pub(crate) fn plain(text: &str) -> String {
+    text.replace(['-', '_'], "").to_ascii_lowercase()
+}
+
 /// `serviceName`, `service_name` and `servicename` are all `service-name`.
 pub(crate) fn canonical(path: &str) -> Option<&'static str> {
-    let plain = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
     let path = plain(path);
     let path = match path.as_str() {
         "metricsreaderinterval" => "interval",
@@ -131,7 +160,8 @@ pub(crate) fn temporality_name(temporality: Temporality) -> &'static str {
 }
 
 pub(crate) fn expected(name: &str) -> &'static str {
-    SETTINGS.iter().find(|setting| setting.name == name).map_or("", |setting| setting.expected)
+    let all = SETTINGS.iter().chain(VIEW_SETTINGS);
+    all.into_iter().find(|setting| setting.name == name).map_or("", |setting| setting.expected)
 }
 
 /// What `check` and the documentation call a sampler.

@@ -4,17 +4,18 @@
 use std::collections::HashMap;
 
 use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, HistogramDataPoint, Metric, NumberDataPoint, metric::Data,
-    number_data_point::Value,
+    AggregationTemporality, ExponentialHistogramDataPoint, HistogramDataPoint, Metric, NumberDataPoint,
+    metric::Data, number_data_point::Value,
 };
 
-use super::exemplar::series;
+use super::{exemplar::series, exponential};
 
 /// The points that one sink was told last, per series.
 #[derive(Debug, Default)]
 pub(crate) struct Deltas {
     numbers: HashMap<String, NumberDataPoint>,
     histograms: HashMap<String, HistogramDataPoint>,
+    exponential: HashMap<String, ExponentialHistogramDataPoint>,
 }
 
 impl Deltas {
@@ -38,8 +39,14 @@ impl Deltas {
                     recorded(point, before)
                 });
             }
-            Some(Data::Sum(_) | Data::Gauge(_) | Data::ExponentialHistogram(_) | Data::Summary(_)) | None => {
+            Some(Data::ExponentialHistogram(histogram)) => {
+                histogram.aggregation_temporality = delta;
+                histogram.data_points.retain_mut(|point| {
+                    let before = self.exponential.insert(series(&name, &point.attributes), point.clone());
+                    recorded_exponential(point, before)
+                });
             }
+            Some(Data::Sum(_) | Data::Gauge(_) | Data::Summary(_)) | None => {}
         }
     }
 }
@@ -79,5 +86,22 @@ fn recorded(point: &mut HistogramDataPoint, before: Option<HistogramDataPoint>) 
     point.min = None;
     point.max = None;
     point.exemplars.retain(|exemplar| exemplar.time_unix_nano > before.time_unix_nano);
+    point.count != 0
+}
+
+fn recorded_exponential(
+    point: &mut ExponentialHistogramDataPoint,
+    before: Option<ExponentialHistogramDataPoint>,
+) -> bool {
+    let Some(before) = before.filter(|before| before.start_time_unix_nano == point.start_time_unix_nano)
+    else {
+        return true;
+    };
+    let since = before.time_unix_nano;
+    exponential::subtract(point, before);
+    point.start_time_unix_nano = since;
+    point.min = None;
+    point.max = None;
+    point.exemplars.retain(|exemplar| exemplar.time_unix_nano > since);
     point.count != 0
 }

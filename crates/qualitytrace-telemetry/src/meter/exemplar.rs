@@ -1,25 +1,38 @@
 //! Which trace a value of a histogram came from. The SDK keeps no exemplars, so we do.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use opentelemetry::{KeyValue, metrics};
 use opentelemetry_proto::tonic::{
-    collector::metrics::v1::ExportMetricsServiceRequest,
     common::v1::{self as common, any_value},
-    metrics::v1::{Exemplar, exemplar, metric::Data},
+    metrics::v1::{Exemplar, Metric, exemplar, metric::Data},
 };
 
-use crate::{clock, propagation::Context};
+use super::views::Shape;
+use crate::{
+    clock,
+    config::{AttributeKeys, ExemplarFilter},
+    propagation::Context,
+};
 
-/// Series that are remembered; the SDK itself keeps 2,000 per instrument.
+/// Series of an instrument that are remembered.
 const MAX_SERIES: usize = 2_000;
 
-/// The last sampled value of each series.
+/// The last eligible value of each series, by instrument.
 #[derive(Debug, Default)]
-pub(crate) struct Exemplars(Mutex<HashMap<String, Exemplar>>);
+pub(crate) struct Exemplars {
+    filter: ExemplarFilter,
+    instruments: Mutex<HashMap<Arc<str>, BTreeMap<String, Remembered>>>,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    attributes: Vec<KeyValue>,
+    exemplar: Exemplar,
+}
 
 /// A histogram that remembers, for each series, a trace in which a value was recorded.
 #[derive(Debug, Clone)]
@@ -30,46 +43,82 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Records a value, with the current span as its example if somebody takes that span.
+    /// Records a value, with the current span as its example if the exemplar filter allows it.
     pub fn record(&self, value: f64, attributes: &[KeyValue]) {
         self.inner.record(value, attributes);
-        if let Some(context) = Context::current().filter(|context| context.sampled) {
-            let pairs = attributes.iter().map(|pair| (pair.key.as_str(), pair.value.to_string()));
-            self.exemplars.put(key(&self.name, pairs), value, &context);
+        let context = Context::current();
+        let is_eligible = match self.exemplars.filter {
+            ExemplarFilter::TraceBased => context.as_ref().is_some_and(|context| context.sampled),
+            ExemplarFilter::AlwaysOn => true,
+            ExemplarFilter::AlwaysOff => false,
+        };
+        if is_eligible {
+            self.exemplars.put(&self.name, attributes, value, context.as_ref());
         }
     }
 }
 
 impl Exemplars {
-    fn put(&self, series: String, value: f64, context: &Context) {
+    pub(crate) fn new(filter: ExemplarFilter) -> Self {
+        Self { filter, instruments: Mutex::default() }
+    }
+
+    fn put(&self, name: &Arc<str>, attributes: &[KeyValue], value: f64, context: Option<&Context>) {
         let exemplar = Exemplar {
             filtered_attributes: Vec::new(),
             time_unix_nano: clock::now(),
-            span_id: context.span_id.to_bytes().to_vec(),
-            trace_id: context.trace_id.to_bytes().to_vec(),
+            span_id: context.map(|context| context.span_id.to_bytes().to_vec()).unwrap_or_default(),
+            trace_id: context.map(|context| context.trace_id.to_bytes().to_vec()).unwrap_or_default(),
             value: Some(exemplar::Value::AsDouble(value)),
         };
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if map.len() < MAX_SERIES || map.contains_key(&series) {
-            map.insert(series, exemplar);
+        let series = key("", attributes.iter().map(|pair| (pair.key.as_str(), pair.value.to_string())));
+        let mut instruments = self.instruments.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_instrument = instruments.entry(name.clone()).or_default();
+        if let Some(known) = of_instrument.get_mut(&series) {
+            known.exemplar = exemplar;
+        } else if of_instrument.len() < MAX_SERIES {
+            of_instrument.insert(series, Remembered { attributes: attributes.to_vec(), exemplar });
         }
     }
 
-    /// Gives every series of every histogram its example.
-    pub(crate) fn attach(&self, request: &mut ExportMetricsServiceRequest) {
-        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if map.is_empty() {
-            return;
-        }
-        let scopes = request.resource_metrics.iter_mut().flat_map(|resource| &mut resource.scope_metrics);
-        for metric in scopes.flat_map(|scope| &mut scope.metrics) {
-            let Some(Data::Histogram(data)) = &mut metric.data else { continue };
-            for point in &mut data.data_points {
-                let found = map.get(&series(&metric.name, &point.attributes));
-                point.exemplars.extend(found.cloned());
+    /// Gives every series of a histogram its example.
+    pub(super) fn attach(&self, metric: &mut Metric, shape: &Shape) {
+        let instruments = self.instruments.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = instruments.get(shape.instrument.as_str()) else { return };
+        let filtered = shape.keys.as_ref().map(|keys| filtered(known, keys));
+        let find = |attributes: &[common::KeyValue]| {
+            let series = series("", attributes);
+            match &filtered {
+                Some(filtered) => filtered.get(&series).cloned(),
+                None => known.get(&series).map(|known| known.exemplar.clone()),
             }
+        };
+        match &mut metric.data {
+            Some(Data::Histogram(data)) => {
+                data.data_points.iter_mut().for_each(|point| point.exemplars.extend(find(&point.attributes)));
+            }
+            Some(Data::ExponentialHistogram(data)) => {
+                data.data_points.iter_mut().for_each(|point| point.exemplars.extend(find(&point.attributes)));
+            }
+            Some(Data::Sum(_) | Data::Gauge(_) | Data::Summary(_)) | None => {}
         }
     }
+}
+
+/// The latest example of each series that is left when a view takes attributes away; it tells those itself.
+fn filtered(known: &BTreeMap<String, Remembered>, keys: &AttributeKeys) -> HashMap<String, Exemplar> {
+    let mut latest: HashMap<String, Exemplar> = HashMap::new();
+    for remembered in known.values() {
+        let (kept, left): (Vec<&KeyValue>, Vec<&KeyValue>) =
+            remembered.attributes.iter().partition(|pair| keys.keep(pair.key.as_str()));
+        let series = key("", kept.iter().map(|pair| (pair.key.as_str(), pair.value.to_string())));
+        let time = remembered.exemplar.time_unix_nano;
+        if latest.get(&series).is_none_or(|other| other.time_unix_nano < time) {
+            let filtered_attributes = left.into_iter().map(Into::into).collect();
+            latest.insert(series, Exemplar { filtered_attributes, ..remembered.exemplar.clone() });
+        }
+    }
+    latest
 }
 
 fn text(pair: &common::KeyValue) -> String {

@@ -281,10 +281,14 @@ fn write_exemplar(out: &mut String, example: &Exemplar) {
         })
     };
     let Some(exemplar::Value::AsDouble(value)) = example.value else { return };
-    let (trace, span) = (hex(&example.trace_id), hex(&example.span_id));
+    let labels = if example.trace_id.is_empty() {
+        String::new()
+    } else {
+        format!("trace_id=\"{}\",span_id=\"{}\"", hex(&example.trace_id), hex(&example.span_id))
+    };
     let (seconds, millis) =
         (example.time_unix_nano / 1_000_000_000, example.time_unix_nano / 1_000_000 % 1_000);
-    let _ = write!(out, " # {{trace_id=\"{trace}\",span_id=\"{span}\"}} {value} {seconds}.{millis:03}");
+    let _ = write!(out, " # {{{labels}}} {value} {seconds}.{millis:03}");
 }
 
 /// A number as both formats write it.

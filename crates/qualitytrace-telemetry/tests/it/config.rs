@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use qualitytrace_telemetry::config::{
-    Compression, Config, Defaults, Diagnostic, File, Level, Role, Sampler, Severity, Signal, Sources,
-    Transport,
+    Compression, Config, Defaults, Diagnostic, File, Level, Role, SETTINGS, Sampler, Severity, Signal,
+    Sources, Transport, VIEW_SETTINGS,
 };
 
 const QUALITYTRACE: &str = include_str!("../../../../examples/telemetry/quality-trace-config.yaml");
@@ -272,7 +272,7 @@ fn the_declarative_file_is_read() {
 #[test]
 fn every_setting_is_documented() {
     let text = include_str!("../../../../docs/telemetry.md");
-    for setting in qualitytrace_telemetry::config::SETTINGS {
+    for setting in SETTINGS.iter().chain(VIEW_SETTINGS) {
         assert!(
             text.contains(&format!("`{}`", setting.name)),
             "`{}` is not in docs/telemetry.md",

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Reads a declarative file; answers what is said about it, one line each.
-fn declarative(folder: &Path, text: &str, variables: &[(&str, &str)]) -> (Config, Vec<String>) {
+pub(crate) fn declarative(folder: &Path, text: &str, variables: &[(&str, &str)]) -> (Config, Vec<String>) {
     let path = folder.join("otel.yaml");
     std::fs::write(&path, format!("file_format: '1.1'\n{text}")).unwrap();
     let mut all = vec![("OTEL_CONFIG_FILE", path.to_str().unwrap())];

@@ -9,7 +9,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use qualitytrace_server::config::{Inputs, Kept, Resolved, Row};
 use qualitytrace_server::server::Server;
 use qualitytrace_telemetry::Telemetry;
-use qualitytrace_telemetry::config::{Config, Recorder, Severity};
+use qualitytrace_telemetry::config::{Config, Severity};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -108,7 +108,8 @@ pub(crate) struct Running {
     inputs: Inputs,
     text: Option<String>,
     rows: Vec<Row>,
-    recorder: Recorder,
+    /// As it was at the start.
+    telemetry: Config,
 }
 
 impl Running {
@@ -119,7 +120,7 @@ impl Running {
             text: inputs.file.as_ref().and_then(text),
             inputs,
             rows: resolved.rows.clone(),
-            recorder: resolved.telemetry.recorder.clone(),
+            telemetry: resolved.telemetry.clone(),
         }
     }
 
@@ -191,9 +192,8 @@ impl Running {
                 waiting.push(format!("{}={}", now.key, now.text()));
             }
         }
-        if self.recorder != resolved.telemetry.recorder {
-            waiting.push("telemetry.recorder".to_owned());
-        }
+        let fixed = self.telemetry.needs_restart(&resolved.telemetry);
+        waiting.extend(fixed.into_iter().map(str::to_owned));
         (applied, waiting)
     }
 }

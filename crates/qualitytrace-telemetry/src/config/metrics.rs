@@ -1,0 +1,344 @@
+//! How measurements become metrics: views, limits on series, exemplars. The words are OpenTelemetry's.
+
+/// How measurements become metrics. All sinks share it, and so does the text for Prometheus; it is fixed when the
+/// telemetry starts.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Streams that replace those which instruments ask for themselves. Every view that selects an instrument gives a
+    /// stream of its own; an instrument that none selects keeps the stream that it has by nature.
+    pub views: Vec<MetricView>,
+    /// How histograms are aggregated unless a view says otherwise.
+    pub default_histogram: DefaultHistogram,
+    /// How many series an instrument may have.
+    pub cardinality: CardinalityLimits,
+    /// Which measurements become exemplars.
+    pub exemplars: ExemplarFilter,
+}
+
+/// What becomes of the measurements of some instruments.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct MetricView {
+    /// Which instruments are meant.
+    pub selector: Selector,
+    /// What becomes of them.
+    pub stream: Stream,
+}
+
+/// Which instruments a view is about. What is `None` fits all; the others have to fit together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Selector {
+    /// The name, without regard to case; `*` stands for any text, `?` for any character.
+    pub instrument_name: Option<String>,
+    /// The type of the instrument.
+    pub instrument_type: Option<InstrumentType>,
+    /// The unit.
+    pub unit: Option<String>,
+    /// The name of the meter.
+    pub meter_name: Option<String>,
+    /// The version of the meter.
+    pub meter_version: Option<String>,
+    /// The schema of the meter.
+    pub meter_schema_url: Option<String>,
+}
+
+/// What becomes of a measurement. What is `None` stays as the instrument says.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Stream {
+    /// The name of the metric.
+    pub name: Option<String>,
+    /// Its description.
+    pub description: Option<String>,
+    /// How measurements are aggregated.
+    pub aggregation: Option<Aggregation>,
+    /// How many series there may be.
+    pub cardinality_limit: Option<usize>,
+    /// Which attributes are kept.
+    pub attributes: AttributeKeys,
+}
+
+/// Which attributes of measurements are kept. Keys are compared with regard to case; `*` stands for any text, `?` for
+/// any character.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct AttributeKeys {
+    /// Those that are kept; `None` keeps all.
+    pub included: Option<Vec<String>>,
+    /// Those that are not, whatever `included` says.
+    pub excluded: Vec<String>,
+}
+
+/// How measurements are aggregated.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Aggregation {
+    /// As is natural for the instrument.
+    Default,
+    /// Not at all.
+    Drop,
+    /// As their sum.
+    Sum,
+    /// As the last of them.
+    LastValue,
+    /// As counts between these boundaries.
+    ExplicitBucketHistogram {
+        /// In ascending order.
+        boundaries: Vec<f64>,
+        /// Whether the smallest and the largest value are told.
+        record_min_max: bool,
+    },
+    /// As counts in buckets that grow exponentially.
+    Base2ExponentialBucketHistogram {
+        /// Buckets above zero, and as many below.
+        max_size: u32,
+        /// The finest resolution, from -10 to 20.
+        max_scale: i8,
+        /// Whether the smallest and the largest value are told.
+        record_min_max: bool,
+    },
+}
+
+/// The type of an instrument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InstrumentType {
+    /// Adds up what is added.
+    Counter,
+    /// Tells the last value.
+    Gauge,
+    /// Tells how values are distributed.
+    Histogram,
+    /// Is asked for a sum that only grows.
+    ObservableCounter,
+    /// Is asked for a value.
+    ObservableGauge,
+    /// Is asked for a sum.
+    ObservableUpDownCounter,
+    /// Adds up what is added and taken away.
+    UpDownCounter,
+}
+
+/// How histograms are aggregated unless a view says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum DefaultHistogram {
+    /// With the boundaries that the instrument asks for, else those of the specification.
+    #[default]
+    ExplicitBucketHistogram,
+    /// With up to 160 buckets that grow exponentially.
+    Base2ExponentialBucketHistogram,
+}
+
+/// Which measurements become exemplars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ExemplarFilter {
+    /// Those inside of a span that a sink takes.
+    #[default]
+    TraceBased,
+    /// All.
+    AlwaysOn,
+    /// None.
+    AlwaysOff,
+}
+
+/// How many series an instrument may have; further ones are added up in one that is marked `otel.metric.overflow`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CardinalityLimits {
+    /// Of every type that has no limit of its own.
+    pub default: usize,
+    own: [Option<usize>; InstrumentType::ALL.len()],
+}
+
+impl Default for CardinalityLimits {
+    fn default() -> Self {
+        Self { default: 2_000, own: [None; InstrumentType::ALL.len()] }
+    }
+}
+
+impl CardinalityLimits {
+    /// The limit of a type.
+    pub fn of(&self, kind: InstrumentType) -> usize {
+        self.own[kind as usize].unwrap_or(self.default)
+    }
+
+    /// Gives a type a limit of its own.
+    pub fn set(&mut self, kind: InstrumentType, limit: usize) {
+        self.own[kind as usize] = Some(limit);
+    }
+
+    /// For each type the larger one of two limits.
+    pub(crate) fn larger(self, other: Self) -> Self {
+        let mut both = Self { default: self.default.max(other.default), ..self };
+        for kind in InstrumentType::ALL {
+            both.set(kind, self.of(kind).max(other.of(kind)));
+        }
+        both
+    }
+}
+
+impl InstrumentType {
+    /// All types, in the order of their names.
+    pub const ALL: [Self; 7] = [
+        Self::Counter,
+        Self::Gauge,
+        Self::Histogram,
+        Self::ObservableCounter,
+        Self::ObservableGauge,
+        Self::ObservableUpDownCounter,
+        Self::UpDownCounter,
+    ];
+
+    /// What the declarative configuration calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::ObservableCounter => "observable_counter",
+            Self::ObservableGauge => "observable_gauge",
+            Self::ObservableUpDownCounter => "observable_up_down_counter",
+            Self::UpDownCounter => "up_down_counter",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text)
+    }
+
+    /// Whether the aggregation can be made of what such an instrument measures.
+    pub(crate) fn fits(self, aggregation: &Aggregation) -> bool {
+        let is_gauge = matches!(self, Self::Gauge | Self::ObservableGauge);
+        match aggregation {
+            Aggregation::Sum => !is_gauge,
+            Aggregation::LastValue => is_gauge,
+            Aggregation::Default
+            | Aggregation::Drop
+            | Aggregation::ExplicitBucketHistogram { .. }
+            | Aggregation::Base2ExponentialBucketHistogram { .. } => true,
+        }
+    }
+}
+
+pub(crate) const AGGREGATION: &str =
+    "default|drop|sum|last_value|explicit_bucket_histogram|base2_exponential_bucket_histogram";
+pub(crate) const EXEMPLAR_FILTER: &str = "trace_based|always_on|always_off";
+pub(crate) const DEFAULT_HISTOGRAM: &str = "explicit_bucket_histogram|base2_exponential_bucket_histogram";
+
+/// The boundaries of the specification.
+const BOUNDARIES: [f64; 15] = [
+    0.0, 5.0, 10.0, 25.0, 50.0, 75.0, 100.0, 250.0, 500.0, 750.0, 1_000.0, 2_500.0, 5_000.0, 7_500.0,
+    10_000.0,
+];
+
+impl Aggregation {
+    /// An aggregation with the parameters of the specification.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "default" => Self::Default,
+            "drop" => Self::Drop,
+            "sum" => Self::Sum,
+            "last_value" => Self::LastValue,
+            "explicit_bucket_histogram" => {
+                Self::ExplicitBucketHistogram { boundaries: BOUNDARIES.to_vec(), record_min_max: true }
+            }
+            "base2_exponential_bucket_histogram" => Self::exponential(),
+            _ => return None,
+        })
+    }
+
+    /// Buckets that grow exponentially, with the parameters of the specification.
+    pub fn exponential() -> Self {
+        Self::Base2ExponentialBucketHistogram { max_size: 160, max_scale: 20, record_min_max: true }
+    }
+
+    /// What the declarative configuration calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Drop => "drop",
+            Self::Sum => "sum",
+            Self::LastValue => "last_value",
+            Self::ExplicitBucketHistogram { .. } => "explicit_bucket_histogram",
+            Self::Base2ExponentialBucketHistogram { .. } => "base2_exponential_bucket_histogram",
+        }
+    }
+}
+
+impl DefaultHistogram {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let all = [Self::ExplicitBucketHistogram, Self::Base2ExponentialBucketHistogram];
+        all.into_iter().find(|one| one.name() == text)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ExplicitBucketHistogram => "explicit_bucket_histogram",
+            Self::Base2ExponentialBucketHistogram => "base2_exponential_bucket_histogram",
+        }
+    }
+}
+
+impl ExemplarFilter {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        [Self::TraceBased, Self::AlwaysOn, Self::AlwaysOff].into_iter().find(|filter| filter.name() == text)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::TraceBased => "trace_based",
+            Self::AlwaysOn => "always_on",
+            Self::AlwaysOff => "always_off",
+        }
+    }
+}
+
+impl MetricView {
+    /// What cannot be done as it is written: the part of the stream that is wrong, and why.
+    pub(crate) fn wrong(&self) -> Option<(&'static str, String)> {
+        let name = self.selector.instrument_name.as_deref();
+        if self.stream.name.is_some() && name.is_none_or(|name| name.contains(['*', '?'])) {
+            let why = "several instruments would have one name: select a single instrument by its name";
+            return Some(("name", why.to_owned()));
+        }
+        let kind = self.selector.instrument_type;
+        if let (Some(kind), Some(aggregation)) = (kind, &self.stream.aggregation)
+            && !kind.fits(aggregation)
+        {
+            return Some(("aggregation", format!("a `{}` cannot be aggregated so", kind.name())));
+        }
+        None
+    }
+}
+
+/// Numbers in ascending order.
+pub(crate) fn are_boundaries(numbers: &[f64]) -> bool {
+    numbers.iter().all(|number| number.is_finite()) && numbers.is_sorted_by(|a, b| a < b)
+}
+
+/// A number of buckets.
+pub(crate) fn max_size(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|size| (2..=MAX_BUCKETS).contains(size))
+}
+
+/// The finest resolution of an exponential histogram.
+pub(crate) fn max_scale(text: &str) -> Option<i8> {
+    text.parse().ok().filter(|scale| (-10..=20).contains(scale))
+}
+
+/// A number of series.
+pub(crate) fn cardinality(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|limit| (1..=MAX_CARDINALITY).contains(limit))
+}
+
+/// The SDK makes room for all of them at once.
+const MAX_CARDINALITY: usize = 1_000_000;
+const MAX_BUCKETS: u32 = 16_384;
+
+pub(crate) const CARDINALITY: &str = "a whole number from 1 to 1000000";
+pub(crate) const MAX_SIZE: &str = "a whole number from 2 to 16384";
+pub(crate) const MAX_SCALE: &str = "a whole number from -10 to 20";
+pub(crate) const BOUNDARY_LIST: &str = "numbers in ascending order";
