@@ -1,6 +1,9 @@
 //! Checking the language inside definitions.
 
+use std::collections::HashSet;
+
 use super::{Resource, Test, Text, suite};
+use crate::lang::limits::MAX_LANGUAGE_BYTES;
 use crate::lang::{
     Diagnostic, Severity, diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template,
 };
@@ -24,16 +27,25 @@ pub fn check(resource: &Resource) -> Vec<Diagnostic> {
 
 fn check_test(test: &Test) -> Vec<Diagnostic> {
     let mut found = Vec::new();
+    let bytes: usize = test.language_texts().map(|text| text.value.len()).sum();
+    if bytes > MAX_LANGUAGE_BYTES {
+        let message = format!(
+            "selectors, assertions and outputs of a test take at most {MAX_LANGUAGE_BYTES} bytes, and these take {bytes}"
+        );
+        let place = test.language_texts().next().map_or(0..0, |text| text.place(0..0));
+        return vec![Diagnostic::error("too-large", place, message).helped("split the test")];
+    }
     for spec in &test.specs {
         found.extend(lifted(&spec.selector, diagnose_selector(&spec.selector.value)));
         for assertion in &spec.assertions {
             found.extend(lifted(assertion, diagnose_assertion(&assertion.value)));
         }
     }
-    for (index, output) in test.outputs.iter().enumerate() {
+    let mut names = HashSet::new();
+    for output in &test.outputs {
         found.extend(lifted(&output.selector, diagnose_selector(&output.selector.value)));
         found.extend(lifted(&output.value, diagnose_expression(&output.value.value)));
-        if test.outputs[..index].iter().any(|earlier| earlier.name == output.name) {
+        if !names.insert(&output.name.value) {
             let span = output.name.place(0..output.name.value.len());
             let message = format!("two outputs are called `{}`; the later one counts", output.name.value);
             found.push(Diagnostic::warning("duplicate-output", span, message));

@@ -48,6 +48,11 @@ impl<'s> Reader<'s> {
         self.diagnostics.borrow().iter().filter(|found| found.is_error()).count()
     }
 
+    /// Whether no more diagnostics are kept.
+    fn is_full(&self) -> bool {
+        self.diagnostics.borrow().len() >= MAX_DIAGNOSTICS
+    }
+
     pub(super) fn report(&self, diagnostic: Diagnostic) {
         let mut kept = self.diagnostics.borrow_mut();
         // The first error is always kept: it decides whether the file can be used.
@@ -277,7 +282,10 @@ impl<'n> Fields<'n, '_> {
             }
             let message = format!("`{}` is not a key of {}", entry.key, self.what);
             let mut diagnostic = Diagnostic::warning("unknown-key", entry.key_span.clone(), message);
-            if let Some(key) = nearest(&entry.key, self.known.iter().copied()) {
+            // A guess costs more than all the rest, and is not made for what is not shown.
+            if !self.reader.is_full()
+                && let Some(key) = nearest(&entry.key, self.known.iter().copied())
+            {
                 diagnostic = diagnostic.helped(format!("did you mean `{key}`?"));
             }
             self.reader.report(diagnostic);

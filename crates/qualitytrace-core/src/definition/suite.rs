@@ -1,5 +1,6 @@
 //! Reading a test suite.
 
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::node::{Node, Shape};
@@ -8,6 +9,7 @@ use super::settings::{Period, period};
 use super::text::Text;
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
+use crate::lang::limits::MAX_DIAGNOSTICS;
 
 /// Rows of a data table. Each row runs every step.
 const MOST_ROWS: usize = 1_000;
@@ -170,7 +172,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
     let mut fields = reader.fields(node, "a test suite")?;
     let mut steps = |key| fields.items(key).iter().filter_map(|node| step(reader, node)).collect();
     let (setup, main, teardown) = (steps("setup"), steps("steps"), steps("teardown"));
-    let suite = TestSuite {
+    let mut suite = TestSuite {
         id: fields.string("id").filter(|id| !id.is_empty()),
         name: fields.required_name("test suite name cannot be empty"),
         description: fields.string("description").unwrap_or_default(),
@@ -198,6 +200,8 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
         let message =
             format!("a suite has at most {MOST_STEPS} steps, and this one has {}", suite.steps.len());
         reader.error("too-large", node.span.clone(), message);
+        // The suite is refused; how the steps refer to one another is not worth looking at.
+        suite.steps.truncate(MOST_STEPS);
     }
     Some(suite)
 }
@@ -272,9 +276,14 @@ pub(super) fn check(suite: &TestSuite) -> Vec<Diagnostic> {
             found.push(diagnostic.helped("remove `dependsOn`, or move the step to `steps`"));
         }
     }
-    for (at, step) in suite.steps.iter().enumerate() {
+    let mut called: HashMap<&str, usize> = HashMap::new();
+    for step in &suite.steps {
+        *called.entry(step.title()).or_default() += 1;
+    }
+    let mut earlier = HashSet::new();
+    for step in &suite.steps {
         if let Some(name) = &step.name
-            && suite.steps[..at].iter().any(|earlier| earlier.title() == name.value)
+            && earlier.contains(&*name.value)
         {
             let message = format!("two steps are called `{}`", name.value);
             found.push(
@@ -282,8 +291,11 @@ pub(super) fn check(suite: &TestSuite) -> Vec<Diagnostic> {
             );
         }
         for name in step.depends_on.iter().flatten() {
-            found.extend(reference(suite, step, name));
+            if found.len() < MAX_DIAGNOSTICS {
+                found.extend(reference(suite, step, name, called.get(&*name.value).copied().unwrap_or(0)));
+            }
         }
+        earlier.insert(step.title());
     }
     if found.is_empty() {
         found.extend(cycle(suite));
@@ -292,8 +304,7 @@ pub(super) fn check(suite: &TestSuite) -> Vec<Diagnostic> {
 }
 
 /// What is wrong with one name in `dependsOn`.
-fn reference(suite: &TestSuite, step: &Step, name: &Text) -> Option<Diagnostic> {
-    let called = suite.steps.iter().filter(|other| other.title() == name.value).count();
+fn reference(suite: &TestSuite, step: &Step, name: &Text, called: usize) -> Option<Diagnostic> {
     match called {
         0 => {
             let message = format!("no step is called `{}`", name.value);
@@ -347,7 +358,11 @@ fn cycle(suite: &TestSuite) -> Option<Diagnostic> {
 
 /// The positions of the steps for which each one waits. Names that nobody has are left out.
 pub(crate) fn waits_for(steps: &[Step]) -> Vec<Vec<usize>> {
-    let position = |name: &Text| steps.iter().position(|step| step.title() == name.value);
+    let mut positions: HashMap<&str, usize> = HashMap::new();
+    for (at, step) in steps.iter().enumerate() {
+        positions.entry(step.title()).or_insert(at);
+    }
+    let position = |name: &Text| positions.get(&*name.value).copied();
     steps
         .iter()
         .enumerate()

@@ -36,6 +36,15 @@ pub struct Test {
     pub attempts: Attempts,
 }
 
+impl Test {
+    /// The texts in the language of tests: selectors, assertions and values of outputs.
+    pub(super) fn language_texts(&self) -> impl Iterator<Item = &Text> {
+        let specs =
+            self.specs.iter().flat_map(|spec| std::iter::once(&spec.selector).chain(&spec.assertions));
+        specs.chain(self.outputs.iter().flat_map(|output| [&output.selector, &output.value]))
+    }
+}
+
 /// The polling profile of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Profile {

@@ -20,6 +20,7 @@ pub struct Budget {
     bytes: Cell<u64>,
     max_steps: u64,
     max_bytes: u64,
+    has_bad_pattern: Cell<bool>,
 }
 
 /// Why an evaluation was given up.
@@ -35,6 +36,12 @@ pub enum Exceeded {
         "the values of the evaluation take more than {0} bytes; read less with narrower selectors and paths"
     )]
     Bytes(u64),
+    /// A pattern cannot be compiled.
+    #[error(
+        "a regular expression is too large once it is compiled, or names a class that Unicode does not have; write a \
+         narrower one"
+    )]
+    Pattern,
 }
 
 impl Default for Budget {
@@ -46,12 +53,28 @@ impl Default for Budget {
 impl Budget {
     /// So many steps, and so many bytes at once.
     pub const fn new(steps: u64, bytes: u64) -> Self {
-        Self { steps: Cell::new(steps), bytes: Cell::new(bytes), max_steps: steps, max_bytes: bytes }
+        Self {
+            steps: Cell::new(steps),
+            bytes: Cell::new(bytes),
+            max_steps: steps,
+            max_bytes: bytes,
+            has_bad_pattern: Cell::new(false),
+        }
     }
 
     /// Whether there are steps left.
     pub(crate) fn check(&self) -> Result<(), Exceeded> {
-        if self.steps.get() == 0 { Err(Exceeded::Steps(self.max_steps)) } else { Ok(()) }
+        match (self.has_bad_pattern.get(), self.steps.get()) {
+            (true, _) => Err(Exceeded::Pattern),
+            (false, 0) => Err(Exceeded::Steps(self.max_steps)),
+            (false, _) => Ok(()),
+        }
+    }
+
+    /// Lets everything that follows fail because a pattern cannot be compiled.
+    pub(crate) fn refuse_pattern(&self) -> Exceeded {
+        self.has_bad_pattern.set(true);
+        Exceeded::Pattern
     }
 
     /// Takes so many steps.

@@ -98,13 +98,17 @@ fn compared_as_written(
         },
         Comparator::StartsWith => left.text().starts_with(&*right.text()),
         Comparator::EndsWith => left.text().ends_with(&*right.text()),
-        Comparator::Matches | Comparator::NotMatches => match Pattern::within(&right.text(), budget) {
-            Ok(pattern) => pattern.is_match(&left.text(), budget)? == (comparator == Comparator::Matches),
+        Comparator::Matches | Comparator::NotMatches => match matches(&left.text(), &right.text(), budget) {
+            Ok(is_match) => is_match == (comparator == Comparator::Matches),
             Err(PatternError::Invalid(text)) => return Ok(Comparison::Impossible(text)),
             Err(PatternError::Exceeded(exceeded)) => return Err(exceeded),
         },
     };
     Ok(no_match_unless(truth))
+}
+
+fn matches(text: &str, pattern: &str, budget: &Budget) -> Result<bool, PatternError> {
+    Pattern::within(pattern, budget)?.is_match(text, budget)
 }
 
 pub(crate) fn no_match_unless(truth: bool) -> Comparison {

@@ -94,9 +94,10 @@ impl From<Vec<Value>> for Value {
 
 fn regex_matches(input: &Item, argument: &Item, budget: &Budget) -> Result<Item, String> {
     let text = one_text(input)?;
-    let pattern = pattern(&text, argument, budget)?;
+    let pattern = pattern(argument, budget)?;
+    let regex = pattern.search(&text, budget).map_err(|error| error.to_string())?;
     let mut found = Vec::new();
-    for one in pattern.regex().find_iter(&text) {
+    for one in regex.find_iter(&text) {
         push(&mut found, one.as_str(), budget)?;
     }
     Ok(single_or_list(found))
@@ -104,12 +105,13 @@ fn regex_matches(input: &Item, argument: &Item, budget: &Budget) -> Result<Item,
 
 fn regex_groups(input: &Item, argument: &Item, budget: &Budget) -> Result<Item, String> {
     let text = one_text(input)?;
-    let pattern = pattern(&text, argument, budget)?;
+    let pattern = pattern(argument, budget)?;
     if !pattern.has_groups() {
         return Err("the pattern has no group; put parentheses around what to take out of it".to_owned());
     }
+    let regex = pattern.search(&text, budget).map_err(|error| error.to_string())?;
     let mut found = Vec::new();
-    for captures in pattern.regex().captures_iter(&text) {
+    for captures in regex.captures_iter(&text) {
         for group in captures.iter().skip(1) {
             push(&mut found, group.map_or("", |group| group.as_str()), budget)?;
         }
@@ -117,11 +119,8 @@ fn regex_groups(input: &Item, argument: &Item, budget: &Budget) -> Result<Item, 
     Ok(single_or_list(found))
 }
 
-/// The pattern, paid for a search of this text.
-fn pattern(text: &str, argument: &Item, budget: &Budget) -> Result<Pattern, String> {
-    let pattern = Pattern::within(&argument.text(), budget).map_err(|error| error.to_string())?;
-    pattern.pay(text.len(), budget).map_err(|exceeded| exceeded.to_string())?;
-    Ok(pattern)
+fn pattern(argument: &Item, budget: &Budget) -> Result<Pattern, String> {
+    Pattern::within(&argument.text(), budget).map_err(|error| error.to_string())
 }
 
 fn push(found: &mut Vec<Value>, text: &str, budget: &Budget) -> Result<(), String> {

@@ -237,7 +237,9 @@ impl<'d> Walk<'d, '_> {
         let left = left.as_deref();
         if let ("=~", Test::Regex(pattern)) = (operator, right_test) {
             let matches = match left {
-                Some(Json::String(text)) => pattern.is_match(text, budget)?,
+                Some(Json::String(text)) => {
+                    pattern.is_match(text, budget).map_err(|error| error.give_up(budget))?
+                }
                 _ => false,
             };
             return Ok(Some(Json::Bool(matches)));
@@ -261,8 +263,10 @@ impl<'d> Walk<'d, '_> {
             },
             "=~" => match (left, right) {
                 (Some(Json::String(text)), Some(Json::String(pattern))) => {
-                    match Pattern::within(pattern, budget) {
-                        Ok(pattern) => pattern.is_match(text, budget)?,
+                    let matched =
+                        Pattern::within(pattern, budget).and_then(|pattern| pattern.is_match(text, budget));
+                    match matched {
+                        Ok(is_match) => is_match,
                         Err(PatternError::Invalid(_)) => false,
                         Err(PatternError::Exceeded(exceeded)) => return Err(exceeded),
                     }

@@ -16,5 +16,11 @@ pub const MAX_DEFINITION_DEPTH: usize = 64;
 /// How many values one definition file may hold, in YAML (with its aliases written out) and in JSON.
 pub const MAX_DEFINITION_NODES: usize = 250_000;
 
+/// How many values, conditions and filters one text may have: a tree takes a hundred times as much memory as its text.
+pub const MAX_PARTS: usize = 50_000;
+
+/// How many bytes the selectors, assertions and outputs of one test may take together.
+pub const MAX_LANGUAGE_BYTES: usize = 1024 * 1024;
+
 /// How many diagnostics of one text are kept.
 pub(crate) const MAX_DIAGNOSTICS: usize = 100;

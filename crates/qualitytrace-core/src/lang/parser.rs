@@ -13,7 +13,7 @@ use std::ops::Range;
 use super::ast::{Assertion, Expr, Part, Selector};
 use super::cursor::Cursor;
 use super::diagnostic::Diagnostic;
-use super::limits::{MAX_DEPTH, MAX_DIAGNOSTICS};
+use super::limits::{MAX_DEPTH, MAX_DIAGNOSTICS, MAX_PARTS};
 use text::Ends;
 
 /// A tree, and what is wrong with the text that it came from.
@@ -88,6 +88,8 @@ struct Parser<'s> {
     cursor: Cursor<'s>,
     quotes: Quotes,
     depth: usize,
+    /// Values, conditions and filters that were read so far.
+    parts: usize,
     /// Added to every place: how far into the outer text this one begins.
     base: usize,
     diagnostics: Vec<Diagnostic>,
@@ -101,6 +103,7 @@ impl<'s> Parser<'s> {
             cursor: Cursor::new(text),
             quotes,
             depth: 0,
+            parts: 0,
             base: 0,
             diagnostics: Vec::new(),
             beyond: Vec::new(),
@@ -161,6 +164,19 @@ impl<'s> Parser<'s> {
         let message = format!("nested more than {MAX_DEPTH} levels deep");
         let diagnostic = Diagnostic::error("nested-too-deeply", at..at, message);
         self.report(diagnostic.labelled("too deep").helped("write it in fewer levels"));
+    }
+
+    /// Counts one part more. If there are too many, the rest of the text is given up.
+    fn part(&mut self) -> Option<()> {
+        self.parts += 1;
+        if self.parts <= MAX_PARTS {
+            return Some(());
+        }
+        let at = self.base + self.cursor.at;
+        let message = format!("a text has at most {MAX_PARTS} values, conditions and filters");
+        self.report(Diagnostic::error("too-large", at..at, message).helped("write several shorter ones"));
+        self.cursor.at = self.cursor.text.len();
+        None
     }
 
     /// Runs `read` one level deeper, unless that is too deep; then the rest of the text is given up.

@@ -1,6 +1,6 @@
 //! Evaluations that would take too long or too much: each ends with an error that says so.
 
-use qualitytrace_core::definition::{Output, Spec};
+use qualitytrace_core::definition::{self, Format, Output, Spec};
 use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict};
 use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
 use qualitytrace_core::time::Timestamp;
@@ -104,6 +104,28 @@ fn a_pattern_is_paid_by_its_size_and_its_text() {
 }
 
 #[test]
+fn patterns_are_read_without_being_compiled_and_compiled_at_their_price() {
+    let selector = |pattern: &str| lang::parse_selector(&format!("span[name =~ \"{pattern}\"]"));
+    let refused = selector("(a{99}){900}");
+    assert!(!refused.is_valid(), "it can be told to be too large before it is compiled");
+    // These are in order as far as reading tells; what compiling tells ends the evaluation.
+    for (pattern, expected) in [
+        ("(a{99}){490}", "a regular expression is too large once it is compiled"),
+        (r"(?i)\\p{Nothing}", "a regular expression is too large once it is compiled, or names a class that"),
+        (r"(?i)\\pL\\pL", STEPS),
+    ] {
+        let parsed = selector(pattern);
+        assert!(parsed.is_valid(), "{pattern}: {:?}", parsed.diagnostics);
+        let budget = Budget::new(2_000_000, 4 * 1024 * 1024);
+        let told = lang::select(&parsed.tree, &trace(2), &budget).unwrap_err().to_string();
+        assert!(told.contains(&expected.replace("1000000", "2000000")), "{pattern}: {told}");
+    }
+    let many = list(100, |at| format!("\"(a{{99}}){{{}}}\"", 380 + at));
+    check(&format!("'{many}' | json_path '$[?(\"b\" =~ @)]'"), &[], STEPS);
+    assert!(selector(r"(?i)get|post \\w+").is_valid());
+}
+
+#[test]
 fn outputs_that_double_each_other_end_and_leave_the_others_alone() {
     let double = |at: usize| Output {
         name: format!("O{at}").into(),
@@ -151,4 +173,40 @@ fn a_text_of_a_trigger_that_grows_without_end_is_refused() {
     let text = "${var:A}".repeat(1_000);
     let told = lang::resolve_text(&text, &variables, &mut generator(), &budget()).unwrap_err().text;
     assert!(told.contains(BYTES), "{told}");
+}
+
+#[test]
+fn texts_have_a_bound_of_parts_and_tests_one_of_texts() {
+    let long = 60_000;
+    for text in [
+        vec!["1"; long].join(" + "),
+        format!("[{}]", vec!["1"; long].join(",")),
+        format!("'a'{}", " | length".repeat(long)),
+        format!("\"{}\"", "${var:A}".repeat(long)),
+    ] {
+        let parsed = lang::parse_expression(&text);
+        let error = parsed.error().map(|error| error.message.clone()).unwrap_or_default();
+        assert_eq!(error, "a text has at most 50000 values, conditions and filters", "{}", &text[..20]);
+    }
+    for selector in [vec!["span[]"; long].join(", "), format!("span[a in ({})]", vec!["1"; long].join(","))] {
+        assert!(!lang::parse_selector(&selector).is_valid());
+    }
+    let assertions = vec![format!("attr:a = \"{}\"", "b".repeat(600_000)); 2];
+    let text = serde_json::json!({
+        "type": "Test",
+        "spec": { "name": "t", "specs": [{ "selector": "span[]", "assertions": assertions }] },
+    });
+    let reading = definition::read(&text.to_string(), Format::Json);
+    let found = definition::check(&reading.documents[0].resource);
+    let error = found.iter().find(|found| found.is_error()).expect("it is too large");
+    assert!(error.message.contains("take at most 1048576 bytes"), "{}", error.message);
+}
+
+#[test]
+fn a_suite_with_too_many_steps_is_refused_without_comparing_them() {
+    let text =
+        serde_json::json!({ "type": "TestSuite", "spec": { "name": "s", "steps": vec!["a"; 100_000] } });
+    let reading = definition::read(&text.to_string(), Format::Json);
+    let errors: Vec<_> = reading.diagnostics.iter().filter(|found| found.is_error()).collect();
+    assert!(errors.len() == 1 && errors[0].message.contains("at most 1000 steps"), "{errors:?}");
 }

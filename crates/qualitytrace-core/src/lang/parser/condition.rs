@@ -78,6 +78,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn clause(&mut self) -> Option<Clause> {
+        self.part()?;
         let start = self.cursor.at;
         let name = self.name()?;
         let test = self.test(&name)?;
@@ -226,6 +227,7 @@ impl Parser<'_> {
         }
         let mut choices = Vec::new();
         loop {
+            self.part()?;
             choices.push(self.literal(name)?);
             if !self.comma() {
                 break;

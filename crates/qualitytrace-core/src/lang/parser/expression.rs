@@ -246,6 +246,7 @@ impl<'s> Parser<'s> {
     }
 
     fn filter(&mut self) -> Option<Filter> {
+        self.part()?;
         self.skip();
         let name_at = self.cursor.at;
         let name = self.identifier();
@@ -328,6 +329,7 @@ impl<'s> Parser<'s> {
     }
 
     fn term(&mut self) -> Option<Expr> {
+        self.part()?;
         self.skip();
         let start = self.cursor.at;
         let kind = match self.cursor.peek() {

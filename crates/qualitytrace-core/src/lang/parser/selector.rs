@@ -93,6 +93,7 @@ impl Parser<'_> {
 
     /// `span[...]` and its pseudo-classes; the word `span` is here.
     pub(super) fn step(&mut self) -> Option<Step> {
+        self.part()?;
         let start = self.cursor.at;
         self.cursor.at += "span".len();
         self.blanks();

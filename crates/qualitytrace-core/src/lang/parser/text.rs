@@ -7,7 +7,7 @@ use super::{Parser, Quotes};
 use crate::lang::ast::{Expr, Part};
 use crate::lang::diagnostic::Diagnostic;
 use crate::lang::json;
-use crate::lang::limits::MAX_DEPTH;
+use crate::lang::limits::{MAX_DEPTH, MAX_PARTS};
 
 /// A piece of a text: what stands there and what it means.
 enum Piece<'s> {
@@ -113,6 +113,9 @@ impl<'s> Parser<'s> {
                     pieces.push(Piece::Interpolation(self.interpolation(at + 2..end)));
                     at = end + 1;
                     literal = at;
+                    if self.parts > MAX_PARTS {
+                        break;
+                    }
                     continue;
                 }
                 if self.ends.are_too_deep {
@@ -145,8 +148,9 @@ impl<'s> Parser<'s> {
     fn interpolation(&mut self, inner: Range<usize>) -> Expr {
         let mut parser = Parser::new(&self.cursor.text[inner.clone()], self.quotes);
         parser.base = self.base + inner.start;
-        parser.depth = self.depth;
+        (parser.depth, parser.parts) = (self.depth, self.parts);
         let tree = parser.deeper(Self::whole_expression);
+        self.parts = parser.parts;
         if self.quotes == Quotes::Nested {
             self.beyond.push(inner.clone());
         }

@@ -265,9 +265,11 @@ impl Check {
                     None => *comparator == Comparator::NotEqual,
                 },
             },
-            Self::Matches(negated, pattern) => {
-                pattern.is_match(text, budget).is_ok_and(|found| *negated != found)
-            }
+            // Who selects asks the budget at the end.
+            Self::Matches(negated, pattern) => pattern
+                .is_match(text, budget)
+                .map_err(|error| error.give_up(budget))
+                .is_ok_and(|found| *negated != found),
             Self::OneOf(negated, choices) => {
                 *negated != choices.iter().any(|choice| choice.holds_for_text(text, budget))
             }
