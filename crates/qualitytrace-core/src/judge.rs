@@ -10,6 +10,7 @@ mod near;
 mod outcome;
 mod output;
 mod possible;
+mod sources;
 
 pub use compiled::{Compiled, CompiledAssertion, CompiledOutput, CompiledSpec};
 pub use near::{FailedCondition, NearMiss, nearest_misses};
@@ -21,6 +22,7 @@ use crate::lang::ast::Assertion;
 use crate::lang::{Budget, Context, Generator, Memory, Parsed, Scene, Surroundings, Variables};
 use crate::trace::Trace;
 use crate::wait::Absence;
+use possible::Basis;
 
 /// What the judge is told beside the test and the trace.
 #[derive(Debug, Clone)]
@@ -84,7 +86,7 @@ impl Compiled {
             .for_each(|spec| spec.query(options.aliases).each_field(&mut |field| fields.push(field)));
         scene.ask_all(fields);
         let generator = RefCell::new(options.generator.clone());
-        let (outputs, variables) = output::run(self, &scene, variables, &generator, options.aliases);
+        let (outputs, variables) = output::run(self, &scene, variables, &generator, options);
         let specs = self
             .specs
             .iter()
@@ -180,15 +182,15 @@ impl Compiled {
                 memory: Memory::default(),
             };
             let mut judged = claim::judge(assertion, &context, &selection);
-            let absent = possible::first(
-                &options.absences,
-                &spec.selector.tree,
-                query.grows_only,
-                selection.len(),
-                assertion,
-            );
+            let basis = Basis {
+                selector: &spec.selector.tree,
+                grows_only: query.grows_only,
+                selected: selection.len(),
+                others: &sources::of_assertion(self, &assertion.parsed.tree),
+            };
+            let absent = possible::first(&options.absences, &basis);
             let open = options.incomplete.as_ref().or(absent.map(|absence| &absence.reason));
-            last::settle(&mut judged, assertion, query.grows_only, selection.len(), open);
+            last::settle(&mut judged, assertion, &basis, open);
             result.assertions.push(judged);
         }
         result

@@ -1,7 +1,7 @@
 //! One assertion on the spans of a selection.
 
 use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, SpanResult};
-use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Over, Part, Quantifier, Relation, Selector};
+use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Quantifier, Relation, Selector};
 use crate::lang::{
     Class, Comparison, Context, Exceeded, Item, Parsed, Query, Subject, Trouble, compare, in_time,
     no_match_unless, one_of,
@@ -120,7 +120,7 @@ fn holds(quantifier: Quantifier, results: &[SpanResult]) -> bool {
         Quantifier::Any => passed > 0,
         // A claim that cannot be evaluated is not shown to be false.
         Quantifier::None => passed == 0 && !results.iter().any(is_broken),
-        Quantifier::Exactly(n) => passed == n,
+        Quantifier::Exactly(n) => passed == n && !results.iter().any(is_broken),
         Quantifier::AtLeast(n) => passed >= n,
         Quantifier::AtMost(n) => passed <= n && !results.iter().any(is_broken),
     }
@@ -145,8 +145,9 @@ fn blame(quantifier: Quantifier, results: &mut [SpanResult]) {
     }
 }
 
+/// Whether the claim could not be evaluated, for another reason than that the span does not have an attribute.
 fn is_broken(result: &SpanResult) -> bool {
-    result.failure == Some(Failure::NotEvaluated) && result.trouble != Some(Class::Resolution)
+    result.failure == Some(Failure::NotEvaluated) && result.trouble != Some(Class::Attribute)
 }
 
 fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: &Others<'_>) -> SpanResult {
@@ -166,7 +167,7 @@ fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: 
         }
         Claim::Exists { left, negated } => match context.evaluate(left, subject) {
             Ok(item) => Ok((item, None, no_match_unless(!negated))),
-            Err(trouble) if trouble.class == Class::Resolution => {
+            Err(trouble) if matches!(trouble.class, Class::Resolution | Class::Attribute) => {
                 Ok((Item::plain(""), None, no_match_unless(*negated)))
             }
             Err(trouble) => Err(trouble),
@@ -308,13 +309,7 @@ fn nothing_selected(claim: &Claim) -> String {
         }
         asked.borrow().is_some()
     };
-    match claim {
-        Claim::Compare { left, right, .. } | Claim::OneOf { left, right, .. } => {
-            let _ = any_node(left, &is_attribute) || any_node(right, &is_attribute);
-        }
-        Claim::Exists { left, .. } => drop(any_node(left, &is_attribute)),
-        Claim::Time { .. } | Claim::Hole => {}
-    }
+    let _ = claim.expressions().any(|side| any_node(side, &is_attribute));
     match asked.into_inner() {
         Some(name) => format!(
             "resolution error: there are no matching spans to retrieve the attribute \"{name}\" from. To fix this \
@@ -351,15 +346,10 @@ pub(super) fn is_about_count(expr: &Expr) -> bool {
 /// Whether the claim is about the whole selection at once: it has aggregates, and nothing that differs from span to
 /// span.
 fn is_one_value(claim: &Claim) -> bool {
-    let (left, right) = match claim {
-        Claim::Compare { left, right, .. } | Claim::OneOf { left, right, .. } => (left, Some(right)),
-        Claim::Exists { left, .. } => (left, None),
-        Claim::Time { .. } | Claim::Hole => return false,
-    };
-    let sides = || std::iter::once(left).chain(right);
-    let has_aggregate =
-        sides().any(|side| any_node(side, &|node| matches!(node.kind, ExprKind::Aggregate { .. })));
-    let has_attribute = sides().any(|side| {
+    let has_aggregate = claim
+        .expressions()
+        .any(|side| any_node(side, &|node| matches!(node.kind, ExprKind::Aggregate { .. })));
+    let has_attribute = claim.expressions().any(|side| {
         any_node(side, &|node| match &node.kind {
             ExprKind::Attribute(name) => names::attribute(name) != "tracetest.selected_spans.count",
             _ => false,
@@ -370,29 +360,6 @@ fn is_one_value(claim: &Claim) -> bool {
 
 /// Whether some node satisfies the test; what stands inside an aggregate belongs to the aggregate.
 fn any_node(expr: &Expr, test: &impl Fn(&Expr) -> bool) -> bool {
-    test(expr)
-        || match &expr.kind {
-            ExprKind::Text(parts) => parts.iter().any(|part| match part {
-                Part::Interpolation(inner) => any_node(inner, test),
-                Part::Literal(_) => false,
-            }),
-            ExprKind::Array(items) | ExprKind::Call { arguments: items, .. } => {
-                items.iter().any(|item| any_node(item, test))
-            }
-            ExprKind::Calculation { first, rest } => {
-                any_node(first, test) || rest.iter().any(|(_, operand)| any_node(operand, test))
-            }
-            ExprKind::Filtered { input, filters } => {
-                let mut arguments = filters.iter().flat_map(|filter| &filter.arguments);
-                any_node(input, test) || arguments.any(|argument| any_node(argument, test))
-            }
-            ExprKind::Aggregate { over: Over::Own(_), .. }
-            | ExprKind::Aggregate { .. }
-            | ExprKind::Number(_)
-            | ExprKind::Duration(_)
-            | ExprKind::Bool(_)
-            | ExprKind::Attribute(_)
-            | ExprKind::Variable(_)
-            | ExprKind::Hole => false,
-        }
+    let is_aggregate = matches!(expr.kind, ExprKind::Aggregate { .. });
+    test(expr) || (!is_aggregate && expr.children().into_iter().any(|child| any_node(child, test)))
 }

@@ -1,5 +1,6 @@
 //! What cannot change any more while spans still arrive.
 
+use super::possible::Basis;
 use super::{AssertionResult, CompiledAssertion, Failure, Outcome};
 use crate::lang::ast::{Claim, Comparator, Expr, ExprKind, Over, Quantifier};
 use crate::names;
@@ -8,12 +9,11 @@ use crate::names;
 pub(super) fn settle(
     result: &mut AssertionResult,
     assertion: &CompiledAssertion,
-    grows_only: bool,
-    selected: usize,
+    basis: &Basis<'_>,
     may_grow: Option<&String>,
 ) {
     if !result.is_final {
-        let (is_final, wants_more) = outlook(result, assertion, grows_only, selected);
+        let (is_final, wants_more) = outlook(result, assertion, basis);
         result.is_final = is_final;
         result.wants_more = wants_more && !result.passes_now && !is_final;
     }
@@ -25,14 +25,9 @@ pub(super) fn settle(
 }
 
 /// Whether the result is final, and whether more spans could make it pass.
-fn outlook(
-    result: &AssertionResult,
-    assertion: &CompiledAssertion,
-    grows_only: bool,
-    selected: usize,
-) -> (bool, bool) {
-    let tree = &assertion.parsed.tree;
-    if !grows_only || looks_elsewhere(&tree.claim) {
+fn outlook(result: &AssertionResult, assertion: &CompiledAssertion, basis: &Basis<'_>) -> (bool, bool) {
+    let (tree, selected) = (&assertion.parsed.tree, basis.selected);
+    if !basis.grows_only || !basis.others.is_empty() || looks_elsewhere(&tree.claim) {
         return (false, true);
     }
     if let Some((comparator, bound)) = count_bound(&tree.claim) {

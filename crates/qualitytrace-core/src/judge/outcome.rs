@@ -10,7 +10,7 @@ use super::{CompiledAssertion, NearMiss};
 /// What came of a whole test.
 #[derive(Debug, Clone)]
 pub struct Verdict {
-    /// Passed if every spec passed; failed if one failed; otherwise undecided.
+    /// Passed if every spec passed and every output can be told; failed if a spec failed; otherwise undecided.
     pub outcome: Outcome,
     /// One result for each spec, in order.
     pub specs: Vec<SpecResult>,
@@ -138,19 +138,33 @@ pub struct OutputResult {
     pub resolved: bool,
     /// Why there is none.
     pub error: Option<String>,
+    /// Why it cannot be said what the value is: a span that may be missing would change it.
+    pub open: Option<String>,
     /// The value of an earlier output with the same name, which this one replaces.
     pub replaces: Option<String>,
 }
 
 impl Verdict {
     pub(super) fn new(specs: Vec<SpecResult>, outputs: Vec<OutputResult>) -> Self {
-        let outcome = combined(specs.iter().map(SpecResult::outcome));
+        let open = outputs.iter().filter_map(|output| output.open.clone());
+        let outputs_outcome = open.map(|reason| Outcome::Undecided { reason });
+        let outcome = combined(specs.iter().map(SpecResult::outcome).chain(outputs_outcome));
         Self { outcome, specs, outputs }
     }
 
     /// Whether the test passed.
     pub fn passed(&self) -> bool {
         self.outcome == Outcome::Passed
+    }
+}
+
+impl OutputResult {
+    /// Takes the value back, because it may be another one.
+    pub(super) fn leave_open(&mut self, reason: &str) {
+        self.resolved = false;
+        self.value.clear();
+        self.error = Some(format!("output \"{}\" is inconclusive: {reason}", self.name));
+        self.open = Some(reason.to_owned());
     }
 }
 

@@ -3,8 +3,11 @@
 use std::cell::RefCell;
 
 use super::claim::is_about_count;
-use super::{Compiled, CompiledOutput, OutputResult};
+use super::possible::{self, Basis};
+use super::{Compiled, CompiledOutput, Options, OutputResult, sources};
+use crate::lang::ast::Selector;
 use crate::lang::{Context, Generator, Memory, Scene, Subject, Variables};
+use crate::wait::Absence;
 
 /// Reads the outputs in order; each sees those before it. Gives also the variables that the specs see.
 pub(super) fn run(
@@ -12,12 +15,17 @@ pub(super) fn run(
     scene: &Scene<'_>,
     variables: &Variables,
     generator: &RefCell<Generator>,
-    aliases: bool,
+    options: &Options,
 ) -> (Vec<OutputResult>, Variables) {
     let mut variables = variables.clone();
     let mut results: Vec<OutputResult> = Vec::new();
-    for output in &test.outputs {
-        let mut result = read(output, scene, &variables, generator, aliases);
+    for (at, output) in test.outputs.iter().enumerate() {
+        let (mut result, selected) = read(output, scene, &variables, generator, options.aliases);
+        let others = sources::of_output(&test.outputs[..at], output);
+        let stands = result.resolved && selected > 0 && !is_about_count(&output.value.tree);
+        if let Some(absence) = missing(output, stands, selected, &others, options) {
+            result.leave_open(&absence.reason);
+        }
         if result.resolved {
             variables.set(result.name.clone(), result.value.clone());
         }
@@ -32,13 +40,32 @@ pub(super) fn run(
     (results, variables)
 }
 
+/// The span that may be missing and would change the output.
+///
+/// A value that was read from a span stands: spans that are missing come after it.
+fn missing<'o>(
+    output: &CompiledOutput,
+    stands: bool,
+    selected: usize,
+    others: &[&Selector],
+    options: &'o Options,
+) -> Option<&'o Absence> {
+    if stands {
+        return possible::first_elsewhere(&options.absences, others);
+    }
+    let grows_only = output.query(options.aliases).grows_only;
+    let basis = Basis { selector: &output.selector.tree, grows_only, selected, others };
+    possible::first(&options.absences, &basis)
+}
+
+/// What comes of an output on the spans that are here, and how many its selector matches.
 fn read(
     output: &CompiledOutput,
     scene: &Scene<'_>,
     variables: &Variables,
     generator: &RefCell<Generator>,
     aliases: bool,
-) -> OutputResult {
+) -> (OutputResult, usize) {
     let name = output.output.name.value.clone();
     let mut result = OutputResult {
         name: name.clone(),
@@ -46,23 +73,24 @@ fn read(
         span: None,
         resolved: false,
         error: None,
+        open: None,
         replaces: None,
     };
     if let Some(error) = output.selector.error().or(output.value.error()) {
         result.error = Some(format!("output \"{name}\" is invalid: {}", error.message));
-        return result;
+        return (result, 0);
     }
     let selection = match output.query(aliases).run(scene) {
         Ok(selection) => selection,
         Err(exceeded) => {
             result.error = Some(exceeded.to_string());
-            return result;
+            return (result, 0);
         }
     };
     let first = selection.first().copied();
     if first.is_none() && !is_about_count(&output.value.tree) {
         result.error = Some(format!("cannot find matching spans for output \"{name}\""));
-        return result;
+        return (result, 0);
     }
     let context = Context {
         scene: Some(scene),
@@ -86,5 +114,5 @@ fn read(
         },
         Err(trouble) => result.error = Some(trouble.text),
     }
-    result
+    (result, selection.len())
 }

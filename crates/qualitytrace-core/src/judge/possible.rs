@@ -4,27 +4,37 @@
 
 use std::sync::Arc;
 
-use super::CompiledAssertion;
-use crate::lang::ast::{Claim, Clause, Comparator, Condition, Literal, Selector, Step, Test};
+use crate::lang::ast::{Clause, Comparator, Condition, Literal, Selector, Step, Test};
 use crate::names;
 use crate::wait::{Absence, Whose};
 
-/// The first of these that could change what an assertion on the spans of this selector comes to.
-pub(super) fn first<'a>(
-    absences: &'a [Absence],
-    selector: &Selector,
-    grows_only: bool,
-    selected: usize,
-    assertion: &CompiledAssertion,
-) -> Option<&'a Absence> {
-    let other = match &assertion.parsed.tree.claim {
-        Claim::Time { selector, .. } => Some(selector),
-        Claim::Compare { .. } | Claim::OneOf { .. } | Claim::Exists { .. } | Claim::Hole => None,
-    };
+/// The spans that a value rests on.
+pub(super) struct Basis<'s> {
+    /// The selection that it is read from.
+    pub(super) selector: &'s Selector,
+    /// Whether later spans can only be added to it.
+    pub(super) grows_only: bool,
+    /// How many spans it has.
+    pub(super) selected: usize,
+    /// Other selections.
+    pub(super) others: &'s [&'s Selector],
+}
+
+/// The first of these that could change a value.
+pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'a Absence> {
     absences.iter().find(|absence| {
-        matters(absence, selector, grows_only, selected)
-            || other.is_some_and(|other| matters(absence, other, false, 0))
+        matters(absence, basis.selector, basis.grows_only, basis.selected)
+            || matters_elsewhere(absence, basis.others)
     })
+}
+
+/// The first of these that could change what rests on other selections.
+pub(super) fn first_elsewhere<'a>(absences: &'a [Absence], others: &[&Selector]) -> Option<&'a Absence> {
+    absences.iter().find(|absence| matters_elsewhere(absence, others))
+}
+
+fn matters_elsewhere(absence: &Absence, others: &[&Selector]) -> bool {
+    others.iter().any(|other| matters(absence, other, false, 0))
 }
 
 fn matters(absence: &Absence, selector: &Selector, grows_only: bool, selected: usize) -> bool {

@@ -60,7 +60,7 @@ fn over_spans(
         match value(*at) {
             Ok(item) => items.push(item),
             // A span without the attribute has nothing to add.
-            Err(trouble) if trouble.class == Class::Resolution => {}
+            Err(trouble) if trouble.class == Class::Attribute => {}
             Err(trouble) => return Err(trouble),
         }
     }

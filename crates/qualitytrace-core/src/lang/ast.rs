@@ -321,6 +321,18 @@ pub enum Claim {
     Hole,
 }
 
+impl Claim {
+    /// Its expressions.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let (left, right) = match self {
+            Self::Compare { left, right, .. } | Self::OneOf { left, right, .. } => (Some(left), Some(right)),
+            Self::Exists { left, .. } => (Some(left), None),
+            Self::Time { .. } | Self::Hole => (None, None),
+        };
+        left.into_iter().chain(right)
+    }
+}
+
 /// How a span stands in time to others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relation {
@@ -341,6 +353,43 @@ pub struct Expr {
     pub kind: ExprKind,
     /// Where it stands.
     pub place: Place,
+}
+
+impl Expr {
+    /// The expressions that it is made of, without those inside of them.
+    pub(crate) fn children<'e>(&'e self) -> Vec<&'e Self> {
+        match &self.kind {
+            ExprKind::Text(parts) => {
+                let inner = |part: &'e Part| match part {
+                    Part::Interpolation(inner) => Some(inner),
+                    Part::Literal(_) => None,
+                };
+                parts.iter().filter_map(inner).collect()
+            }
+            ExprKind::Array(items) | ExprKind::Call { arguments: items, .. } => items.iter().collect(),
+            ExprKind::Calculation { first, rest } => {
+                std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand)).collect()
+            }
+            ExprKind::Filtered { input, filters } => {
+                let arguments = filters.iter().flat_map(|filter| &filter.arguments);
+                std::iter::once(&**input).chain(arguments).collect()
+            }
+            ExprKind::Aggregate { over: Over::Own(Some(inner)), .. } => vec![inner],
+            ExprKind::Aggregate { .. }
+            | ExprKind::Number(_)
+            | ExprKind::Duration(_)
+            | ExprKind::Bool(_)
+            | ExprKind::Attribute(_)
+            | ExprKind::Variable(_)
+            | ExprKind::Hole => Vec::new(),
+        }
+    }
+
+    /// Visits it and everything inside of it, from left to right.
+    pub(crate) fn visit<'e>(&'e self, visit: &mut impl FnMut(&'e Self)) {
+        visit(self);
+        self.children().into_iter().for_each(|child| child.visit(visit));
+    }
 }
 
 /// What an expression says.

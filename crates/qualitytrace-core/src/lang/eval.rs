@@ -32,6 +32,8 @@ pub enum Class {
     Syntax,
     /// A name stands for nothing.
     Resolution,
+    /// The span does not have this attribute.
+    Attribute,
     /// The values do not fit what is done with them.
     Evaluation,
 }
@@ -58,7 +60,8 @@ impl Trouble {
     /// A name inside a list or a call stands for nothing: so does the whole.
     fn within(self, place: &str) -> Self {
         let rest = self.text.strip_prefix("resolution error: ").unwrap_or(&self.text);
-        Self::resolution(format!("{place}: {rest}"))
+        let class = if self.class == Class::Attribute { Class::Attribute } else { Class::Resolution };
+        Self { class, ..Self::resolution(format!("{place}: {rest}")) }
     }
 }
 
@@ -225,7 +228,8 @@ impl Context<'_, '_> {
             if name == "name" {
                 return Ok(Item::plain(Value::String(scene.trace.span(at).name.clone())));
             }
-            return Err(Trouble::resolution(format!("attribute \"{name}\" not found")));
+            let class = Class::Attribute;
+            return Err(Trouble { class, ..Trouble::resolution(format!("attribute \"{name}\" not found")) });
         };
         if let Some(alias) = alias {
             let mut used = self.memory.used_aliases.borrow_mut();

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::ast::{Assertion, Claim, Expr, ExprKind, Over, Part};
+use super::ast::{Assertion, Expr, ExprKind, Part};
 use super::budget::Budget;
 use super::eval::{Context, Memory, Subject, Trouble};
 use super::functions::Generator;
@@ -54,14 +54,7 @@ pub fn variables_used(text: &str) -> Vec<String> {
 pub fn variables_in_assertion(assertion: &Parsed<Assertion>) -> Vec<String> {
     let mut names = Vec::new();
     if assertion.is_valid() {
-        match &assertion.tree.claim {
-            Claim::Compare { left, right, .. } | Claim::OneOf { left, right, .. } => {
-                in_expr(left, &mut names);
-                in_expr(right, &mut names);
-            }
-            Claim::Exists { left, .. } => in_expr(left, &mut names),
-            Claim::Time { .. } | Claim::Hole => {}
-        }
+        assertion.tree.claim.expressions().for_each(|side| in_expr(side, &mut names));
     }
     names
 }
@@ -84,34 +77,11 @@ fn in_parts(parts: &[Part], names: &mut Vec<String>) {
 }
 
 fn in_expr(expr: &Expr, names: &mut Vec<String>) {
-    match &expr.kind {
-        ExprKind::Variable(name) => {
-            if !names.contains(name) {
-                names.push(name.clone());
-            }
+    expr.visit(&mut |node| {
+        if let ExprKind::Variable(name) = &node.kind
+            && !names.contains(name)
+        {
+            names.push(name.clone());
         }
-        ExprKind::Text(parts) => in_parts(parts, names),
-        ExprKind::Array(items) | ExprKind::Call { arguments: items, .. } => {
-            for item in items {
-                in_expr(item, names);
-            }
-        }
-        ExprKind::Calculation { first, rest } => {
-            in_expr(first, names);
-            for (_, operand) in rest {
-                in_expr(operand, names);
-            }
-        }
-        ExprKind::Filtered { input, filters } => {
-            in_expr(input, names);
-            filters.iter().flat_map(|filter| &filter.arguments).for_each(|argument| in_expr(argument, names));
-        }
-        ExprKind::Aggregate { over: Over::Own(Some(inner)), .. } => in_expr(inner, names),
-        ExprKind::Aggregate { .. }
-        | ExprKind::Number(_)
-        | ExprKind::Duration(_)
-        | ExprKind::Bool(_)
-        | ExprKind::Attribute(_)
-        | ExprKind::Hole => {}
-    }
+    });
 }

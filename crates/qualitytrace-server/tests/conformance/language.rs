@@ -323,7 +323,7 @@ fn check_statement(case: &Value, input: &Value) -> Result<(), String> {
 fn kind_of(result: &SpanResult) -> Option<&'static str> {
     match (result.trouble, &result.error) {
         (Some(Class::Syntax), _) => Some("syntax"),
-        (Some(Class::Resolution), _) => Some("resolution"),
+        (Some(Class::Resolution | Class::Attribute), _) => Some("resolution"),
         (Some(Class::Evaluation), _) => Some("evaluation"),
         (None, Some(error)) if error.ends_with("no match") => Some("no_match"),
         (None, Some(_)) => Some("comparison"),

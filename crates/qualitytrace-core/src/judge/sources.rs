@@ -1,0 +1,57 @@
+//! The other selections that a value rests on: those that its expressions name, and those of outputs that it uses.
+
+use super::{Compiled, CompiledOutput};
+use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Over, Selector};
+
+/// The selections besides its own that an assertion rests on.
+pub(super) fn of_assertion<'t>(test: &'t Compiled, assertion: &'t Assertion) -> Vec<&'t Selector> {
+    let mut sources = Sources::of(&test.outputs);
+    if let Claim::Time { selector, .. } = &assertion.claim {
+        sources.selectors.push(selector);
+    }
+    assertion.claim.expressions().for_each(|side| sources.expression(side));
+    sources.selectors
+}
+
+/// The selections besides its own that an output rests on. It sees the outputs before it.
+pub(super) fn of_output<'t>(earlier: &'t [CompiledOutput], output: &'t CompiledOutput) -> Vec<&'t Selector> {
+    let mut sources = Sources::of(earlier);
+    sources.expression(&output.value.tree);
+    sources.selectors
+}
+
+struct Sources<'t> {
+    /// Outputs that were not looked at yet.
+    outputs: Vec<Option<&'t CompiledOutput>>,
+    selectors: Vec<&'t Selector>,
+}
+
+impl<'t> Sources<'t> {
+    fn of(outputs: &'t [CompiledOutput]) -> Self {
+        Self { outputs: outputs.iter().map(Some).collect(), selectors: Vec::new() }
+    }
+
+    fn expression(&mut self, expr: &'t Expr) {
+        let mut names = Vec::new();
+        expr.visit(&mut |node| match &node.kind {
+            ExprKind::Aggregate { over: Over::Selection { selector, .. }, .. } => {
+                self.selectors.push(selector);
+            }
+            ExprKind::Variable(name) => names.push(name.as_str()),
+            _ => {}
+        });
+        for name in names {
+            self.output(name);
+        }
+    }
+
+    /// Every output of this name: the last one that has a value counts, and which one that is may change.
+    fn output(&mut self, name: &str) {
+        let named = |output: &&'t CompiledOutput| output.output.name.value == name;
+        let found: Vec<_> = self.outputs.iter_mut().filter_map(|slot| slot.take_if(|it| named(it))).collect();
+        for output in found {
+            self.selectors.push(&output.selector.tree);
+            self.expression(&output.value.tree);
+        }
+    }
+}
