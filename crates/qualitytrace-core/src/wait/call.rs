@@ -23,10 +23,12 @@ pub(super) fn expects_answer(span: &Span) -> bool {
     if span.kind == SpanKind::Producer || has("faas.invoked_") {
         return true;
     }
-    let storage = STORAGE.iter().any(|prefix| has(prefix));
     let cloud = CLOUD.iter().any(|(name, value)| text(span, name).is_some_and(|is| &*is == *value));
-    let model = has("gen_ai.") && !has("http.");
-    !(storage || cloud || model)
+    if cloud || STORES.iter().any(|name| has(name)) {
+        return false;
+    }
+    // What a caller notes beside a call says nothing about who answers it.
+    CALLS.iter().any(|prefix| has(prefix)) || !UNANSWERED.iter().any(|prefix| has(prefix))
 }
 
 /// Whether the caller does not wait for the other side.
@@ -95,8 +97,12 @@ const PORTS: [&str; 2] = ["server.port", "net.peer.port"];
 const URLS: [&str; 2] = ["url.full", "http.url"];
 const NAMES: [&str; 3] = ["rpc.service", "peer.service", "faas.invoked_name"];
 
-/// Databases, caches and files keep no trace of their own.
-const STORAGE: [&str; 5] = ["db.", "cache.", "file.", "aws.s3.", "aws.dynamodb."];
+/// What only calls of databases and stores have, over whatever protocol: they keep no trace of their own.
+const STORES: [&str; 3] = ["db.system", "aws.s3.", "aws.dynamodb."];
+/// What calls of services have.
+const CALLS: [&str; 5] = ["http.request.method", "http.method", "http.url", "rpc.", "mcp."];
+/// What is done without anybody who records spans, where it is no call of a service: databases, caches, files, models.
+const UNANSWERED: [&str; 4] = ["db.", "cache.", "file.", "gen_ai."];
 /// The APIs of a cloud are not ours to see into.
 const CLOUD: [(&str, &str); 2] = [("rpc.system", "aws-api"), ("rpc.system.name", "aws-api")];
 /// Where a message's operation is written.

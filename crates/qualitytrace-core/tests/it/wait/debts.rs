@@ -194,6 +194,10 @@ fn calls_owe_an_answer_unless_they_go_to_storage() {
         "rpc.system=aws-api messaging.system=aws_sqs",
         "faas.invoked_name=f rpc.system=aws-api",
         "peer.service=shop",
+        "http.request.method=GET cache.hit=false",
+        "http.method=GET file.name=invoice.pdf db.tenant=a",
+        "rpc.system=grpc cache.hit=false",
+        "mcp.method.name=tools/call gen_ai.tool.name=pay",
         "",
     ] {
         owes("client", attributes, true);
@@ -206,6 +210,8 @@ fn calls_owe_an_answer_unless_they_go_to_storage() {
         "rpc.system=aws-api aws.s3.bucket=b",
         "rpc.system=aws-api",
         "file.path=/tmp/x",
+        "cache.key=a",
+        "db.statement=SELECT",
         "gen_ai.system=openai",
         "messaging.system=kafka messaging.operation=receive",
         "messaging.system=kafka messaging.operation.type=settle",
