@@ -1,8 +1,8 @@
 //! How often a client may show a wrong token.
 //!
-//! Each client has a bucket of wrong tokens. When it is empty, further tokens are refused without being compared, until
-//! the bucket has filled up again. A token that was right for the same client before goes on being compared: one
-//! program with an old token does not lock out the others behind the same proxy.
+//! Each client has a bucket of wrong tokens. When it is empty, further wrong tokens are answered with the advice to come
+//! back later, until the bucket has filled up again. A right token is let in at any time: one program with an old token
+//! does not lock out the others behind the same proxy.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -17,8 +17,6 @@ const BURST: u32 = 20;
 const REFILL: Duration = Duration::from_secs(1);
 /// Clients that are remembered; the one that was silent for longest is forgotten first.
 const CLIENTS: usize = 4096;
-/// Right tokens that are remembered of one client.
-const PROVEN: usize = 8;
 /// How often wrong tokens of one client are logged.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -41,7 +39,7 @@ impl Throttle {
         let client = client(peer);
         let (checked, wrong) = {
             let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            clients.check(client, token, Instant::now(), || access.check_fingerprint(wanted, Some(token)))
+            clients.check(client, Instant::now(), access.check_fingerprint(wanted, Some(token)))
         };
         if let Some(tokens) = wrong {
             tracing::warn!(client = %client, tokens, "refused a wrong token");
@@ -67,40 +65,31 @@ struct Client {
     /// Wrong tokens that count at `counted`.
     wrong: u32,
     counted: Instant,
-    proven: Vec<Fingerprint>,
     seen: Instant,
     logged: Option<Instant>,
     unlogged: u64,
 }
 
 impl Clients {
-    /// What `check` says, unless the client has shown too many wrong tokens; and how many of them are to be logged now.
+    /// What is answered to a client whose token was `checked`; and how many wrong ones are to be logged now.
     fn check(
         &mut self,
         client: IpAddr,
-        token: &Fingerprint,
         now: Instant,
-        check: impl FnOnce() -> Result<(), Refused>,
+        checked: Result<(), Refused>,
     ) -> (Result<(), Refused>, Option<u64>) {
+        if checked != Err(Refused::Unknown) {
+            return (checked, None);
+        }
         let client = self.client(client, now);
         client.refill(now);
-        if client.wrong >= BURST && !client.proven.contains(token) {
-            let wait = REFILL.saturating_sub(now.saturating_duration_since(client.counted));
-            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-            return (Err(Refused::Throttled(seconds.max(1))), client.log(now));
+        if client.wrong < BURST {
+            client.wrong += 1;
+            return (checked, client.log(now));
         }
-        let checked = check();
-        match checked {
-            Err(Refused::Unknown) => {
-                client.wrong += 1;
-                client.proven.retain(|proven| proven != token);
-                (checked, client.log(now))
-            }
-            Ok(()) | Err(Refused::Scope(_) | Refused::NoToken | Refused::Throttled(_)) => {
-                client.prove(*token);
-                (checked, None)
-            }
-        }
+        let wait = REFILL.saturating_sub(now.saturating_duration_since(client.counted));
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        (Err(Refused::Throttled(seconds.max(1))), client.log(now))
     }
 
     fn client(&mut self, client: IpAddr, now: Instant) -> &mut Client {
@@ -111,7 +100,6 @@ impl Clients {
         let client = self.0.entry(client).or_insert_with(|| Client {
             wrong: 0,
             counted: now,
-            proven: Vec::new(),
             seen: now,
             logged: None,
             unlogged: 0,
@@ -127,13 +115,6 @@ impl Client {
         let passed = u32::try_from(passed).unwrap_or(u32::MAX);
         self.wrong = self.wrong.saturating_sub(passed);
         self.counted = if self.wrong == 0 { now } else { self.counted + REFILL * passed };
-    }
-
-    fn prove(&mut self, token: Fingerprint) {
-        if !self.proven.contains(&token) {
-            self.proven.truncate(PROVEN - 1);
-            self.proven.insert(0, token);
-        }
     }
 
     /// How many wrong tokens a log line is to speak of; `None` when it is too early for one.
@@ -154,22 +135,20 @@ mod tests {
     const ATTACKER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
     fn shown(clients: &mut Clients, token: &str, now: Instant) -> (Result<(), Refused>, Option<u64>) {
-        let answer = if token == "right" { Ok(()) } else { Err(Refused::Unknown) };
-        clients.check(ATTACKER, &Fingerprint::of(token), now, || answer)
+        clients.check(ATTACKER, now, if token == "right" { Ok(()) } else { Err(Refused::Unknown) })
     }
 
     #[test]
-    fn after_too_many_wrong_tokens_none_is_compared_until_time_has_passed() {
+    fn too_many_wrong_tokens_are_throttled_until_time_has_passed_and_right_ones_never() {
         let (mut clients, now) = (Clients::default(), Instant::now());
         for _ in 0..BURST {
             assert_eq!(shown(&mut clients, "wrong", now).0, Err(Refused::Unknown));
         }
-        assert_eq!(shown(&mut clients, "right", now).0, Err(Refused::Throttled(1)), "it is not compared");
+        assert_eq!(shown(&mut clients, "wrong", now).0, Err(Refused::Throttled(1)));
+        assert_eq!(shown(&mut clients, "right", now).0, Ok(()), "its neighbour's mistakes do not count");
         let later = now + REFILL;
-        assert_eq!(shown(&mut clients, "right", later).0, Ok(()));
         assert_eq!(shown(&mut clients, "wrong", later).0, Err(Refused::Unknown));
         assert_eq!(shown(&mut clients, "wrong", later).0, Err(Refused::Throttled(1)));
-        assert_eq!(shown(&mut clients, "right", later).0, Ok(()), "it was right before");
     }
 
     #[test]
@@ -183,15 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn clients_and_their_tokens_are_bounded() {
+    fn clients_are_bounded() {
         let (mut clients, now) = (Clients::default(), Instant::now());
         for at in 0..10_000_u32 {
             let client = IpAddr::from(std::net::Ipv4Addr::from_bits(at));
             clients.client(client, now + Duration::from_millis(u64::from(at)));
-            let _ = clients.check(ATTACKER, &Fingerprint::of(&at.to_string()), now, || Ok(()));
         }
         assert!(clients.0.len() <= CLIENTS);
-        assert!(clients.0.values().all(|client| client.proven.len() <= PROVEN));
     }
 
     #[test]

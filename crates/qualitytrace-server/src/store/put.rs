@@ -13,11 +13,14 @@ pub const CURRENT: &str = "current";
 /// In place of the time of its last run, where there is none: clients know such as later than all others.
 pub(super) const NEVER_RUN: i64 = i64::MAX;
 /// What is said of a text that cannot be an id.
-pub(crate) const NO_ID: &str = "an id has no control characters and is neither `.` nor `..`; choose another";
+pub(crate) const NO_ID: &str =
+    "an id has at most 256 bytes and no control characters, and is neither `.` nor `..`; choose another";
+/// Bytes of an id. Everything that has one is asked for by a path that holds it, three letters for each byte.
+const LONGEST_ID: usize = 256;
 
 /// Whether a text can be an id.
 pub(crate) fn is_id(id: &str) -> bool {
-    !matches!(id, "" | "." | "..") && !id.chars().any(char::is_control)
+    id.len() <= LONGEST_ID && !matches!(id, "" | "." | "..") && !id.chars().any(char::is_control)
 }
 
 /// A resource on its way into the store.

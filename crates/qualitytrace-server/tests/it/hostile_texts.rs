@@ -6,7 +6,11 @@ use serde_json::json;
 use crate::api::Bench;
 use crate::databases::{Database, on_every_database};
 
-on_every_database!(long_and_deep_texts_are_answered, settings_are_read_back_under_any_id,);
+on_every_database!(
+    long_and_deep_texts_are_answered,
+    settings_are_read_back_under_any_id,
+    what_is_stored_can_be_asked_for_again,
+);
 
 async fn long_and_deep_texts_are_answered(database: &Database) {
     let bench = Bench::new(database).await;
@@ -33,6 +37,30 @@ async fn long_and_deep_texts_are_answered(database: &Database) {
     assert_eq!(got.status, StatusCode::BAD_REQUEST, "{}", got.text);
     assert!(got.text.contains("nested more than 48 levels deep"), "{}", got.text);
     assert_eq!(bench.get("/api/tests").await.status, StatusCode::OK);
+    bench.server.shutdown().await;
+}
+
+async fn what_is_stored_can_be_asked_for_again(database: &Database) {
+    let bench = Bench::new(database).await;
+    let trigger = json!({ "type": "traceid", "traceid": { "id": "${var:T}" } });
+    let test =
+        |id: &str| json!({ "type": "Test", "spec": { "id": id, "name": "t", "trigger": trigger.clone() } });
+    for id in ["a".repeat(257), "ä".repeat(129), "a\u{7f}".to_owned()] {
+        let got = bench.post("/api/tests", &test(&id)).await;
+        assert_eq!(got.status, StatusCode::BAD_REQUEST, "{}", got.text);
+        assert!(got.text.contains("an id has at most 256 bytes"), "{}", got.text);
+    }
+    let longest = "ä".repeat(128);
+    assert_eq!(bench.post("/api/tests", &test(&longest)).await.status, StatusCode::CREATED);
+    assert_eq!(bench.get(&format!("/api/tests/{longest}")).await.status, StatusCode::OK);
+    let patterns = (0..100).map(|at| {
+        json!({ "selector": format!("span[name =~ \"(a{{99}}){{{}}}\"]", 900 + at), "assertions": ["1 = 1"] })
+    });
+    let mut large = test("patterns");
+    large["spec"]["specs"] = patterns.collect();
+    let got = bench.post("/api/tests", &large).await;
+    assert_eq!(got.status, StatusCode::BAD_REQUEST, "{}", got.text);
+    assert!(got.text.contains("it is too large"), "{}", got.text);
     bench.server.shutdown().await;
 }
 
