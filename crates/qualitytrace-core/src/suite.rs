@@ -4,6 +4,7 @@
 //! depends on, which is the one before it unless it says otherwise. A step that could not be run or judged ends its row;
 //! one that failed its specs does not. Teardown runs last, in order, whatever happened.
 
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use crate::definition::{Step, TestSuite, suite::waits_for};
@@ -136,60 +137,28 @@ impl Plan {
 
     /// What to do when the steps stand like this. `stopped` says that somebody wants it to end.
     pub fn next(&self, standings: &[Standing], stopped: bool) -> Next {
+        let overview = Overview::of(&self.steps, standings);
         let waiting = || (0..self.steps.len()).filter(|at| standings[*at] == Standing::Waiting);
-        let skipped: Vec<usize> = waiting().filter(|at| self.is_pointless(*at, standings, stopped)).collect();
+        let is_pointless = |at: &usize| overview.makes_pointless(&self.steps[*at], stopped);
+        let skipped: Vec<usize> = waiting().filter(is_pointless).collect();
         if !skipped.is_empty() {
             return Next::Skip(skipped);
         }
-        let ready: Vec<usize> = waiting().filter(|at| self.is_ready(*at, standings)).collect();
+        let is_ready = |at: &usize| {
+            let step = &self.steps[*at];
+            overview.gives_turn(step) && step.after.iter().all(|before| standings[*before].is_settled())
+        };
+        let ready: Vec<usize> = waiting().filter(is_ready).collect();
         if !ready.is_empty() {
             return Next::Start(ready);
         }
         if !standings.iter().all(|standing| standing.is_settled()) {
             return Next::Wait;
         }
-        let setup_failed = self.any(Role::Setup, |at| !standings[at].is_good());
-        if stopped || setup_failed || standings.iter().any(|standing| standing.is_broken()) {
+        if stopped || overview.has_setup_failed || standings.iter().any(|standing| standing.is_broken()) {
             return Next::Done(Ending::Failed);
         }
         Next::Done(Ending::Finished { passed: standings.iter().all(|standing| standing.is_good()) })
-    }
-
-    /// Whether a step that waits will never be run.
-    fn is_pointless(&self, at: usize, standings: &[Standing], stopped: bool) -> bool {
-        let gone_wrong = |at: usize| standings[at].is_settled() && !standings[at].is_good();
-        let step = &self.steps[at];
-        match step.role {
-            Role::Setup => stopped || self.any(Role::Setup, gone_wrong),
-            Role::Step => {
-                let broken = |at: usize| self.steps[at].row == step.row && standings[at].is_broken();
-                stopped || self.any(Role::Setup, gone_wrong) || self.any(Role::Step, broken)
-            }
-            Role::Teardown => false,
-        }
-    }
-
-    /// Whether a step that waits can be run now.
-    fn is_ready(&self, at: usize, standings: &[Standing]) -> bool {
-        let settled = |at: usize| standings[at].is_settled();
-        let step = &self.steps[at];
-        let turn = match step.role {
-            Role::Setup => true,
-            Role::Step => {
-                // Rows follow one another, so that each finds the system as the last one left it.
-                let earlier = |at: usize| self.steps[at].row < step.row;
-                !self.any(Role::Setup, |at| !settled(at))
-                    && !self.any(Role::Step, |at| earlier(at) && !settled(at))
-            }
-            Role::Teardown => {
-                !self.any(Role::Setup, |at| !settled(at)) && !self.any(Role::Step, |at| !settled(at))
-            }
-        };
-        turn && step.after.iter().all(|before| settled(*before))
-    }
-
-    fn any(&self, role: Role, is: impl Fn(usize) -> bool) -> bool {
-        self.steps.iter().enumerate().any(|(at, step)| step.role == role && is(at))
     }
 
     /// The variables of a step: those given to the suite, what setup gave out, the values of its row, and what the steps
@@ -219,16 +188,70 @@ impl Plan {
 
     /// Every step for which a step waits, also through others, in order.
     fn before(&self, at: usize) -> Vec<usize> {
-        let mut before: Vec<usize> = Vec::new();
+        let mut before = BTreeSet::new();
         let mut open = self.steps[at].after.clone();
         while let Some(next) = open.pop() {
-            if !before.contains(&next) {
-                before.push(next);
+            if before.insert(next) {
                 open.extend(&self.steps[next].after);
             }
         }
-        before.sort_unstable();
-        before
+        before.into_iter().collect()
+    }
+}
+
+/// What the steps of a suite wait for, found in one pass.
+#[derive(Debug, Default)]
+struct Overview {
+    /// Whether a step of setup is over and did not pass.
+    has_setup_failed: bool,
+    is_setup_open: bool,
+    are_steps_open: bool,
+    /// The first row with steps that are not over: rows follow one another, so that each finds the system as the last one
+    /// left it.
+    current_row: Option<usize>,
+    broken_rows: HashSet<Option<usize>>,
+}
+
+impl Overview {
+    fn of(steps: &[Planned], standings: &[Standing]) -> Self {
+        let mut overview = Self::default();
+        for (step, standing) in steps.iter().zip(standings) {
+            match step.role {
+                Role::Setup => {
+                    overview.is_setup_open |= !standing.is_settled();
+                    overview.has_setup_failed |= standing.is_settled() && !standing.is_good();
+                }
+                Role::Step => {
+                    if !standing.is_settled() && !overview.are_steps_open {
+                        // Rows stand in order.
+                        (overview.are_steps_open, overview.current_row) = (true, step.row);
+                    }
+                    if standing.is_broken() {
+                        overview.broken_rows.insert(step.row);
+                    }
+                }
+                Role::Teardown => {}
+            }
+        }
+        overview
+    }
+
+    /// Whether a step that waits will never be run.
+    fn makes_pointless(&self, step: &Planned, stopped: bool) -> bool {
+        match step.role {
+            Role::Setup => stopped || self.has_setup_failed,
+            Role::Step => stopped || self.has_setup_failed || self.broken_rows.contains(&step.row),
+            Role::Teardown => false,
+        }
+    }
+
+    /// Whether it is the turn of a step's part and row.
+    fn gives_turn(&self, step: &Planned) -> bool {
+        match step.role {
+            Role::Setup => true,
+            Role::Step => !self.is_setup_open && step.row == self.current_row,
+            Role::Teardown => !self.is_setup_open && !self.are_steps_open,
+        }
     }
 }
 
@@ -297,6 +320,20 @@ mod tests {
         let steps = "  steps: [a, b, c]\n";
         check(steps, &[PASSED, BROKEN, Waiting], &Next::Skip(vec![2]));
         check(steps, &[PASSED, BROKEN, Skipped], &Next::Done(Ending::Failed));
+    }
+
+    #[test]
+    fn a_long_table_is_planned_in_passes() {
+        let rows = "    - {A: '1'}\n".repeat(100);
+        let plan = Plan::of(&suite(&format!("  steps: [{}]\n  data:\n    rows:\n{rows}", "a, ".repeat(30))));
+        let mut standings = vec![Waiting; plan.steps.len()];
+        while let Next::Start(ready) = plan.next(&standings, false) {
+            for at in ready {
+                standings[at] = PASSED;
+            }
+        }
+        assert_eq!(standings, [PASSED; 3_000]);
+        assert_eq!(plan.next(&standings, false), Next::Done(Ending::Finished { passed: true }));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A trigger that got any answer has succeeded: whether the answer is good is for the specs to say.
 
 mod connect;
+mod cut;
 pub mod deny;
 mod exec;
 mod exposure;
@@ -98,6 +99,7 @@ impl Triggers {
             Trigger::PlaywrightEngine(script) => playwright::send(script, context, limits.reply_bytes).await,
             Trigger::Kafka(message) => kafka::send(message, context, &gate).await,
         };
+        let sent = sent.map(|reply| cut::cut(reply, limits.reply_bytes));
         sent.map_err(|failure| if self.in_container { failure.within_container() } else { failure })
     }
 }

@@ -15,6 +15,8 @@ use crate::lang::limits::MAX_DIAGNOSTICS;
 const MOST_ROWS: usize = 1_000;
 /// Steps of a suite.
 const MOST_STEPS: usize = 1_000;
+/// Steps times rows at the most: each is a run.
+const MOST_RUNS: usize = 20_000;
 
 /// Tests that run in an order; what each gives out are variables of those that come after it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -202,6 +204,14 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
         reader.error("too-large", node.span.clone(), message);
         // The suite is refused; how the steps refer to one another is not worth looking at.
         suite.steps.truncate(MOST_STEPS);
+    }
+    let runs = suite.steps.len() * suite.data.as_ref().map_or(1, |data| data.values().len());
+    if runs > MOST_RUNS {
+        let message = format!("steps times rows of a suite are at most {MOST_RUNS}, and these are {runs}");
+        reader.report(
+            Diagnostic::error("too-large", node.span.clone(), message)
+                .helped("split the table, or the suite"),
+        );
     }
     Some(suite)
 }

@@ -178,7 +178,7 @@ fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: 
     // Both values are kept, with their texts.
     let outcome = outcome.and_then(|(left, right, comparison)| {
         let texts = left.size() + right.as_ref().map_or(0, Item::size);
-        context.budget.hold(2 * texts)?;
+        context.budget.keep(texts)?;
         Ok((left, right, comparison))
     });
     match outcome {

@@ -105,7 +105,7 @@ fn read(
     let subject = first.map_or(Subject::NoSpan, Subject::Span);
     match scene.budget.meanwhile(|| context.evaluate(&output.value.tree, subject)) {
         // It is kept twice: as a result, and as a variable.
-        Ok(item) => match scene.budget.hold(2 * item.size()) {
+        Ok(item) => match scene.budget.keep(item.size()) {
             Ok(()) => {
                 result.value = item.text().into_owned();
                 result.resolved = true;

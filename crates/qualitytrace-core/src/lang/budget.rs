@@ -9,6 +9,8 @@ use std::cell::Cell;
 pub const MAX_STEPS: u64 = 100_000_000;
 /// Bytes that the values of one evaluation may take at once.
 pub const MAX_BYTES: u64 = 128 * 1024 * 1024;
+/// Bytes of the values that are kept of one evaluation, in results and outputs: they are stored, and read again.
+pub const MAX_KEPT_BYTES: u64 = 24 * 1024 * 1024;
 
 /// What an evaluation may still do and hold.
 ///
@@ -21,6 +23,8 @@ pub struct Budget {
     max_steps: u64,
     max_bytes: u64,
     has_bad_pattern: Cell<bool>,
+    /// Bytes of values that may still be kept.
+    keepable: Cell<u64>,
 }
 
 /// Why an evaluation was given up.
@@ -36,6 +40,11 @@ pub enum Exceeded {
         "the values of the evaluation take more than {0} bytes; read less with narrower selectors and paths"
     )]
     Bytes(u64),
+    /// Its results are too large.
+    #[error(
+        "the results of the evaluation keep more than 25165824 bytes of values; compare smaller values on fewer spans"
+    )]
+    Kept,
     /// A pattern cannot be compiled.
     #[error(
         "a regular expression is too large once it is compiled, or names a class that Unicode does not have; write a \
@@ -59,6 +68,7 @@ impl Budget {
             max_steps: steps,
             max_bytes: bytes,
             has_bad_pattern: Cell::new(false),
+            keepable: Cell::new(MAX_KEPT_BYTES),
         }
     }
 
@@ -98,6 +108,13 @@ impl Budget {
             }
             None => Err(Exceeded::Bytes(self.max_bytes)),
         }
+    }
+
+    /// Holds so many bytes of values from now on, which become part of the results: twice, as values and as texts.
+    pub(crate) fn keep(&self, bytes: usize) -> Result<(), Exceeded> {
+        let left = self.keepable.get().checked_sub(bytes as u64).ok_or(Exceeded::Kept)?;
+        self.keepable.set(left);
+        self.hold(2 * bytes)
     }
 
     /// Holds bytes only while `run` runs: what it builds is gone afterwards.

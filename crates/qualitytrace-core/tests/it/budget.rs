@@ -144,6 +144,23 @@ fn outputs_that_double_each_other_end_and_leave_the_others_alone() {
 }
 
 #[test]
+fn what_a_verdict_keeps_is_bounded() {
+    let large = "x".repeat(10 * 1024 * 1024);
+    let output = |at: usize| Output {
+        name: format!("O{at}").into(),
+        selector: "span[]".into(),
+        value: "var:LARGE".into(),
+    };
+    let variables: Variables = [("LARGE", large)].into_iter().collect();
+    let outputs: Vec<Output> = (0..4).map(output).collect();
+    let verdict = Compiled::new(&[], &outputs).judge(&trace(1), &variables, &Options::new(generator()));
+    let resolved: Vec<bool> = verdict.outputs.iter().map(|output| output.resolved).collect();
+    assert_eq!(resolved, [true, true, false, false]);
+    let told = verdict.outputs[2].error.clone().unwrap_or_default();
+    assert!(told.contains("keep more than 25165824 bytes"), "{told}");
+}
+
+#[test]
 fn many_assertions_on_many_spans_end_with_one_result_that_says_so() {
     let assertions = vec!["1 = 1".into(); 200];
     let spec = Spec { name: None, selector: "span[]".into(), assertions };

@@ -1,0 +1,63 @@
+//! How much of a trigger's answer is kept: `limits.replyBytes`, as it is stored.
+//!
+//! A byte that is no text, or a control character, takes up to six bytes in the JSON of a run. What is received within the
+//! limit may therefore be much larger than the limit when it is stored, sent and shown.
+
+use qualitytrace_core::run::Reply;
+
+/// Cuts the texts of an answer to what fits into so many bytes of JSON.
+pub(super) fn cut(mut reply: Reply, limit: u64) -> Reply {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    match &mut reply {
+        Reply::Http { body, truncated, .. } => *truncated |= cut_text(body, limit),
+        Reply::Exec { stdout, stderr, truncated, .. } => {
+            *truncated |= cut_text(stdout, limit) | cut_text(stderr, limit);
+        }
+        Reply::Grpc(_) | Reply::Kafka { .. } | Reply::TraceId { .. } => {}
+    }
+    reply
+}
+
+/// Cuts a text; says whether something was cut off.
+fn cut_text(text: &mut String, limit: usize) -> bool {
+    let mut length = 0_usize;
+    let end = text.char_indices().find_map(|(at, letter)| {
+        length += json_length(letter);
+        (length > limit).then_some(at)
+    });
+    if let Some(end) = end {
+        text.truncate(end);
+        text.shrink_to_fit();
+    }
+    end.is_some()
+}
+
+/// Bytes of a letter inside a JSON text.
+const fn json_length(letter: char) -> usize {
+    match letter {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => letter.len_utf8(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_to_what_its_json_may_take() {
+        for (text, kept) in [
+            ("abcdefgh", "abcdefgh"),
+            ("abcdefghi", "abcdefgh"),
+            ("a\u{1}bc", "a\u{1}b"),
+            ("\"\"\"\"\"", "\"\"\"\""),
+            ("\u{fffd}\u{fffd}\u{fffd}", "\u{fffd}\u{fffd}"),
+        ] {
+            let mut cut = text.to_owned();
+            assert_eq!(cut_text(&mut cut, 8), text != kept, "{text:?}");
+            assert_eq!(cut, kept);
+            assert!(serde_json::to_string(&cut).unwrap().len() <= 8 + 2);
+        }
+    }
+}
