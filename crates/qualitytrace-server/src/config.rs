@@ -95,11 +95,19 @@ pub struct Safety {
     pub otlp_tls: Option<Certificate>,
 }
 
+/// The key file in the data folder.
+const KEY_FILE: &str = "secrets.key";
+
 impl Config {
     /// The folder of a database file that lies in the data folder: such a one is made when it is not there.
-    pub(crate) fn own_folder(&self) -> Option<PathBuf> {
+    pub fn own_folder(&self) -> Option<PathBuf> {
         let data_dir = self.data_dir.as_ref()?;
         Store::folder(&self.database_url).filter(|folder| folder.starts_with(data_dir))
+    }
+
+    /// The file of the key that seals secrets, unless another one is named.
+    pub fn usual_key_file(&self) -> Option<PathBuf> {
+        Some(self.data_dir.as_ref()?.join(KEY_FILE))
     }
 
     /// Whether others than this machine reach the API and need no token.

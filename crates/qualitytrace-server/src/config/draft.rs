@@ -10,9 +10,6 @@ use crate::listen::Certificate;
 use crate::store;
 use crate::vault::KeyPlace;
 
-/// The key file in the data folder.
-const KEY_FILE: &str = "secrets.key";
-
 /// All settings as they are read. What needs no other setting to be understood is in `config` already.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
@@ -124,7 +121,7 @@ impl Draft {
         }
         let lasts = !self.database_url.as_deref().is_some_and(store::is_in_memory);
         if self.secrets_key_file.is_none() && lasts {
-            self.secrets_key_file = self.config.data_dir.as_ref().map(|folder| folder.join(KEY_FILE));
+            self.secrets_key_file = self.config.usual_key_file();
         }
         self.secrets_key_file.clone().map_or(KeyPlace::Memory, KeyPlace::File)
     }

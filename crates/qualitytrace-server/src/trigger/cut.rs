@@ -1,13 +1,17 @@
 //! How much of a trigger's answer is kept: `limits.replyBytes`, as it is stored.
 //!
 //! A byte that is no text, or a control character, takes up to six bytes in the JSON of a run. What is received within the
-//! limit may therefore be much larger than the limit when it is stored, sent and shown.
+//! limit may therefore be much larger than the limit when it is stored, sent and shown. Quotes and line breaks of an
+//! ordinary text are not held against it.
 
 use qualitytrace_core::run::Reply;
 
-/// Cuts the texts of an answer to what fits into so many bytes of JSON.
+/// Bytes of JSON that a byte of the limit may become.
+const MOST_ESCAPES: usize = 2;
+
+/// Cuts the texts of an answer to what this limit has room for.
 pub(super) fn cut(mut reply: Reply, limit: u64) -> Reply {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX).saturating_mul(MOST_ESCAPES);
     match &mut reply {
         Reply::Http { body, truncated, .. } => *truncated |= cut_text(body, limit),
         Reply::Exec { stdout, stderr, truncated, .. } => {

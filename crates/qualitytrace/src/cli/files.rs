@@ -151,9 +151,10 @@ fn search(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for path in paths {
         if path.is_dir() {
             search(&path, found)?;
-        } else if path
-            .extension()
-            .is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
+        } else if path.is_file()
+            && path
+                .extension()
+                .is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
         {
             found.push(path);
         }

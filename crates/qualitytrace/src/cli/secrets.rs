@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use qualitytrace_server::store::Store;
+use qualitytrace_server::vault::KeyPlace;
 
 use super::Exit;
 use super::database::{Database, Progress, interrupted, interruptible, vault};
@@ -63,6 +64,18 @@ async fn reseal(database: Database) -> anyhow::Result<Exit> {
 
 async fn forget(database: Database, is_sure: bool) -> anyhow::Result<Exit> {
     let Some(config) = database.read()? else { return Ok(Exit::Error) };
+    // A name with a mistake in it is no lost key.
+    if let KeyPlace::File(file) = &config.safety.key
+        && !file.exists()
+        && config.own_folder().is_some()
+        && let Some(usual) = config.usual_key_file().filter(|usual| usual.exists())
+    {
+        anyhow::bail!(
+            "the key file {} is not there, but {} is: name that one, or move it away if its key is of no use",
+            file.display(),
+            usual.display()
+        );
+    }
     let store = Store::open_unchecked(&config.database_url, vault(&config)?).await?;
     let lost = if is_sure { store.forget_lost_secrets().await? } else { store.lost_secrets().await? };
     store.close().await;

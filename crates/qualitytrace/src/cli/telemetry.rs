@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use qualitytrace_server::config::HTTP_PORT;
 use qualitytrace_telemetry::Telemetry;
 
 use super::Exit;
 use super::settings::{self, ConfigOptions, SettingFlags};
-use crate::client::Client;
+use super::target::{Output, Target};
 use crate::report;
 
 /// How long a try may take to leave.
@@ -29,9 +28,8 @@ enum Command {
     Check(ConfigOptions),
     /// Print how the sinks of a running server fare; fails when something is lost
     Status {
-        /// The server
-        #[arg(long, short = 's', value_name = "URL", env = "QUALITYTRACE_SERVER_URL", default_value_t = format!("http://127.0.0.1:{HTTP_PORT}"))]
-        server: String,
+        #[command(flatten)]
+        target: Target,
         /// Print everything that is known, as JSON
         #[arg(long)]
         json: bool,
@@ -56,9 +54,9 @@ pub(crate) async fn telemetry(options: Options) -> anyhow::Result<Exit> {
             report::out(&format!("{}\n", resolved.telemetry.render().trim_end()));
             Ok(Exit::Passed)
         }
-        Command::Status { server, json } => {
-            let status = Client::new(&server)?.telemetry_status().await?;
-            if json {
+        Command::Status { target, json } => {
+            let status = target.client()?.telemetry_status().await?;
+            if json || target.output == Some(Output::Json) {
                 report::out(&format!("{}\n", serde_json::to_string_pretty(&status)?));
             } else {
                 report::out(&status::table(&status));

@@ -236,6 +236,23 @@ async fn sqlite_keys_are_changed_and_lost() {
 }
 
 #[tokio::test]
+async fn a_mistyped_key_file_is_no_lost_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = url(folder.path(), "qualitytrace.db");
+    let data = folder.path().to_str().unwrap();
+    let server = Served::start(program(), &database, &["--data-dir", data]).await;
+    fill(&server).await;
+    drop(server);
+    assert!(folder.path().join("secrets.key").exists());
+    let place = ["--database-url", &database, "--data-dir", data];
+    let mistyped = ["--secrets.keyFile", "typo.key"];
+    let told = ends(1, &[&["secrets", "forget", "--yes"], &place[..], &mistyped[..]].concat()).await;
+    assert!(told.contains("the key file typo.key is not there, but"), "{told}");
+    let told = ends(0, &[&["secrets", "forget", "--yes"], &place[..]].concat()).await;
+    assert!(told.contains("every sealed value can be opened"), "{told}");
+}
+
+#[tokio::test]
 async fn postgres_keys_are_changed_and_lost() {
     let Some(database) = fresh_database().await else { return };
     let folder = tempfile::tempdir().unwrap();
