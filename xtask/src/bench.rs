@@ -14,7 +14,7 @@ mod startup;
 mod subject;
 
 pub(crate) const USAGE: &str = "\
-cargo xtask bench NAME [--rounds N] [--seconds S] [--write-docs]
+cargo xtask bench NAME [--rounds N] [--seconds S] [--runs N] [--write-docs]
 
   ingest      spans/s acknowledged over gRPC, gRPC with gzip, and HTTP; processor, memory, refused spans
   overload    three times the rate it can take: what is refused, what memory does, what still gets through
@@ -22,7 +22,8 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--write-docs]
   judge       time to judge large traces
   telemetry   what recording a span costs, beside the OpenTelemetry SDK's batch processor
   runs        many runs at once: runs/s, time to verdict, processor and memory, with few and with many stored runs
-  waiting     verdicts on a system whose spans come late: how many are wrong, how long after the last span they come
+  waiting     verdicts on systems whose spans come late or whose exporters are slow, silent or away: how many are wrong, how
+              long after the last span and after the evidence they come; --runs N instead of 1,000
   api         how long lists take with 10,000 tests and 100,000 runs stored, in SQLite and PostgreSQL
 
 Results go to the terminal and to target/bench/NAME.json; --write-docs puts them into docs/performance.md.";
@@ -34,6 +35,8 @@ pub(crate) struct Options {
     rounds: u32,
     /// Seconds measured each time, after a warm-up.
     seconds: u32,
+    /// Runs of each kind, where a benchmark counts runs and is told how many.
+    runs: Option<u32>,
     write_docs: bool,
 }
 
@@ -48,14 +51,17 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
         "ingest" => ingest::run(options)?,
         "overload" => overload::run(options)?,
         "startup" => startup::run(options)?,
-        "judge" => lines::run("judge", "qualitytrace-core", &[])?,
+        "judge" => lines::run("judge", "qualitytrace-core", &[], &[])?,
         "api" => {
             let postgres = postgres::start()?;
-            lines::run("api", "qualitytrace-server", &[("QUALITYTRACE_TEST_POSTGRES", &postgres.url)])?
+            lines::run("api", "qualitytrace-server", &[("QUALITYTRACE_TEST_POSTGRES", &postgres.url)], &[])?
         }
-        "telemetry" => lines::run("telemetry", "qualitytrace-telemetry", &[])?,
-        "runs" => lines::run_with_program("runs")?,
-        "waiting" => lines::run_with_program("waiting")?,
+        "telemetry" => lines::run("telemetry", "qualitytrace-telemetry", &[], &[])?,
+        "runs" => lines::run_with_program("runs", &[])?,
+        "waiting" => {
+            let runs = options.runs.map(|runs| vec!["--runs".to_owned(), runs.to_string()]);
+            lines::run_with_program("waiting", &runs.unwrap_or_default())?
+        }
         other => bail!("`{other}` is not a benchmark of this project\n\n{USAGE}"),
     };
     record.publish(options.write_docs)
@@ -63,7 +69,7 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
 
 impl Options {
     fn parse(args: &[&str]) -> Result<Self> {
-        let mut options = Self { rounds: 3, seconds: 5, write_docs: false };
+        let mut options = Self { rounds: 3, seconds: 5, runs: None, write_docs: false };
         let mut args = args.iter();
         while let Some(name) = args.next() {
             let mut number = || -> Result<u32> {
@@ -76,6 +82,7 @@ impl Options {
             match *name {
                 "--rounds" => options.rounds = number()?,
                 "--seconds" => options.seconds = number()?,
+                "--runs" => options.runs = Some(number()?),
                 "--write-docs" => options.write_docs = true,
                 other => bail!("`{other}` is not an option of a benchmark\n\n{USAGE}"),
             }

@@ -1,6 +1,7 @@
 //! What the tests of several crates need.
 
 pub mod adversary;
+pub mod instrumented;
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};

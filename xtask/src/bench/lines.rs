@@ -7,7 +7,7 @@ use super::record::Record;
 use crate::{process, workspace::cargo};
 
 /// The same for an example that starts the real program, which has to be there.
-pub(super) fn run_with_program(name: &'static str) -> Result<Record> {
+pub(super) fn run_with_program(name: &'static str, arguments: &[String]) -> Result<Record> {
     process::run(&mut cargo([
         "build",
         "--quiet",
@@ -17,17 +17,22 @@ pub(super) fn run_with_program(name: &'static str) -> Result<Record> {
         "--bin",
         "qualitytrace",
     ]))?;
-    run(name, "qualitytrace", &[])
+    run(name, "qualitytrace", &[], arguments)
 }
 
 /// Runs the example `bench_NAME` of a crate; the keys of its first object are the columns. An object with the key
 /// `note` is a sentence below the table.
 ///
-/// `environment` are variables that it is told.
-pub(super) fn run(name: &'static str, package: &str, environment: &[(&str, &str)]) -> Result<Record> {
+/// `environment` are variables that it is told, and `arguments` its arguments.
+pub(super) fn run(
+    name: &'static str,
+    package: &str,
+    environment: &[(&str, &str)],
+    arguments: &[String],
+) -> Result<Record> {
     let example = format!("bench_{name}");
     let mut command = cargo(["run", "--quiet", "--release", "-p", package, "--example", &example]);
-    command.envs(environment.iter().copied());
+    command.arg("--").args(arguments).envs(environment.iter().copied());
     let text = process::output(&mut command)?;
     let (mut raw, mut notes) = (Vec::new(), Vec::new());
     for line in text.lines().filter(|line| line.starts_with('{')) {

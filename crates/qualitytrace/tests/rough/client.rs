@@ -93,7 +93,8 @@ impl Client {
         self.put("/api/pollingprofiles/current", &json!({ "type": "PollingProfile", "spec": spec })).await;
     }
 
-    async fn put(&self, path: &str, body: &Value) {
+    /// Stores something.
+    pub(crate) async fn put(&self, path: &str, body: &Value) {
         let answer = self.http.put(format!("{}{path}", self.base)).json(body).send().await.unwrap();
         let status = answer.status();
         assert!(status.is_success(), "{path}: {status} {}", answer.text().await.unwrap());
@@ -101,10 +102,16 @@ impl Client {
 
     /// Starts a run.
     pub(crate) async fn start(&self, test: &str, bug: bool, lose: bool) -> Started {
-        let variable = |key: &str, on: bool| json!({ "key": key, "value": u8::from(on).to_string() });
-        let body = json!({ "variables": [variable("BUG", bug), variable("LOSE", lose)] });
+        let text = |on: bool| u8::from(on).to_string();
+        self.start_with(test, &[("BUG", &text(bug)), ("LOSE", &text(lose))]).await
+    }
+
+    /// Starts a run with these variables.
+    pub(crate) async fn start_with(&self, test: &str, variables: &[(&str, &str)]) -> Started {
+        let variables: Vec<_> =
+            variables.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
         let url = format!("{}/api/tests/{test}/run", self.base);
-        let answer = self.http.post(url).json(&body).send().await.unwrap();
+        let answer = self.http.post(url).json(&json!({ "variables": variables })).send().await.unwrap();
         let run: Value = answer.error_for_status().unwrap().json().await.unwrap();
         Started {
             test: test.to_owned(),
@@ -136,9 +143,13 @@ impl Client {
 
     /// The state of a run.
     pub(crate) async fn state(&self, run: &Started) -> String {
-        let url = format!("{}/api/tests/{}/run/{}", self.base, run.test, run.number);
-        let shown: Value = self.http.get(url).send().await.unwrap().json().await.unwrap();
-        shown["state"].as_str().unwrap_or_default().to_owned()
+        self.shown(&run.test, run.number).await["state"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// A run as the server shows it.
+    pub(crate) async fn shown(&self, test: &str, number: u64) -> Value {
+        let url = format!("{}/api/tests/{test}/run/{number}", self.base);
+        self.http.get(url).send().await.unwrap().json().await.unwrap()
     }
 
     /// Asks something of a run: `stop` or `skipPolling`.

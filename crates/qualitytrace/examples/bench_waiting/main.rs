@@ -1,10 +1,14 @@
-//! Verdicts on a real system whose spans come up to three seconds late, in pieces, out of order and twice: a JSON line
-//! for each kind of load. `cargo xtask bench waiting`; `--smoke` does a little of everything.
+//! Verdicts on real systems whose spans come up to three seconds late, in pieces, out of order and twice, or whose exporters
+//! are slow, silent or away: a JSON line for each kind of load. `cargo xtask bench waiting`; `--runs N` does fewer than the
+//! thousand of each, and `--only TEXT` only those of the second kind that have this in their name.
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is worth nothing")]
 
-#[path = "../tests/rough/load.rs"]
+mod evidence;
+mod fleet;
+mod lane;
+#[path = "../../tests/rough/load.rs"]
 #[expect(dead_code, reason = "tests and other measurements use the rest")]
 mod rough;
 
@@ -20,10 +24,31 @@ use serde_json::json;
 const DELAY: Duration = Duration::from_secs(3);
 const LATE: Duration = Duration::from_secs(10);
 
-#[tokio::main]
-async fn main() {
-    let is_smoke = std::env::args().any(|argument| argument == "--smoke");
-    let (tests, runs) = if is_smoke { (2, 30) } else { (20, 1_000) };
+fn main() {
+    // What this program is started for is one of two things; as a service it needs no runtime.
+    if !fleet::serve_if_asked() {
+        tokio::runtime::Runtime::new().unwrap().block_on(measure_all());
+    }
+}
+
+async fn measure_all() {
+    // Fails when there is a provider already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let words: Vec<String> = std::env::args().collect();
+    let runs = words.iter().skip_while(|word| *word != "--runs").nth(1);
+    let runs: usize = runs.map_or(1_000, |runs| runs.parse().expect("`--runs` needs a number"));
+    let only = words.iter().skip_while(|word| *word != "--only").nth(1);
+    if only.is_none() {
+        delays(runs).await;
+    }
+    for line in evidence::measure(runs, only.map_or("", String::as_str)).await {
+        println!("{line}");
+    }
+}
+
+/// Spans that come late, and spans that do not come at all.
+async fn delays(runs: usize) {
+    let tests = (runs / 50).max(2);
     let folder = tempfile::tempdir().unwrap();
     let database = format!("sqlite://{}", folder.path().join("waiting.db").display());
     let server = Served::start(&beside(), &database, &["--runs.concurrency", "100"]).await;
@@ -77,6 +102,7 @@ fn line(load: &str, runs: usize, wrong: usize, gave_up: usize, sorted: &[Duratio
     let found = json!({
         "load": load, "runs": runs, "wrong verdicts": wrong, "gave up, rightly": gave_up,
         "p50 ms after the last span": at(50), "p90 ms": at(90), "p99 ms": at(99),
+        "p50 ms after the evidence": null, "p99 ms after it": null,
     });
     println!("{found}");
 }

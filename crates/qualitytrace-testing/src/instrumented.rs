@@ -1,0 +1,320 @@
+//! A small instrumented service, to be a process of its own: it answers, calls others, and hands its spans to an exporter that
+//! behaves as those of the SDKs do ([`exporter`]).
+//!
+//! | who | is asked for | does |
+//! |---|---|---|
+//! | `gateway` | `/order?bug=BUG` | calls `stock` and `mail`, sends a message to `worker`, begins a job |
+//! | `stock` | `/stock` | looks it up |
+//! | `worker` | `/message` | answers at once, then packs |
+//! | anyone | `/healthz` | nothing, but makes a span |
+//!
+//! Each delivery is told on standard output as a [`exporter::Delivery`], so that whoever started it knows the truth.
+
+pub mod exporter;
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::adversary::http;
+use exporter::{Exporter, Manner, Span, new_id, now};
+
+/// How long a service waits for another.
+const CALL_LIMIT: Duration = Duration::from_mins(1);
+/// How long the worker packs.
+const PACKING: Duration = Duration::from_millis(50);
+/// The most bytes of a request's head.
+const MAX_HEAD: usize = 8 * 1024;
+
+/// What is wrong with the system, for one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// Nothing.
+    None,
+    /// `stock` does not look up.
+    NoLookUp,
+    /// `stock` has an error.
+    StockError,
+    /// `gateway` does not call `stock`.
+    NoCall,
+    /// `worker` does not pack.
+    NoPacking,
+    /// `worker` has an error.
+    WorkerError,
+    /// `gateway` sends no message.
+    NoMessage,
+    /// `gateway` begins no job.
+    NoJob,
+}
+
+impl Bug {
+    const ALL: [Self; 8] = [
+        Self::None,
+        Self::NoLookUp,
+        Self::StockError,
+        Self::NoCall,
+        Self::NoPacking,
+        Self::WorkerError,
+        Self::NoMessage,
+        Self::NoJob,
+    ];
+
+    /// The number by which it is asked for.
+    pub fn number(self) -> usize {
+        Self::ALL.iter().position(|bug| *bug == self).unwrap_or_default()
+    }
+
+    /// The service whose span is absent because of it, if one is.
+    pub fn absent_from(self) -> Option<&'static str> {
+        match self {
+            Self::None | Self::StockError | Self::WorkerError => None,
+            Self::NoLookUp | Self::NoCall => Some("stock"),
+            Self::NoPacking | Self::NoMessage => Some("worker"),
+            Self::NoJob => Some("gateway"),
+        }
+    }
+}
+
+/// What a service is and whom it knows.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// Where it listens.
+    pub port: u16,
+    /// The services that it calls: names and ports.
+    pub peers: Vec<(String, u16)>,
+    /// How long its job goes on after the answer; it begins none without this.
+    pub job: Option<Duration>,
+    /// How it exports.
+    pub manner: Manner,
+}
+
+impl Plan {
+    /// As words of a command line; [`Plan::read`] is the way back.
+    pub fn words(&self) -> Vec<String> {
+        let peers: Vec<_> = self.peers.iter().map(|(name, port)| format!("{name}:{port}")).collect();
+        let mut words = vec![self.name.clone(), self.port.to_string(), peers.join(",")];
+        words.push(self.job.map_or(0, |job| job.as_millis()).to_string());
+        words.extend(self.manner.words());
+        words
+    }
+
+    /// The plan that these words tell, if they tell one.
+    pub fn read(words: &[String]) -> Option<Self> {
+        let [name, port, peers, job, manner @ ..] = words else { return None };
+        let peer =
+            |word: &str| Some((word.split_once(':')?.0.to_owned(), word.split_once(':')?.1.parse().ok()?));
+        let job: u64 = job.parse().ok()?;
+        Some(Self {
+            name: name.clone(),
+            port: port.parse().ok()?,
+            peers: peers.split(',').filter(|word| !word.is_empty()).map(peer).collect::<Option<_>>()?,
+            job: (job > 0).then_some(Duration::from_millis(job)),
+            manner: Manner::read(manner)?,
+        })
+    }
+}
+
+/// Is that service until the process ends.
+///
+/// # Errors
+/// If its port is taken.
+pub fn serve(plan: Plan) -> io::Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", plan.port))?;
+    let exporter = Exporter::start(&plan.name, plan.manner.clone());
+    let running = Arc::new(Running { plan, exporter });
+    for stream in listener.incoming().flatten() {
+        let running = Arc::clone(&running);
+        // A request that cannot be read or answered is its client's loss.
+        std::thread::spawn(move || drop(running.answer(stream)));
+    }
+    Ok(())
+}
+
+struct Running {
+    plan: Plan,
+    exporter: Exporter,
+}
+
+/// The span that others are made below.
+#[derive(Clone)]
+struct Context {
+    trace: String,
+    span: String,
+}
+
+impl Running {
+    fn answer(self: &Arc<Self>, mut stream: TcpStream) -> io::Result<()> {
+        let head = read_head(&mut stream)?;
+        let target = head.split_whitespace().nth(1).unwrap_or("/").to_owned();
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let bug = query.split('&').find_map(|pair| pair.strip_prefix("bug=")?.parse::<usize>().ok());
+        let bug = bug.and_then(|number| Bug::ALL.get(number).copied()).unwrap_or(Bug::None);
+        let caller = context(&head);
+        let own = Context { trace: caller.trace, span: new_id(8) };
+        let start = now();
+        let server = format!("127.0.0.1:{}", self.plan.port);
+        match path {
+            "/order" => self.order(&own, bug),
+            "/stock" => self.stock(&own, bug),
+            "/message" => {
+                let (running, own) = (Arc::clone(self), Context { span: caller.span.clone(), ..own.clone() });
+                std::thread::spawn(move || running.pack(&own, bug));
+            }
+            _ => {}
+        }
+        // A message is no HTTP call in the eyes of who traces it.
+        if path != "/message" {
+            let url = format!("http://{server}{path}");
+            self.end(
+                &own.trace,
+                &own.span,
+                &caller.span,
+                &format!("GET {path}"),
+                2,
+                start,
+                &[("http.request.method", "GET"), ("url.path", path), ("url.full", &url)],
+            );
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok")
+    }
+
+    fn order(self: &Arc<Self>, own: &Context, bug: Bug) {
+        if bug != Bug::NoCall {
+            self.call(own, "stock", "/stock", bug);
+        }
+        self.call(own, "mail", "/mail", bug);
+        if bug != Bug::NoMessage {
+            self.send(own, bug);
+        }
+        if let Some(job) = self.plan.job.filter(|_| bug != Bug::NoJob) {
+            let (running, own) = (Arc::clone(self), own.clone());
+            std::thread::spawn(move || {
+                std::thread::sleep(job);
+                running.inner(&own, "job", Duration::ZERO);
+            });
+        }
+    }
+
+    fn stock(&self, own: &Context, bug: Bug) {
+        if bug != Bug::NoLookUp {
+            self.inner(own, "look up", Duration::ZERO);
+        }
+        if bug == Bug::StockError {
+            self.inner(own, "oops", Duration::ZERO);
+        }
+    }
+
+    fn pack(&self, message: &Context, bug: Bug) {
+        let own = Context { trace: message.trace.clone(), span: new_id(8) };
+        let start = now();
+        if bug != Bug::NoPacking {
+            self.inner(&own, "pack", PACKING);
+        }
+        if bug == Bug::WorkerError {
+            self.inner(&own, "oops", Duration::ZERO);
+        }
+        self.end(&own.trace, &own.span, &message.span, "orders process", 5, start, MESSAGING);
+    }
+
+    /// Calls a peer, if there is one of this name.
+    fn call(&self, own: &Context, name: &str, path: &str, bug: Bug) {
+        let Some(port) = self.peer(name) else { return };
+        let (span, start) = (new_id(8), now());
+        ask(port, path, &own.trace, &span, bug);
+        let (url, port) = (format!("http://127.0.0.1:{port}{path}"), port.to_string());
+        self.end(
+            &own.trace,
+            &span,
+            &own.span,
+            &format!("GET {path}"),
+            3,
+            start,
+            &[
+                ("http.request.method", "GET"),
+                ("url.full", &url),
+                ("server.address", "127.0.0.1"),
+                ("server.port", &port),
+            ],
+        );
+    }
+
+    /// Sends a message to the worker, if there is one.
+    fn send(&self, own: &Context, bug: Bug) {
+        let Some(port) = self.peer("worker") else { return };
+        let (span, start) = (new_id(8), now());
+        ask(port, "/message", &own.trace, &span, bug);
+        self.end(&own.trace, &span, &own.span, "orders send", 4, start, MESSAGING);
+    }
+
+    fn peer(&self, name: &str) -> Option<u16> {
+        self.plan.peers.iter().find(|(peer, _)| peer == name).map(|(_, port)| *port)
+    }
+
+    fn inner(&self, own: &Context, name: &str, takes: Duration) {
+        let start = now();
+        std::thread::sleep(takes);
+        self.end(&own.trace, &new_id(8), &own.span, name, 1, start, &[]);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a span has so many parts")]
+    fn end(
+        &self,
+        trace: &str,
+        span: &str,
+        parent: &str,
+        name: &str,
+        kind: u8,
+        start: u64,
+        attributes: &[(&str, &str)],
+    ) {
+        let owned = attributes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        self.exporter.ended(Span {
+            trace: trace.to_owned(),
+            id: span.to_owned(),
+            parent: parent.to_owned(),
+            name: name.to_owned(),
+            kind,
+            start,
+            end: now(),
+            attributes: owned,
+        });
+    }
+}
+
+const MESSAGING: &[(&str, &str)] =
+    &[("messaging.system", "rabbitmq"), ("messaging.destination.name", "orders")];
+
+fn ask(port: u16, path: &str, trace: &str, span: &str, bug: Bug) {
+    let (traceparent, path) = (format!("00-{trace}-{span}-01"), format!("{path}?bug={}", bug.number()));
+    // Who does not answer is missing in the trace, and nothing else depends on it.
+    let to = SocketAddr::from(([127, 0, 0, 1], port));
+    let _ = http::send(to, "GET", &path, &[("traceparent", &traceparent)], b"", CALL_LIMIT);
+}
+
+/// The span that a request names, or a new trace.
+fn context(head: &str) -> Context {
+    let value = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("traceparent").then_some(value.trim())
+    });
+    let mut parts = value.unwrap_or_default().split('-').skip(1);
+    match (parts.next(), parts.next()) {
+        (Some(trace), Some(span)) => Context { trace: trace.to_owned(), span: span.to_owned() },
+        _ => Context { trace: new_id(16), span: String::new() },
+    }
+}
+
+fn read_head(stream: &mut TcpStream) -> io::Result<String> {
+    stream.set_read_timeout(Some(CALL_LIMIT))?;
+    let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
+    while !head.windows(4).any(|four| four == b"\r\n\r\n") && head.len() < MAX_HEAD {
+        match stream.read(&mut buffer)? {
+            0 => break,
+            read => head.extend_from_slice(&buffer[..read]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}

@@ -1,0 +1,189 @@
+//! Exporters that are slow, silent or away, peers without spans, long jobs and processes that stand still: a thousand runs.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use qualitytrace_testing::instrumented::Bug;
+use serde_json::{Value, json};
+
+use crate::fleet::Difference;
+use crate::lane::{Came, Lane, Teller, Trouble};
+use crate::rough::waiting::Tally;
+
+/// Lanes at a time: they wait for most of their time.
+const AT_A_TIME: usize = 36;
+/// How often exporters deliver unless told otherwise.
+const DEFAULT: Duration = Duration::from_secs(5);
+const SLOW: Duration = Duration::from_secs(20);
+const JOB: Duration = Duration::from_secs(8);
+
+/// A kind of trouble, of which there are several lanes.
+struct Scenario {
+    name: &'static str,
+    /// Runs out of a thousand, and in each lane.
+    runs: usize,
+    in_a_lane: usize,
+    /// The bugs that come in turn.
+    bugs: Bugs,
+    of: fn(&mut Lane),
+}
+
+#[derive(Clone, Copy)]
+enum Bugs {
+    Never,
+    Always,
+    Sometimes,
+    OfTheJob,
+}
+
+const SCENARIOS: [Scenario; 8] = [
+    // The longest ones first.
+    Scenario {
+        name: "one exporter stops for good",
+        runs: 120,
+        in_a_lane: 6,
+        bugs: Bugs::Sometimes,
+        of: |lane| lane.difference.dies_after = Some(3),
+    },
+    Scenario {
+        name: "one exporter at 20 s, no bug",
+        runs: 150,
+        in_a_lane: 15,
+        bugs: Bugs::Never,
+        of: |lane| lane.difference.every = SLOW,
+    },
+    Scenario {
+        name: "one exporter at 20 s, a bug",
+        runs: 150,
+        in_a_lane: 15,
+        bugs: Bugs::Always,
+        of: |lane| lane.difference.every = SLOW,
+    },
+    Scenario {
+        name: "a job of 8 s (`run`)",
+        runs: 130,
+        in_a_lane: 10,
+        bugs: Bugs::OfTheJob,
+        of: |lane| {
+            lane.difference.job = Some(JOB);
+            lane.teller = Teller::Program;
+        },
+    },
+    Scenario {
+        name: "back-off after a closed port",
+        runs: 120,
+        in_a_lane: 4,
+        bugs: Bugs::Sometimes,
+        of: |lane| {
+            lane.trouble = Trouble::ClosedPort;
+            // One of its exporters has been refused for long.
+            lane.difference.pause = Duration::from_secs(rand::random_range(5..60));
+        },
+    },
+    Scenario {
+        name: "the server stops (SIGSTOP)",
+        runs: 90,
+        in_a_lane: 9,
+        bugs: Bugs::Sometimes,
+        of: |lane| lane.trouble = Trouble::ServerStops,
+    },
+    Scenario {
+        name: "a service stops (SIGSTOP)",
+        runs: 90,
+        in_a_lane: 9,
+        bugs: Bugs::Sometimes,
+        of: |lane| lane.trouble = Trouble::SystemStops,
+    },
+    Scenario {
+        name: "a peer without spans",
+        runs: 150,
+        in_a_lane: 15,
+        bugs: Bugs::Sometimes,
+        of: |lane| lane.difference.has_mute_peer = true,
+    },
+];
+
+/// Does so many runs in all, and gives a line for each scenario that has `only` in its name.
+pub(crate) async fn measure(runs: usize, only: &str) -> Vec<Value> {
+    let chosen = || SCENARIOS.iter().enumerate().filter(|(_, scenario)| scenario.name.contains(only));
+    let lanes = chosen().flat_map(|(at, scenario)| {
+        let wanted = (scenario.runs * runs).div_ceil(1000);
+        let lanes = wanted.div_ceil(scenario.in_a_lane);
+        (0..lanes).map(move |number| {
+            let rest = wanted - number * scenario.in_a_lane;
+            (at, scenario.lane(number, rest.min(scenario.in_a_lane)))
+        })
+    });
+    let lanes: Vec<_> = lanes.collect();
+    let each = lanes.into_iter().map(async |(at, lane)| (at, lane.run().await));
+    let ended: Vec<(usize, Vec<Came>)> = stream::iter(each).buffer_unordered(AT_A_TIME).collect().await;
+    let mut lines = Vec::new();
+    for (at, scenario) in chosen() {
+        let came: Vec<&Came> = ended.iter().filter(|(of, _)| *of == at).flat_map(|(_, came)| came).collect();
+        lines.push(line(scenario.name, &came));
+        for wrong in came.iter().filter(|came| came.is_wrong()) {
+            let short: String = wrong.told.chars().take(2_000).collect();
+            let said = format!(
+                "{}: {:?}, run {}: {}: {short}",
+                scenario.name, wrong.bug, wrong.number, wrong.verdict
+            );
+            lines.push(json!({ "note": said }));
+        }
+    }
+    lines
+}
+
+impl Scenario {
+    /// A lane of so many runs. Every second one has another victim, and half of all are probed.
+    fn lane(&self, number: usize, runs: usize) -> Lane {
+        let victim = ["stock", "worker"][number % 2];
+        let of_victim = match victim {
+            "stock" => [Bug::NoLookUp, Bug::StockError, Bug::NoCall],
+            _ => [Bug::NoPacking, Bug::WorkerError, Bug::NoMessage],
+        };
+        let bug = |run: usize| match self.bugs {
+            Bugs::Never => Bug::None,
+            Bugs::Always => of_victim[run % of_victim.len()],
+            Bugs::Sometimes if run.is_multiple_of(2) => Bug::None,
+            Bugs::Sometimes => of_victim[(number + run / 2) % of_victim.len()],
+            Bugs::OfTheJob if (number + run).is_multiple_of(2) => Bug::None,
+            Bugs::OfTheJob => Bug::NoJob,
+        };
+        let mut lane = Lane {
+            difference: Difference {
+                victim,
+                every: DEFAULT,
+                pause: Duration::from_secs(1),
+                dies_after: None,
+                has_mute_peer: false,
+                job: None,
+            },
+            trouble: Trouble::None,
+            teller: Teller::Server,
+            bugs: (0..runs).map(bug).collect(),
+            is_probed: number % 4 < 2,
+        };
+        (self.of)(&mut lane);
+        lane
+    }
+}
+
+fn line(name: &str, came: &[&Came]) -> Value {
+    let decided = || came.iter().filter(|came| came.is_decided());
+    let mut last: Vec<_> = decided().filter_map(|came| came.after_last).collect();
+    let mut evidence: Vec<_> = decided().filter_map(|came| came.after_evidence).collect();
+    last.sort_unstable();
+    evidence.sort_unstable();
+    let at = |sorted: &[Duration], percent| match sorted {
+        [] => json!(null),
+        sorted => json!(Tally::at(sorted, percent).as_millis()),
+    };
+    json!({
+        "load": name,
+        "runs": came.len(),
+        "wrong verdicts": came.iter().filter(|came| came.is_wrong()).count(),
+        "gave up, rightly": came.len() - decided().count(),
+        "p50 ms after the last span": at(&last, 50), "p90 ms": at(&last, 90), "p99 ms": at(&last, 99),
+        "p50 ms after the evidence": at(&evidence, 50), "p99 ms after it": at(&evidence, 99),
+    })
+}

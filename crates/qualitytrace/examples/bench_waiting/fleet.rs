@@ -1,0 +1,139 @@
+//! Instrumented services as processes of their own: this program, started once more for each of them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use qualitytrace_testing::instrumented::exporter::{Delivery, Manner};
+use qualitytrace_testing::instrumented::{Plan, serve};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// The argument that makes this program a service; its plan follows.
+const SERVICE: &str = "--service";
+/// How far a clock of one machine can be off, and the slack that the policy gives.
+const SLACK: u64 = 50_000_000;
+/// How long services may take to listen.
+const START_LIMIT: Duration = Duration::from_mins(1);
+
+/// The services of one lane. They end when it is dropped.
+pub(crate) struct Fleet {
+    children: BTreeMap<&'static str, Child>,
+    ports: BTreeMap<&'static str, u16>,
+    deliveries: Arc<Mutex<BTreeMap<&'static str, Vec<Delivery>>>>,
+}
+
+/// How the services of a lane differ from each other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Difference {
+    /// The one that is different.
+    pub(crate) victim: &'static str,
+    /// How often it exports.
+    pub(crate) every: Duration,
+    /// How long it waits after its first connection was refused.
+    pub(crate) pause: Duration,
+    /// After so many batches its exporter stops without a word.
+    pub(crate) dies_after: Option<u64>,
+    /// Whether `gateway` calls a peer that sends no spans.
+    pub(crate) has_mute_peer: bool,
+    /// How long `gateway` goes on after its answer.
+    pub(crate) job: Option<Duration>,
+}
+
+/// Is a service if the arguments say so.
+pub(crate) fn serve_if_asked() -> bool {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [first, plan @ ..] = words.as_slice() else { return false };
+    if first != SERVICE {
+        return false;
+    }
+    serve(Plan::read(plan).expect("a plan")).expect("the port is free");
+    true
+}
+
+impl Fleet {
+    /// Starts the services and waits until they listen. All but the victim export every five seconds.
+    pub(crate) async fn start(to: SocketAddr, difference: Difference) -> Self {
+        let mut names = vec!["stock", "worker", "gateway"];
+        names.extend(difference.has_mute_peer.then_some("mail"));
+        let ports: BTreeMap<_, _> = names.iter().map(|name| (*name, qualitytrace_testing::port())).collect();
+        let mut fleet = Self { children: BTreeMap::new(), ports, deliveries: Arc::default() };
+        for name in names {
+            let is_victim = name == difference.victim;
+            let manner = Manner {
+                to,
+                every: if is_victim { difference.every } else { Duration::from_secs(5) },
+                pause: if is_victim { difference.pause } else { Duration::from_secs(1) },
+                dies_after: difference.dies_after.filter(|_| is_victim),
+                is_mute: name == "mail",
+            };
+            let is_gateway = name == "gateway";
+            let peers =
+                fleet.ports.iter().filter(|_| is_gateway).map(|(name, port)| ((*name).to_owned(), *port));
+            let plan = Plan {
+                name: name.to_owned(),
+                port: fleet.ports[name],
+                peers: peers.collect(),
+                job: difference.job.filter(|_| is_gateway),
+                manner,
+            };
+            fleet.spawn(name, &plan);
+        }
+        for name in fleet.ports.keys() {
+            fleet.answers(name).await;
+        }
+        fleet
+    }
+
+    fn spawn(&mut self, name: &'static str, plan: &Plan) {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg(SERVICE).args(plan.words()).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.kill_on_drop(true).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let deliveries = Arc::clone(&self.deliveries);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                deliveries.lock().unwrap().entry(name).or_default().extend(Delivery::read(&line));
+            }
+        });
+        self.children.insert(name, child);
+    }
+
+    async fn answers(&self, name: &str) {
+        let begun = tokio::time::Instant::now();
+        while self.probe(name).await.is_err() {
+            assert!(begun.elapsed() < START_LIMIT, "{name} does not answer");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Asks a service for its health, which makes a span of a trace of its own.
+    pub(crate) async fn probe(&self, name: &str) -> reqwest::Result<()> {
+        reqwest::get(format!("{}/healthz", self.url(name))).await.map(drop)
+    }
+
+    pub(crate) fn url(&self, name: &str) -> String {
+        format!("http://127.0.0.1:{}", self.ports[name])
+    }
+
+    pub(crate) fn process(&self, name: &str) -> Option<u32> {
+        self.children[name].id()
+    }
+
+    /// When the last span of a trace was delivered before a moment.
+    pub(crate) fn last(&self, trace: &str, before: u64) -> Option<u64> {
+        let deliveries = self.deliveries.lock().unwrap();
+        let of = deliveries.values().flatten().filter(|delivery| delivery.ends.contains_key(trace));
+        of.map(|delivery| delivery.at).filter(|at| *at <= before).max()
+    }
+
+    /// When a service first delivered a span that ended after everything that is known of a trace.
+    pub(crate) fn proof(&self, trace: &str, service: &str) -> Option<u64> {
+        let deliveries = self.deliveries.lock().unwrap();
+        let end = deliveries.values().flatten().filter_map(|delivery| delivery.ends.get(trace)).max()?;
+        let of = deliveries.get(service)?.iter().filter(|delivery| delivery.watermark() > end + SLACK);
+        of.map(|delivery| delivery.at).min()
+    }
+}
