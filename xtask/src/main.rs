@@ -24,7 +24,7 @@ cargo xtask COMMAND
 
   test [--no-peers]      everything: house rules, formatting, lints, tests with real PostgreSQL and real peers
   rules                  the house rules alone: arrows between modules, names, sizes, stray paths
-  peers [NAME...]        install real peers (otelcol, postgres) and print where they are
+  peers [NAME...]        install real peers (otelcol, postgres, systems, ...) and print where they are
   bench NAME             measure ours beside a real Collector: ingest, overload, startup, judge, api
   conformance [DIR]      run the case files of a folder against the language
   golden [DIR]           replay recorded requests of the original against a fresh server

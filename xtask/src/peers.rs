@@ -16,9 +16,10 @@ pub(crate) mod otelcol;
 pub(crate) mod postgres;
 pub(crate) mod promlint;
 pub(crate) mod strace;
+pub(crate) mod systems;
 
 /// The names that `cargo xtask peers` takes.
-const NAMES: [&str; 5] = ["kafka", "otelcol", "postgres", "promlint", "strace"];
+const NAMES: [&str; 6] = ["kafka", "otelcol", "postgres", "promlint", "strace", "systems"];
 
 /// Installs the named peers (all of them when none is named) and prints where each one is.
 pub(crate) fn install(names: &[&str]) -> Result<()> {
@@ -30,6 +31,7 @@ pub(crate) fn install(names: &[&str]) -> Result<()> {
             "postgres" => postgres::install()?,
             "promlint" => promlint::install()?,
             "strace" => strace::install()?,
+            "systems" => systems::install()?,
             other => bail!("`{other}` is not a peer of this project; there are: {}", NAMES.join(", ")),
         };
         println!("{name} {}", place.display());

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    peers::{kafka, otelcol, postgres, promlint, strace},
+    peers::{kafka, otelcol, postgres, promlint, strace, systems},
     process, rules,
     steps::Steps,
     workspace::cargo,
@@ -32,6 +32,7 @@ struct Environment {
     postgres: postgres::Postgres,
     promlint: PathBuf,
     strace: PathBuf,
+    systems: PathBuf,
 }
 
 /// Runs every check; the first failing step ends the run.
@@ -42,7 +43,8 @@ pub(crate) fn run(peers: Peers) -> Result<()> {
     println!("\n{}", steps.summary());
     if peers == Peers::Skipped {
         println!(
-            "left out by --no-peers: every test against Kafka, PostgreSQL, Prometheus' linter, strace and the OpenTelemetry Collector"
+            "left out by --no-peers: every test against Kafka, PostgreSQL, Prometheus' linter, strace, the OpenTelemetry Collector \
+             and the systems of examples/"
         );
     }
     println!("{} passed, {} failed", count.passed, count.failed.max(u64::from(result.is_err())));
@@ -65,6 +67,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
             postgres: steps.step("PostgreSQL", postgres::start)?,
             promlint: steps.step("Prometheus' linter", promlint::install)?,
             strace: steps.step("strace", strace::install)?,
+            systems: steps.step("example systems", systems::install)?,
         }),
         Peers::Skipped => None,
     };
@@ -108,10 +111,11 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
             command.env("QUALITYTRACE_TEST_POSTGRES", &environment.postgres.url);
             command.env("QUALITYTRACE_TEST_PROMLINT", &environment.promlint);
             command.env("QUALITYTRACE_TEST_STRACE", &environment.strace);
+            command.env("QUALITYTRACE_TEST_SYSTEMS", &environment.systems);
         }
         None => {
             command.env_remove("QUALITYTRACE_REQUIRE_PEERS");
-            for name in ["KAFKA", "OTELCOL", "POSTGRES", "PROMLINT", "STRACE"] {
+            for name in ["KAFKA", "OTELCOL", "POSTGRES", "PROMLINT", "STRACE", "SYSTEMS"] {
                 command.env_remove(format!("QUALITYTRACE_TEST_{name}"));
             }
         }

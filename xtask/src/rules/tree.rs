@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use crate::workspace;
 
 /// Folders that are made by tools or hold no text of ours.
-const SKIPPED: [&str; 6] = [".git", ".peers", "target", "corpus", "artifacts", "node_modules"];
+const SKIPPED: [&str; 7] = [".git", ".peers", ".venv", "target", "corpus", "artifacts", "node_modules"];
 
 /// One file: its path from the workspace's folder, with `/` between the parts.
 #[derive(Debug)]

@@ -33,6 +33,7 @@ mod rough;
 mod run_spans;
 mod startable;
 mod suites;
+mod systems;
 mod unverified;
 mod uploads;
 mod usage;

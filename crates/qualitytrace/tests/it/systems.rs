@@ -1,0 +1,174 @@
+//! The systems of `examples/` with real SDKs, tested by the real program: a slow exporter, exporters that found their port
+//! closed, and bugs by absence. A verdict may be inconclusive if it says whom it hangs on; it may not be wrong.
+
+#![expect(clippy::print_stdout, reason = "the test says what came, right or inconclusive")]
+
+mod fleet;
+
+use std::path::Path;
+use std::time::Duration;
+
+use fleet::{Fleet, Variable, examples, installed};
+use tokio::process::Command;
+
+use crate::program;
+use crate::rough::program::Served;
+
+/// Every 20 s instead of every 5 s.
+const SLOW: Variable = ("billing", "OTEL_BSP_SCHEDULE_DELAY", "20000");
+/// Billing answers and never sends the receipt.
+const NO_RECEIPT: Variable = ("billing", "BUG", "no-receipt");
+/// Orders answers and never asks billing.
+const NO_INVOICE: Variable = ("orders", "BUG", "no-invoice");
+/// Stock looks at the shelf once for each item.
+const TOO_MANY: Variable = ("stock", "BUG", "n-plus-one");
+
+/// What a run of the program came to.
+struct Came {
+    code: Option<i32>,
+    text: String,
+}
+
+/// Waits for something that is bound to happen.
+async fn eventually(limit: Duration, what: &str, is_so: impl AsyncFn() -> bool) {
+    let deadline = tokio::time::Instant::now() + limit;
+    while !is_so().await {
+        assert!(tokio::time::Instant::now() < deadline, "within {} s: {what}", limit.as_secs());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Runs a test of `examples/node` as a user does.
+async fn run(fleet: &Fleet, test: &str, arguments: &[&str]) -> Came {
+    let output = Command::new(program())
+        .current_dir(examples().join("node/tests"))
+        .args(["run", test, "--var", &format!("ORDERS={}", fleet.url("orders"))])
+        .args(arguments)
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    Came { code: output.status.code(), text: text.into_owned() }
+}
+
+/// How sentences about a service go on whose spans may exist although they are not here.
+const SILENT: [&str; 4] = ["has sent nothing", "answered a call", "was heard", "delivers every"];
+
+impl Came {
+    /// Right, or without a verdict and with a sentence about one of these services.
+    fn is_not_wrong(&self, what: &str, has_bug: bool, silent: &[&str]) {
+        println!("{what}: {}", self.name());
+        match self.code {
+            Some(0) => assert!(!has_bug, "{what}: the bug is not found\n{}", self.text),
+            // No trace at all: nobody can be named, and it is told that nothing came.
+            Some(2) if self.text.contains("1 broken") => {
+                assert!(
+                    self.text.contains("has arrived"),
+                    "{what}: what is wrong is not told\n{}",
+                    self.text
+                );
+            }
+            Some(2) => assert!(has_bug, "{what}: there is no bug\n{}", self.text),
+            Some(4) => assert!(self.sentence(silent).is_some(), "{what}: who is silent?\n{}", self.text),
+            _ => panic!("{what}: no verdict\n{}", self.text),
+        }
+    }
+
+    /// The verdict that a user needs, because every exporter delivers.
+    fn is_right(&self, what: &str, has_bug: bool) {
+        println!("{what}: {}", self.name());
+        assert_eq!(self.code, Some(if has_bug { 2 } else { 0 }), "{what}\n{}", self.text);
+    }
+
+    fn name(&self) -> String {
+        match self.code {
+            Some(0) => "passed".to_owned(),
+            Some(2) if self.text.contains("1 broken") => "no trace".to_owned(),
+            Some(2) => "failed".to_owned(),
+            Some(4) => {
+                let sentence = self.sentence(&["orders", "billing", "stock"]);
+                format!("inconclusive: {}", sentence.unwrap_or_default())
+            }
+            code => format!("{code:?}"),
+        }
+    }
+
+    /// What the report says about a silent service out of these.
+    fn sentence(&self, services: &[&str]) -> Option<&str> {
+        let sentences = || services.iter().flat_map(|name| SILENT.map(|verb| format!("{name} {verb}")));
+        self.text.lines().map(str::trim).find(|line| sentences().any(|sentence| line.contains(&sentence)))
+    }
+}
+
+async fn served() -> Served {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Served::start(program(), "sqlite::memory:", &[]).await
+}
+
+/// Two runs on one server of a system in which billing is slow.
+async fn with_a_slow_exporter(installed: &Path, bug: Option<Variable>) {
+    let server = served().await;
+    let variables: Vec<_> = [SLOW].into_iter().chain(bug).collect();
+    let fleet = Fleet::start(installed, &server.url(""), &variables).await;
+    for number in 1..=2 {
+        let came = run(&fleet, "order.yaml", &["--server", &server.url("")]).await;
+        let what = format!("billing every 20 s, {}, run {number}", bug.map_or("no bug", |(.., bug)| bug));
+        came.is_not_wrong(&what, bug.is_some(), &["billing"]);
+    }
+}
+
+#[tokio::test]
+async fn no_verdict_is_wrong_when_one_exporter_delivers_every_20_s() {
+    let Some(installed) = installed() else { return };
+    tokio::join!(with_a_slow_exporter(&installed, None), with_a_slow_exporter(&installed, Some(NO_RECEIPT)));
+}
+
+/// A system that has found its port closed for a while, and then `run` with a server of its own.
+async fn after_a_closed_port(installed: &Path, bug: Option<Variable>) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let otlp = format!("127.0.0.1:{}", qualitytrace_testing::port());
+    let variables: Vec<_> = bug.into_iter().collect();
+    let fleet = Fleet::start(installed, &format!("http://{otlp}"), &variables).await;
+    // The request to `/healthz` made a span: each exporter has something to send and tries in vain.
+    eventually(Duration::from_mins(1), "billing has tried to export twice", async || {
+        fleet.said("billing", "UNAVAILABLE") >= 2
+    })
+    .await;
+    let came = run(&fleet, "order.yaml", &["--otlp-grpc-addr", "off", "--otlp-http-addr", &otlp]).await;
+    let what = format!("back-off after a closed port, {}", bug.map_or("no bug", |(.., bug)| bug));
+    came.is_not_wrong(&what, bug.is_some(), &["orders", "billing", "stock"]);
+}
+
+#[tokio::test]
+async fn no_verdict_is_wrong_when_exporters_have_found_their_port_closed() {
+    let Some(installed) = installed() else { return };
+    tokio::join!(after_a_closed_port(&installed, None), after_a_closed_port(&installed, Some(NO_INVOICE)));
+}
+
+/// Asks billing for its health every second, as a cluster would: its exporter then has something to say.
+async fn probe(billing: String) {
+    loop {
+        let _ = reqwest::get(format!("{billing}/healthz")).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn bugs_by_absence_are_found_where_exporters_deliver() {
+    let Some(installed) = installed() else { return };
+    let server = served().await;
+    let mut fleet = Fleet::start(&installed, &server.url(""), &[]).await;
+    let there = ["--server", &server.url("")];
+    tokio::select! {
+        () = probe(fleet.url("billing")) => unreachable!("it never ends"),
+        () = async {
+            run(&fleet, "order.yaml", &there).await.is_right("defaults, no bug", false);
+            run(&fleet, "sold-out.yaml", &there).await.is_right("defaults, sold out", false);
+            fleet.restart("orders", &[NO_INVOICE]).await;
+            run(&fleet, "order.yaml", &there).await.is_right("defaults, no invoice", true);
+            fleet.restart("orders", &[]).await;
+            fleet.restart("stock", &[TOO_MANY]).await;
+            run(&fleet, "order.yaml", &there).await.is_right("defaults, N+1", true);
+        } => {}
+    }
+}
