@@ -54,6 +54,7 @@ mod shape;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use absence::{Absence, Whose};
@@ -106,10 +107,19 @@ impl Default for Policy {
 /// What the specs say about the spans that are here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// The specs that cannot be decided yet, by name.
-    pub undecided: Vec<String>,
+    /// The specs that fail and want more spans.
+    pub undecided: Vec<Undecided>,
     /// Whether no span that may still come can change the verdict.
     pub is_final: bool,
+}
+
+/// A spec that fails, and that more spans could make pass.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Undecided {
+    /// Its name.
+    pub name: String,
+    /// Whose spans it selects; empty when it does not say.
+    pub services: Vec<Arc<str>>,
 }
 
 /// What to do now.
@@ -237,18 +247,21 @@ pub fn wait(
     if now < first_question {
         return Wait::Until(first_question, owed);
     }
-    let outlook = run.outlook(register, &windows, now);
+    let mut outlook = run.outlook(register, &windows, now);
     // A verdict that is final does not wait for spans that history or the specs ask for, but for these.
     let debts_of_spans = Owed { specs: 0, first: false, ..owed };
     let end = windows.end(run, &debts_of_spans, &outlook, true);
     if now < end {
         return Wait::Until(end, owed);
     }
-    let standing = specs();
+    let mut standing = specs();
     let owed = Owed { specs: standing.undecided.len(), ..owed };
+    if !standing.is_final {
+        standing.is_final = run.asked_for(&mut outlook, &standing.undecided, register, &windows, now);
+    }
     let end = windows.end(run, &owed, &outlook, standing.is_final);
     if now < end {
-        return Wait::Until(end, owed);
+        return Wait::Until(outlook.decided_at.map_or(end, |at| at.min(end)), owed);
     }
     windows.ended(run, register, &owed, outlook, standing, now)
 }
@@ -289,6 +302,8 @@ struct Windows {
     settle: Duration,
     answered_at: Timestamp,
     last: Timestamp,
+    /// How long a peer that was never heard of is waited for.
+    unheard: Timestamp,
     /// How long something that certainly exists is waited for while nobody knows how late it may be.
     patient: Timestamp,
     deadline: Timestamp,
@@ -303,12 +318,14 @@ impl Windows {
         } else {
             settle
         };
+        let last = run.silent_since().map_or(answered_at, |last| last.max(answered_at));
         Self {
             quiet: (run.history().quiet(policy).saturating_add(overtaking))
                 .min(policy.settle.max(policy.quiet)),
             settle,
             answered_at,
-            last: run.silent_since().map_or(answered_at, |last| last.max(answered_at)),
+            last,
+            unheard: last + settle.min(policy.settle),
             patient: answered_at + policy.timeout * 2 / 5,
             deadline: answered_at + policy.timeout,
         }
@@ -336,11 +353,12 @@ impl Windows {
         };
         end = end.max(outlook.until.unwrap_or_default().min(longest));
         if !is_final {
+            end = end.max(outlook.expected_until.unwrap_or_default());
             if unknown_caller {
                 end = end.max(twice);
             }
             // What passed before had the spans that the specs ask for: the shape says when they are absent.
-            if owed.first || (owed.specs > 0 && !owed.shape) {
+            if owed.first || (outlook.unannounced && !owed.shape) {
                 end = end.max(settled);
             }
         }
@@ -360,7 +378,8 @@ impl Windows {
         let unhurried = Self { deadline: Timestamp::from_nanos(u64::MAX), ..*self };
         let could_end = unhurried.end(run, owed, &outlook, is_final);
         let undecided_end = unhurried.end(run, owed, &outlook, false);
-        let still_waited = outlook.until.is_some_and(|until| until >= self.deadline);
+        let still_waited =
+            outlook.until.max(outlook.expected_until).is_some_and(|until| until >= self.deadline);
         let mut ended = self.left(run, register, Reason::Complete, outlook, standing, now);
         let timed_out = now < could_end || (now >= self.deadline && still_waited && !is_final);
         ended.reason = if timed_out {
@@ -390,11 +409,11 @@ impl Windows {
         register: &Register,
         reason: Reason,
         Outlook { absences, open_calls, .. }: Outlook,
-        Standing { undecided, is_final }: Standing,
+        Standing { undecided, is_final, .. }: Standing,
         now: Timestamp,
     ) -> Ended {
         let still_arriving = now < self.last + self.quiet;
-        let specs = undecided.into_iter().map(|name| Debt::Spec { name });
+        let specs = undecided.into_iter().map(|spec| Debt::Spec { name: spec.name });
         let mut debts = run
             .debts(register)
             .chain(specs)

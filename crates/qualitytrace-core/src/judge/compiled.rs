@@ -1,7 +1,8 @@
 //! A test made ready: parsed once, asked many times.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use super::possible;
 use crate::definition::{Output, Spec, Text};
 use crate::lang::ast::{Assertion, Expr, Selector};
 use crate::lang::{Parsed, Query, parse_assertion, parse_expression, parse_selector};
@@ -69,6 +70,11 @@ impl Compiled {
 }
 
 impl CompiledSpec {
+    /// The services whose spans the selector means; empty where it does not say.
+    pub fn services(&self) -> Vec<Arc<str>> {
+        possible::services(&self.selector.tree)
+    }
+
     fn new(spec: &Spec) -> Self {
         Self {
             spec: spec.clone(),

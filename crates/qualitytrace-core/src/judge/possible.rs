@@ -55,6 +55,25 @@ fn matters(absence: &Absence, selector: &Selector, grows_only: bool, selected: u
     selector.chains.is_empty() || steps.any(|step| possible(&step.condition, absence).can_hold)
 }
 
+/// The services whose spans a selector means; empty where one of its members does not say.
+pub(super) fn services(selector: &Selector) -> Vec<Arc<str>> {
+    let meant = selector.chains.iter().map(|chain| chain.rest.last().map_or(&chain.first, |(_, step)| step));
+    let named: Option<Vec<&str>> = meant.map(|step| service_of(&step.condition)).collect();
+    named.unwrap_or_default().into_iter().map(Arc::from).collect()
+}
+
+/// The service that a span must be of to satisfy the condition.
+fn service_of(condition: &Condition) -> Option<&str> {
+    match condition {
+        Condition::Clause(clause) => match &clause.test {
+            Test::Compare(Comparator::Equal, Literal::Text(name)) if is_service(clause) => Some(name),
+            Test::Compare(..) | Test::OneOf { .. } | Test::Exists { .. } | Test::Matches { .. } => None,
+        },
+        Condition::All(all) => all.iter().find_map(service_of),
+        Condition::Not(_) | Condition::Any(_) => None,
+    }
+}
+
 fn names_service(condition: &Condition) -> bool {
     match condition {
         Condition::Clause(clause) => is_service(clause),

@@ -51,12 +51,14 @@ impl Register {
     /// With `answered`, the service is known to have worked: then silence alone proves nothing.
     pub(super) fn grade(&self, service: &str, by: Timestamp, answered: bool, now: Timestamp) -> Grade {
         let Some(known) = self.get(service) else { return Grade::Unknown(Silence::Silent) };
-        let delivered_by = by + known.ahead.get() + known.delivers_within();
+        let held_up = self.held_up(known);
+        let delivered_by = by + known.ahead.get() + known.delivers_within() + held_up;
         let is_over = now >= delivered_by;
         let enough = known.deliveries >= ENOUGH_DELIVERIES;
         if known.passed(by, now) {
-            // An instance that is not known yet may deliver as late as the others.
-            return if is_over || (enough && known.instances.len() == 1) {
+            // An instance that is not known yet may deliver as late as the others, and what was held up on its way as late as
+            // anything was.
+            return if is_over || (enough && known.instances.len() == 1 && now >= by + held_up) {
                 Grade::Absent
             } else {
                 Grade::Later(delivered_by)
@@ -82,11 +84,21 @@ impl Register {
         self.get(service).filter(|known| known.deliveries > 0).map(Service::delivers_within)
     }
 
+    /// By how much more than any span of this service the spans of others were held up on their way, which it shares.
+    fn held_up(&self, service: &Service) -> Duration {
+        self.disorder_of_anyone().saturating_sub(service.disorder.get())
+    }
+
+    /// The same of a service that was heard since this server listens.
+    pub(super) fn heard_within(&self, service: &str) -> Option<Duration> {
+        self.get(service).filter(|known| known.first_heard.is_some()).map(Service::delivers_within)
+    }
+
     /// The services whose known lag is not over yet for what ended by `by`.
     pub(super) fn still_delivering(&self, by: Timestamp, now: Timestamp) -> BTreeSet<Arc<str>> {
         let open = self.all().filter(|(_, service)| {
             service.first_heard.is_some()
-                && now < by + service.ahead.get() + service.delivers_within()
+                && now < by + service.ahead.get() + service.delivers_within() + self.held_up(service)
                 && !service.passed(by, now)
         });
         open.map(|(name, _)| Arc::clone(name)).collect()

@@ -51,6 +51,8 @@ pub struct History {
     longest: Duration,
     caller_is_silent: bool,
     last_late: Option<Timestamp>,
+    /// When the last run was answered whose verdict did not wait for everything: its late spans are no surprise.
+    last_decided: Option<Timestamp>,
     left_out: usize,
 }
 
@@ -105,6 +107,9 @@ impl History {
     /// did not pass teach only how late spans may be.
     pub fn learn(&mut self, run: &Progress, ended: &Ended, passed: bool) -> bool {
         let complete = matches!(ended.reason, Reason::Complete | Reason::Settled);
+        if ended.reason == Reason::Decided {
+            self.last_decided = run.answered_at();
+        }
         if !complete || !passed {
             return self.learn_lateness(run);
         }
@@ -127,8 +132,11 @@ impl History {
     /// Learns that spans came after the verdict: `run` has them now, and passes with them or does not. The quiet window
     /// doubles, once for each run, and what came late is expected from now on if the run passes.
     pub fn late(&mut self, run: &Progress, passed: bool) {
-        self.clean_runs = 0;
-        if run.answered_at() != self.last_late {
+        let was_cut_short = run.answered_at() == self.last_decided;
+        if !was_cut_short {
+            self.clean_runs = 0;
+        }
+        if !was_cut_short && run.answered_at() != self.last_late {
             self.last_late = run.answered_at();
             self.doublings = (self.doublings + 1).min(u32::BITS - 1);
         }
@@ -161,9 +169,12 @@ impl History {
     }
 
     fn learn_shape(&mut self, run: &Progress, ended: &Ended) {
+        let known = self.shape.len();
         let counted = Counted::of(run, &ended.open_calls, &mut self.shape, &mut self.facts);
-        for (fact, seen) in self.facts.iter_mut().zip(&counted.seen) {
-            if self.runs == 0 {
+        for ((node, fact), seen) in self.shape.nodes().zip(&mut self.facts).zip(&counted.seen) {
+            // What stands below a kind that is new stood below every span of that kind.
+            let is_below_new = self.shape.key(node).parent.is_some_and(|parent| parent.index() >= known);
+            if self.runs == 0 || is_below_new {
                 fact.expect(*seen);
             }
             fact.learn(*seen);
@@ -181,11 +192,8 @@ impl History {
                 self.required[above].push((node, fact.each.value));
             }
         }
-        let occasional = self.shape.nodes().zip(&self.facts).filter(|(_, fact)| {
-            let differs = fact.each.value == 0 || fact.varies > 0;
-            differs && fact.most.value > 0
-        });
-        self.occasional = occasional.map(|(node, _)| node).collect();
+        let occasional = self.shape.nodes().filter(|node| self.varies(*node) && self.most(*node) > 0);
+        self.occasional = occasional.collect();
         let known = self.shape.nodes().filter(|node| self.is_known(*node));
         let service = |node| Arc::clone(self.shape.text(self.shape.key(node).service));
         self.services = known.map(service).collect();
@@ -238,6 +246,11 @@ impl History {
     /// The kinds whose number differs from parent to parent.
     pub(super) fn occasional(&self) -> &[Node] {
         &self.occasional
+    }
+
+    /// Whether the number of spans of this kind differs from parent to parent.
+    pub(super) fn varies(&self, node: Node) -> bool {
+        self.facts.get(node.index()).is_some_and(|fact| fact.each.value == 0 || fact.varies > 0)
     }
 
     /// How many spans of a kind a run has at most.

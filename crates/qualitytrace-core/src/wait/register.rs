@@ -37,6 +37,8 @@ const LAG_WINDOW: u32 = 200;
 const MAX_LAG: Duration = Duration::from_mins(5);
 /// Arrivals that follow each other within this time are one delivery.
 const DELIVERY_GAP: Duration = Duration::from_millis(500);
+/// Deliveries of anyone after which an old disorder of the way begins to be forgotten.
+const DISORDER_WINDOW: u32 = 2_000;
 /// From this delivery on, the first one after a start does not count: it may have waited for this server to listen.
 const SETTLED_DELIVERIES: u32 = 3;
 
@@ -47,6 +49,10 @@ pub struct Register {
     services: HashMap<Arc<str>, Service>,
     /// Who answered calls to this address, RPC service or destination.
     answered: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// How long after a span that ended later a span of anyone arrives: services share their way to this server, and what
+    /// was held up there of one may be held up of another.
+    disorder: Largest,
+    deliveries: u32,
     forgotten: u64,
 }
 
@@ -80,7 +86,14 @@ impl Service {
         self.lag.get().max(first)
     }
 
-    fn arrived(&mut self, id: Arc<str>, end: Timestamp, at: Timestamp, forgotten: &mut u64) {
+    /// Returns whether a delivery began, and how long after a span that ended later this one arrived.
+    fn arrived(
+        &mut self,
+        id: Arc<str>,
+        end: Timestamp,
+        at: Timestamp,
+        forgotten: &mut u64,
+    ) -> (bool, Duration) {
         let oldest = |instance: &Instance| instance.last_arrival;
         let instance = entry(&mut self.instances, id, MAX_INSTANCES, oldest, forgotten);
         // What a collector cuts one delivery into arrives in pieces.
@@ -88,7 +101,7 @@ impl Service {
         // What is told a second time, perhaps by another way, says nothing new about the order.
         let is_old = at < instance.last_arrival && Some(end) <= instance.watermark;
         if is_delivery {
-            instance.counted = at;
+            instance.begin_delivery(at);
             self.deliveries = self.deliveries.saturating_add(1);
             self.heard_deliveries = self.heard_deliveries.saturating_add(1);
             if self.deliveries.is_multiple_of(LAG_WINDOW) {
@@ -97,8 +110,9 @@ impl Service {
                 }
             }
         }
+        let disorder = if is_old { Duration::ZERO } else { instance.disorder(end, at) };
         if !is_old {
-            self.disorder.saw(instance.disorder(end, at));
+            self.disorder.saw(disorder);
             self.overtaking.saw(instance.overtaken_by(end, at));
             instance.arrived(end, at);
         }
@@ -114,6 +128,7 @@ impl Service {
         }
         self.first_heard.get_or_insert(at);
         self.last_arrival = self.last_arrival.max(at);
+        (is_delivery, disorder)
     }
 }
 
@@ -140,7 +155,13 @@ impl Register {
         let mut forgotten = 0;
         let service = self.service(service, &mut forgotten);
         let known = service.instances.get_key_value(instance).map(|(id, _)| Arc::clone(id));
-        service.arrived(known.unwrap_or_else(|| instance.into()), end, at, &mut forgotten);
+        let id = known.unwrap_or_else(|| instance.into());
+        let (is_delivery, disorder) = service.arrived(id, end, at, &mut forgotten);
+        self.disorder.saw(disorder);
+        self.deliveries = self.deliveries.wrapping_add(u32::from(is_delivery));
+        if is_delivery && self.deliveries.is_multiple_of(DISORDER_WINDOW) {
+            self.disorder.age();
+        }
         self.forgotten += forgotten;
     }
 
@@ -172,12 +193,17 @@ impl Register {
         self.known(service).map(Service::largest_lag)
     }
 
-    /// How long after a span of the same process that ended later a span of this service arrives at most; zero when
-    /// they arrive in the order of their ends. `None` until enough of its deliveries were seen.
+    /// How long after a span of the same process that ended later a span of this service, or of any other, arrives at
+    /// most; zero when they arrive in the order of their ends. `None` until enough deliveries of this service were seen.
     ///
     /// Once that time has passed, a span that is here vouches for everything that its process ended before it.
     pub fn disorder(&self, service: &str) -> Option<Duration> {
-        self.known(service).map(|service| service.disorder.get())
+        self.known(service).map(|service| service.disorder.get().max(self.disorder.get()))
+    }
+
+    /// How long after a span that ended later a span of anyone arrives at most.
+    pub(super) fn disorder_of_anyone(&self) -> Duration {
+        self.disorder.get()
     }
 
     /// How late anyone delivers at most.
@@ -192,6 +218,7 @@ impl Register {
 
     /// Takes over what is known elsewhere of services that are unknown here.
     pub fn take_over(&mut self, other: Self) {
+        self.disorder.saw(other.disorder.get());
         for (name, service) in other.services.into_iter().collect::<BTreeMap<_, _>>() {
             if self.services.len() < MAX_SERVICES {
                 self.services.entry(name).or_insert(service);
@@ -231,11 +258,14 @@ impl Register {
         answered: impl Iterator<Item = (String, Vec<String>)>,
     ) -> Self {
         let services = services.take(MAX_SERVICES).map(|(name, service)| (name.into(), service));
+        let services: HashMap<Arc<str>, Service> = services.collect();
+        let disorder = services.values().map(|service| service.disorder.get()).max().unwrap_or_default();
         let answered = answered.take(MAX_ADDRESSES).map(|(address, services)| {
             let services = services.into_iter().take(MAX_ANSWERING).map(Arc::from).collect();
             (Arc::from(address), services)
         });
-        Self { services: services.collect(), answered: answered.collect(), ..Self::default() }
+        let disorder = Largest::new(disorder);
+        Self { services, answered: answered.collect(), disorder, ..Self::default() }
     }
 
     fn known(&self, service: &str) -> Option<&Service> {

@@ -9,4 +9,5 @@ mod script;
 mod simulation;
 mod spans;
 mod system;
+mod tally;
 mod worlds;

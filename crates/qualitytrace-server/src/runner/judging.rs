@@ -4,7 +4,7 @@ use qualitytrace_core::definition::Test;
 use qualitytrace_core::judge::{self, Compiled, Failure, Options};
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::trace::Trace;
-use qualitytrace_core::wait::{Absence, Standing};
+use qualitytrace_core::wait::{Absence, Standing, Undecided};
 
 use crate::mask::Mask;
 use crate::variables::Variables;
@@ -35,8 +35,11 @@ impl Judge {
         let mut open: Vec<usize> =
             standings.iter().filter(|standing| standing.wants_more).map(|standing| standing.spec).collect();
         open.dedup();
+        let undecided = open
+            .into_iter()
+            .map(|spec| Undecided { name: self.title(spec), services: self.compiled.specs[spec].services() });
         Standing {
-            undecided: open.into_iter().map(|spec| self.title(spec)).collect(),
+            undecided: undecided.collect(),
             is_final: !standings.is_empty() && (failed_for_good || all_for_good),
         }
     }

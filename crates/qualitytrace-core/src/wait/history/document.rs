@@ -175,6 +175,8 @@ struct RawSpan {
     #[serde(default, skip_serializing_if = "is_zero")]
     absent_runs: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
+    idle_runs: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
     varies: u32,
     #[serde(default, skip_serializing_if = "is_false")]
     ends_before_parent: bool,
@@ -249,6 +251,7 @@ impl From<&History> for RawHistory {
                 most_since: fact.most.since,
                 runs_since: fact.most.runs,
                 absent_runs: fact.most.absent,
+                idle_runs: fact.most.idle,
                 varies: fact.varies,
                 ends_before_parent: fact.ends_before_parent,
                 answer: fact.answer.into(),
@@ -315,6 +318,7 @@ impl RawHistory {
                     since: span.most_since,
                     runs: span.runs_since,
                     absent: span.absent_runs,
+                    idle: span.idle_runs,
                 },
                 varies: span.varies,
                 ends_before_parent: span.ends_before_parent,
@@ -334,6 +338,7 @@ impl RawHistory {
             longest: Duration::from_millis(self.longest_ms),
             caller_is_silent: self.silent_caller,
             last_late: None,
+            last_decided: None,
             left_out: 0,
         };
         history.list_kinds();

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Runs after which a number that was larger once is forgotten.
 const REMEMBERED_RUNS: u32 = 20;
+/// Runs without the parent of a kind after which the kind is forgotten: they say nothing about it.
+const REMEMBERED_IDLE_RUNS: u32 = 200;
 
 /// What is known of one kind of span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +40,8 @@ pub(super) struct Most {
     pub(super) runs: u32,
     /// How many runs in a row had none.
     pub(super) absent: u32,
+    /// How many runs in a row had no span below which there could have been one.
+    pub(super) idle: u32,
 }
 
 /// Whether calls of a kind are answered.
@@ -84,7 +88,7 @@ pub(in crate::wait) enum Call {
 impl Fact {
     pub(super) const NEW: Self = Self {
         each: Steady { value: 0, other: None },
-        most: Most { value: 0, since: 0, runs: 0, absent: 0 },
+        most: Most { value: 0, since: 0, runs: 0, absent: 0, idle: 0 },
         varies: 0,
         ends_before_parent: true,
         answer: Answer::New,
@@ -117,8 +121,10 @@ impl Fact {
             let steady = seen.each == self.each.value && seen.count == seen.each.saturating_mul(seen.parents);
             self.varies = if steady { self.varies.saturating_sub(1) } else { REMEMBERED_RUNS };
             self.each.learn(seen.each);
+            self.most.learn(seen.count);
+        } else {
+            self.most.rest();
         }
-        self.most.learn(seen.count);
         if seen.count == 0 {
             return;
         }
@@ -153,7 +159,16 @@ impl Steady {
 }
 
 impl Most {
+    /// A run had nothing below which there could have been one.
+    fn rest(&mut self) {
+        self.idle = self.idle.saturating_add(1);
+        if self.idle >= REMEMBERED_IDLE_RUNS {
+            *self = Self::default();
+        }
+    }
+
     fn learn(&mut self, number: u32) {
+        self.idle = 0;
         self.absent = if number == 0 { self.absent.saturating_add(1) } else { 0 };
         self.since = self.since.max(number);
         self.runs = self.runs.saturating_add(1);

@@ -8,7 +8,7 @@ use super::super::absence::{Absence, Whose};
 use super::super::evidence::{Grade, Silence};
 use super::super::register::{Register, Service};
 use super::super::shape::Node;
-use super::super::{MAX_NAMED_DEBTS, Windows};
+use super::super::{MAX_NAMED_DEBTS, Undecided, Windows};
 use super::{Arrival, Call, Progress, is_inside};
 use crate::time::Timestamp;
 
@@ -18,17 +18,36 @@ const CONSUMER_DELAY: Duration = Duration::from_secs(2);
 /// What the evidence says.
 #[derive(Debug, Default)]
 pub(in crate::wait) struct Outlook {
-    /// When the debts of spans are to be looked at again at the latest; `None` when they need no wait.
+    /// When missing parents and answers are to be looked at again at the latest; `None` when they need no wait.
     pub(in crate::wait) until: Option<Timestamp>,
+    /// The same of spans that earlier runs had, or that specs ask for: a verdict that is final does not wait for them.
+    pub(in crate::wait) expected_until: Option<Timestamp>,
     /// What is neither here nor known to be absent.
     pub(in crate::wait) absences: Vec<Absence>,
     /// The kinds of calls that somebody may still answer.
     pub(in crate::wait) open_calls: BTreeSet<Node>,
+    /// When it may be known next that a service sends no more of what a spec asks for.
+    pub(in crate::wait) decided_at: Option<Timestamp>,
+    /// Whether a spec asks for something that nothing announces.
+    pub(in crate::wait) unannounced: bool,
 }
 
 impl Outlook {
     fn wait(&mut self, until: Timestamp) {
         self.until = self.until.max(Some(until));
+    }
+
+    fn expect(&mut self, until: Timestamp) {
+        self.expected_until = self.expected_until.max(Some(until));
+    }
+
+    /// Whether spans of this service may be missing that could be anything.
+    fn misses(&self, service: &Arc<str>) -> bool {
+        self.absences.iter().any(|absence| match &absence.of {
+            Whose::Anyone => true,
+            Whose::Service(of) => of == service,
+            Whose::NeverHeard(heard) | Whose::NeverHeardIfNamed(heard) => !heard.contains(service),
+        })
     }
 
     fn miss(&mut self, absence: Absence) {
@@ -61,7 +80,7 @@ impl Progress {
             let by = self.answer_due(arrival, call, kinds, windows.answered_at, base);
             let who = self.who_answers(call, kinds, register);
             if who.is_empty() {
-                outlook.wait(settled);
+                outlook.wait(windows.unheard);
                 let reason = unanswered(arrival, call);
                 outlook.miss(Absence::new(Whose::NeverHeard(heard()), reason));
             }
@@ -96,6 +115,68 @@ impl Progress {
             outlook.miss(Absence::new(Whose::NeverHeardIfNamed(heard()), reason));
         }
         outlook
+    }
+
+    /// What the evidence says about the spans that undecided specs ask for. Says whether one of these specs fails for good,
+    /// because it is known that nobody whom it names will send more.
+    pub(in crate::wait) fn asked_for(
+        &self,
+        outlook: &mut Outlook,
+        undecided: &[Undecided],
+        register: &Register,
+        windows: &Windows,
+        now: Timestamp,
+    ) -> bool {
+        let is_first = self.history.runs() == 0;
+        let mut fails = false;
+        for spec in undecided {
+            let mut is_absent = !is_first && !spec.services.is_empty() && self.missing_parents() == 0;
+            outlook.unannounced |= spec.services.is_empty();
+            for service in &spec.services {
+                is_absent &= self.sends_no_more(outlook, service, register, windows, now);
+            }
+            fails |= is_absent && !spec.services.iter().any(|service| outlook.misses(service));
+        }
+        fails
+    }
+
+    /// Whether this service, whose spans a spec asks for, is known to send no more.
+    fn sends_no_more(
+        &self,
+        outlook: &mut Outlook,
+        service: &Arc<str>,
+        register: &Register,
+        windows: &Windows,
+        now: Timestamp,
+    ) -> bool {
+        let base = self.last_end.map_or(windows.answered_at, |end| end.max(windows.answered_at));
+        let kinds = self.history.shape().nodes().filter(|node| {
+            let is_its = self.shape.text(self.shape.key(*node).service) == service;
+            is_its && self.count(*node) < self.history.most(*node)
+        });
+        // What earlier runs had more of is what is asked for. Else nobody knows when it would have ended.
+        let known = kinds.map(|node| self.history.due(node, base)).max();
+        outlook.unannounced |= known.is_none();
+        let by = known.unwrap_or(base + windows.settle);
+        // Who was never heard is announced by a call without an answer.
+        let Some(within) = register.heard_within(service) else {
+            outlook.unannounced = true;
+            return false;
+        };
+        let reason = match register.grade(service, by, false, now) {
+            Grade::Absent => return known.is_some(),
+            Grade::Later(then) => {
+                outlook.expect(then);
+                outlook.decided_at = Some(outlook.decided_at.map_or(then, |at| at.min(then)));
+                register.still_waiting(service, now)
+            }
+            Grade::Unknown(silence) => {
+                outlook.expect((windows.last + windows.settle).max(by + within));
+                register.excuse(service, silence, now)
+            }
+        };
+        outlook.miss(Absence::new(Whose::Service(Arc::clone(service)), reason));
+        false
     }
 
     /// Parents that are missing exist, and may be anyone's.
@@ -158,17 +239,17 @@ impl Progress {
         let reason = match register.grade(service, by, false, now) {
             Grade::Absent => return true,
             Grade::Later(then) => {
-                outlook.wait(then);
+                outlook.expect(then);
                 register.still_waiting(service, now)
             }
             // It ended before its parent, which is here: they were delivered together, or one right after the other.
             Grade::Unknown(Silence::Few) if self.is_before_parent(node) => {
-                outlook.wait(settled);
+                outlook.expect(settled);
                 return now >= settled;
             }
             Grade::Unknown(silence) => {
                 let within = register.delivers_within(service).unwrap_or_default();
-                outlook.wait(settled.max(by + within));
+                outlook.expect(settled.max(by + within));
                 register.excuse(service, silence, now)
             }
         };

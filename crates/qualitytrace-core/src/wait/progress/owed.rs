@@ -46,7 +46,7 @@ impl Progress {
     pub(in crate::wait) fn owes_shape(&self, register: &Register) -> bool {
         let nothing_owed = BTreeSet::new();
         // Parents come first: when everything before a kind is excused, so is its parent.
-        !(self.short.keys().all(|node| self.passed_by(*node, register).is_some())
+        !(self.short.keys().all(|node| self.is_excused_by_parent(*node, register))
             && self.fewer.iter().all(|node| self.excused(*node, register, &nothing_owed)))
     }
 
@@ -65,9 +65,16 @@ impl Progress {
         self.history.ends_before_parent(node).then(|| register.disorder(service))?
     }
 
+    /// Whether spans that every parent used to have are left out now and then, and were passed by. What was always there is
+    /// not excused by its parent, which ends a moment later only: it may be on its way.
+    fn is_excused_by_parent(&self, node: Node, register: &Register) -> bool {
+        self.history.varies(node) && self.passed_by(node, register).is_some()
+    }
+
     /// Whether fewer spans of an occasional kind than usual are here for a reason that is here too.
     ///
     /// Its parent must not be owed itself; then a kind is excused
+    /// - when nothing is here below which it could be;
     /// - when it was passed by;
     /// - when it answers calls, and every call that is here has an answer;
     /// - when the run has fewer parents than usual, and the kind keeps its proportion to them.
@@ -84,7 +91,7 @@ impl Progress {
         let most = |node: Node| u64::from(self.history.most(node));
         let in_proportion =
             self.fewer.contains(&parent) && count(node) * most(parent) >= most(node) * count(parent);
-        self.passed_by(node, register).is_some() || answers || in_proportion
+        count(parent) == 0 || self.passed_by(node, register).is_some() || answers || in_proportion
     }
 
     /// Every debt that the spans themselves tell of; the most telling first.
@@ -122,7 +129,7 @@ impl Progress {
     }
 
     pub(super) fn owed_shape(&self, register: &Register) -> BTreeSet<Node> {
-        let short = self.short.keys().filter(|node| self.passed_by(**node, register).is_none());
+        let short = self.short.keys().filter(|node| !self.is_excused_by_parent(**node, register));
         let mut owed: BTreeSet<Node> = short.copied().collect();
         for node in &self.fewer {
             if !self.excused(*node, register, &owed) {

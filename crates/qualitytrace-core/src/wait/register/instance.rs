@@ -25,16 +25,28 @@ pub(in crate::wait) struct Instance {
     pub(in crate::wait) last_arrival: Timestamp,
     /// When its last delivery began.
     pub(super) counted: Timestamp,
+    /// The latest end among the spans of earlier deliveries.
+    watermark_of_earlier: Option<Timestamp>,
 }
 
 impl Instance {
+    /// What arrives from now on is another delivery.
+    pub(super) fn begin_delivery(&mut self, at: Timestamp) {
+        self.counted = at;
+        self.watermark_of_earlier = self.watermark;
+    }
+
     /// How long after a span that ended later this one arrived.
     pub(super) fn disorder(&self, end: Timestamp, at: Timestamp) -> Duration {
         let passed = self.watermarks.partition_point(|(watermark, _)| *watermark <= end);
         match self.watermarks.get(passed) {
             None => Duration::ZERO,
-            // When the watermark passed this end is forgotten, but it was not before the end itself.
-            Some(_) if passed == 0 && self.watermarks.len() == MAX_WATERMARKS => at.since(end),
+            // When the watermark passed this end is forgotten, but it was not before this delivery, or not before the end
+            // itself.
+            Some(_) if passed == 0 && self.watermarks.len() == MAX_WATERMARKS => {
+                let in_this_delivery = self.watermark_of_earlier.is_none_or(|earlier| earlier < end);
+                at.since(if in_this_delivery { self.counted } else { end })
+            }
             Some((_, passed_at)) => at.since(*passed_at),
         }
     }

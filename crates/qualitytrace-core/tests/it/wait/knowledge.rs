@@ -148,6 +148,9 @@ the internal span `mail` (gateway) below `GET` of earlier runs has not arrived";
     assert_eq!(play_all(&runs), format!("1355 ms: ready, {complaint}"));
 }
 
+const MISSING: &str = "nothing more came for a settle window; Judge
+the internal span `stock` (shop) below `GET` of earlier runs has not arrived";
+
 #[test]
 fn a_synchronous_span_is_not_waited_for_once_its_service_is_known_to_deliver_in_order() {
     let hit = "
@@ -159,7 +162,7 @@ fn a_synchronous_span_is_not_waited_for_once_its_service_is_known_to_deliver_in_
     assert!(play_all(&runs).starts_with("6020 ms"));
     let mut runs = vec![SHOP; 20];
     runs.push(hit);
-    assert_eq!(play_all(&runs), "170 ms: ready, the trace owes nothing more; Judge");
+    assert_eq!(play_all(&runs), format!("170 ms: ready, {MISSING}"));
 }
 
 #[test]
@@ -176,7 +179,7 @@ fn a_service_whose_spans_overtake_each_other_is_given_that_time() {
     let mut runs = vec![late; 20];
     runs.push(hit);
     // 150 ms, and twice the 40 ms by which the stock span came too late.
-    assert_eq!(play_all(&runs), "250 ms: ready, the trace owes nothing more; Judge");
+    assert_eq!(play_all(&runs), format!("250 ms: ready, {MISSING}"));
 }
 
 #[test]

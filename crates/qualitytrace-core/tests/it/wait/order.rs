@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::SpanKind;
-use qualitytrace_core::wait::{Begin, History, Policy, Progress, Register, Standing, Wait, wait};
+use qualitytrace_core::wait::{Begin, History, Policy, Progress, Register, Standing, Undecided, Wait, wait};
 
 use super::random::Random;
 use super::spans::{Maker, service, span_id};
@@ -99,7 +99,7 @@ fn specs_are_judged_once_a_silence_and_not_once_a_span() {
     let ask = |progress: &Progress, now: u64| {
         let specs = || {
             asked.set(asked.get() + 1);
-            Standing { undecided: vec!["spec".to_owned()], is_final: false }
+            Standing { undecided: vec![Undecided::default()], ..Standing::default() }
         };
         wait(&Policy::DEFAULT, progress, &Register::default(), specs, Timestamp::from_nanos(now))
     };

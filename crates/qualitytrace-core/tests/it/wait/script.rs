@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, SpanKind};
-use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Register, Standing, Wait, wait};
+use qualitytrace_core::wait::{
+    Begin, Ended, History, Policy, Progress, Register, Standing, Undecided, Wait, wait,
+};
 
 use super::spans::{Maker, attributes, link, service, span_id};
 use super::system::{MS, START};
@@ -30,7 +32,12 @@ impl Script {
                 None if line == "final" => script.standing.is_final = true,
                 None if line == "attached" => script.attached = true,
                 None if line == "failed" => script.failed = true,
-                Some(("undecided", name)) => script.standing.undecided.push(name.to_owned()),
+                Some(("undecided", name)) => {
+                    script
+                        .standing
+                        .undecided
+                        .push(Undecided { name: name.to_owned(), ..Undecided::default() });
+                }
                 Some((at, span)) => script.spans.push((number(at), read_span(number(at), span))),
                 None => panic!("`{line}` is no line of a run"),
             }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Register, Standing, Wait, wait};
+use qualitytrace_core::wait::{
+    Begin, Ended, History, Policy, Progress, Register, Standing, Undecided, Wait, wait,
+};
 
 use super::random::Random;
 use super::spans::span_id;
@@ -49,7 +51,7 @@ impl Specs {
     fn standing(&self, seen: &[Sent]) -> Standing {
         let verdict = self.judge(seen);
         Standing {
-            undecided: if verdict == Verdict::Undecided { vec!["spec".to_owned()] } else { vec![] },
+            undecided: if verdict == Verdict::Undecided { vec![Undecided::default()] } else { vec![] },
             is_final: verdict == Verdict::Failed,
         }
     }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Resource, Span, SpanKind};
 use qualitytrace_core::value::Value;
 
@@ -17,6 +18,7 @@ pub(super) const NEVER: u64 = u64::MAX;
 
 /// What is special about a world.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "a world is named by what is special about it")]
 pub(super) struct World {
     pub(super) name: &'static str,
     /// One service delivers as rarely as that.
@@ -43,6 +45,8 @@ pub(super) struct World {
     pub(super) clock_error: u64,
     /// The machine stands still now and then, for up to that long.
     pub(super) stalls: u64,
+    /// Half of the bugs are something that is not done: a call, a message, its handling, or work after the answer.
+    pub(super) omits: bool,
 }
 
 impl World {
@@ -60,9 +64,10 @@ impl World {
         tail_sampling: None,
         clock_error: 0,
         stalls: 0,
+        omits: false,
     };
 
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::PLAIN,
         Self { name: "one at 20 s", slow: Some(20 * SECOND), ..Self::PLAIN },
         Self { name: "one at 66 s", slow: Some(66 * SECOND), ..Self::PLAIN },
@@ -81,6 +86,8 @@ impl World {
         },
         Self { name: "clocks off by 5 s", clock_error: 5 * SECOND, ..Self::PLAIN },
         Self { name: "stalls", stalls: 111 * SECOND, ..Self::PLAIN },
+        Self { name: "work left out", omits: true, ..Self::PLAIN },
+        Self { name: "work left out, one at 20 s", omits: true, slow: Some(20 * SECOND), ..Self::PLAIN },
     ];
 }
 
@@ -100,12 +107,18 @@ pub(super) struct System {
     world: World,
     services: Vec<Service>,
     maker: Maker,
+    names: Names,
     hold: u64,
     stalls: Vec<(u64, u64)>,
 }
 
 struct Service {
     name: String,
+    /// What its spans say of their process, by replica and by how often that was started anew.
+    resources: Vec<Vec<Arc<Resource>>>,
+    /// The attributes of calls to it, and of calls from it to somebody who sends no spans.
+    called: Attributes,
+    outside: Attributes,
     parent: Option<usize>,
     internals: usize,
     calls_outside: bool,
@@ -134,13 +147,27 @@ impl System {
                     restarts.push(next);
                     next += random.between(20 * SECOND, 90 * SECOND);
                 }
+                let name = format!("service-{number}-{at}");
+                let resources = |replica: usize| {
+                    let process = |restart: usize| resource(&name, &format!("{replica}-{restart}"));
+                    (0..=restarts.len()).map(process).collect()
+                };
+                let resources = (0..world.replicas).map(resources).collect();
+                let parent = (at > 0).then(|| random.index(at));
+                let internals = random.index(3);
+                let calls_outside = random.chance(world.outside);
+                let has_tail = random.chance(20);
+                let is_queue = at > 0 && random.chance(20);
                 Service {
-                    name: format!("service-{number}-{at}"),
-                    parent: (at > 0).then(|| random.index(at)),
-                    internals: random.index(3),
-                    calls_outside: random.chance(world.outside),
-                    has_tail: random.chance(20),
-                    is_queue: at > 0 && random.chance(20),
+                    called: if is_queue { message_to(&name) } else { request_to(&name) },
+                    outside: request_to(&format!("outside-{name}")),
+                    name,
+                    resources,
+                    parent,
+                    internals,
+                    calls_outside,
+                    has_tail,
+                    is_queue,
                     delay,
                     phases: (0..world.replicas).map(|_| random.between(0, delay)).collect(),
                     up: match world.back_off {
@@ -166,7 +193,7 @@ impl System {
             at = end + random.between(5 * SECOND, 90 * SECOND);
         }
         let hold = world.tail_sampling.map_or(0, |(low, high)| random.between(low, high));
-        Self { world, services, maker: Maker::new(), hold, stalls }
+        Self { world, services, maker: Maker::new(), names: Names::new(), hold, stalls }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -198,23 +225,31 @@ impl System {
         self.stalls.iter().find(|(from, to)| (*from..*to).contains(&at)).map_or(at, |(_, to)| *to)
     }
 
+    /// The first stall that begins within this time.
+    pub(super) fn stall(&self, from: u64, to: u64) -> Option<(u64, u64)> {
+        self.stalls.iter().find(|(begins, ends)| *ends > from && *begins <= to).copied()
+    }
+
     /// One run, from `start` on: what it sends, in the order of arrival, and when the trigger is answered.
     pub(super) fn send(&self, random: &mut Random, run: u64, start: u64, bug: bool) -> (Vec<Sent>, u64) {
         let skipped = self.world.rare && !random.chance(20);
-        let mut sending = Sending { system: self, random, spans: Vec::new(), next: (run + 1) << 20, skipped };
+        let left_out =
+            if bug && self.world.omits && random.chance(50) { self.left_out(random) } else { None };
+        let next = (run + 1) << 20;
+        let mut sending = Sending { system: self, random, spans: Vec::new(), next, skipped, left_out };
         let answered = sending.visit(0, TRIGGER, start + MS);
         let mut spans = sending.spans;
-        if bug {
+        if bug && left_out.is_none() {
             let at = random.index(spans.len());
             spans[at].bad = true;
         }
         let mut first = NEVER;
         for sent in &mut spans {
             let service = &self.services[sent.service];
-            let end = sent.span.end.expect("simulated spans end").as_nanos();
+            let end = end_of(sent);
             let restart = service.restarts.iter().filter(|at| **at <= end).count();
             let replica = sent.replica;
-            sent.span.resource = resource(&service.name, &format!("{replica}-{restart}"));
+            sent.span.resource = Arc::clone(&service.resources[replica][restart]);
             let phase = service.phases[replica];
             let mut at = phase + end.saturating_sub(phase).div_ceil(service.delay) * service.delay;
             // A process that ends in good order sends what it has.
@@ -235,12 +270,63 @@ impl System {
             sent.arrives = self.awake(sent.arrives);
             let service = &self.services[sent.service];
             let shift = |at: u64| at.checked_add_signed(service.clock).expect("a time");
-            let (start, end) = (sent.span.start.as_nanos(), sent.span.end.expect("an end").as_nanos());
-            sent.span.start = qualitytrace_core::time::Timestamp::from_nanos(shift(start));
-            sent.span.end = Some(qualitytrace_core::time::Timestamp::from_nanos(shift(end)));
+            let (start, end) = (sent.span.start.as_nanos(), end_of(sent));
+            sent.span.start = Timestamp::from_nanos(shift(start));
+            sent.span.end = Some(Timestamp::from_nanos(shift(end)));
         }
         spans.sort_by_key(|sent| sent.arrives);
         (spans, answered)
+    }
+
+    /// What a run with a bug does not do. The first service is always called, so that there is a trace.
+    fn left_out(&self, random: &mut Random) -> Option<LeftOut> {
+        let service = random.index(self.services.len());
+        let known = &self.services[service];
+        match random.index(3) {
+            0 if known.has_tail => Some(LeftOut::Tail(service)),
+            1 if known.is_queue => Some(LeftOut::Handling(service)),
+            _ if service > 0 => Some(LeftOut::Call(service)),
+            _ => None,
+        }
+    }
+}
+
+/// When a span ended.
+pub(super) fn end_of(sent: &Sent) -> u64 {
+    sent.span.end.expect("simulated spans end").as_nanos()
+}
+
+/// Something that a service does not do, although it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeftOut {
+    /// Its work after the answer.
+    Tail(usize),
+    /// It is sent a message and does nothing.
+    Handling(usize),
+    /// It is not called, and is sent no message.
+    Call(usize),
+}
+
+/// The names of spans.
+struct Names {
+    steps: [Arc<str>; 2],
+    outside: Arc<str>,
+    send: Arc<str>,
+    call: Arc<str>,
+    entry: Arc<str>,
+    tail: Arc<str>,
+}
+
+impl Names {
+    fn new() -> Self {
+        Self {
+            steps: ["step a".into(), "step b".into()],
+            outside: "outside".into(),
+            send: "send".into(),
+            call: "call".into(),
+            entry: "entry".into(),
+            tail: "tail".into(),
+        }
     }
 }
 
@@ -251,57 +337,59 @@ struct Sending<'a> {
     next: u64,
     /// Consumers have nothing to do.
     skipped: bool,
+    left_out: Option<LeftOut>,
 }
 
 impl Sending<'_> {
     /// Service `at` serves a call; returns when it ends.
     fn visit(&mut self, at: usize, parent: u64, start: u64) -> u64 {
-        let service = &self.system.services[at];
+        let (system, left_out) = (self.system, self.left_out);
+        let (service, names) = (&system.services[at], &system.names);
         let id = self.id();
-        let replica = self.random.index(self.system.world.replicas);
+        let replica = self.random.index(system.world.replicas);
         let first = self.spans.len();
         let mut now = start + MS;
-        for step in 0..service.internals {
-            self.push(at, id, SpanKind::Internal, ["step a", "step b"][step], (now, now + 2 * MS), "");
+        for step in names.steps.iter().take(service.internals) {
+            self.push(at, id, SpanKind::Internal, step, (now, now + 2 * MS), None);
             now += 3 * MS;
         }
         if service.calls_outside {
-            let outside = format!("outside-{}", service.name);
-            self.push(at, id, SpanKind::Client, "outside", (now, now + 4 * MS), &outside);
+            let times = (now, now + 4 * MS);
+            self.push(at, id, SpanKind::Client, &names.outside, times, Some(&service.outside));
             now += 5 * MS;
         }
-        for callee in 0..self.system.services.len() {
-            let peer = &self.system.services[callee];
-            if peer.parent != Some(at) {
+        for (callee, peer) in system.services.iter().enumerate() {
+            if peer.parent != Some(at) || left_out == Some(LeftOut::Call(callee)) {
                 continue;
             }
             let call = self.next + 1;
             if peer.is_queue {
-                let name = peer.name.clone();
                 if self.skipped {
                     continue;
                 }
-                self.push(at, id, SpanKind::Producer, "send", (now, now + 2 * MS), &name);
+                let times = (now, now + 2 * MS);
+                self.push(at, id, SpanKind::Producer, &names.send, times, Some(&peer.called));
                 let waiting = self.random.between(10 * MS, 500 * MS);
-                self.visit(callee, call, now + MS + waiting);
+                if left_out != Some(LeftOut::Handling(callee)) {
+                    self.visit(callee, call, now + MS + waiting);
+                }
                 now += 3 * MS;
             } else {
-                let name = peer.name.clone();
                 let place = self.spans.len();
-                self.push(at, id, SpanKind::Client, "call", (now, now), &name);
+                self.push(at, id, SpanKind::Client, &names.call, (now, now), Some(&peer.called));
                 let end = self.visit(callee, call, now + MS) + MS;
-                self.spans[place].span.end = Some(qualitytrace_core::time::Timestamp::from_nanos(end));
+                self.spans[place].span.end = Some(Timestamp::from_nanos(end));
                 now = end + MS;
             }
         }
         let end = now + MS;
         let kind = if service.is_queue { SpanKind::Consumer } else { SpanKind::Server };
-        let entry = self.make(at, (id, parent), kind, "entry", (start, end), "");
+        let entry = self.make(at, (id, parent), kind, &names.entry, (start, end));
         self.spans.push(Sent { is_entry: true, ..entry });
-        if service.has_tail {
+        if service.has_tail && left_out != Some(LeftOut::Tail(at)) {
             let length = self.random.between(50 * MS, 2 * SECOND);
             let tail = self.id();
-            let tail = self.make(at, (tail, id), SpanKind::Internal, "tail", (end, end + length), "");
+            let tail = self.make(at, (tail, id), SpanKind::Internal, &names.tail, (end, end + length));
             self.spans.push(Sent { is_tail: true, ..tail });
         }
         for sent in self.spans[first..].iter_mut().filter(|sent| sent.service == at) {
@@ -310,31 +398,24 @@ impl Sending<'_> {
         end
     }
 
-    fn push(&mut self, at: usize, parent: u64, kind: SpanKind, name: &str, times: (u64, u64), to: &str) {
+    fn push(
+        &mut self,
+        at: usize,
+        parent: u64,
+        kind: SpanKind,
+        name: &Arc<str>,
+        times: (u64, u64),
+        to: Option<&Attributes>,
+    ) {
         let id = self.id();
-        let sent = self.make(at, (id, parent), kind, name, times, to);
+        let mut sent = self.make(at, (id, parent), kind, name, times);
+        sent.span.attributes = to.cloned().unwrap_or_default();
         self.spans.push(sent);
     }
 
-    fn make(
-        &self,
-        at: usize,
-        (id, parent): (u64, u64),
-        kind: SpanKind,
-        name: &str,
-        times: (u64, u64),
-        to: &str,
-    ) -> Sent {
-        let service = &self.system.services[at];
-        let name: Arc<str> = name.into();
-        let mut span = self.system.maker.span(id, parent, &resource(&service.name, ""), kind, &name, times);
-        span.attributes = match kind {
-            SpanKind::Client => attributes(&["http.request.method=GET", &format!("server.address={to}")]),
-            SpanKind::Producer => {
-                attributes(&["messaging.system=kafka", &format!("messaging.destination.name={to}")])
-            }
-            _ => Attributes::default(),
-        };
+    fn make(&self, at: usize, ids: (u64, u64), kind: SpanKind, name: &Arc<str>, times: (u64, u64)) -> Sent {
+        let resource = &self.system.services[at].resources[0][0];
+        let span = self.system.maker.span(ids.0, ids.1, resource, kind, name, times);
         Sent { span, service: at, is_tail: false, is_entry: false, bad: false, arrives: 0, replica: 0 }
     }
 
@@ -342,6 +423,14 @@ impl Sending<'_> {
         self.next += 1;
         self.next
     }
+}
+
+fn request_to(address: &str) -> Attributes {
+    attributes(&["http.request.method=GET", &format!("server.address={address}")])
+}
+
+fn message_to(destination: &str) -> Attributes {
+    attributes(&["messaging.system=kafka", &format!("messaging.destination.name={destination}")])
 }
 
 fn resource(service: &str, instance: &str) -> Arc<Resource> {
