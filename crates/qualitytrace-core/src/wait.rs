@@ -396,6 +396,9 @@ impl Windows {
         if timed_out && ended.debts.contains(&Debt::Quiet) {
             ended.absences.push(Absence::of_anyone(Debt::Quiet.to_string()));
         }
+        if timed_out && owed.first {
+            ended.absences.extend(run.still_delivered(register, self.last, now));
+        }
         match ended.reason {
             Reason::Complete | Reason::Settled | Reason::Decided => Wait::Ready(ended),
             Reason::Orphaned | Reason::TimedOut | Reason::NoTrace | Reason::Skipped => Wait::GaveUp(ended),

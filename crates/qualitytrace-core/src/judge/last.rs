@@ -26,9 +26,13 @@ pub(super) fn settle(
 
 /// Whether the result is final, and whether more spans could make it pass.
 fn outlook(result: &AssertionResult, assertion: &CompiledAssertion, basis: &Basis<'_>) -> (bool, bool) {
-    let (tree, selected) = (&assertion.parsed.tree, basis.selected);
-    if !basis.grows_only || !basis.others.is_empty() || looks_elsewhere(&tree.claim) {
+    let (tree, selected, is_closed) = (&assertion.parsed.tree, basis.selected, basis.is_closed());
+    let rests_elsewhere = !basis.others.is_empty() || looks_elsewhere(&tree.claim);
+    if rests_elsewhere || (!basis.grows_only && !is_closed) {
         return (false, true);
+    }
+    if is_closed {
+        return (true, false);
     }
     if let Some((comparator, bound)) = count_bound(&tree.claim) {
         return count_outlook(comparator, i64::try_from(selected).unwrap_or(i64::MAX), bound);

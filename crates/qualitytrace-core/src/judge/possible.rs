@@ -20,10 +20,17 @@ pub(super) struct Basis<'s> {
     pub(super) others: &'s [&'s Selector],
 }
 
+impl Basis<'_> {
+    /// Whether it is read from the trigger's span alone, which is always here.
+    pub(super) fn is_closed(&self) -> bool {
+        !matters(&Absence::of_anyone(String::new()), self.selector, false)
+    }
+}
+
 /// The first of these that could change a value.
 pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'a Absence> {
     absences.iter().find(|absence| {
-        matters(absence, basis.selector, basis.grows_only, basis.selected)
+        matters(absence, basis.selector, basis.grows_only)
             || matters_elsewhere(absence, basis.others)
     })
 }
@@ -34,10 +41,10 @@ pub(super) fn first_elsewhere<'a>(absences: &'a [Absence], others: &[&Selector])
 }
 
 fn matters_elsewhere(absence: &Absence, others: &[&Selector]) -> bool {
-    others.iter().any(|other| matters(absence, other, false, 0))
+    others.iter().any(|other| matters(absence, other, false))
 }
 
-fn matters(absence: &Absence, selector: &Selector, grows_only: bool, selected: usize) -> bool {
+fn matters(absence: &Absence, selector: &Selector, grows_only: bool) -> bool {
     // What a selector means may hang on spans that it only passes by; else only the span that it means counts.
     let mut steps: Box<dyn Iterator<Item = &Step>> = if grows_only {
         Box::new(selector.chains.iter().map(|chain| chain.rest.last().map_or(&chain.first, |(_, step)| step)))
@@ -46,10 +53,8 @@ fn matters(absence: &Absence, selector: &Selector, grows_only: bool, selected: u
     };
     let names_service = selector.steps().any(|step| names_service(&step.condition));
     match absence.of {
+        // Every system calls somebody who sends no spans, and two complete runs have shown that this one does not.
         Whose::NeverHeardIfNamed(_) if !names_service => return false,
-        // Every system calls somebody who sends no spans. A selector that names no service and has found its spans is not
-        // taken to mean such a peer's, too; one that has found none may.
-        Whose::NeverHeard(_) if !names_service && selected > 0 => return false,
         Whose::Anyone | Whose::Service(_) | Whose::NeverHeard(_) | Whose::NeverHeardIfNamed(_) => {}
     }
     selector.chains.is_empty() || steps.any(|step| possible(&step.condition, absence).can_hold)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::absence::{Absence, Whose};
 use super::super::evidence::{Grade, Silence};
-use super::super::register::{Register, Service};
+use super::super::register::Register;
 use super::super::shape::Node;
 use super::super::{MAX_NAMED_DEBTS, Undecided, Windows};
 use super::{Arrival, Call, Progress, is_inside};
@@ -320,11 +320,31 @@ impl Progress {
 
     /// How late the services of this trace are known to deliver.
     pub(in crate::wait) fn slowest(&self, register: &Register) -> Duration {
+        self.lags(register).map(|(_, lag)| lag).max().unwrap_or_default()
+    }
+
+    /// What the services of this trace may still deliver of a first run, because their lag is not over.
+    pub(in crate::wait) fn still_delivered(
+        &self,
+        register: &Register,
+        last: Timestamp,
+        now: Timestamp,
+    ) -> Vec<Absence> {
+        let late = self.lags(register).filter(|(_, lag)| now < last + *lag);
+        late.map(|(service, _)| {
+            Absence::new(Whose::Service(Arc::clone(service)), register.still_waiting(service, now))
+        })
+        .collect()
+    }
+
+    /// The services of this trace, and a quarter more than the longest that they ever took.
+    fn lags<'a>(&'a self, register: &'a Register) -> impl Iterator<Item = (&'a Arc<str>, Duration)> {
         let services: BTreeSet<&Arc<str>> =
             self.arrivals.iter().map(|arrival| self.shape.text(arrival.service)).collect();
-        let lags = services.into_iter().filter_map(|service| register.get(service));
-        let slowest = lags.map(Service::largest_lag).max().unwrap_or_default();
-        slowest + slowest / 4
+        services.into_iter().filter_map(|service| {
+            let lag = register.get(service)?.largest_lag();
+            Some((service, lag + lag / 4))
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the wait asks: what is still owed, and what is excused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +44,9 @@ impl Progress {
 
     /// Whether earlier runs had spans that may still come.
     pub(in crate::wait) fn owes_shape(&self, register: &Register) -> bool {
+        if !self.orphans.is_empty() {
+            return !self.owed_shape(register).is_empty();
+        }
         let nothing_owed = BTreeSet::new();
         // Parents come first: when everything before a kind is excused, so is its parent.
         !(self.short.keys().all(|node| self.is_excused_by_parent(*node, register))
@@ -136,7 +139,30 @@ impl Progress {
                 owed.insert(*node);
             }
         }
+        let hanging = self.hanging();
+        owed.retain(|node| {
+            let key = self.shape.key(*node);
+            let here = hanging.get(&(key.service, key.kind, key.name)).copied().unwrap_or(0);
+            here < self.lacking(*node)
+        });
         owed
+    }
+
+    /// The spans that are here without a place, because a parent above them is not: how many of each service, kind and name.
+    fn hanging(&self) -> HashMap<(Symbol, SpanKind, Symbol), u32> {
+        let mut hanging = HashMap::new();
+        if !self.orphans.is_empty() {
+            for arrival in self.arrivals.iter().filter(|arrival| arrival.node.is_none()) {
+                *hanging.entry((arrival.service, arrival.kind, arrival.folded)).or_default() += 1;
+            }
+        }
+        hanging
+    }
+
+    /// How many spans of a kind are not here that earlier runs had.
+    fn lacking(&self, node: Node) -> u32 {
+        let fewer = self.history.most(node).saturating_sub(self.counts[node.index()]);
+        self.short.get(&node).copied().unwrap_or(fewer)
     }
 
     fn shape_debt(&self, node: Node) -> Debt {
@@ -149,10 +175,7 @@ impl Progress {
             name: name(key.name),
             below: key.parent.map(|parent| name(self.shape.key(parent).name)),
             here,
-            usual: match self.short.get(&node) {
-                Some(short) => here.saturating_add(*short),
-                None => self.history.most(node),
-            },
+            usual: here.saturating_add(self.lacking(node)),
         }
     }
 }

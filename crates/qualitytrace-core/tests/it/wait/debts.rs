@@ -83,6 +83,26 @@ fn a_missing_parent_makes_the_verdict_inconclusive() {
 }
 
 #[test]
+fn a_span_that_arrived_without_its_parent_is_not_called_missing() {
+    let calls = |second: &str| {
+        format!(
+            "20 3<2 gateway/client/GET http.method=GET
+             20 4<3 shop/server/GET
+             {second}
+             20 6<5 shop/server/GET
+             20 2<1 gateway/server/GET"
+        )
+    };
+    let two = calls("20 5<2 gateway/client/GET http.method=GET");
+    check(
+        &[&two, SHOP, &two, &calls("")],
+        "24000 ms: gave up, parents are missing and nothing more came for two settle windows; Inconclusive
+         the parent 0000000000000005 of span `GET` (shop) has not arrived
+         the client span `GET` (gateway) below `GET` has arrived 1 times, and 2 times in earlier runs",
+    );
+}
+
+#[test]
 fn a_missing_parent_does_not_matter_to_a_final_verdict() {
     first(
         "10 2<1 gateway/server/GET\n 20 4<3 shop/server/GET\n final",
@@ -198,6 +218,8 @@ fn calls_owe_an_answer_unless_they_go_to_storage() {
         "http.method=GET file.name=invoice.pdf db.tenant=a",
         "rpc.system=grpc cache.hit=false",
         "mcp.method.name=tools/call gen_ai.tool.name=pay",
+        "mcp.method.name=tools/call gen_ai.tool.name=search gen_ai.operation.name=execute_tool",
+        "rpc.system=jsonrpc gen_ai.tool.name=search",
         "",
     ] {
         owes("client", attributes, true);
@@ -241,6 +263,19 @@ fn a_span_after_the_answer_is_waited_for_once_it_is_known() {
         "8120 ms: ready, nothing more came for a settle window; Inconclusive
          the internal span `mail` (gateway) below `GET` of earlier runs has not arrived",
     );
+}
+
+#[test]
+fn a_final_failure_is_not_held_up_by_what_earlier_runs_had() {
+    let tail = format!("{SHOP}\n 3000 5<2 gateway/internal/mail");
+    check(
+        &[&tail, &tail, &format!("{SHOP}\n final")],
+        "170 ms: ready, no further span can change the verdict; Judge
+         the internal span `mail` (gateway) below `GET` of earlier runs has not arrived",
+    );
+    // Its late spans are no surprise: the next run does not wait longer for silence.
+    let late = format!("{tail}\n final");
+    check(&[&tail, &tail, &late, &tail], "3150 ms: ready, the trace owes nothing more; Judge");
 }
 
 #[test]
