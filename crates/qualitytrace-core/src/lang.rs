@@ -31,7 +31,7 @@ mod template;
 mod variables;
 mod vocabulary;
 
-pub use budget::{Budget, Exceeded};
+pub use budget::{Budget, Exceeded, Stop};
 pub use check::{diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template};
 pub use compare::{Comparison, compare_texts};
 pub use diagnostic::{Diagnostic, Severity, render};

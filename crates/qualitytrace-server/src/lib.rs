@@ -7,6 +7,7 @@ mod budget;
 mod client;
 pub mod clock;
 mod cluster;
+mod compute;
 pub mod config;
 mod follow;
 pub mod ingest;

@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use self::control::{Control, wished};
+use self::control::{Control, Wishes, wished};
 use self::execute::Judged;
 use self::log::Log;
 use self::memory::Memory;
@@ -40,6 +40,7 @@ use self::suites::Suites;
 use crate::client::Client;
 use crate::clock;
 use crate::cluster::Cluster;
+use crate::compute::{self, Pool};
 use crate::config::Live;
 use crate::follow::Followers;
 use crate::places::Places;
@@ -287,13 +288,13 @@ impl Runner {
         &self,
         mut log: Log,
         run: StoredRun,
-        wish: watch::Receiver<Option<Wish>>,
+        wishes: Wishes,
         caller: Caller,
         Admission { turn, wait }: Admission,
     ) {
         let span = spans::run(&caller, log.run(), run.test_version, run.trace);
         log.cover(span.clone());
-        let ended = self.carry_out(&mut log, &run, wish, &span, turn).instrument(span.clone()).await;
+        let ended = self.carry_out(&mut log, &run, wishes, &span, turn).instrument(span.clone()).await;
         drop(wait);
         self.control.end(log.run());
         let judged = match ended {
@@ -317,13 +318,13 @@ impl Runner {
         &self,
         log: &mut Log,
         run: &StoredRun,
-        mut wish: watch::Receiver<Option<Wish>>,
+        Wishes { mut wish, stop }: Wishes,
         span: &tracing::Span,
         turn: OwnedSemaphorePermit,
     ) -> Result<Option<Judged>, Error> {
         let skip = wish.clone();
         let ended = tokio::select! {
-            ended = self.execute(log, run, skip, span, turn) => Some(ended?),
+            ended = compute::until(stop, self.execute(log, run, skip, span, turn)) => Some(ended?),
             () = wished(&mut wish, Wish::Stop) => None,
         };
         match ended {
@@ -337,12 +338,25 @@ impl Runner {
         }
     }
 
+    /// Carries this out on the threads for runs.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_on(work, &Pool::Runs.handle());
+    }
+
+    /// Ends everything that was spawned.
+    async fn end_tasks(&self) {
+        self.control.interrupt();
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        tasks.shutdown().await;
+    }
+
     /// Ends in good order: runs whose trigger was not sent wait for their turn again, the others are marked.
     pub async fn shutdown(&self) {
         let mut duties = std::mem::take(&mut *lock(&self.duties));
         duties.shutdown().await;
-        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
-        tasks.shutdown().await;
+        self.end_tasks().await;
         self.relays.end_all();
         if let Err(error) = self.memory.store_lags(true).await {
             tracing::warn!(

@@ -151,7 +151,7 @@ impl Server {
         let same_origin = middleware::from_fn_with_state(guard, door::same_origin);
         let receive = middleware::from_fn_with_state(memory, memory::receive);
         let guarded = |routes: Routes| {
-            let routes = routes.layer(middleware::from_fn(door::see_through)).layer(receive.clone());
+            let routes = routes.layer(middleware::from_fn(door::carry_out)).layer(receive.clone());
             let routes = routes.layer(middleware::from_fn(door::content_type));
             let routes = routes.layer(check.clone()).layer(same_origin.clone());
             // Requests to the OTLP endpoints leave nothing.

@@ -85,7 +85,7 @@ pub(super) fn near_misses(
         return Vec::new();
     }
     // Advice may take some time, but none from the verdict.
-    let budget = Budget::new(NEAR_STEPS, 0);
+    let budget = scene.budget.beside(NEAR_STEPS);
     let scene = &Scene::new(scene.trace, &budget);
     let mut found: Vec<(f64, NearMiss)> = Vec::new();
     for (at, chain) in selector.chains.iter().enumerate() {

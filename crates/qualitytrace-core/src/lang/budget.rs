@@ -4,6 +4,8 @@
 //! an expression that the API tries on many spans. Whatever looks at data that others wrote asks it first.
 
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Steps of one evaluation. A step is about one value looked at, or 64 bytes of text read.
 pub const MAX_STEPS: u64 = 100_000_000;
@@ -25,6 +27,23 @@ pub struct Budget {
     has_bad_pattern: Cell<bool>,
     /// Bytes of values that may still be kept.
     keepable: Cell<u64>,
+    stop: Stop,
+}
+
+/// Ends evaluations from elsewhere, because nobody waits for their values any more.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// From now on, every evaluation with this in its budget fails.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was raised.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Why an evaluation was given up.
@@ -51,6 +70,9 @@ pub enum Exceeded {
          narrower one"
     )]
     Pattern,
+    /// Nobody waits for it any more.
+    #[error("the evaluation was stopped")]
+    Stopped,
 }
 
 impl Default for Budget {
@@ -61,7 +83,7 @@ impl Default for Budget {
 
 impl Budget {
     /// So many steps, and so many bytes at once.
-    pub const fn new(steps: u64, bytes: u64) -> Self {
+    pub fn new(steps: u64, bytes: u64) -> Self {
         Self {
             steps: Cell::new(steps),
             bytes: Cell::new(bytes),
@@ -69,11 +91,26 @@ impl Budget {
             max_bytes: bytes,
             has_bad_pattern: Cell::new(false),
             keepable: Cell::new(MAX_KEPT_BYTES),
+            stop: Stop::default(),
         }
+    }
+
+    /// The same until `stop` is raised.
+    #[must_use]
+    pub fn until(self, stop: Stop) -> Self {
+        Self { stop, ..self }
+    }
+
+    /// So many steps for something beside this evaluation, which ends when this one is stopped.
+    pub(crate) fn beside(&self, steps: u64) -> Self {
+        Self::new(steps, 0).until(self.stop.clone())
     }
 
     /// Whether there are steps left.
     pub(crate) fn check(&self) -> Result<(), Exceeded> {
+        if self.stop.is_raised() {
+            return Err(Exceeded::Stopped);
+        }
         match (self.has_bad_pattern.get(), self.steps.get()) {
             (true, _) => Err(Exceeded::Pattern),
             (false, 0) => Err(Exceeded::Steps(self.max_steps)),

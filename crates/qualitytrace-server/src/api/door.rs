@@ -18,6 +18,7 @@ use super::negotiation::Media;
 use crate::access::throttle::Throttle;
 use crate::access::{Fingerprint, Refused, Wanted};
 use crate::body::discard;
+use crate::compute;
 use crate::config::Live;
 use crate::listen::Ends;
 use crate::routes::Needed;
@@ -152,12 +153,16 @@ fn not_text() -> Response {
     Problem { status, message: message.to_owned() }.into_response()
 }
 
-/// Carries out what changes something even if its client goes away meanwhile: half of a change is no change.
-pub(crate) async fn see_through(request: Request, next: Next) -> Response {
-    if needed(request.extensions()).wanted != Wanted::Change {
-        return next.run(request).await;
-    }
-    tokio::spawn(next.run(request)).await.unwrap_or_else(|_| {
+/// Hands a request to the threads for requests. What changes something is carried out even if its client goes away
+/// meanwhile: half of a change is no change. Everything else ends with its client.
+pub(crate) async fn carry_out(request: Request, next: Next) -> Response {
+    let answered = match needed(request.extensions()).wanted {
+        // Whoever asks whether the server is alive does not wait for what others ask.
+        Wanted::Health => return next.run(request).await,
+        Wanted::Change => compute::see_through(next.run(request)).await,
+        _ => compute::run(next.run(request)).await,
+    };
+    answered.unwrap_or_else(|_| {
         let message = "the request was broken off; the log of the server says why".to_owned();
         Problem { status: StatusCode::INTERNAL_SERVER_ERROR, message }.into_response()
     })

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::id::SpanId;
-use qualitytrace_core::lang::{Budget, Generator, Surroundings, Variables, parse_selector, resolve, select};
+use qualitytrace_core::lang::{Generator, Surroundings, Variables, parse_selector, resolve, select};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ use super::refusal::{Refusal, body};
 use super::runs::{Found, variable_set};
 use super::tenant::Tenant;
 use crate::clock;
+use crate::compute;
 
 /// An expression and what it can refer to.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -67,7 +68,7 @@ pub(super) async fn resolve_expression(
     let of_run = found.as_ref().map(Found::variables).unwrap_or_default();
     let variables: Variables = of_run.iter().chain(&values.masked()).cloned().collect();
     let trace = found.as_ref().and_then(|found| found.trace.as_deref());
-    let budget = Budget::default();
+    let budget = compute::budget();
     let positions: Vec<usize> = match trace {
         Some(trace) if !context.span_id.is_empty() => {
             let id: SpanId = context

@@ -28,6 +28,7 @@ use super::query::Query;
 use super::refusal::{Refusal, body, count, number};
 use super::tenant::Tenant;
 use crate::clock;
+use crate::compute;
 use crate::runner::RunId;
 use crate::store::{StoredEvent, StoredRun};
 use crate::variables::{Variables, mask_of_trace};
@@ -141,12 +142,15 @@ impl Listed {
         let Some(next) = this.batches.pop_front() else {
             return Some((Ok(Bytes::from_static(b"]\n")), None));
         };
-        match this.part(next).await {
-            Ok(text) => {
-                this.is_first = false;
-                Some((Ok(text), Some(this)))
-            }
-            Err(refusal) => Some((Err(std::io::Error::other(format!("{refusal:?}"))), None)),
+        let part = compute::run(async move {
+            let text = this.part(next).await;
+            this.is_first = false;
+            (text, this)
+        });
+        match part.await {
+            Ok((Ok(text), this)) => Some((Ok(text), Some(this))),
+            Ok((Err(refusal), _)) => Some((Err(std::io::Error::other(format!("{refusal:?}"))), None)),
+            Err(broken_off) => Some((Err(std::io::Error::other(broken_off)), None)),
         }
     }
 

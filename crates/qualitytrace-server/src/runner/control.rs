@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use qualitytrace_core::lang::Stop;
 use tokio::sync::watch;
 
 use super::{RunId, lock};
@@ -10,14 +11,22 @@ use crate::store::Wish;
 
 /// The runs under way here.
 #[derive(Debug, Default)]
-pub(super) struct Control(Mutex<HashMap<RunId, watch::Sender<Option<Wish>>>>);
+pub(super) struct Control(Mutex<HashMap<RunId, (watch::Sender<Option<Wish>>, Stop)>>);
+
+/// How a run learns what is wished of it.
+#[derive(Debug, Clone)]
+pub(super) struct Wishes {
+    pub(super) wish: watch::Receiver<Option<Wish>>,
+    /// Raised when what the run computes is of no use any more.
+    pub(super) stop: Stop,
+}
 
 impl Control {
     /// A run begins; it listens to what comes back.
-    pub(super) fn begin(&self, run: RunId) -> watch::Receiver<Option<Wish>> {
-        let (sender, receiver) = watch::channel(None);
-        lock(&self.0).insert(run, sender);
-        receiver
+    pub(super) fn begin(&self, run: RunId) -> Wishes {
+        let ((sender, wish), stop) = (watch::channel(None), Stop::default());
+        lock(&self.0).insert(run, (sender, stop.clone()));
+        Wishes { wish, stop }
     }
 
     /// A run is over.
@@ -32,8 +41,18 @@ impl Control {
 
     /// Tells a run, if it is under way here. Whoever was told to end is not told to go on.
     pub(super) fn wish(&self, run: &RunId, wish: Wish) {
-        if let Some(sender) = lock(&self.0).get(run) {
+        if let Some((sender, stop)) = lock(&self.0).get(run) {
             sender.send_modify(|wished| *wished = Some(wish).max(*wished));
+            if wish == Wish::Stop {
+                stop.raise();
+            }
+        }
+    }
+
+    /// Ends what all runs compute: they are aborted next.
+    pub(super) fn interrupt(&self) {
+        for (_, stop) in lock(&self.0).values() {
+            stop.raise();
         }
     }
 }

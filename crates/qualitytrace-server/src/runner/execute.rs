@@ -22,6 +22,7 @@ use super::queue::Announced;
 use super::spans::Poll;
 use super::{Error, Runner, random_span_id, resolving, settings, spans};
 use crate::clock;
+use crate::compute;
 use crate::mask::Mask;
 use crate::store::{StoredRun, StoredTest, Wish};
 use crate::trigger::{Context, Failure};
@@ -98,7 +99,9 @@ impl Runner {
         log.hide(variables.mask());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         log.note(&What::Resolving);
-        let (trigger, attached) = match resolved(run_span, log.mask(), &test, variables, &mut generator) {
+        let resolved = resolved(run_span, log.mask(), &test, variables, &mut generator);
+        compute::wait_if_stopped().await;
+        let (trigger, attached) = match resolved {
             Ok(resolved) => resolved,
             Err(message) => {
                 return log.fail(State::TriggerFailed, &What::NotResolved { message }).await;
@@ -181,6 +184,7 @@ impl Runner {
         log.note(&What::Judging);
         let waited_until = clock::now();
         let verdict = recorded(run_span, log.mask(), || judge.verdict(&tree, absences, refused));
+        compute::wait_if_stopped().await;
         let outcome = verdict.outcome;
         self.watch.phase("judge", clock::now().since(waited_until));
         if let Waited::Ended(ended) = &waited {

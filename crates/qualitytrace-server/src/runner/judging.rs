@@ -6,6 +6,7 @@ use qualitytrace_core::lang::Generator;
 use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::{Absence, Standing, Undecided};
 
+use crate::compute;
 use crate::mask::Mask;
 use crate::variables::Variables;
 use crate::wire::{Outcome, Verdict, verdict};
@@ -68,7 +69,7 @@ impl Judge {
     }
 
     fn options(&self, absences: Vec<Absence>, incomplete: Option<String>) -> Options {
-        Options { incomplete, absences, ..Options::new(self.generator.clone()) }
+        Options { incomplete, absences, budget: compute::budget(), ..Options::new(self.generator.clone()) }
     }
 
     fn title(&self, spec: usize) -> String {

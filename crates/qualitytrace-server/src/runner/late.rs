@@ -14,7 +14,7 @@ use super::judging::Judge;
 use super::log::Log;
 use super::patience::patiently;
 use super::queue::Announced;
-use super::{Error, RunId, Runner, SuiteRunId, lock};
+use super::{Error, RunId, Runner, SuiteRunId};
 use crate::clock;
 use crate::store::StoredRun;
 use crate::variables::{Variables, mask_of_trace};
@@ -86,7 +86,7 @@ impl Runner {
             log.hide(judged.mask.clone());
             let deadline = Instant::now() + window.saturating_sub(now.since(orphan.ended));
             let runner = Arc::clone(self);
-            lock(&self.tasks).spawn(async move {
+            self.spawn(async move {
                 // What came before anybody looked again.
                 if let Err(error) = runner.judge_again(&mut log, &mut judged).await {
                     tracing::warn!(error = &error as &dyn std::error::Error, "failed to judge late spans");
@@ -105,7 +105,7 @@ impl Runner {
         self.judge_again(&mut log, &mut judged).await?;
         let deadline = Instant::now() + self.config.get().limits.late_window;
         let runner = Arc::clone(self);
-        lock(&self.tasks).spawn(async move { runner.watch_late(&mut log, judged, deadline).await });
+        self.spawn(async move { runner.watch_late(&mut log, judged, deadline).await });
         Ok(())
     }
 

@@ -207,11 +207,9 @@ impl Runner {
         let id = RunId { test: run.test.clone(), number: run.number };
         let caller = lock(&self.callers).remove(&run.trace).unwrap_or_default();
         let log = self.log(&id, Arc::clone(owner), seq).about(run.trace);
-        let wish = self.control.begin(id);
+        let wishes = self.control.begin(id);
         let runner = Arc::clone(self);
-        let mut tasks = lock(&self.tasks);
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move { runner.conduct(log, run, wish, caller, admission).await });
+        self.spawn(async move { runner.conduct(log, run, wishes, caller, admission).await });
     }
 
     /// Hears what other servers tell.
@@ -318,8 +316,7 @@ impl Runner {
             };
             if beat == Beat::GivenUp {
                 tracing::error!("other servers have given this one up: its runs are theirs now");
-                let mut tasks = std::mem::take(&mut *lock(&self.tasks));
-                tasks.shutdown().await;
+                self.end_tasks().await;
             }
             if beat != Beat::Well || round.is_multiple_of(every) {
                 self.settle_orphans_or_warn().await;

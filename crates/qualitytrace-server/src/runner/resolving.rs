@@ -1,8 +1,9 @@
 //! Putting variables into a trigger.
 
 use qualitytrace_core::definition::{Test, Trigger};
-use qualitytrace_core::lang::{self, Budget, Generator};
+use qualitytrace_core::lang::{self, Generator};
 
+use crate::compute;
 use crate::variables::Variables;
 
 /// The trigger with every text resolved, or the sentence that says why not.
@@ -13,7 +14,7 @@ pub(super) fn resolve(
 ) -> Result<Trigger, String> {
     let trigger = test.trigger.as_ref().ok_or("the test has no trigger; give it one to run it")?;
     let variables = variables.iter().cloned().collect();
-    let budget = Budget::default();
+    let budget = compute::budget();
     trigger.resolved(|text| {
         lang::resolve_text(text, &variables, generator, &budget)
             .map_err(|trouble| format!("`{text}` cannot be resolved: {trouble}"))

@@ -7,7 +7,7 @@ use qualitytrace_core::run::State;
 use qualitytrace_core::series::{self, Attempts, Ended, Next, next};
 
 use super::patience::patiently;
-use super::{Error, RunId, Runner, SuiteRunId, lock};
+use super::{Error, RunId, Runner, SuiteRunId};
 use crate::store::{Notice, OrphanSeries, StoredRun, StoredTest, beside};
 use crate::variables::Variables;
 use crate::watch::Caller;
@@ -135,7 +135,7 @@ impl Runner {
                 tracing::error!(error = &error as &dyn std::error::Error, "a series of runs broke off");
             }
         };
-        lock(&self.tasks).spawn(caller.scope(follow));
+        self.spawn(caller.scope(follow));
     }
 
     /// Begins the next run of a series.

@@ -135,8 +135,6 @@ impl Runner {
         let (stop, stopped) = watch::channel(false);
         lock(&self.suites.under_way).insert(run.clone(), stop);
         let runner = Arc::clone(self);
-        let mut tasks = lock(&self.tasks);
-        while tasks.try_join_next().is_some() {}
         let span = spans::suite(&Caller::current(), &run, order.version);
         log.cover(span.clone());
         let carried_out = async move {
@@ -151,7 +149,7 @@ impl Runner {
                 let _ = log.end(SuiteState::Failed, broken).await;
             }
         };
-        tasks.spawn(carried_out.instrument(span));
+        self.spawn(carried_out.instrument(span));
     }
 
     /// Ends the steps of a suite that are under way, wherever that is; teardown still runs. `false` when it is over.

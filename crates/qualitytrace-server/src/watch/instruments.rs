@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::StatusCode;
+use opentelemetry::metrics::{Counter, UpDownCounter};
 use qualitytrace_telemetry::{Histogram, KeyValue, Meter, Telemetry};
 
 use super::request::Facts;
@@ -21,7 +22,8 @@ const PHASE_BOUNDS: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 
 #[derive(Debug, Clone)]
 pub(super) struct Instruments {
     request_duration: Histogram,
-    runs: opentelemetry::metrics::Counter<u64>,
+    active_requests: UpDownCounter<i64>,
+    runs: Counter<u64>,
     phase_duration: Histogram,
 }
 
@@ -34,6 +36,12 @@ impl Instruments {
                 "Duration of requests to the API.",
                 REQUEST_BOUNDS,
             ),
+            active_requests: telemetry
+                .meter("qualitytrace")
+                .i64_up_down_counter("http.server.active_requests")
+                .with_unit("{request}")
+                .with_description("Requests to the API that are under way.")
+                .build(),
             runs: telemetry
                 .meter("qualitytrace")
                 .u64_counter("qualitytrace.runs")
@@ -46,6 +54,14 @@ impl Instruments {
                 PHASE_BOUNDS,
             ),
         }
+    }
+
+    /// A request is under way until what is returned is dropped.
+    pub(super) fn active(&self, facts: &Facts) -> Active {
+        let labels =
+            [KeyValue::new("http.request.method", facts.method), KeyValue::new("url.scheme", facts.scheme)];
+        self.active_requests.add(1, &labels);
+        Active { counter: self.active_requests.clone(), labels }
     }
 
     /// Every label has a bounded number of values, whatever clients send.
@@ -74,6 +90,18 @@ impl Instruments {
 
     pub(super) fn phase(&self, phase: &'static str, took: Duration) {
         self.phase_duration.record(took.as_secs_f64(), &[KeyValue::new("phase", phase)]);
+    }
+}
+
+/// A request that is under way.
+pub(super) struct Active {
+    counter: UpDownCounter<i64>,
+    labels: [KeyValue; 2],
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.counter.add(-1, &self.labels);
     }
 }
 

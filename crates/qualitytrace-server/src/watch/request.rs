@@ -89,6 +89,7 @@ pub(super) async fn record(
         span.continue_from(&caller);
     }
     let began = Instant::now();
+    let _active = watch.instruments.active(&facts);
     let response = next.run(request).instrument(span.clone()).await;
     let status = response.status();
     span.record("http.response.status_code", status.as_u16());

@@ -78,7 +78,7 @@ fn client() -> Client {
     Client::new()
 }
 
-async fn eventually(what: &str, happened: impl AsyncFn() -> bool) {
+pub(crate) async fn eventually(what: &str, happened: impl AsyncFn() -> bool) {
     let wait = async {
         while !happened().await {
             tokio::time::sleep(Duration::from_millis(10)).await;

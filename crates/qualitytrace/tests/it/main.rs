@@ -14,6 +14,7 @@ mod feedback;
 mod files;
 mod full;
 mod guard;
+mod hostile;
 mod inner;
 mod interrupt;
 mod kill;

@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::definition::{Spec, Test, Text};
 use qualitytrace_core::lang::ast::Selector;
-use qualitytrace_core::lang::{Budget, parse_selector, select};
+use qualitytrace_core::lang::{parse_selector, select};
 use qualitytrace_core::trace::Trace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,7 @@ use crate::api::memory::Memory;
 use crate::api::query::Query;
 use crate::api::refusal::{Refusal, body, number};
 use crate::api::tenant::Tenant;
+use crate::compute;
 use crate::runner::Runner;
 use crate::wire::run;
 
@@ -65,7 +66,7 @@ pub(in crate::api) async fn select_spans(
 }
 
 fn selected(selector: &Selector, trace: &Trace) -> Result<Vec<usize>, Refusal> {
-    select(selector, trace, &Budget::default()).map_err(|exceeded| Refusal::bad_request(exceeded.to_string()))
+    select(selector, trace, &compute::budget()).map_err(|exceeded| Refusal::bad_request(exceeded.to_string()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,0 +1,85 @@
+//! Requests and runs that compute for long: others are answered meanwhile, and nothing is computed for nobody.
+
+use reqwest::Client;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::admission::eventually;
+use crate::busy::{Gate, put, start};
+use crate::program;
+use crate::rough::program::Served;
+
+/// An expression whose value takes nearly all steps that there are.
+fn endless() -> String {
+    let numbers = vec!["1"; 100_000].join(",");
+    let conditions = vec!["@ == 2"; 200].join(" || ");
+    format!("'[{numbers}]' | json_path '$[?({conditions})]'")
+}
+
+/// A server that serves its sockets with one thread: whoever computes there keeps everybody waiting.
+async fn served() -> Served {
+    let arguments = ["--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
+    let memory = ["--database-url", "sqlite::memory:"];
+    let one_thread = [("TOKIO_WORKER_THREADS", "1")];
+    Served::start_in(program(), &one_thread, &[&arguments[..], &memory].concat()).await
+}
+
+/// The sum of a metric over the series that have these labels.
+async fn metric(client: &Client, server: &Served, name: &str, label: &str) -> f64 {
+    let text = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
+    let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn others_are_answered_while_a_request_computes_and_it_ends_with_its_client() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let server = served().await;
+    let client = Client::new();
+    let body = json!({ "expression": endless() });
+    let mut under_way = JoinSet::new();
+    for _ in 0..2 {
+        let request = client.post(server.url("/api/expressions/resolve")).json(&body);
+        under_way.spawn(async move { request.send().await.unwrap().status() });
+    }
+    let active = async || metric(&client, &server, "http_server_active_requests{", "\"POST\"").await;
+    let both = async || active().await > 1.5;
+    eventually("both requests are under way", both).await;
+    for _ in 0..20 {
+        let alive = client.get(server.url("/healthz")).send().await.unwrap();
+        assert!(alive.status().is_success());
+    }
+    assert!(under_way.try_join_next().is_none(), "they take longer than that");
+    under_way.shutdown().await;
+    eventually("nothing is computed any more", async || active().await < 0.5).await;
+    let ended = metric(&client, &server, "http_server_request_duration_seconds_count{", "\"POST\"").await;
+    assert!(ended < 0.5, "none of them came to its end: {ended}");
+}
+
+#[tokio::test]
+async fn a_run_that_is_judged_keeps_nobody_waiting_and_can_be_stopped() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let server = served().await;
+    let client = Client::new();
+    let gate = Gate::start().await;
+    gate.answers.add_permits(1);
+    let mut test = gate.test("endless");
+    test["spec"]["specs"] = json!([{ "selector": "span", "assertions": [format!("{} = \"\"", endless())] }]);
+    put(&client, &server, &test).await;
+    assert!(start(&client, &server, "endless").await.status().is_success());
+    gate.asked(1).await;
+    let run = async || -> Value {
+        client.get(server.url("/api/tests/endless/run/1")).send().await.unwrap().json().await.unwrap()
+    };
+    eventually("the trigger was answered", async || run().await["state"] == "AWAITING_TRACE").await;
+    for _ in 0..20 {
+        assert!(client.get(server.url("/healthz")).send().await.unwrap().status().is_success());
+    }
+    assert_eq!(run().await["state"], "AWAITING_TRACE", "judging takes longer than that");
+    let stop = client.post(server.url("/api/tests/endless/run/1/stop")).send().await.unwrap();
+    assert!(stop.status().is_success());
+    eventually("the run ends", async || run().await["state"] == "STOPPED").await;
+    let judged =
+        metric(&client, &server, "qualitytrace_run_phase_duration_seconds_count{", "\"judge\"").await;
+    assert!(judged < 0.5, "it was not judged to the end: {judged}");
+}
