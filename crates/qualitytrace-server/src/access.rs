@@ -6,6 +6,8 @@ pub(crate) mod throttle;
 use std::fmt;
 use std::str::FromStr;
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
 /// Marks a token that is given as its hash.
@@ -163,6 +165,12 @@ impl Refused {
             Self::Scope(scope) => format!("a token of scope `{}` does not allow this", scope.as_str()),
         }
     }
+}
+
+/// The token that a request shows.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Who may do what. Without tokens, everybody may do everything.

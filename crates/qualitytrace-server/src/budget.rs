@@ -1,10 +1,13 @@
 //! Room in memory for what is under way: what arrives, and what is answered.
 
+mod shares;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use self::shares::{Room, Share, Shares};
 use crate::places::Places;
 
 /// Permits are counted in these units, because a semaphore counts in 32 bits.
@@ -12,7 +15,10 @@ const UNIT: u64 = 1024;
 
 /// A number of bytes that all requests under way share.
 #[derive(Debug, Clone)]
-pub struct Budget(Arc<Places>);
+pub struct Budget {
+    places: Arc<Places>,
+    shares: Arc<Shares>,
+}
 
 /// Bytes taken from the budget; given back when dropped.
 #[derive(Debug)]
@@ -21,6 +27,8 @@ pub struct Lease {
     permits: OwnedSemaphorePermit,
     /// What was asked for so far, which the permits cover.
     bytes: u64,
+    /// What its sender has, where senders share the budget.
+    share: Option<Share>,
 }
 
 /// There is too little in the budget.
@@ -38,23 +46,32 @@ pub enum NoRoom {
 impl Budget {
     /// A budget of this many bytes.
     pub fn new(bytes: u64) -> Self {
-        Self(Arc::new(Places::new(units(bytes))))
+        Self { places: Arc::new(Places::new(units(bytes))), shares: Arc::default() }
     }
 
     /// From now on it has this many bytes; what is leased beyond that goes as it comes back.
     pub(crate) fn resize(&self, bytes: u64) {
-        self.0.resize(units(bytes));
+        self.places.resize(units(bytes));
     }
 
     /// All that there is, in bytes.
     pub(crate) fn size(&self) -> u64 {
-        self.0.size() as u64 * UNIT
+        self.places.size() as u64 * UNIT
     }
 
     /// A lease for nothing yet.
     pub fn lease(&self) -> Result<Lease, NoRoom> {
-        let permits = self.0.try_take_many(0).ok_or(NoRoom::Now)?;
-        Ok(Lease { budget: self.clone(), permits, bytes: 0 })
+        let permits = self.places.try_take_many(0).ok_or(NoRoom::Now)?;
+        Ok(Lease { budget: self.clone(), permits, bytes: 0, share: None })
+    }
+
+    /// A lease for nothing yet, for one of many senders: each gets its share when there is too little for all.
+    pub(crate) fn lease_for(&self, sender: String) -> Result<Lease, NoRoom> {
+        Ok(Lease { share: Some(Share::of(&self.shares, sender)), ..self.lease()? })
+    }
+
+    fn room(&self) -> Room {
+        Room { size: self.size(), free: self.places.free() as u64 * UNIT }
     }
 }
 
@@ -64,24 +81,35 @@ impl Lease {
         let wanted = (self.bytes + bytes).div_ceil(UNIT);
         let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
         if missing > 0 {
-            let all = self.budget.0.size() as u64;
-            let missing = u32::try_from(missing).ok().filter(|_| wanted <= all);
-            let missing = missing.ok_or(NoRoom::Ever { limit: all * UNIT })?;
-            self.permits.merge(self.budget.0.try_take_many(missing).ok_or(NoRoom::Now)?);
+            let room = self.budget.room();
+            let most = if self.share.is_some() { Share::most(room) } else { room.size };
+            let missing = u32::try_from(missing).ok().filter(|_| wanted <= most / UNIT);
+            let missing = missing.ok_or(NoRoom::Ever { limit: most })?;
+            if self.share.as_ref().is_some_and(|share| !share.admits(bytes, room)) {
+                return Err(NoRoom::Now);
+            }
+            self.permits.merge(self.budget.places.try_take_many(missing).ok_or(NoRoom::Now)?);
         }
-        self.bytes += bytes;
+        self.set(self.bytes + bytes);
         Ok(())
+    }
+
+    fn set(&mut self, bytes: u64) {
+        self.bytes = bytes;
+        if let Some(share) = &mut self.share {
+            share.set(bytes);
+        }
     }
 
     /// The same, if a quarter of the budget stays free: what a slow sender holds must not lock out the others.
     pub(crate) fn grow_sparingly(&mut self, bytes: u64) -> Result<(), NoRoom> {
-        let all = self.budget.0.size() as u64;
+        let all = self.budget.places.size() as u64;
         let (wanted, reserve) = ((self.bytes + bytes).div_ceil(UNIT), all / 4);
         if wanted > all - reserve {
             return Err(NoRoom::Ever { limit: (all - reserve) * UNIT });
         }
         let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
-        if missing > 0 && (self.budget.0.free() as u64) < missing + reserve {
+        if missing > 0 && (self.budget.places.free() as u64) < missing + reserve {
             return Err(NoRoom::Now);
         }
         self.grow(bytes)
@@ -95,9 +123,9 @@ impl Lease {
         }
         let missing = (self.bytes + bytes).div_ceil(UNIT).saturating_sub(self.permits.num_permits() as u64);
         let missing = u32::try_from(missing).unwrap_or(u32::MAX);
-        let permits = tokio::time::timeout(longest, self.budget.0.take_many(missing)).await;
+        let permits = tokio::time::timeout(longest, self.budget.places.take_many(missing)).await;
         self.permits.merge(permits.ok().flatten().ok_or(NoRoom::Now)?);
-        self.bytes += bytes;
+        self.set(self.bytes + bytes);
         Ok(())
     }
 
@@ -106,7 +134,7 @@ impl Lease {
         let kept = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX);
         let surplus = self.permits.num_permits().saturating_sub(kept);
         drop(self.permits.split(surplus));
-        self.bytes = self.bytes.min(bytes);
+        self.set(self.bytes.min(bytes));
     }
 
     /// What was asked for so far.
@@ -139,6 +167,24 @@ mod tests {
         assert_eq!(third.grow_sparingly(3 * UNIT), Err(NoRoom::Now), "the last quarter is for others");
         assert_eq!(second.grow_sparingly(3 * UNIT), Err(NoRoom::Ever { limit: 8 * UNIT }));
         assert_eq!(third.grow(3 * UNIT), Ok(()));
+    }
+
+    #[test]
+    fn whoever_floods_leaves_room_for_the_others() {
+        let budget = Budget::new(64 * UNIT);
+        let take = |sender: &str, units: u64| {
+            let mut lease = budget.lease_for(sender.to_owned()).unwrap();
+            lease.grow(units * UNIT).map(|()| lease)
+        };
+        let flood: Vec<Lease> = (0..64).map_while(|_| take("flooder", 4).ok()).collect();
+        assert_eq!(flood.len(), 14, "an eighth is left");
+        assert_eq!(take("flooder", 64).err(), Some(NoRoom::Ever { limit: 56 * UNIT }));
+        let polite = take("polite", 4).unwrap();
+        drop(flood);
+        let flood: Vec<Lease> = (0..64).map_while(|_| take("flooder", 4).ok()).collect();
+        assert_eq!(flood.len(), 11, "a quarter is left now that there is another one");
+        assert!(take("third", 16).is_ok(), "a fourth of the whole is its share");
+        drop(polite);
     }
 
     #[tokio::test]

@@ -3,6 +3,11 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use http::request::Parts;
+
+use crate::access::{Access, bearer};
+use crate::listen::Ends;
+
 tokio::task_local! {
     static CURRENT: Client;
 }
@@ -23,6 +28,14 @@ impl Client {
         Self { token, address, changed: Arc::default() }
     }
 
+    /// Whoever sent this request, with its token if that is known.
+    pub(crate) fn of(request: &Parts, access: &Access) -> Self {
+        let token = bearer(&request.headers).filter(|_| !access.tokens.is_empty());
+        let token = token.and_then(|token| access.holder(token));
+        let address = request.extensions.get::<Ends>().map(|ends| ends.peer);
+        Self::new(token.map(ToString::to_string).unwrap_or_default(), address)
+    }
+
     /// Does something for this client.
     pub(crate) async fn serve<T>(self, work: impl Future<Output = T>) -> T {
         CURRENT.scope(self, work).await
@@ -30,8 +43,16 @@ impl Client {
 
     /// By what its share is counted: its token, else its address, of IPv6 the network that one subscriber has.
     pub(crate) fn key(&self) -> String {
+        if self.token.is_empty() { self.network() } else { self.token.clone() }
+    }
+
+    /// By what its share is counted where many use one token: its token and its address.
+    pub(crate) fn sender(&self) -> String {
+        format!("{} {}", self.token, self.network())
+    }
+
+    fn network(&self) -> String {
         match self.address {
-            _ if !self.token.is_empty() => self.token.clone(),
             Some(IpAddr::V6(address)) if address.to_ipv4_mapped().is_none() => {
                 let [a, b, c, d, ..] = address.segments();
                 format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
@@ -72,5 +93,8 @@ mod tests {
         assert_eq!(key("", "::ffff:10.0.0.1"), "10.0.0.1");
         assert_eq!(key("", "2001:db8:1:2:3:4:5:6"), key("", "2001:db8:1:2:ffff::1"));
         assert_ne!(key("", "2001:db8:1:2::1"), key("", "2001:db8:1:3::1"));
+        let sender =
+            |address: &str| Client::new("ingest:sha256:aa...".to_owned(), address.parse().ok()).sender();
+        assert_ne!(sender("10.0.0.1"), sender("10.0.0.2"), "senders often share a token");
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use http::request::Parts;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_telemetry::Suppressed;
@@ -17,6 +18,7 @@ use tokio::task::JoinHandle;
 
 pub use crate::budget::{Budget, Lease, NoRoom};
 
+use crate::client::Client;
 use crate::clock::{self, Sequence};
 use crate::config::Live;
 use crate::follow::Followers;
@@ -177,6 +179,11 @@ impl Ingest {
         &self.budget
     }
 
+    /// By what the sender of a request is told apart from the others that share the budget.
+    pub(crate) fn sender(&self, request: &Parts) -> String {
+        Client::of(request, &self.config.get().safety.access).sender()
+    }
+
     /// What became of everything so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -301,7 +308,7 @@ impl Ingest {
         }
     }
 
-    async fn commit(&self, split: Split, signal: Signal, lease: Lease) -> Result<(), Refused> {
+    async fn commit(&self, split: Split, signal: Signal, mut lease: Lease) -> Result<(), Refused> {
         if split.chunks.is_empty() {
             return Ok(());
         }
@@ -310,6 +317,9 @@ impl Ingest {
             self.crowded.notify_one();
             return Err(Refused::Full { limit });
         }
+        // Whoever sends many small requests has no more places before the writer than room.
+        let place = self.budget().size() / WAITING_REQUESTS as u64;
+        lease.grow(place.saturating_sub(lease.bytes())).map_err(|_| Refused::Busy)?;
         let (done, answer) = oneshot::channel();
         let chunks = split.chunks.into_iter().map(|chunk| packed(&chunk, signal)).collect();
         let write = Write { chunks, queued: clock::now(), done };

@@ -17,7 +17,6 @@ use super::query::Query;
 use super::resources::collection;
 use crate::client::Client;
 use crate::clock;
-use crate::listen::Ends;
 use crate::store::Change;
 use crate::watch::REQUEST_ID;
 use crate::wire::time::rfc3339;
@@ -27,11 +26,10 @@ const PAGE: u64 = 50;
 const LARGEST_PAGE: u64 = 1_000;
 
 /// Serves a request in the name of its client, and writes down what it changed.
-pub(crate) async fn record(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let config = app.config.get();
-    let token = door::token(request.headers()).and_then(|token| config.safety.access.holder(token));
-    let address = request.extensions().get::<Ends>().map(|ends| ends.peer);
-    let client = Client::new(token.map(ToString::to_string).unwrap_or_default(), address);
+pub(crate) async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let client = Client::of(&parts, &app.config.get().safety.access);
+    let mut request = Request::from_parts(parts, body);
     if !door::is_change(&request) {
         return client.serve(next.run(request)).await;
     }

@@ -10,13 +10,13 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::answer::Problem;
 use super::negotiation::Media;
 use crate::access::throttle::Throttle;
-use crate::access::{Fingerprint, Refused, Wanted};
+use crate::access::{Fingerprint, Refused, Wanted, bearer};
 use crate::body::discard;
 use crate::compute;
 use crate::config::Live;
@@ -99,7 +99,7 @@ pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, ne
 /// Refuses whoever may not have what is wanted. What stays open ends when its token is withdrawn.
 pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let wanted = needed(request.extensions()).wanted;
-    let token = token(request.headers()).map(Fingerprint::of);
+    let token = bearer(request.headers()).map(Fingerprint::of);
     let peer = request.extensions().get::<Ends>().map(|ends| ends.peer);
     let checked = guard.throttle.check(&guard.config.get().safety.access, wanted, token.as_ref(), peer);
     if let Err(refused) = checked {
@@ -171,11 +171,6 @@ pub(crate) async fn carry_out(request: Request, next: Next) -> Response {
 /// Whether a request changes something.
 pub(super) fn is_change(request: &Request) -> bool {
     needed(request.extensions()).wanted == Wanted::Change
-}
-
-pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 fn refusal(headers: &HeaderMap, refused: Refused) -> Response {

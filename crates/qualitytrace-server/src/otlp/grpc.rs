@@ -68,7 +68,8 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
         let message = format!("grpc-encoding `{named}` is not supported: use one of {}", Encoding::KNOWN);
         return failure(Code::Unimplemented, &message, None);
     };
-    let outcome = intake::take(ingest, signal, Format::Protobuf, body, Frame { encoding }).await;
+    let sender = ingest.sender(&parts);
+    let outcome = intake::take(ingest, sender, signal, Format::Protobuf, body, Frame { encoding }).await;
     match outcome {
         Ok(accepted) => success(&accepted),
         Err(refusal) => {

@@ -48,7 +48,8 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
             return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, format, Code::InvalidArgument, &message);
         }
     };
-    match intake::take(ingest, signal, format, body, Whole { encoding }).await {
+    let sender = ingest.sender(&parts);
+    match intake::take(ingest, sender, signal, format, body, Whole { encoding }).await {
         Ok(accepted) => accept(format, signal, &accepted),
         Err(refusal) => refused(format, &refusal, ingest.limits().retry_after.as_secs().max(1)),
     }

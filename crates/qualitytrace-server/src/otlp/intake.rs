@@ -90,15 +90,16 @@ pub(super) trait Framing: Send + 'static {
     fn message(self, body: Bytes) -> Result<(Encoding, Bytes), Refusal>;
 }
 
-/// Takes a request that is still on the wire.
+/// Takes a request that is still on the wire, from a sender that is told apart by this.
 pub(super) async fn take(
     ingest: &Arc<Ingest>,
+    sender: String,
     signal: Signal,
     format: Format,
     body: Body,
     framing: impl Framing,
 ) -> Result<Accepted, Refusal> {
-    let outcome = process(ingest, signal, format, body, framing).await;
+    let outcome = process(ingest, sender, signal, format, body, framing).await;
     if let Err(refusal) = &outcome {
         let counters = ingest.counters();
         let counter = match refusal {
@@ -116,12 +117,13 @@ pub(super) async fn take(
 
 async fn process(
     ingest: &Arc<Ingest>,
+    sender: String,
     signal: Signal,
     format: Format,
     body: Body,
     framing: impl Framing,
 ) -> Result<Accepted, Refusal> {
-    let mut lease = ingest.budget().lease()?;
+    let mut lease = ingest.budget().lease_for(sender)?;
     let body = read(body, &framing, &mut lease, &ingest.limits()).await?;
     let (encoding, message) = framing.message(body)?;
     let limit = ingest.limits().decompressed_bytes;
