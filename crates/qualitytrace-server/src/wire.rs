@@ -5,6 +5,7 @@
 pub mod connection;
 pub mod event;
 pub mod jaeger;
+mod lazy;
 pub mod otlp;
 pub mod run;
 pub mod series;

@@ -138,6 +138,19 @@ pub(super) fn json(memory: &Memory, status: StatusCode, body: impl Serialize + S
     })
 }
 
+/// A document of this type, written in the same way.
+pub(super) fn document(
+    memory: &Memory,
+    content_type: &'static str,
+    body: impl Serialize + Send + 'static,
+) -> Response {
+    if memory.held() < INLINE_BYTES {
+        let text = serde_json::to_string(&body).unwrap_or_default();
+        return ([(CONTENT_TYPE, content_type)], text).into_response();
+    }
+    written(StatusCode::OK, content_type, move |pieces| Ok(serde_json::to_writer(pieces, &body)?))
+}
+
 /// An answer that `write` writes while it is sent. What it works with is its own.
 pub(super) fn written(
     status: StatusCode,

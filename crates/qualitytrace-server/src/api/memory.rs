@@ -68,17 +68,21 @@ pub(crate) struct Memory {
 impl Memory {
     /// Holds so many bytes more, until the answer is sent.
     pub(super) async fn hold(&self, bytes: u64) -> Result<(), Problem> {
-        if bytes == 0 {
-            return Ok(());
+        if bytes > 0 {
+            self.keep(self.borrow(bytes).await?);
         }
+        Ok(())
+    }
+
+    /// Holds so many bytes more, until what is returned is dropped.
+    async fn borrow(&self, bytes: u64) -> Result<Lease, Problem> {
         let all = self.budget.size();
         if self.held() + bytes > all {
             return Err(refused(NoRoom::Ever { limit: all }));
         }
         let mut lease = self.budget.lease().map_err(refused)?;
         lease.grow_within(bytes, LONGEST_WAIT).await.map_err(refused)?;
-        self.keep(lease);
-        Ok(())
+        Ok(lease)
     }
 
     /// Holds what it takes to read texts of so many bytes that are stored.
@@ -88,7 +92,12 @@ impl Memory {
 
     /// Holds what it takes to read traces.
     pub(super) async fn hold_traces(&self, size: TraceSize) -> Result<(), Problem> {
-        self.hold(size.spans * SPAN_BYTES + size.bytes * SENT_FACTOR).await
+        self.hold(taken_by(size)).await
+    }
+
+    /// Holds what it takes to read traces, until what is returned is dropped.
+    pub(super) async fn borrow_traces(&self, size: TraceSize) -> Result<Lease, Problem> {
+        self.borrow(taken_by(size)).await
     }
 
     /// Bytes that are held.
@@ -126,6 +135,18 @@ impl Memory {
     }
 }
 
+/// Bytes that traces take in memory.
+fn taken_by(size: TraceSize) -> u64 {
+    size.spans * SPAN_BYTES + size.bytes * SENT_FACTOR
+}
+
+/// Bytes that the head of a request takes.
+fn head_bytes(head: &Parts) -> u64 {
+    let uri = head.uri.path().len() + head.uri.query().map_or(0, str::len);
+    let headers = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    (uri + headers.sum::<usize>()) as u64
+}
+
 impl FromRequestParts<App> for Memory {
     type Rejection = std::convert::Infallible;
 
@@ -134,12 +155,16 @@ impl FromRequestParts<App> for Memory {
     }
 }
 
-/// Receives the body within the memory: half of a request is no request. Then holds on to what the answer takes until it
+/// Receives head and body within the memory: half of a request is no request. Then holds on to what the answer takes until it
 /// is sent.
 pub(crate) async fn receive(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let limits = shared.config.get().limits.clone();
     let memory = shared.begin();
     let (mut parts, mut body) = request.into_parts();
+    if let Err(problem) = memory.hold(head_bytes(&parts)).await {
+        discard(body, limits.body_bytes).await;
+        return problem.into_response();
+    }
     let received = collect(&memory, &mut body, limits.body_bytes, limits.progress_timeout).await;
     let body = match received {
         Ok(body) => body,

@@ -9,22 +9,21 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::HeaderMap;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::ACCEPT;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::App;
-use super::answer::Problem;
+use super::answer::{Problem, document};
 use super::memory::Memory;
 use super::query::Query;
 use crate::variables::{Withheld, mask_of_trace};
 use crate::wire;
-use digest::Digest;
+use digest::{Digest, portions};
 use filter::{Filter, TraceSummary};
 
 pub(crate) use digest::Digests;
@@ -44,26 +43,26 @@ pub(super) async fn get(
         .parse()
         .map_err(|error: qualitytrace_core::id::ParseIdError| Problem::bad_request(error.to_string()))?;
     memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
-    let trace = app.source.load(id).await?;
-    if trace.spans().is_empty() {
-        return Err(Problem::not_found(format!("no span of trace {id} is here")));
-    }
+    let missing = || Problem::not_found(format!("no span of trace {id} is here"));
     let mask = mask_of_trace(&app.store, id).await?;
-    let trace = mask.trace(trace);
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    Ok(if accept.contains("otlp") {
-        let mut document = wire::otlp::document(&app.source, id).await?;
-        mask.json(&mut document);
-        typed("application/vnd.otlp+json", &document)
-    } else if accept.contains("jaeger") {
-        typed("application/vnd.jaeger+json", &wire::jaeger::document(&trace))
+    if accept.contains("otlp") {
+        let shown = wire::otlp::Document::load(&app.source, id, mask).await?;
+        return if shown.is_empty() {
+            Err(missing())
+        } else {
+            Ok(document(&memory, "application/vnd.otlp+json", shown))
+        };
+    }
+    let trace = mask.trace(app.source.load(id).await?);
+    if trace.spans().is_empty() {
+        return Err(missing());
+    }
+    Ok(if accept.contains("jaeger") {
+        document(&memory, "application/vnd.jaeger+json", wire::jaeger::Document(trace))
     } else {
-        Json(wire::Trace::from(&trace)).into_response()
+        document(&memory, "application/json", wire::trace::Document(trace))
     })
-}
-
-fn typed(content_type: &'static str, body: &Value) -> Response {
-    ([(CONTENT_TYPE, content_type)], body.to_string()).into_response()
 }
 
 /// A page of traces.
@@ -78,6 +77,7 @@ pub(super) struct Traces {
 /// Traces, newest first, that pass the filters. `next` goes on where the page ends.
 pub(super) async fn list(
     State(app): State<App>,
+    memory: Memory,
     Query(parameters): Query<filter::Parameters>,
     axum::extract::Query(pairs): axum::extract::Query<Vec<(String, String)>>,
 ) -> Result<Json<Traces>, Problem> {
@@ -92,7 +92,7 @@ pub(super) async fn list(
             before = Timestamp::default();
             break;
         }
-        let mut passing = passing(&app, &filter, &arrivals).await?;
+        let mut passing = passing(&app, &memory, &filter, &arrivals).await?;
         for (id, arrived) in arrivals {
             looked_at += 1;
             before = arrived;
@@ -111,20 +111,24 @@ pub(super) async fn list(
 /// The traces of these arrivals that pass the filters.
 async fn passing(
     app: &App,
+    memory: &Memory,
     filter: &Filter,
     arrivals: &[(TraceId, Timestamp)],
 ) -> Result<HashMap<TraceId, Arc<Digest>>, Problem> {
     let ids: BTreeSet<TraceId> = arrivals.iter().map(|(id, _)| *id).collect();
     let ids: Vec<TraceId> = ids.into_iter().collect();
     let withheld = Withheld::of(&app.store, &ids).await?;
-    let mut passing = app.digests.traces(&app.store, &app.source, &withheld, &ids).await?;
+    let mut passing = app.digests.traces(app, memory, &withheld, &ids).await?;
     passing.retain(|_, digest| filter.passes(digest));
     if filter.asks_for_attributes() {
         let ids: Vec<TraceId> = ids.into_iter().filter(|id| passing.contains_key(id)).collect();
-        for trace in app.source.load_all(&ids).await? {
-            let trace = withheld.mask(trace.id())?.trace(trace);
-            if !filter.has_attributes(&trace) {
-                passing.remove(&trace.id());
+        for portion in portions(app, &ids).await? {
+            let _held = memory.borrow_traces(app.store.trace_size(portion).await?).await?;
+            for trace in app.source.load_all(portion).await? {
+                let trace = withheld.mask(trace.id())?.trace(trace);
+                if !filter.has_attributes(&trace) {
+                    passing.remove(&trace.id());
+                }
             }
         }
     }

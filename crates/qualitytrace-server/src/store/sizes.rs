@@ -2,6 +2,7 @@
 
 use qualitytrace_core::definition::Kind;
 use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 
@@ -122,14 +123,17 @@ impl Store {
         // Packed data begins with its size.
         let select = "SELECT items, substr(data, 1, 4) AS size FROM chunks WHERE signal = 0 AND trace_id IN";
         let text = format!("{select} ({})", super::browse::places(traces));
-        let mut total = TraceSize::default();
-        for row in self.of_traces(&text, traces).await.map_err(&failed)? {
-            let items: i64 = row.try_get("items").map_err(&failed)?;
-            let size: Vec<u8> = row.try_get("size").map_err(&failed)?;
-            total.spans += unsigned(items);
-            total.bytes += size.try_into().map_or(0, |size| u64::from(u32::from_le_bytes(size)));
-        }
-        Ok(total)
+        self.of_traces(&text, traces).await.and_then(|rows| total(&rows)).map_err(failed)
+    }
+
+    /// The size of what arrived at these points in time.
+    pub async fn arrival_size(&self, arrivals: &[Timestamp]) -> Result<TraceSize, Error> {
+        let failed = failed("measure what arrived");
+        let select = "SELECT items, substr(data, 1, 4) AS size FROM chunks WHERE signal = 0 AND arrived IN";
+        // Nothing but numbered marks becomes part of this text.
+        let query = sqlx::query(AssertSqlSafe(format!("{select} ({})", super::browse::places(arrivals))));
+        let query = arrivals.iter().fold(query, |query, at| query.bind(signed(at.as_nanos())));
+        query.fetch_all(&self.read).await.and_then(|rows| total(&rows)).map_err(failed)
     }
 
     /// The bytes of a page of resources.
@@ -147,4 +151,14 @@ impl Store {
             .map_err(failed("measure definitions"))?;
         Ok(unsigned(bytes))
     }
+}
+
+fn total(rows: &[AnyRow]) -> Result<TraceSize, sqlx::Error> {
+    let mut total = TraceSize::default();
+    for row in rows {
+        let size: Vec<u8> = row.try_get("size")?;
+        total.spans += unsigned(row.try_get("items")?);
+        total.bytes += size.try_into().map_or(0, |size| u64::from(u32::from_le_bytes(size)));
+    }
+    Ok(total)
 }

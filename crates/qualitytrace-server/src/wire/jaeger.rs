@@ -4,32 +4,63 @@ use std::collections::BTreeMap;
 
 use qualitytrace_core::trace::{Attributes, Span, StatusCode, Trace, special};
 use qualitytrace_core::value;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-/// The document that Jaeger's pages can open.
-pub fn document(trace: &Trace) -> Value {
-    let id = trace.id().to_string();
+use super::lazy::Lazy;
+
+/// The document that Jaeger's pages can open, made while it is written.
+#[derive(Debug)]
+pub struct Document(pub Trace);
+
+/// A trace in that document.
+#[derive(Serialize)]
+struct Data<'t, S> {
+    #[serde(rename = "traceID")]
+    id: &'t str,
+    spans: S,
+    processes: Map<String, Value>,
+}
+
+impl Serialize for Document {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut document = serializer.serialize_struct("Document", 1)?;
+        let (trace, id) = (&self.0, self.0.id().to_string());
+        let services = services(trace);
+        let process = |span: &Span| {
+            let at = services.binary_search(&span.service()).unwrap_or_default();
+            format!("p{}", at + 1)
+        };
+        let spans = Lazy(|| trace.spans().iter().map(|one| span(&id, one, &process(one))));
+        let data = Data { id: &id, spans, processes: processes(trace, &services) };
+        document.serialize_field("data", &[data])?;
+        document.end()
+    }
+}
+
+/// The services of a trace, each once, in order.
+fn services(trace: &Trace) -> Vec<&str> {
     let mut services: Vec<&str> = trace.spans().iter().map(Span::service).collect();
     services.sort_unstable();
     services.dedup();
-    let process = |span: &Span| {
-        let at = services.binary_search(&span.service()).unwrap_or_default();
-        format!("p{}", at + 1)
-    };
+    services
+}
+
+/// What is known of each service.
+fn processes(trace: &Trace, services: &[&str]) -> Map<String, Value> {
     let mut first: BTreeMap<&str, &Span> = BTreeMap::new();
     for span in trace.spans() {
         first.entry(span.service()).or_insert(span);
     }
-    let spans: Vec<Value> = trace.spans().iter().map(|one| span(&id, one, &process(one))).collect();
-    let processes: Map<String, Value> = services
+    services
         .iter()
         .enumerate()
         .map(|(at, name)| {
             let tags = first.get(name).map(|span| attributes(&span.resource.attributes)).unwrap_or_default();
             (format!("p{}", at + 1), json!({ "serviceName": name, "tags": tags }))
         })
-        .collect();
-    json!({ "data": [{ "traceID": id, "spans": spans, "processes": processes }] })
+        .collect()
 }
 
 fn span(trace: &str, span: &Span, process: &str) -> Value {

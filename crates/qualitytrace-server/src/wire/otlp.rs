@@ -3,23 +3,103 @@
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
 use qualitytrace_core::id::TraceId;
-use serde_json::{Value, json};
+use serde::ser::{SerializeMap as _, SerializeStruct as _};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
+use super::lazy::Lazy;
+use crate::mask::Mask;
 use crate::source::Source;
 use crate::store;
 
-/// Every request that brought spans of the trace, put together.
-pub async fn document(source: &Source, trace: TraceId) -> Result<Value, store::Error> {
-    let mut resource_spans = Vec::new();
-    for mut request in source.requests(trace).await? {
-        attributes(&mut request).filter_map(|attribute| attribute.value.as_mut()).for_each(spell_out);
-        let shown = serde_json::to_value(&request).unwrap_or_default();
-        if let Some(parts) = shown.get("resourceSpans").and_then(Value::as_array) {
-            resource_spans.extend(parts.iter().cloned());
+/// Every request that brought spans of a trace, put together while the document is written.
+#[derive(Debug)]
+pub struct Document {
+    requests: Vec<ExportTraceServiceRequest>,
+    mask: Mask,
+}
+
+impl Document {
+    /// All that arrived of the trace, without what the mask hides.
+    pub async fn load(source: &Source, trace: TraceId, mask: Mask) -> Result<Self, store::Error> {
+        let mut requests = source.requests(trace).await?;
+        for request in &mut requests {
+            attributes(request).filter_map(|attribute| attribute.value.as_mut()).for_each(spell_out);
         }
+        Ok(Self { requests, mask })
     }
-    Ok(json!({ "resourceSpans": resource_spans }))
+
+    /// Whether nothing arrived.
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    fn shown(&self, part: &impl Serialize) -> Value {
+        let mut shown = serde_json::to_value(part).unwrap_or_default();
+        self.mask.json(&mut shown);
+        shown
+    }
+}
+
+impl Serialize for Document {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let of_resources = Lazy(|| {
+            let all = self.requests.iter().flat_map(|request| &request.resource_spans);
+            all.map(|of_resource| OfResource { document: self, of_resource })
+        });
+        let mut document = serializer.serialize_struct("Document", 1)?;
+        document.serialize_field("resourceSpans", &of_resources)?;
+        document.end()
+    }
+}
+
+struct OfResource<'d> {
+    document: &'d Document,
+    of_resource: &'d ResourceSpans,
+}
+
+impl Serialize for OfResource<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { document, of_resource } = *self;
+        let ResourceSpans { resource, schema_url, scope_spans } = of_resource;
+        let (resource, schema_url) = (resource.clone(), schema_url.clone());
+        let around = document.shown(&ResourceSpans { resource, schema_url, scope_spans: Vec::new() });
+        let of_scopes = || scope_spans.iter().map(|of_scope| OfScope { document, of_scope });
+        filled(around, "scopeSpans", &Lazy(of_scopes), serializer)
+    }
+}
+
+struct OfScope<'d> {
+    document: &'d Document,
+    of_scope: &'d ScopeSpans,
+}
+
+impl Serialize for OfScope<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { document, of_scope } = *self;
+        let ScopeSpans { scope, schema_url, spans } = of_scope;
+        let (scope, schema_url) = (scope.clone(), schema_url.clone());
+        let around = document.shown(&ScopeSpans { scope, schema_url, spans: Vec::new() });
+        filled(around, "spans", &Lazy(|| spans.iter().map(|span| document.shown(span))), serializer)
+    }
+}
+
+/// Writes an object with a list in place of the empty one of that name.
+fn filled<S: Serializer>(
+    around: Value,
+    name: &str,
+    list: &impl Serialize,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let Value::Object(fields) = around else { return list.serialize(serializer) };
+    let mut object = serializer.serialize_map(None)?;
+    for (field, value) in fields.iter().filter(|(field, _)| *field != name) {
+        object.serialize_entry(field, value)?;
+    }
+    object.serialize_entry(name, list)?;
+    object.end()
 }
 
 fn attributes(request: &mut ExportTraceServiceRequest) -> impl Iterator<Item = &mut KeyValue> {
@@ -62,7 +142,7 @@ fn spell_out(value: &mut AnyValue) {
 mod tests {
     use opentelemetry_proto::tonic::common::v1::ArrayValue;
     use opentelemetry_proto::tonic::resource::v1::Resource;
-    use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+    use opentelemetry_proto::tonic::trace::v1::Span;
 
     use super::*;
 

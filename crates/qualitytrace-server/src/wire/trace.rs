@@ -4,7 +4,10 @@ use base64::Engine;
 use qualitytrace_core::trace;
 use qualitytrace_core::value::Value;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct as _;
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::lazy::Lazy;
 
 /// A trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,10 +46,21 @@ pub struct Span {
     pub attributes: serde_json::Map<String, serde_json::Value>,
 }
 
-impl From<&trace::Trace> for Trace {
-    fn from(trace: &trace::Trace) -> Self {
-        let spans = trace.spans().iter().enumerate().map(|(at, span)| shown(span, trace.depth(at)));
-        Self { trace_id: trace.id().to_string(), spans: spans.collect() }
+/// A [`Trace`] that is made while it is written.
+#[derive(Debug)]
+pub struct Document(pub trace::Trace);
+
+impl Serialize for Document {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let trace = &self.0;
+        let spans = Lazy(|| {
+            let spans = trace.spans().iter().enumerate();
+            spans.map(|(at, span)| shown(span, trace.depth(at)))
+        });
+        let mut document = serializer.serialize_struct("Trace", 2)?;
+        document.serialize_field("traceId", &trace.id().to_string())?;
+        document.serialize_field("spans", &spans)?;
+        document.end()
     }
 }
 

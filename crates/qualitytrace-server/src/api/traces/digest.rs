@@ -15,14 +15,19 @@ use qualitytrace_core::trace::{Span, StatusCode, Trace, special};
 
 use super::filter::TraceSummary;
 use super::senders::Sent;
-use crate::source::Source;
-use crate::store::{self, Store};
+use crate::api::App;
+use crate::api::answer::Problem;
+use crate::api::memory::Memory;
 use crate::variables::Withheld;
 
+/// Bytes of traces that are loaded together.
+const TOGETHER_BYTES: u64 = 8 << 20;
 /// Digests that are remembered, of either kind.
 const REMEMBERED: usize = 20_000;
 /// A trace with more names of spans than that is decoded each time.
 const MOST_NAMES: usize = 1_000;
+/// What a request with more spans than that brought is decoded each time.
+const MOST_SPANS: usize = 256;
 /// Of a trace with more different attributes than that, it is not remembered which.
 const MOST_ATTRIBUTES: usize = 256;
 
@@ -110,46 +115,62 @@ pub(crate) struct Digests {
 }
 
 impl Digests {
-    /// The digests of these traces, in a fixed number of statements.
+    /// The digests of these traces, in a fixed number of statements unless they are large.
     pub(super) async fn traces(
         &self,
-        store: &Store,
-        source: &Source,
+        app: &App,
+        memory: &Memory,
         withheld: &Withheld<'_>,
         traces: &[TraceId],
-    ) -> Result<HashMap<TraceId, Arc<Digest>>, store::Error> {
-        let last = store.last_arrivals(traces).await?;
+    ) -> Result<HashMap<TraceId, Arc<Digest>>, Problem> {
+        let last = app.store.last_arrivals(traces).await?;
         let is_fresh = |trace: &TraceId, digest: &Digest| {
             last.get(trace) == Some(&digest.last) && withheld.mark(*trace) == digest.mark
         };
         let (mut found, unknown) = self.traces.find(traces, is_fresh);
-        for trace in source.load_all(&unknown).await? {
-            let last = last.get(&trace.id()).copied().unwrap_or_default();
-            let trace = withheld.mask(trace.id())?.trace(trace);
-            let digest = Arc::new(Digest::of(&trace, last, withheld.mark(trace.id())));
-            if digest.names.len() <= MOST_NAMES {
-                self.traces.keep(trace.id(), &digest);
+        for portion in portions(app, &unknown).await? {
+            let _held = memory.borrow_traces(app.store.trace_size(portion).await?).await?;
+            for trace in app.source.load_all(portion).await? {
+                let last = last.get(&trace.id()).copied().unwrap_or_default();
+                let trace = withheld.mask(trace.id())?.trace(trace);
+                let digest = Arc::new(Digest::of(&trace, last, withheld.mark(trace.id())));
+                if digest.names.len() <= MOST_NAMES {
+                    self.traces.keep(trace.id(), &digest);
+                }
+                found.insert(trace.id(), digest);
             }
-            found.insert(trace.id(), digest);
         }
         Ok(found)
     }
 
-    /// What these chunks brought, each with when it arrived, in a fixed number of statements.
+    /// What these chunks brought, each with when it arrived, in a fixed number of statements unless they are large.
     pub(super) async fn chunks(
         &self,
-        source: &Source,
+        app: &App,
+        memory: &Memory,
         arrivals: &[(TraceId, Timestamp)],
-    ) -> Result<HashMap<(TraceId, Timestamp), Arc<Vec<Sent>>>, store::Error> {
+    ) -> Result<HashMap<(TraceId, Timestamp), Arc<Vec<Sent>>>, Problem> {
         let (mut found, unknown) = self.chunks.find(arrivals, |_, _| true);
         let times: Vec<Timestamp> = unknown.iter().map(|(_, arrived)| *arrived).collect();
-        for (trace, arrival) in source.arrivals(&times).await? {
-            let sent = Arc::new(Sent::of(&arrival));
-            self.chunks.keep((trace, arrival.at), &sent);
-            found.insert((trace, arrival.at), sent);
+        let is_small = times.is_empty() || app.store.arrival_size(&times).await?.bytes <= TOGETHER_BYTES;
+        for portion in times.chunks(if is_small { times.len().max(1) } else { 1 }) {
+            let _held = memory.borrow_traces(app.store.arrival_size(portion).await?).await?;
+            for (trace, arrival) in app.source.arrivals(portion).await? {
+                let sent = Arc::new(Sent::of(&arrival));
+                if arrival.spans.len() <= MOST_SPANS {
+                    self.chunks.keep((trace, arrival.at), &sent);
+                }
+                found.insert((trace, arrival.at), sent);
+            }
         }
         Ok(found)
     }
+}
+
+/// The traces that are loaded together: all of them, or one after the other when they are large.
+pub(super) async fn portions<'t>(app: &App, traces: &'t [TraceId]) -> Result<Vec<&'t [TraceId]>, Problem> {
+    let is_small = traces.is_empty() || app.store.trace_size(traces).await?.bytes <= TOGETHER_BYTES;
+    Ok(traces.chunks(if is_small { traces.len().max(1) } else { 1 }).collect())
 }
 
 /// Values by their key, forgotten all at once when they are too many.

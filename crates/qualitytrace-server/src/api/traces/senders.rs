@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::api::App;
 use crate::api::answer::Problem;
+use crate::api::memory::Memory;
 use crate::source::Arrival;
 use crate::variables::Withheld;
 use crate::wire::time::rfc3339;
@@ -46,10 +47,13 @@ impl Sent {
 }
 
 /// The services of the latest requests.
-pub(in crate::api) async fn services(State(app): State<App>) -> Result<Json<Services>, Problem> {
+pub(in crate::api) async fn services(
+    State(app): State<App>,
+    memory: Memory,
+) -> Result<Json<Services>, Problem> {
     let latest = Timestamp::from_nanos(u64::try_from(i64::MAX).unwrap_or(u64::MAX));
     let arrivals = app.store.arrivals_before(latest, LOOKED_AT).await?;
-    let sent = app.digests.chunks(&app.source, &arrivals).await?;
+    let sent = app.digests.chunks(&app, &memory, &arrivals).await?;
     let traces: BTreeSet<TraceId> = arrivals.iter().map(|(trace, _)| *trace).collect();
     let withheld = Withheld::of(&app.store, &traces.into_iter().collect::<Vec<_>>()).await?;
     let mut services: BTreeMap<String, Service> = BTreeMap::new();
