@@ -74,6 +74,12 @@ pub(crate) async fn until<T>(stop: Stop, work: impl Future<Output = T>) -> T {
     STOP.scope(stop, work).await
 }
 
+/// Lets tasks go first that the current one has woken. A thread keeps the last of them to itself, so that it would wait until
+/// everything is computed: the one that gives a connection back to the store, for example.
+pub(crate) async fn give_way() {
+    tokio::task::yield_now().await;
+}
+
 /// What an evaluation on behalf of the current task may do and hold.
 pub(crate) fn budget() -> Budget {
     Budget::default().until(STOP.try_with(Stop::clone).unwrap_or_default())

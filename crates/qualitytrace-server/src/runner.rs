@@ -324,7 +324,7 @@ impl Runner {
     ) -> Result<Option<Judged>, Error> {
         let skip = wish.clone();
         let ended = tokio::select! {
-            ended = compute::until(stop, self.execute(log, run, skip, span, turn)) => Some(ended?),
+            ended = compute::until(stop, Box::pin(self.execute(log, run, skip, span, turn))) => Some(ended?),
             () = wished(&mut wish, Wish::Stop) => None,
         };
         match ended {

@@ -68,6 +68,7 @@ pub(super) async fn resolve_expression(
     let of_run = found.as_ref().map(Found::variables).unwrap_or_default();
     let variables: Variables = of_run.iter().chain(&values.masked()).cloned().collect();
     let trace = found.as_ref().and_then(|found| found.trace.as_deref());
+    compute::give_way().await;
     let budget = compute::budget();
     let positions: Vec<usize> = match trace {
         Some(trace) if !context.span_id.is_empty() => {

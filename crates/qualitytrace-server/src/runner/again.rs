@@ -76,7 +76,7 @@ impl Runner {
         spans::note_test(&span, &test);
         let began = clock::now();
         let verdict =
-            recorded(&span, log.mask(), || Self::judge_with(&test, &variables, trace, missing(events)));
+            recorded(&span, log.mask(), || Self::judge_with(&test, &variables, trace, missing(events))).await;
         span.in_scope(|| self.watch.phase("judge", clock::now().since(began)));
         log.end(State::Finished, &What::Judged { verdict }).await?;
         drop(span);

@@ -18,6 +18,7 @@ use super::patience::Patience;
 use super::queue::Announced;
 use super::spans::{self, Poll};
 use crate::clock;
+use crate::compute;
 use crate::source::{Cursor, Source};
 use crate::store::Wish;
 use crate::wire::What;
@@ -104,6 +105,7 @@ impl Arrivals {
             if new > 0 {
                 log.note(&What::Arrived { new, spans: self.progress.spans() });
             }
+            compute::give_way().await;
             let span = poll.evaluate();
             spans::note_spans(&span, self.progress.spans());
             let next = span.in_scope(|| {

@@ -11,7 +11,14 @@ use crate::store::Wish;
 
 /// The runs under way here.
 #[derive(Debug, Default)]
-pub(super) struct Control(Mutex<HashMap<RunId, (watch::Sender<Option<Wish>>, Stop)>>);
+pub(super) struct Control(Mutex<HashMap<RunId, UnderWay>>);
+
+/// How a run is told what is wished of it.
+#[derive(Debug)]
+struct UnderWay {
+    wish: watch::Sender<Option<Wish>>,
+    stop: Stop,
+}
 
 /// How a run learns what is wished of it.
 #[derive(Debug, Clone)]
@@ -25,7 +32,7 @@ impl Control {
     /// A run begins; it listens to what comes back.
     pub(super) fn begin(&self, run: RunId) -> Wishes {
         let ((sender, wish), stop) = (watch::channel(None), Stop::default());
-        lock(&self.0).insert(run, (sender, stop.clone()));
+        lock(&self.0).insert(run, UnderWay { wish: sender, stop: stop.clone() });
         Wishes { wish, stop }
     }
 
@@ -41,19 +48,17 @@ impl Control {
 
     /// Tells a run, if it is under way here. Whoever was told to end is not told to go on.
     pub(super) fn wish(&self, run: &RunId, wish: Wish) {
-        if let Some((sender, stop)) = lock(&self.0).get(run) {
-            sender.send_modify(|wished| *wished = Some(wish).max(*wished));
+        if let Some(told) = lock(&self.0).get(run) {
+            told.wish.send_modify(|wished| *wished = Some(wish).max(*wished));
             if wish == Wish::Stop {
-                stop.raise();
+                told.stop.raise();
             }
         }
     }
 
     /// Ends what all runs compute: they are aborted next.
     pub(super) fn interrupt(&self) {
-        for (_, stop) in lock(&self.0).values() {
-            stop.raise();
-        }
+        lock(&self.0).values().for_each(|told| told.stop.raise());
     }
 }
 

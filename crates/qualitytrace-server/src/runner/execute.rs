@@ -99,8 +99,7 @@ impl Runner {
         log.hide(variables.mask());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
         log.note(&What::Resolving);
-        let resolved = resolved(run_span, log.mask(), &test, variables, &mut generator);
-        compute::wait_if_stopped().await;
+        let resolved = resolved(run_span, log.mask(), &test, variables, &mut generator).await;
         let (trigger, attached) = match resolved {
             Ok(resolved) => resolved,
             Err(message) => {
@@ -183,8 +182,7 @@ impl Runner {
         log.note(&What::analyzed(analysis.as_ref()));
         log.note(&What::Judging);
         let waited_until = clock::now();
-        let verdict = recorded(run_span, log.mask(), || judge.verdict(&tree, absences, refused));
-        compute::wait_if_stopped().await;
+        let verdict = recorded(run_span, log.mask(), || judge.verdict(&tree, absences, refused)).await;
         let outcome = verdict.outcome;
         self.watch.phase("judge", clock::now().since(waited_until));
         if let Waited::Ended(ended) = &waited {
@@ -267,28 +265,32 @@ impl Runner {
 }
 
 /// Judges. Outputs and assertions are found in one go; each has its span all the same, as tests of the server expect.
-pub(super) fn recorded(run: &tracing::Span, mask: &Mask, judge: impl FnOnce() -> Verdict) -> Verdict {
+pub(super) async fn recorded(run: &tracing::Span, mask: &Mask, judge: impl FnOnce() -> Verdict) -> Verdict {
+    compute::give_way().await;
     let (outputs, assertions) = (spans::outputs(run), spans::judge(run));
     let verdict = assertions.in_scope(judge);
+    compute::wait_if_stopped().await;
     spans::note_outputs(&outputs, &verdict.outputs, mask);
     spans::note_verdict(&assertions, verdict.outcome == Outcome::Passed);
     verdict
 }
 
 /// Puts the variables into the trigger, in a span of its own. Also says which trace the trigger names.
-fn resolved(
+async fn resolved(
     run: &tracing::Span,
     mask: &Mask,
     test: &Test,
     variables: &Variables,
     generator: &mut Generator,
 ) -> Result<(Trigger, Option<TraceId>), String> {
+    compute::give_way().await;
     let span = spans::resolve(run);
     let resolved = span.in_scope(|| {
         let trigger = resolving::resolve(test, variables, generator)?;
         let attached = attached(&trigger, variables)?;
         Ok((trigger, attached))
     });
+    compute::wait_if_stopped().await;
     resolved.inspect_err(|message: &String| spans::note_unresolved(&span, &mask.text(message)))
 }
 

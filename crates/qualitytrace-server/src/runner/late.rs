@@ -16,6 +16,7 @@ use super::patience::patiently;
 use super::queue::Announced;
 use super::{Error, RunId, Runner, SuiteRunId};
 use crate::clock;
+use crate::compute;
 use crate::store::StoredRun;
 use crate::variables::{Variables, mask_of_trace};
 use crate::wire::run::{Asked, Facts, Linter};
@@ -50,6 +51,7 @@ impl Runner {
             log.append(&What::Analyzed { analysis }).await?;
         }
         let open = absences(&self.policy, &judged.arrivals.progress, &self.memory.services(), clock::now());
+        compute::give_way().await;
         let verdict = judged.judge.verdict(&trace, open, self.source.refused(trace.id()));
         if judged.was_awaited {
             let (progress, passed) = (&judged.arrivals.progress, verdict.outcome == Outcome::Passed);
