@@ -12,6 +12,7 @@ mod health;
 mod hosted;
 pub(crate) mod memory;
 mod negotiation;
+mod path;
 mod query;
 mod refusal;
 mod resources;
@@ -26,7 +27,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
 
 use axum::body::Bytes;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::{from_extractor, from_fn_with_state, map_response};
 use axum::response::{Html, IntoResponse, Response};
 use http::header::{ALLOW, LOCATION};
@@ -42,6 +43,7 @@ use crate::runner::Runner;
 use crate::source::Source;
 use crate::store::Store;
 use memory::Memory;
+use path::Path;
 use tenant::Tenant;
 
 /// What the handlers work with.

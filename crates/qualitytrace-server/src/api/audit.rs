@@ -115,7 +115,7 @@ fn action(method: &Method, words: &[&str]) -> String {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Parameters {
-    take: Option<u64>,
+    take: Option<String>,
     before: Option<String>,
 }
 
@@ -154,7 +154,13 @@ pub(super) async fn list(
     State(app): State<App>,
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Changes>, Problem> {
-    let take = parameters.take.unwrap_or(PAGE).clamp(1, LARGEST_PAGE);
+    let take = match parameters.take.as_deref() {
+        None | Some("") => PAGE,
+        Some(text) => text
+            .parse()
+            .map_err(|_| Problem::bad_request(format!("`{text}` is no value of `take`; write a number")))?,
+    };
+    let take = take.clamp(1, LARGEST_PAGE);
     let before = parameters.before.as_deref().map(|before| {
         let (at, entry) = before.split_once('-')?;
         Some((at.parse().ok()?, entry))

@@ -2,7 +2,7 @@
 
 use std::ops::Not;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::App;
 use super::answer::plain_json;
 use super::negotiation::{Media, content_type};
+use super::path::Path;
 use super::query::Query;
 use super::refusal::{Refusal, count, number};
 use super::resources::{FullSteps, augmented_steps, summary};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Json;
-use axum::extract::{OriginalUri, Path, Request, State};
+use axum::extract::{OriginalUri, Request, State};
 use axum::response::Response;
 use http::{Method, StatusCode};
 use schemars::JsonSchema;
@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::App;
 use super::answer::{Problem, plain_json};
+use super::path::Path;
 
 /// How the server is.
 #[derive(Debug, Serialize, JsonSchema)]

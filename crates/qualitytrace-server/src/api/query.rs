@@ -1,24 +1,29 @@
 //! What stands behind the question mark.
 
 use std::collections::HashSet;
+use std::error::Error as _;
 
-use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query as Strict};
 use http::Uri;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
+
+use super::answer::Problem;
 
 /// The parameters of a request. Of one that is given twice, the first counts.
 #[derive(Debug)]
 pub(super) struct Query<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
-    type Rejection = QueryRejection;
+    type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, QueryRejection> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let asked = parts.uri.query().map(firsts).unwrap_or_default();
         let uri = Uri::try_from(format!("/?{asked}")).unwrap_or_default();
-        Strict::try_from_uri(&uri).map(|Strict(parameters)| Self(parameters))
+        Strict::try_from_uri(&uri).map(|Strict(parameters)| Self(parameters)).map_err(|rejection| {
+            let why = rejection.source().map(ToString::to_string).unwrap_or_default();
+            Problem::bad_request(format!("the parameters behind `?` cannot be read: {why}"))
+        })
     }
 }
 

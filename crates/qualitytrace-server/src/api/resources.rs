@@ -7,7 +7,7 @@ mod reading;
 use std::borrow::Cow;
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use qualitytrace_core::definition::source::DataStore;
@@ -20,6 +20,7 @@ use super::answer::Problem;
 use super::definitions;
 use super::memory::Memory;
 use super::negotiation::Media;
+use super::path::Path;
 use super::query::Query;
 use super::tenant::Tenant;
 use crate::access::Wanted;

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -24,6 +24,7 @@ use serde_json::Value;
 use super::App;
 use super::answer::{Success, json, plain_json};
 use super::memory::Memory;
+use super::path::Path;
 use super::query::Query;
 use super::refusal::{Refusal, body, count, number};
 use super::tenant::Tenant;

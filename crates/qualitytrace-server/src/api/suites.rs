@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
@@ -14,6 +14,7 @@ use super::App;
 use super::answer::{Success, json, plain_json};
 use super::definitions;
 use super::memory::Memory;
+use super::path::Path;
 use super::query::Query;
 use super::refusal::{MissingVariables, Refusal, body, number};
 use super::runs::{Found, PageOf, RunInformation, lacked, missing_variables, read_events, stream_of_suite};

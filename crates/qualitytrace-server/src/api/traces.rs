@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -20,6 +20,7 @@ use serde::Serialize;
 use super::App;
 use super::answer::{Problem, document};
 use super::memory::Memory;
+use super::path::Path;
 use super::query::Query;
 use crate::variables::{Withheld, mask_of_trace};
 use crate::wire;
@@ -79,9 +80,10 @@ pub(super) async fn list(
     State(app): State<App>,
     memory: Memory,
     Query(parameters): Query<filter::Parameters>,
-    axum::extract::Query(pairs): axum::extract::Query<Vec<(String, String)>>,
+    RawQuery(query): RawQuery,
 ) -> Result<Json<Traces>, Problem> {
-    let filter = Filter::read(&parameters, &pairs)?;
+    let pairs = url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
+    let filter = Filter::read(&parameters, &pairs.into_owned().collect::<Vec<_>>())?;
     let mut before = filter.before;
     let mut seen = HashSet::new();
     let mut items = Vec::new();

@@ -103,5 +103,6 @@ mod tests {
         check("https://shop.test/x", true, true, true, None);
         check("http://shop.test/x", true, false, true, None);
         check("shop.test/x", true, false, true, None);
+        check("httpsx://shop.test/x", true, false, true, None);
     }
 }

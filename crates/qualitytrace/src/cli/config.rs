@@ -8,6 +8,7 @@ use qualitytrace_telemetry::config::Origin;
 use serde_json::{Value, json};
 
 use super::Exit;
+use super::serve::EXPOSED;
 use super::settings::{self, ConfigOptions, SettingFlags};
 use crate::report;
 
@@ -73,6 +74,9 @@ fn can_start(resolved: &Resolved) -> bool {
     let can_start = obstacles.is_empty();
     for obstacle in obstacles.into_iter().map(anyhow::Error::from) {
         report::err(&format!("{}: {obstacle:#}\n", report::style::error("error")));
+    }
+    if resolved.config.is_exposed() {
+        report::err(&format!("{}\n", report::style::bad(EXPOSED)));
     }
     can_start
 }

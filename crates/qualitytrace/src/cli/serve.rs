@@ -22,7 +22,7 @@ use crate::report;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is said, besides the log line, of a server that other machines reach without a token.
-const EXPOSED: &str = "
+pub(super) const EXPOSED: &str = "
   WARNING  This server has no tokens and does not only listen on loopback: whoever reaches it may read and change
            everything. Set `auth.tokens` (docs/security.md), or leave out `--host`. Tests may run no commands.
 ";

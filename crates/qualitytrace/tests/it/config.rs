@@ -134,6 +134,19 @@ fn of_several_files_in_one_folder_one_counts_and_the_others_are_named() {
 }
 
 #[test]
+fn a_server_that_everybody_reaches_is_warned_of_before_it_starts() {
+    let place = Place::with(&[]);
+    let said = place.run(&["config", "check", "--host", "0.0.0.0"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("This server has no tokens"), "{}", said.err);
+    let token = "full:0123456789abcdef";
+    for safe in [&["--host", "127.0.0.1"][..], &["--host", "0.0.0.0", "--auth.tokens", token]] {
+        let said = place.run(&[&["config", "check"], safe].concat());
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
 fn a_flag_may_be_spelled_with_dashes() {
     let place = Place::with(&[]);
     for (key, flag) in [

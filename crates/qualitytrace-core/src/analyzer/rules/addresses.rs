@@ -77,3 +77,27 @@ pub(super) fn insecure(subject: &Subject) -> Option<Vec<Fault>> {
         );
     Some(faults.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_https_is_https() {
+        for (text, expected) in [
+            ("https", true),
+            ("HTTPS", true),
+            (" https ", true),
+            ("https://shop.test/x", true),
+            ("HTTPS://shop.test", true),
+            ("httpsx", false),
+            ("httpsx://shop.test", false),
+            ("xhttps://shop.test", false),
+            ("http", false),
+            ("http://https", false),
+            ("", false),
+        ] {
+            assert_eq!(is_https(text), expected, "{text}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Runs that travel: out of one server and into another, with their test.
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::definition::Kind;
@@ -14,6 +14,7 @@ use crate::api::App;
 use crate::api::answer::json as json_answer;
 use crate::api::definitions::{TestVersion, test};
 use crate::api::memory::Memory;
+use crate::api::path::Path;
 use crate::api::refusal::{Refusal, body, number};
 use crate::api::resources::create_from_json;
 use crate::api::tenant::Tenant;

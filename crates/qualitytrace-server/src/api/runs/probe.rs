@@ -1,7 +1,7 @@
 //! Trying things out on the trace of a run: selectors, specs, words.
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::definition::{Spec, Test, Text};
@@ -16,6 +16,7 @@ use super::Found;
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::memory::Memory;
+use crate::api::path::Path;
 use crate::api::query::Query;
 use crate::api::refusal::{Refusal, body, number};
 use crate::api::tenant::Tenant;
@@ -56,6 +57,7 @@ pub(in crate::api) async fn select_spans(
 ) -> Result<Response, Refusal> {
     let found = Found::load(&app, &memory, &tenant, &test, number(&run)?).await?;
     let trace = trace(&found)?;
+    compute::give_way().await;
     let parsed = parse_selector(&query);
     if let Some(error) = parsed.error() {
         let message = format!("could not create selector from statement \"{query}\": {}", error.message);
@@ -91,6 +93,7 @@ pub(in crate::api) async fn search_spans(
     }
     let found = Found::load(&app, &memory, &tenant, &test, number).await?;
     let trace = trace(&found)?;
+    compute::give_way().await;
     let parsed = parse_selector(&query);
     let positions = if parsed.is_valid() { selected(&parsed.tree, trace)? } else { having(trace, &query) };
     Ok(plain_json(StatusCode::OK, &FoundSpans { spans_ids: ids(trace, &positions) }))
@@ -134,6 +137,7 @@ pub(in crate::api) async fn dry_run(
     let dry: DryRun = body(&sent)?;
     let found = Found::load(&app, &memory, &tenant, &test, number).await?;
     let trace = trace(&found)?;
+    compute::give_way().await;
     let specs = dry.specs.unwrap_or_default().into_iter().map(spec).collect();
     let test = Test { specs, ..Test::default() };
     let verdict = Runner::judge_once(&test, &found.variables(), trace);

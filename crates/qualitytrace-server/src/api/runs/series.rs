@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use serde::Deserialize;
 
 use crate::api::App;
 use crate::api::answer::plain_json;
+use crate::api::path::Path;
 use crate::api::query::Query;
 use crate::api::refusal::{Refusal, count, number};
 use crate::api::tenant::Tenant;

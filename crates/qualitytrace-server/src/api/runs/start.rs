@@ -1,7 +1,7 @@
 //! Starting a run.
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use qualitytrace_core::definition::settings::Gate;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::definitions;
+use crate::api::path::Path;
 use crate::api::refusal::{MissingVariable, MissingVariables, Refusal, body};
 use crate::api::resources::stored_resource;
 use crate::api::tenant::Tenant;

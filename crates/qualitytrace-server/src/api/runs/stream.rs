@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Sse;
 use axum::response::sse::{self, KeepAlive};
 use futures_util::Stream;
@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::last_seen;
 use crate::api::App;
 use crate::api::memory::Memory;
+use crate::api::path::Path;
 use crate::api::query::Query;
 use crate::api::refusal::{Refusal, number};
 use crate::api::tenant::Tenant;

@@ -179,3 +179,33 @@ fn kind(item: &Value) -> String {
         _ => name(item).to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn checked(query: String) -> Result<(), Problem> {
+        let itself = json!({ "kind": "OBJECT", "name": "Query" });
+        let fields = json!([{ "name": "a", "args": [], "type": itself }, { "name": "b", "args": [], "type": { "name": "Int" } }]);
+        let described = json!({
+            "queryType": { "name": "Query" },
+            "types": [{ "kind": "OBJECT", "name": "Query", "fields": fields }],
+        });
+        // Less than a thread of the server has: what is too deep shows.
+        let small = std::thread::Builder::new().stack_size(1 << 20);
+        small.spawn(move || check(&json!({ "query": query }), &described)).unwrap().join().unwrap()
+    }
+
+    #[test]
+    fn a_query_that_nests_too_deep_is_refused() {
+        let nested = |levels: usize| format!("{{ {}b{} }}", "a { ".repeat(levels), " }".repeat(levels));
+        assert!(checked(nested(20)).is_ok());
+        let listed = format!("{{ a(b: {}1{}) {{ b }} }}", "[".repeat(50_000), "]".repeat(50_000));
+        for query in [nested(1_000), nested(50_000), listed] {
+            let Err(Problem::Query(why)) = checked(query) else { panic!("it is accepted") };
+            assert!(why.contains("limit"), "{why}");
+        }
+    }
+}
