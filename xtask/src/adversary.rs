@@ -1,12 +1,13 @@
 //! `cargo xtask adversary`: attacks on a release build that may take a gibibyte of addresses.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use anyhow::{Context as _, Result, bail};
-use qualitytrace_testing::adversary::{Target, attacks};
+use qualitytrace_testing::adversary::{DENIED, FULL, READ, Target, attacks, http};
 use qualitytrace_testing::port;
 
 use crate::process::{self, Guard};
@@ -30,24 +31,12 @@ pub(crate) fn run() -> Result<()> {
     outcome
 }
 
-fn attack(program: &std::path::Path, folder: &std::path::Path) -> Result<()> {
-    let address = SocketAddr::from(([127, 0, 0, 1], port()));
-    let limited = format!("ulimit -v {ADDRESS_SPACE_KIB}; exec \"$0\" \"$@\"");
-    let mut command = process::bound_to_us("KILL", "sh");
-    command.args(["-c", &limited]).arg(program).arg("serve");
-    command.arg("--server.httpPort").arg(address.port().to_string());
-    command.args(["--otlp-grpc-addr", "off", "--otlp-http-addr", "off"]).arg("--data-dir").arg(folder);
-    let log = fs::File::create(folder.join("log"))?;
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    let mut server = Guard(command.spawn().context("failed to start the server")?);
-    let target = Target { address };
-    let started = Instant::now();
-    while target.get("/readyz", Duration::from_secs(1)).is_err() {
-        if server.0.try_wait()?.is_some() || started.elapsed() > READY_LIMIT {
-            bail!("the server did not start: {}", fs::read_to_string(folder.join("log")).unwrap_or_default());
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
+fn attack(program: &Path, folder: &Path) -> Result<()> {
+    let (mut server, address) = start(program, &folder.join("open"), &[])?;
+    let tokens = format!("full:{FULL},read:{READ}");
+    let guards = ["--auth.tokens", &tokens, "--auth.otlp", "true", "--trigger.deny", DENIED];
+    let (_guarded, guarded) = start(program, &folder.join("guarded"), &guards)?;
+    let target = Target { address, guarded };
     println!("{:<26} {:>8} {:>9}  answer", "attack", "s", "peak MiB");
     let mut missed = 0;
     for attack in attacks() {
@@ -70,6 +59,32 @@ fn attack(program: &std::path::Path, folder: &std::path::Path) -> Result<()> {
         bail!("{missed} attacks are not held");
     }
     Ok(())
+}
+
+/// Starts a server, and waits until it answers.
+fn start(program: &Path, folder: &Path, more: &[&str]) -> Result<(Guard, SocketAddr)> {
+    fs::create_dir_all(folder)?;
+    let address = SocketAddr::from(([127, 0, 0, 1], port()));
+    let limited = format!("ulimit -v {ADDRESS_SPACE_KIB}; exec \"$0\" \"$@\"");
+    let mut command = process::bound_to_us("KILL", "sh");
+    command.args(["-c", &limited]).arg(program).arg("serve");
+    command.arg("--server.httpPort").arg(address.port().to_string());
+    command
+        .args(["--otlp-grpc-addr", "off", "--otlp-http-addr", "off"])
+        .arg("--data-dir")
+        .arg(folder)
+        .args(more);
+    let log = fs::File::create(folder.join("log"))?;
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    let mut server = Guard(command.spawn().context("failed to start the server")?);
+    let started = Instant::now();
+    while http::send(address, "GET", "/readyz", &[], b"", Duration::from_secs(1)).is_err() {
+        if server.0.try_wait()?.is_some() || started.elapsed() > READY_LIMIT {
+            bail!("the server did not start: {}", fs::read_to_string(folder.join("log")).unwrap_or_default());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok((server, address))
 }
 
 /// The most memory that a process ever had.

@@ -5,6 +5,7 @@
 //! caller to look at.
 
 mod cases;
+mod guarded;
 pub mod http;
 
 use std::net::SocketAddr;
@@ -28,12 +29,21 @@ pub struct Attack {
 /// What came of an attack: what was answered, or what is wrong about it.
 pub type Outcome = Result<String, String>;
 
-/// The server that is attacked.
+/// The servers that are attacked.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Its main port.
+    /// The main port of a server that asks for no token.
     pub address: SocketAddr,
+    /// The main port of a server with the tokens [`FULL`] and [`READ`], whose triggers may not speak to [`DENIED`].
+    pub guarded: SocketAddr,
 }
+
+/// The token that allows everything.
+pub const FULL: &str = "full-token-of-the-adversary";
+/// The token that allows looking.
+pub const READ: &str = "read-token-of-the-adversary";
+/// What triggers of the guarded server may not speak to.
+pub const DENIED: &str = "127.0.0.0/8";
 
 /// What an attack came to.
 #[derive(Debug)]
@@ -48,7 +58,7 @@ pub struct Report {
 
 /// All attacks, in order.
 pub fn attacks() -> impl Iterator<Item = Attack> {
-    cases::ALL.iter().flat_map(|table| table.iter().copied())
+    cases::ALL.iter().flat_map(|table| table.iter().copied()).chain(guarded::ALL)
 }
 
 impl Attack {

@@ -3,23 +3,36 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use qualitytrace_server::config::Config;
+use qualitytrace_server::access::Access;
+use qualitytrace_server::config::{Config, Safety};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
-use qualitytrace_testing::adversary::{Target, attacks};
+use qualitytrace_server::trigger::deny::Deny;
+use qualitytrace_testing::adversary::{DENIED, FULL, READ, Target, attacks};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn small_attacks_are_answered_and_the_server_stays() {
+async fn start(limits: Limits, safety: Safety) -> Server {
     let config = Config {
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
         otlp_grpc: None,
         otlp_http: None,
         database_url: "sqlite::memory:".to_owned(),
-        limits: Limits { progress_timeout: Duration::from_secs(2), ..Limits::default() },
+        limits,
+        safety,
         ..Config::default()
     };
-    let server = Server::start(config).await.unwrap();
-    let target = Target { address: server.addresses().http };
+    Server::start(config).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_attacks_are_answered_and_the_server_stays() {
+    let limits = Limits { progress_timeout: Duration::from_secs(2), ..Limits::default() };
+    let server = start(limits.clone(), Safety::default()).await;
+    let tokens =
+        [format!("full:{FULL}"), format!("read:{READ}")].map(|token| token.parse().unwrap()).to_vec();
+    let safety = Safety { access: Access { tokens, otlp: true }, ..Safety::default() };
+    let deny = Deny::new([DENIED.parse().unwrap()]);
+    let guarded = start(Limits { deny, ..limits }, safety).await;
+    let target = Target { address: server.addresses().http, guarded: guarded.addresses().http };
     let reports = tokio::task::spawn_blocking(move || {
         attacks().filter(|attack| attack.is_small).map(|attack| attack.carry_out(&target)).collect::<Vec<_>>()
     });
@@ -29,4 +42,5 @@ async fn small_attacks_are_answered_and_the_server_stays() {
         assert!(report.outcome.is_ok(), "{}: {:?}", report.attack.name, report.outcome);
     }
     server.shutdown().await;
+    guarded.shutdown().await;
 }

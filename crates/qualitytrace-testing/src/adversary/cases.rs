@@ -10,12 +10,17 @@ use super::http::{self, Answer};
 use super::{Attack, Outcome, Target};
 
 /// Longest time of one request within an attack.
-const LONGEST: Duration = Duration::from_mins(1);
+pub(super) const LONGEST: Duration = Duration::from_mins(1);
 
 /// Every table.
-pub(super) const ALL: [&[Attack]; 4] = [&STRANGERS, &TEXTS, &MEMORY, &TRACES];
+pub(super) const ALL: [&[Attack]; 5] = [&STRANGERS, &TEXTS, &MEMORY, &TRACES, &CROWDS];
 
-const fn attack(name: &'static str, seconds: u64, is_small: bool, run: fn(&Target) -> Outcome) -> Attack {
+pub(super) const fn attack(
+    name: &'static str,
+    seconds: u64,
+    is_small: bool,
+    run: fn(&Target) -> Outcome,
+) -> Attack {
     Attack { name, limit: Duration::from_secs(seconds), is_small, run }
 }
 
@@ -99,7 +104,7 @@ const TEXTS: [Attack; 9] = [
 /// More than fits into memory, and clients that stop.
 const MEMORY: [Attack; 3] = [
     attack("30 half-sent bodies", 60, true, |to| {
-        let begin = |_| half_sent(to).map_err(|error| error.to_string());
+        let begin = |_| half_sent(to, "/api/tests").map_err(|error| error.to_string());
         let streams: Vec<TcpStream> = (0..30).map(begin).collect::<Result<_, _>>()?;
         let small = to.get("/api/tests?take=1", LONGEST)?;
         let answers: Vec<_> = thread::scope(|scope| {
@@ -150,9 +155,56 @@ const MEMORY: [Attack; 3] = [
 ];
 
 /// Traces that are odd.
-const TRACES: [Attack; 2] = [
+const TRACES: [Attack; 3] = [
     attack("200,000-span chain", 120, false, |to| chain(to, 200_000)),
     attack("2,000-span chain", 60, true, |to| chain(to, 2_000)),
+    attack("doubling outputs", 60, true, |to| {
+        let trace = format!("{:032x}", 0xadd_ffff_u64);
+        let headers = [("content-type", "application/x-protobuf")];
+        expect(&to.send("POST", "/v1/traces", &headers, &request(&trace, 3), LONGEST)?, &[200])?;
+        let output = |name: &str, value: &str| {
+            format!(r#"{{"name":"{name}","selector":"span[name=\"s\"]:first","value":"{value}"}}"#)
+        };
+        let doubled = |at: usize| {
+            let before = at - 1;
+            output(&format!("o{at}"), &format!("'${{var:o{before}}}${{var:o{before}}}'"))
+        };
+        let outputs: Vec<String> =
+            std::iter::once(output("o0", "'0123456789'")).chain((1..60).map(doubled)).collect();
+        judged(to, "doubling", &trace, &format!(r#""outputs":[{}]"#, outputs.join(",")))
+    }),
+];
+
+/// Many clients, and clients that leave.
+const CROWDS: [Attack; 2] = [
+    attack("disconnecting clients", 60, true, |to| {
+        let numbers = vec!["1"; 100_000].join(",");
+        let conditions = vec!["@ == 2"; 100].join(" || ");
+        let body = format!(r#"{{"expression":"'[{numbers}]' | json_path '$[?({conditions})]'"}}"#);
+        for _ in 0..20 {
+            let headers = [("content-type", "application/json")];
+            let path = "/api/expressions/resolve";
+            let begun = http::begin(to.address, "POST", path, &headers, body.len(), LONGEST);
+            let mut stream = begun.map_err(|error| error.to_string())?;
+            stream.write_all(body.as_bytes()).map_err(|error| error.to_string())?;
+        }
+        resolve(to, "1 + 1")
+    }),
+    attack("ingest flooder", 60, true, |to| {
+        let flood: Vec<TcpStream> = (0..40).map_while(|_| half_sent(to, "/v1/traces").ok()).collect();
+        let small = to.get("/api/tests?take=1", LONGEST)?;
+        drop(flood);
+        let trace = format!("{:032x}", 0xadd_fffe_u64);
+        let headers = [("content-type", "application/x-protobuf")];
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while to.send("POST", "/v1/traces", &headers, &request(&trace, 3), LONGEST)?.status != 200 {
+            if Instant::now() > deadline {
+                return Err("there is no room any more".to_owned());
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        answered(&small)
+    }),
 ];
 
 /// Sends a chain of spans, reads it in every form, judges it and reads the run.
@@ -167,39 +219,38 @@ fn chain(to: &Target, length: u64) -> Outcome {
         let _ = write!(told, "{} ", read.status);
     }
     let id = format!("chain-{length}");
-    let definition = format!(
-        r#"{{"type":"Test","spec":{{"id":"{id}","name":"{id}","trigger":{{"type":"traceid","traceid":{{"id":"{trace}"}}}},"specs":[{{"selector":"span[name=\"s\"] span[name=\"s\"]","assertions":["attr:name = \"s\""]}}]}}}}"#
-    );
-    let stored = to.send(
-        "PUT",
-        "/api/tests",
-        &[("content-type", "application/json")],
-        definition.as_bytes(),
-        LONGEST,
-    )?;
-    expect(&stored, &[200, 201])?;
-    let started = to.post(&format!("/api/tests/{id}/run"), "{}", LONGEST)?;
-    expect(&started, &[200])?;
-    let list = format!("/api/tests/{id}/run?take=1");
+    let specs =
+        r#""specs":[{"selector":"span[name=\"s\"] span[name=\"s\"]","assertions":["attr:name = \"s\""]}]"#;
+    judged(to, &id, &trace, specs)?;
+    for path in [format!("/api/tests/{id}/run/1"), format!("/api/tests/{id}/run/1/export")] {
+        let read = to.get(&path, LONGEST)?;
+        let _ = write!(told, "{} ", read.status);
+    }
+    Ok(told.trim_end().to_owned())
+}
+
+/// Judges a trace by a test with these parts, and waits for the end of its run.
+fn judged(to: &Target, id: &str, trace: &str, parts: &str) -> Outcome {
+    let trigger = format!(r#"{{"type":"traceid","traceid":{{"id":"{trace}"}}}}"#);
+    let definition =
+        format!(r#"{{"type":"Test","spec":{{"id":"{id}","name":"{id}","trigger":{trigger},{parts}}}}}"#);
+    let headers = [("content-type", "application/json")];
+    expect(&to.send("PUT", "/api/tests", &headers, definition.as_bytes(), LONGEST)?, &[200, 201])?;
+    expect(&to.post(&format!("/api/tests/{id}/run"), "{}", LONGEST)?, &[200])?;
     let deadline = Instant::now() + Duration::from_secs(100);
     loop {
-        let runs = to.get(&list, LONGEST)?;
+        let runs = to.get(&format!("/api/tests/{id}/run?take=1"), LONGEST)?;
         if runs.text.contains(r#""state":"FINISHED""#)
             || runs.text.contains("_FAILED\"")
             || runs.status >= 400
         {
-            break;
+            return answered(&runs);
         }
         if Instant::now() > deadline {
             return Err("the run does not end".to_owned());
         }
         thread::sleep(Duration::from_millis(200));
     }
-    for path in [format!("/api/tests/{id}/run/1"), format!("/api/tests/{id}/run/1/export")] {
-        let read = to.get(&path, LONGEST)?;
-        let _ = write!(told, "{} ", read.status);
-    }
-    Ok(told.trim_end().to_owned())
 }
 
 /// An OTLP request in protobuf with a chain of spans.
@@ -239,9 +290,11 @@ fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-fn half_sent(to: &Target) -> std::io::Result<TcpStream> {
+/// A connection on which most of a large body was sent.
+fn half_sent(to: &Target, path: &str) -> std::io::Result<TcpStream> {
     let announced = 60 << 20;
-    let mut stream = http::begin(to.address, "POST", "/api/tests", &[], announced, LONGEST)?;
+    let mut stream =
+        http::begin(to.address, "POST", path, &[("content-type", "application/json")], announced, LONGEST)?;
     // A server that refuses may stop reading.
     let piece = vec![b' '; 1 << 20];
     for _ in 0..announced / piece.len() - 1 {
@@ -288,7 +341,7 @@ fn answered(answer: &Answer) -> Outcome {
     }
 }
 
-fn expect(answer: &Answer, statuses: &[u16]) -> Outcome {
+pub(super) fn expect(answer: &Answer, statuses: &[u16]) -> Outcome {
     if statuses.contains(&answer.status) {
         return Ok(answer.status.to_string());
     }

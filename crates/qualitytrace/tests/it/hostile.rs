@@ -1,7 +1,11 @@
-//! Requests and runs that compute for long: others are answered meanwhile, and nothing is computed for nobody.
+//! Clients that want everything: others are served meanwhile, and nothing is computed for nobody.
 
-use reqwest::Client;
+use std::net::IpAddr;
+
+use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::admission::eventually;
@@ -9,10 +13,10 @@ use crate::busy::{Gate, put, start};
 use crate::program;
 use crate::rough::program::Served;
 
-/// An expression whose value takes nearly all steps that there are.
+/// An expression whose value takes a good part of the steps that there are.
 fn endless() -> String {
     let numbers = vec!["1"; 100_000].join(",");
-    let conditions = vec!["@ == 2"; 200].join(" || ");
+    let conditions = vec!["@ == 2"; 100].join(" || ");
     format!("'[{numbers}]' | json_path '$[?({conditions})]'")
 }
 
@@ -52,8 +56,9 @@ async fn others_are_answered_while_a_request_computes_and_it_ends_with_its_clien
     assert!(under_way.try_join_next().is_none(), "they take longer than that");
     under_way.shutdown().await;
     eventually("nothing is computed any more", async || active().await < 0.5).await;
-    let ended = metric(&client, &server, "http_server_request_duration_seconds_count{", "\"POST\"").await;
-    assert!(ended < 0.5, "none of them came to its end: {ended}");
+    let answered = "\"200\",http_route=\"/api/expressions/resolve\"";
+    let ended = metric(&client, &server, "http_server_request_duration_seconds_count{", answered).await;
+    assert!(ended < 0.5, "none of them came to its value: {ended}");
 }
 
 #[tokio::test]
@@ -64,7 +69,8 @@ async fn a_run_that_is_judged_keeps_nobody_waiting_and_can_be_stopped() {
     let gate = Gate::start().await;
     gate.answers.add_permits(1);
     let mut test = gate.test("endless");
-    test["spec"]["specs"] = json!([{ "selector": "span", "assertions": [format!("{} = \"\"", endless())] }]);
+    test["spec"]["specs"] =
+        json!([{ "selector": "span[name != \"\"]", "assertions": [format!("{} = \"\"", endless())] }]);
     put(&client, &server, &test).await;
     assert!(start(&client, &server, "endless").await.status().is_success());
     gate.asked(1).await;
@@ -82,4 +88,51 @@ async fn a_run_that_is_judged_keeps_nobody_waiting_and_can_be_stopped() {
     let judged =
         metric(&client, &server, "qualitytrace_run_phase_duration_seconds_count{", "\"judge\"").await;
     assert!(judged < 0.5, "it was not judged to the end: {judged}");
+}
+
+/// A connection on which a request with spans was begun: a mebibyte is announced, and half of it sent.
+async fn half_sent(server: &Served) -> TcpStream {
+    let mut stream = TcpStream::connect(server.http).await.unwrap();
+    let head = format!(
+        "POST /v1/traces HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        server.http,
+        1 << 20
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b' '; 1 << 19]).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn a_sender_that_floods_leaves_room_for_the_others() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let server = Served::start(program(), "sqlite::memory:", &["--limits.ingestBytes", "8MiB"]).await;
+    let span = json!({
+        "traceId": "5b8efff798038103d269b633813fc60c", "spanId": "eee19b7ec3c1b174", "name": "a",
+        "startTimeUnixNano": "1", "endTimeUnixNano": "2", "attributes": [
+            { "key": "large", "value": { "stringValue": "x".repeat(100_000) } },
+        ],
+    });
+    let spans = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+    // All of 127.0.0.0/8 is this machine: another address of it stands for another machine.
+    let machine = |last: u8| {
+        let address = IpAddr::from([127, 0, 0, last]);
+        Client::builder().local_address(address).build().unwrap()
+    };
+    let (flooder, polite) = (machine(1), machine(2));
+    let deliver = async |client: &Client| {
+        client.post(server.url("/v1/traces")).json(&spans).send().await.unwrap().status()
+    };
+    let mut flood = Vec::new();
+    for _ in 0..32 {
+        flood.push(half_sent(&server).await);
+    }
+    let is_refused = async || deliver(&flooder).await == StatusCode::TOO_MANY_REQUESTS;
+    eventually("the flooder is refused", is_refused).await;
+    for _ in 0..3 {
+        assert_eq!(deliver(&polite).await, StatusCode::OK);
+    }
+    assert_eq!(deliver(&flooder).await, StatusCode::TOO_MANY_REQUESTS);
+    drop(flood);
+    eventually("there is room again", async || deliver(&flooder).await == StatusCode::OK).await;
 }
