@@ -1,5 +1,7 @@
 //! Trace-based testing in one binary.
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod arenas;
 mod cli;
 mod client;
 mod demo;
@@ -11,8 +13,14 @@ use anstream::eprintln;
 use clap::Parser;
 use clap::error::{ContextKind, ErrorKind};
 
+fn main() -> ExitCode {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    arenas::limit();
+    run()
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn run() -> ExitCode {
     let done = match cli::Arguments::try_parse() {
         Ok(arguments) => cli::run(arguments).await,
         // The parser's own exit code for a mistyped command is the one that means "a test did not pass".

@@ -136,3 +136,12 @@ async fn a_sender_that_floods_leaves_room_for_the_others() {
     drop(flood);
     eventually("there is room again", async || deliver(&flooder).await == StatusCode::OK).await;
 }
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[tokio::test]
+async fn the_allocator_of_a_server_reserves_few_addresses() {
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    let process = server.child.id().unwrap();
+    let variables = std::fs::read_to_string(format!("/proc/{process}/environ")).unwrap();
+    assert!(variables.contains("MALLOC_ARENA_MAX="), "{variables}");
+}
