@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::register::{ENOUGH_DELIVERIES, Register, Service};
+use super::register::{ENOUGH_DELIVERIES, Instance, Register, Service};
 use crate::time::Timestamp;
 
 /// Added to what overtaking asks for, before a later span proves anything.
@@ -67,13 +67,13 @@ impl Register {
         if known.first_heard.is_none() {
             return Grade::Unknown(Silence::Silent);
         }
-        let is_alive = known.last_signal.is_some_and(|at| at >= delivered_by);
+        let is_alive = || known.signalled_since(by, delivered_by, now);
         match (enough, is_over) {
             (false, _) => Grade::Unknown(Silence::Few),
             (true, false) => Grade::Later(delivered_by),
-            (true, true) if answered && !is_alive => Grade::Unknown(Silence::Answered),
+            (true, true) if answered && !is_alive() => Grade::Unknown(Silence::Answered),
             // Whoever used to send other signals and stopped is not merely idle.
-            (true, true) if known.stopped_signalling(by) => Grade::Unknown(Silence::Silent),
+            (true, true) if known.stopped_signalling(by, now) => Grade::Unknown(Silence::Silent),
             (true, true) => Grade::Absent,
         }
     }
@@ -123,6 +123,12 @@ impl Register {
                 Some(since) => format!("started {} ago", rounded(now.since(since))),
                 None => "started".to_owned(),
             };
+            if self.get(service).is_some_and(|known| known.has_signalled) {
+                return format!(
+                    "{name} sends metrics or logs, but has sent no span since this server {since}: check its trace \
+                     exporter (OTEL_TRACES_EXPORTER) and its sampler"
+                );
+            }
             return format!(
                 "{name} has sent nothing since this server {since}; exporters that found the port closed try again \
                  after up to 2 min: wait, restart it, or use a server that stays"
@@ -167,18 +173,31 @@ impl Service {
 
     /// Whether every live instance delivered a span that ended later.
     fn passed(&self, by: Timestamp, now: Timestamp) -> bool {
-        let slack = self.overtaking.get().saturating_mul(2).saturating_add(SLACK) + self.ahead.get();
-        let mut live = self
-            .instances
-            .values()
-            .filter(|instance| now.since(instance.last_arrival) < GONE_AFTER)
-            .peekable();
-        live.peek().is_some() && live.all(|instance| instance.watermark > Some(by + slack))
+        let passed_by = self.passed_by(by);
+        let mut live = self.live(now).peekable();
+        live.peek().is_some() && live.all(|instance| instance.watermark > Some(passed_by))
     }
 
-    /// Whether it sent metrics or logs once, and none since then although other deliveries would be due.
-    fn stopped_signalling(&self, by: Timestamp) -> bool {
-        self.last_signal.is_some_and(|at| at < by) && self.last_arrival < by
+    /// Whether every live instance delivered a later span, or anything at all when the span was due: whichever of them
+    /// answered would have sent it by then.
+    fn signalled_since(&self, by: Timestamp, due: Timestamp, now: Timestamp) -> bool {
+        let passed_by = self.passed_by(by);
+        let mut live = self.live(now).peekable();
+        live.peek().is_some()
+            && live.all(|instance| instance.watermark > Some(passed_by) || instance.last_signal >= Some(due))
+    }
+
+    fn passed_by(&self, by: Timestamp) -> Timestamp {
+        by + self.overtaking.get().saturating_mul(2).saturating_add(SLACK) + self.ahead.get()
+    }
+
+    fn live(&self, now: Timestamp) -> impl Iterator<Item = &Instance> {
+        self.instances.values().filter(move |instance| now.since(instance.last_heard()) < GONE_AFTER)
+    }
+
+    /// Whether an instance used to send metrics and sent nothing since then, although they are overdue.
+    fn stopped_signalling(&self, by: Timestamp, now: Timestamp) -> bool {
+        self.live(now).any(|instance| instance.last_heard() < by && instance.stopped_signalling(now))
     }
 }
 

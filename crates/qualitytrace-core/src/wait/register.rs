@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use self::instance::{Instance, instance_id};
+pub(super) use self::instance::Instance;
+use self::instance::instance_id;
+pub use self::instance::{Signal, names_instance};
 pub(super) use self::largest::Largest;
 pub use self::view::{InstanceView, ServiceView};
 
@@ -72,8 +74,8 @@ pub(super) struct Service {
     pub(super) first_heard: Option<Timestamp>,
     /// When anything of it last arrived.
     pub(super) last_arrival: Timestamp,
-    /// When metrics or logs of it last arrived since this server listens.
-    pub(super) last_signal: Option<Timestamp>,
+    /// Whether metrics or logs of it arrived since this server listens.
+    pub(super) has_signalled: bool,
     /// The lag of the first delivery since this server listens, and how many there were since.
     pub(super) first_lag: Duration,
     pub(super) heard_deliveries: u32,
@@ -86,6 +88,11 @@ impl Service {
         self.lag.get().max(first)
     }
 
+    fn instance_named(&self, id: &str) -> Arc<str> {
+        let known = self.instances.get_key_value(id).map(|(id, _)| Arc::clone(id));
+        known.unwrap_or_else(|| id.into())
+    }
+
     /// Returns whether a delivery began, and how long after a span that ended later this one arrived.
     fn arrived(
         &mut self,
@@ -94,8 +101,7 @@ impl Service {
         at: Timestamp,
         forgotten: &mut u64,
     ) -> (bool, Duration) {
-        let oldest = |instance: &Instance| instance.last_arrival;
-        let instance = entry(&mut self.instances, id, MAX_INSTANCES, oldest, forgotten);
+        let instance = entry(&mut self.instances, id, MAX_INSTANCES, Instance::last_heard, forgotten);
         // What a collector cuts one delivery into arrives in pieces.
         let is_delivery = instance.watermark.is_none() || at >= instance.counted + DELIVERY_GAP;
         // What is told a second time, perhaps by another way, says nothing new about the order.
@@ -154,9 +160,8 @@ impl Register {
     pub fn delivered(&mut self, service: &str, instance: &str, end: Timestamp, at: Timestamp) {
         let mut forgotten = 0;
         let service = self.service(service, &mut forgotten);
-        let known = service.instances.get_key_value(instance).map(|(id, _)| Arc::clone(id));
-        let id = known.unwrap_or_else(|| instance.into());
-        let (is_delivery, disorder) = service.arrived(id, end, at, &mut forgotten);
+        let (is_delivery, disorder) =
+            service.arrived(service.instance_named(instance), end, at, &mut forgotten);
         self.disorder.saw(disorder);
         self.deliveries = self.deliveries.wrapping_add(u32::from(is_delivery));
         if is_delivery && self.deliveries.is_multiple_of(DISORDER_WINDOW) {
@@ -165,13 +170,26 @@ impl Register {
         self.forgotten += forgotten;
     }
 
-    /// Takes note that metrics or logs of a service arrived: it is alive and can reach this server.
-    pub fn signalled(&mut self, service: &str, at: Timestamp) {
+    /// Takes note that metrics or logs of an instance of a service arrived: it is alive and can reach this server.
+    pub fn signalled(&mut self, service: &str, instance: &str, signal: Signal, at: Timestamp) {
         let mut forgotten = 0;
         let service = self.service(service, &mut forgotten);
-        service.last_signal = service.last_signal.max(Some(at));
+        let id = service.instance_named(instance);
+        entry(&mut service.instances, id, MAX_INSTANCES, Instance::last_heard, &mut forgotten)
+            .signalled(signal, at);
+        service.has_signalled = true;
         service.last_arrival = service.last_arrival.max(at);
         self.forgotten += forgotten;
+    }
+
+    /// Whether spans of a service arrived since this server listens.
+    pub fn has_heard(&self, service: &str) -> bool {
+        self.services.get(service).is_some_and(|service| service.first_heard.is_some())
+    }
+
+    /// Whether anything at all arrived since this server listens.
+    pub fn has_heard_anyone(&self) -> bool {
+        self.services.values().any(|service| service.first_heard.is_some() || service.has_signalled)
     }
 
     /// Takes note that a service answered a call to an address, `ahead` of the clock of the caller.

@@ -4,13 +4,24 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::text;
+use super::{Largest, text};
 use crate::time::Timestamp;
 use crate::trace::Resource;
 use crate::value::Value;
 
 /// Steps of its watermark that are remembered of an instance.
 const MAX_WATERMARKS: usize = 16;
+/// Metrics whose distance has to be known before one counts as overdue.
+const ENOUGH_METRICS: u32 = 3;
+
+/// What a process sends besides spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Regularly, whether it has work or not.
+    Metrics,
+    /// When it has something to say.
+    Logs,
+}
 
 /// What is known of one instance.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +33,14 @@ pub(in crate::wait) struct Instance {
     /// The same before the latest delivery.
     watermark_before: Option<Timestamp>,
     pub(in crate::wait) first_arrival: Timestamp,
+    /// When spans of it last arrived.
     pub(in crate::wait) last_arrival: Timestamp,
+    /// When metrics or logs of it last arrived.
+    pub(in crate::wait) last_signal: Option<Timestamp>,
+    last_metrics: Option<Timestamp>,
+    /// How far apart its metrics arrive at most, and how many distances are known.
+    metrics_gap: Largest,
+    metrics_gaps: u32,
     /// When its last delivery began.
     pub(super) counted: Timestamp,
     /// The latest end among the spans of earlier deliveries.
@@ -58,9 +76,7 @@ impl Instance {
     }
 
     pub(super) fn arrived(&mut self, end: Timestamp, at: Timestamp) {
-        if self.watermark.is_none() {
-            self.first_arrival = at;
-        }
+        self.heard_first(at);
         if at > self.last_arrival {
             self.watermark_before = self.watermark;
         }
@@ -76,8 +92,44 @@ impl Instance {
     }
 }
 
+impl Instance {
+    /// When anything of it last arrived.
+    pub(in crate::wait) fn last_heard(&self) -> Timestamp {
+        self.last_signal.map_or(self.last_arrival, |at| at.max(self.last_arrival))
+    }
+
+    pub(super) fn signalled(&mut self, signal: Signal, at: Timestamp) {
+        self.heard_first(at);
+        self.last_signal = self.last_signal.max(Some(at));
+        if signal == Signal::Logs {
+            return;
+        }
+        if let Some(before) = self.last_metrics.replace(at) {
+            self.metrics_gap.saw(at.since(before));
+            self.metrics_gaps = self.metrics_gaps.saturating_add(1);
+        }
+    }
+
+    /// Whether it used to send metrics, and the next ones are overdue.
+    pub(in crate::wait) fn stopped_signalling(&self, now: Timestamp) -> bool {
+        let gap = self.metrics_gap.get();
+        self.metrics_gaps >= ENOUGH_METRICS && self.last_metrics.is_some_and(|at| now > at + gap + gap / 2)
+    }
+
+    fn heard_first(&mut self, at: Timestamp) {
+        if self.watermark.is_none() && self.last_signal.is_none() {
+            self.first_arrival = at;
+        }
+    }
+}
+
+/// Whether a resource tells the processes of its service apart.
+pub fn names_instance(resource: &Resource) -> bool {
+    !instance_id(resource).is_empty()
+}
+
 /// What tells the processes of a service apart.
-pub(in crate::wait) fn instance_id(resource: &Resource) -> Arc<str> {
+pub(super) fn instance_id(resource: &Resource) -> Arc<str> {
     let host = || text(resource, "host.name").unwrap_or_default();
     match (text(resource, "service.instance.id"), resource.attributes.get("process.pid")) {
         (Some(id), _) => id,

@@ -34,10 +34,12 @@ pub struct ServiceView {
 pub struct InstanceView {
     /// What tells it apart.
     pub id: Arc<str>,
-    /// When spans of it first arrived.
+    /// When anything of it first arrived.
     pub first_arrival: Timestamp,
-    /// When spans of it last arrived.
+    /// When anything of it last arrived.
     pub last_arrival: Timestamp,
+    /// When metrics or logs of it last arrived.
+    pub last_signal: Option<Timestamp>,
     /// The latest end among the spans that it delivered.
     pub watermark: Option<Timestamp>,
 }
@@ -56,12 +58,13 @@ impl Register {
             .map(|(id, instance)| InstanceView {
                 id: Arc::clone(id),
                 first_arrival: instance.first_arrival,
-                last_arrival: instance.last_arrival,
+                last_arrival: instance.last_heard(),
+                last_signal: instance.last_signal,
                 watermark: instance.watermark,
             })
             .collect();
         instances.sort_by(|a, b| a.id.cmp(&b.id));
-        let is_heard = service.first_heard.is_some() || service.last_signal.is_some();
+        let is_heard = service.first_heard.is_some() || service.has_signalled;
         ServiceView {
             name: Arc::clone(name),
             deliveries: service.deliveries,
