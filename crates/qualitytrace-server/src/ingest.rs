@@ -4,7 +4,7 @@
 //! `ingest.fsync` is off, synced to the disk, so what was acknowledged survives the death of the process and a power
 //! cut. While one commit is under way, the next group gathers: they share one sync.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -23,7 +23,9 @@ use crate::clock::{self, Sequence};
 use crate::config::Live;
 use crate::follow::Followers;
 use crate::limits::Limits;
+use crate::otlp::sender::Sender;
 use crate::otlp::wire::{Chunk, Split};
+use crate::register::{self, SharedRegister};
 use crate::store::{Durability, NewChunk, Packed, Signal, Store};
 
 /// Requests that may wait for the writer; their bytes are bounded by the budget.
@@ -38,6 +40,9 @@ const CROWDED_TRACES: usize = 10_000;
 const EVICTION_PAUSE: Duration = Duration::from_millis(200);
 /// Traces whose span count is remembered, so that most requests need not ask the store.
 const COUNTED_TRACES: usize = 50_000;
+
+/// Traces that are kept in mind for those who look at samples; further ones are left out.
+const SAMPLED_TRACES: usize = 256;
 
 /// Everything that was handed over is committed.
 const NO_BACKLOG: u64 = u64::MAX;
@@ -60,6 +65,10 @@ pub struct Ingest {
     span_counts: Mutex<HashMap<TraceId, u64>>,
     /// Spans that were refused for good, of the traces that had no room for them.
     crowded_out: Mutex<HashMap<TraceId, u64>>,
+    /// Who sends.
+    register: SharedRegister,
+    /// Traces that changed lately, each with the time since when it is here.
+    sampled: Mutex<BTreeMap<TraceId, Timestamp>>,
     counters: Counters,
 }
 
@@ -120,6 +129,8 @@ pub enum Refused {
 struct Write {
     /// Without their time of arrival.
     chunks: Vec<NewChunk>,
+    /// Whose spans they are.
+    senders: Vec<Sender>,
     queued: Timestamp,
     done: oneshot::Sender<Result<(), Refused>>,
 }
@@ -157,6 +168,8 @@ impl Ingest {
             crowded: Arc::default(),
             span_counts: Mutex::default(),
             crowded_out: Mutex::default(),
+            register: SharedRegister::default(),
+            sampled: Mutex::default(),
             counters: Counters::default(),
             writer,
             store,
@@ -192,6 +205,20 @@ impl Ingest {
     /// Bytes retained in total, as of the last commit.
     pub fn retained_bytes(&self) -> u64 {
         self.retained.load(Ordering::Relaxed)
+    }
+
+    /// What is known of everyone who sends.
+    pub fn register(&self) -> &SharedRegister {
+        &self.register
+    }
+
+    /// Up to so many of the traces that changed lately, and not since `before`.
+    pub(crate) fn take_samples(&self, before: Timestamp, most: usize) -> Vec<TraceId> {
+        let mut sampled = lock(&self.sampled);
+        let settled = sampled.iter().filter(|(_, since)| **since < before).map(|(trace, _)| *trace);
+        let taken: Vec<TraceId> = settled.take(most).collect();
+        sampled.retain(|trace, _| !taken.contains(trace));
+        taken
     }
 
     /// The limits in force.
@@ -241,14 +268,16 @@ impl Ingest {
     /// Stores the log records of a request that name a trace and counts the others.
     pub async fn logs(&self, split: Split, lease: Lease) -> Result<Accepted, Refused> {
         let (stored, unbound) = (split.items(), split.without_trace);
+        self.register.signalled(&split.senders, register::Signal::Logs, clock::now());
         self.commit(split, Signal::Logs, lease).await?;
         count(&self.counters.logs_stored, stored);
         count(&self.counters.logs_unbound, unbound);
         Ok(Accepted::default())
     }
 
-    /// Counts metric data points.
-    pub fn metrics(&self, points: u64) -> Accepted {
+    /// Counts metric data points, and takes note of whose they are.
+    pub fn metrics(&self, points: u64, senders: &[Sender]) -> Accepted {
+        self.register.signalled(senders, register::Signal::Metrics, clock::now());
         count(&self.counters.metric_points, points);
         Accepted::default()
     }
@@ -309,7 +338,10 @@ impl Ingest {
     }
 
     async fn commit(&self, split: Split, signal: Signal, mut lease: Lease) -> Result<(), Refused> {
+        // Only spans say how late a service delivers.
+        let senders = if signal == Signal::Spans { split.senders } else { Vec::new() };
         if split.chunks.is_empty() {
+            self.register.delivered(&senders, clock::now());
             return Ok(());
         }
         let limit = self.limits().retained_bytes;
@@ -322,12 +354,24 @@ impl Ingest {
         lease.grow(place.saturating_sub(lease.bytes())).map_err(|_| Refused::Busy)?;
         let (done, answer) = oneshot::channel();
         let chunks = split.chunks.into_iter().map(|chunk| packed(&chunk, signal)).collect();
-        let write = Write { chunks, queued: clock::now(), done };
+        let write = Write { chunks, senders, queued: clock::now(), done };
         self.writer.try_send(write).map_err(|_| Refused::Busy)?;
         let outcome =
             answer.await.unwrap_or_else(|_| Err(Refused::Failed { reason: "the server is stopping".into() }));
         drop(lease);
         outcome
+    }
+
+    /// Keeps traces in mind, as many as there is room for.
+    fn sample(&self, chunks: &[NewChunk]) {
+        let mut sampled = lock(&self.sampled);
+        for chunk in chunks.iter().filter(|chunk| chunk.signal == Signal::Spans) {
+            if let Some(since) = sampled.get_mut(&chunk.trace) {
+                *since = chunk.arrived;
+            } else if sampled.len() < SAMPLED_TRACES {
+                sampled.insert(chunk.trace, chunk.arrived);
+            }
+        }
     }
 
     /// Whether little room is left.
@@ -341,6 +385,7 @@ impl Ingest {
             self.crowded.notify_one();
         }
         self.count_spans(chunks);
+        self.sample(chunks);
         self.followers.wake(chunks.iter().map(|chunk| &chunk.trace));
         self.relays.wake(chunks.iter().map(|chunk| &chunk.trace));
     }
@@ -357,11 +402,13 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
             ingest.backlog_since.store(first.queued.as_nanos(), Ordering::Release);
         }
         let (mut chunks, mut waiting, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut delivered = Vec::new();
         let mut next = Some(first);
         while let Some(write) = next {
             bytes += write.chunks.iter().map(|chunk| chunk.data.size()).sum::<usize>();
             chunks
                 .extend(write.chunks.into_iter().map(|chunk| NewChunk { arrived: arrivals.next(), ..chunk }));
+            delivered.extend(chunks.last().map(|last: &NewChunk| (write.senders, last.arrived)));
             waiting.push(write.done);
             next = if bytes < COMMIT_BYTES { queue.try_recv().ok() } else { None };
         }
@@ -370,6 +417,10 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
         let outcome = store.append_chunks_as(&mut chunks, durability).await;
         if let Some(ingest) = ingest.upgrade() {
             if let Ok(retained) = &outcome {
+                // Before those who wait are woken: they ask who has delivered up to when.
+                for (senders, arrived) in &delivered {
+                    ingest.register.delivered(senders, *arrived);
+                }
                 ingest.committed(&chunks, *retained);
             }
             if queue.is_empty() {

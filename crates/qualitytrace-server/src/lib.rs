@@ -18,6 +18,7 @@ pub mod otlp;
 mod places;
 mod private;
 pub mod provision;
+pub mod register;
 pub mod retention;
 pub mod routes;
 pub mod runner;

@@ -8,6 +8,7 @@ mod http;
 mod intake;
 pub mod json;
 mod schema;
+pub mod sender;
 mod status;
 pub mod wire;
 

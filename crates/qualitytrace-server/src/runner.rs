@@ -14,6 +14,7 @@ mod memory;
 mod patience;
 mod queue;
 mod resolving;
+mod samples;
 mod series;
 pub(crate) mod settings;
 mod spans;
@@ -169,6 +170,7 @@ impl Runner {
     ) -> Result<Arc<Self>, Error> {
         let config = config.into();
         let runner = Arc::new(Self {
+            memory: Memory::open(store.clone(), source.register().clone()).await?,
             source,
             triggers: Triggers::new(config.clone()),
             policy,
@@ -178,7 +180,6 @@ impl Runner {
             cluster: Arc::new(Cluster::join(store.clone()).await?),
             relays: Relays::default(),
             config,
-            memory: Memory::open(store.clone()).await?,
             followers: Arc::default(),
             watch,
             control: Control::default(),

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use crate::clock;
 use crate::ingest::Ingest;
 use crate::otlp::convert;
+use crate::register::SharedRegister;
 use crate::store::{self, Signal, Store, StoredChunk};
 
 /// Reads and follows traces.
@@ -50,6 +51,16 @@ impl Source {
     /// Wakes whenever the trace has changed.
     pub fn follow(&self, trace: TraceId) -> watch::Receiver<u64> {
         self.ingest.follow(trace)
+    }
+
+    /// What is known of everyone who sends.
+    pub fn register(&self) -> &SharedRegister {
+        self.ingest.register()
+    }
+
+    /// Up to so many of the traces that arrived here lately, and to which nothing was added since `before`.
+    pub(crate) fn take_samples(&self, before: Timestamp, most: usize) -> Vec<TraceId> {
+        self.ingest.take_samples(before, most)
     }
 
     /// What will never be here of a trace, in a sentence.

@@ -135,6 +135,14 @@ impl<'s> Withheld<'s> {
         hasher.finish()
     }
 
+    /// What must not be shown of any of these traces.
+    pub(crate) fn mask_of_all(&self) -> Result<Mask, Error> {
+        let runs = self.runs.values().flatten();
+        let variables: Vec<Variables> =
+            runs.map(|(test, kept)| Variables::open(self.store, test, kept)).collect::<Result<_, _>>()?;
+        Ok(Mask::of(variables.iter().flat_map(Variables::secrets)))
+    }
+
     /// What must not be shown of a trace.
     pub(crate) fn mask(&self, trace: TraceId) -> Result<Mask, Error> {
         let runs = self.runs.get(&trace).into_iter().flatten();

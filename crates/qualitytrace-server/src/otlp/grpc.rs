@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
 
-use super::intake::{self, Encoding, Format, Framing, Refusal, Signal};
+use super::intake::{self, Encoding, Format, Framing, Incoming, Refusal, Signal};
 use super::status::{Code, Status, response_message};
 use crate::access::Wanted;
 use crate::ingest::{Accepted, Ingest, Refused};
@@ -69,7 +69,8 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
         return failure(Code::Unimplemented, &message, None);
     };
     let sender = ingest.sender(&parts);
-    let outcome = intake::take(ingest, sender, signal, Format::Protobuf, body, Frame { encoding }).await;
+    let incoming = Incoming::new(&parts, body);
+    let outcome = intake::take(ingest, sender, signal, Format::Protobuf, incoming, Frame { encoding }).await;
     match outcome {
         Ok(accepted) => success(&accepted),
         Err(refusal) => {

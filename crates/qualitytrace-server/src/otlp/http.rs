@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use prost::Message;
 use tower_http::cors::{Any, CorsLayer};
 
-use super::intake::{self, Encoding, Format, Framing, Refusal, Signal};
+use super::intake::{self, Encoding, Format, Framing, Incoming, Refusal, Signal};
 use super::status::{Code, Status, response_message};
 use crate::access::Wanted;
 use crate::body::{BodyError, discard};
@@ -49,7 +49,8 @@ async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Respo
         }
     };
     let sender = ingest.sender(&parts);
-    match intake::take(ingest, sender, signal, format, body, Whole { encoding }).await {
+    let incoming = Incoming::new(&parts, body);
+    match intake::take(ingest, sender, signal, format, incoming, Whole { encoding }).await {
         Ok(accepted) => accept(format, signal, &accepted),
         Err(refusal) => refused(format, &refusal, ingest.limits().retry_after.as_secs().max(1)),
     }

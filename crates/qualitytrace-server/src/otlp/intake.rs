@@ -1,6 +1,7 @@
 //! The way of every request, whatever its protocol: read within the budget, decompress, decode, hand to the ingest.
 
 use std::io::Read;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -12,16 +13,32 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message;
 
+use super::sender::{MAX_SENDERS, Sender};
 use super::{json, wire};
 use crate::body::{BodyError, discard, next_data};
 use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused};
 use crate::limits::Limits;
+use crate::listen::Ends;
 
 /// Larger messages are decompressed and split on a thread of their own, so that others are not held up.
 const INLINE_BYTES: usize = 2 * 1024 * 1024;
 
 /// Room that a body gets on its word alone, before it has arrived.
 const AHEAD_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A request that is still on the wire.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) body: Body,
+    /// Where it comes from.
+    pub(super) from: Option<IpAddr>,
+}
+
+impl Incoming {
+    pub(super) fn new(parts: &http::request::Parts, body: Body) -> Self {
+        Self { body, from: parts.extensions.get::<Ends>().map(|ends| ends.peer) }
+    }
+}
 
 /// What a request delivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,10 +113,10 @@ pub(super) async fn take(
     sender: String,
     signal: Signal,
     format: Format,
-    body: Body,
+    request: Incoming,
     framing: impl Framing,
 ) -> Result<Accepted, Refusal> {
-    let outcome = process(ingest, sender, signal, format, body, framing).await;
+    let outcome = process(ingest, sender, signal, format, request, framing).await;
     if let Err(refusal) = &outcome {
         let counters = ingest.counters();
         let counter = match refusal {
@@ -120,7 +137,7 @@ async fn process(
     sender: String,
     signal: Signal,
     format: Format,
-    body: Body,
+    Incoming { body, from }: Incoming,
     framing: impl Framing,
 ) -> Result<Accepted, Refusal> {
     let mut lease = ingest.budget().lease_for(sender)?;
@@ -141,10 +158,17 @@ async fn process(
             .await
             .map_err(|_| Refused::Failed { reason: "the server is stopping".into() })??
     };
+    let known = |senders: Vec<Sender>| senders.into_iter().map(|sender| sender.at(from)).collect();
     Ok(match decoded {
-        Decoded::Spans(split) => ingest.spans(split, lease).await?,
-        Decoded::Logs(split) => ingest.logs(split, lease).await?,
-        Decoded::Points(points) => ingest.metrics(points),
+        Decoded::Spans(mut split) => {
+            split.senders = known(split.senders);
+            ingest.spans(split, lease).await?
+        }
+        Decoded::Logs(mut split) => {
+            split.senders = known(split.senders);
+            ingest.logs(split, lease).await?
+        }
+        Decoded::Metrics(points, senders) => ingest.metrics(points, &known(senders)),
     })
 }
 
@@ -236,7 +260,8 @@ fn inflate(mut decoder: impl Read, packed: usize, lease: &mut Lease, limit: u64)
 enum Decoded {
     Spans(wire::Split),
     Logs(wire::Split),
-    Points(u64),
+    /// How many points, and whose.
+    Metrics(u64, Vec<Sender>),
 }
 
 fn decode(signal: Signal, format: Format, message: &Bytes) -> Result<Decoded, Refusal> {
@@ -256,7 +281,9 @@ fn decode(signal: Signal, format: Format, message: &Bytes) -> Result<Decoded, Re
             let request = ExportMetricsServiceRequest::decode(message).map_err(|error| {
                 Refusal::Malformed(format!("the body is not a valid OTLP request: {error}"))
             })?;
-            Ok(Decoded::Points(points(&request)))
+            let resources = request.resource_metrics.iter();
+            let senders = resources.take(MAX_SENDERS).map(|metrics| Sender::of(metrics.resource.as_ref()));
+            Ok(Decoded::Metrics(points(&request), senders.collect()))
         }
     }
 }

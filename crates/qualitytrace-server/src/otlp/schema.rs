@@ -33,6 +33,8 @@ pub(super) struct Signal {
     pub(super) item: &'static Message,
     /// The item's field that holds the trace id.
     pub(super) trace_id: u32,
+    /// The item's field that says when it ended, if it has one.
+    pub(super) end: Option<u32>,
 }
 
 pub(super) static TRACES: Signal = Signal {
@@ -41,6 +43,7 @@ pub(super) static TRACES: Signal = Signal {
     scope: &SCOPE_SPANS,
     item: &SPAN,
     trace_id: 1,
+    end: Some(8),
 };
 
 pub(super) static LOGS: Signal = Signal {
@@ -49,6 +52,7 @@ pub(super) static LOGS: Signal = Signal {
     scope: &SCOPE_LOGS,
     item: &LOG_RECORD,
     trace_id: 9,
+    end: None,
 };
 
 static RESOURCE_SPANS: Message = Message {
@@ -67,7 +71,7 @@ static RESOURCE_LOGS: Message = Message {
 static SCOPE_LOGS: Message =
     Message { name: "ScopeLogs", fields: &[Kind::Message(&SCOPE), Kind::Message(&LOG_RECORD), Kind::Text] };
 
-static RESOURCE: Message = Message {
+pub(super) static RESOURCE: Message = Message {
     name: "Resource",
     fields: &[Kind::Message(&KEY_VALUE), Kind::Varint, Kind::Message(&ENTITY_REF)],
 };
@@ -132,10 +136,10 @@ static LOG_RECORD: Message = Message {
     ],
 };
 
-static KEY_VALUE: Message =
+pub(super) static KEY_VALUE: Message =
     Message { name: "KeyValue", fields: &[Kind::Text, Kind::Message(&ANY_VALUE), Kind::Varint] };
 
-static ANY_VALUE: Message = Message {
+pub(super) static ANY_VALUE: Message = Message {
     name: "AnyValue",
     fields: &[
         Kind::Text,

@@ -9,6 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use qualitytrace_core::id::TraceId;
 
 use super::schema::{self, Kind, Message};
+use super::sender::{Sender, Senders};
 
 /// Deeper nesting than this is refused: protobuf decoders stop at 100, the levels around an item included.
 const MAX_DEPTH: u32 = 90;
@@ -31,6 +32,8 @@ pub struct Split {
     pub chunks: Vec<Chunk>,
     /// Items without a usable trace id.
     pub without_trace: u64,
+    /// Whose they are.
+    pub senders: Vec<Sender>,
 }
 
 impl Split {
@@ -70,6 +73,30 @@ pub fn split_logs(body: &Bytes) -> Result<Split, Malformed> {
     split(body, &schema::LOGS)
 }
 
+/// When the first and the last of some spans ended, in nanoseconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) first: u64,
+    pub(super) last: u64,
+}
+
+impl Ends {
+    /// No span has ended.
+    pub(super) const NONE: Self = Self { first: u64::MAX, last: 0 };
+
+    fn note(&mut self, fixed: &[u8]) {
+        // Zero means that it is not known.
+        if let Some(end) = fixed.try_into().ok().map(u64::from_le_bytes).filter(|end| *end > 0) {
+            self.join(Self { first: end, last: end });
+        }
+    }
+
+    pub(super) fn join(&mut self, other: Self) {
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+    }
+}
+
 /// Where one item stands in a request.
 struct Item<'a> {
     envelope: usize,
@@ -88,6 +115,7 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
     let mut known: HashMap<TraceId, usize> = HashMap::new();
     let mut without_trace = 0;
     let mut last: Option<(TraceId, usize)> = None;
+    let mut senders = Senders::default();
 
     for field in fields(body, signal.request) {
         let field = field?;
@@ -96,6 +124,8 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
         }
         let mut resource = Vec::new();
         let mut scopes = Vec::new();
+        let mut described: &[u8] = &[];
+        let mut ends = Ends::NONE;
         for inner in fields(field.bytes, signal.resource) {
             let inner = inner?;
             if inner.number == 2 {
@@ -103,6 +133,9 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
             } else {
                 check(&inner, signal.resource, 0)?;
                 resource.extend_from_slice(inner.whole);
+                if inner.number == 1 {
+                    described = inner.bytes;
+                }
             }
         }
         for scope_bytes in scopes {
@@ -115,7 +148,7 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
                     scope.extend_from_slice(inner.whole);
                     continue;
                 }
-                let Some(trace) = scan_item(inner.bytes, signal)? else {
+                let Some(trace) = scan_item(inner.bytes, signal, &mut ends)? else {
                     without_trace += 1;
                     continue;
                 };
@@ -131,6 +164,7 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
             }
             envelopes.push(Envelope { resource: resource.clone(), scope });
         }
+        senders.add(described, ends);
     }
 
     let whole = order.len() == 1 && without_trace == 0;
@@ -142,11 +176,11 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
             data: if whole { body.clone() } else { frame(&items, &envelopes) },
         })
         .collect();
-    Ok(Split { chunks, without_trace })
+    Ok(Split { chunks, without_trace, senders: senders.into_list() })
 }
 
-/// Checks one span or log record and finds its trace.
-fn scan_item(bytes: &[u8], signal: &schema::Signal) -> Result<Option<TraceId>, Malformed> {
+/// Checks one span or log record, finds its trace, and notes when it ended.
+fn scan_item(bytes: &[u8], signal: &schema::Signal, ends: &mut Ends) -> Result<Option<TraceId>, Malformed> {
     let mut trace = None;
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -154,6 +188,8 @@ fn scan_item(bytes: &[u8], signal: &schema::Signal) -> Result<Option<TraceId>, M
         check(&field, signal.item, 0)?;
         if field.number == signal.trace_id {
             trace = TraceId::from_slice(field.bytes);
+        } else if Some(field.number) == signal.end {
+            ends.note(field.bytes);
         }
         rest = &rest[field.whole.len()..];
     }
@@ -197,17 +233,17 @@ fn put_delimiter(out: &mut BytesMut, field: u8, length: usize) {
 }
 
 /// One field of an encoded message.
-struct Field<'a> {
-    number: u32,
+pub(super) struct Field<'a> {
+    pub(super) number: u32,
     wire_type: u8,
     /// The content; for numbers, their encoding.
-    bytes: &'a [u8],
+    pub(super) bytes: &'a [u8],
     /// The content with its key and length.
     whole: &'a [u8],
 }
 
 /// The fields of an encoded message, each cut to its length, in the order in which they stand.
-fn fields<'a>(
+pub(super) fn fields<'a>(
     bytes: &'a [u8],
     message: &'static Message,
 ) -> impl Iterator<Item = Result<Field<'a>, Malformed>> {
@@ -250,7 +286,7 @@ fn next_field<'a>(bytes: &'a [u8], name: &'static str) -> Result<Field<'a>, Malf
 }
 
 #[inline]
-fn varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), Malformed> {
+pub(super) fn varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), Malformed> {
     match bytes {
         [byte @ 0..0x80, ..] => Ok((u64::from(*byte), 1)),
         [low, high @ 0..0x80, ..] => Ok((u64::from(low & 0x7f) | u64::from(*high) << 7, 2)),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
 use qualitytrace_core::wait::{Begin, Ended, History, Policy, Progress, Standing, Wait, skipped, wait};
 use tokio::sync::watch;
@@ -19,6 +20,7 @@ use super::queue::Announced;
 use super::spans::{self, Poll};
 use crate::clock;
 use crate::compute;
+use crate::mask::Mask;
 use crate::source::{Cursor, Source};
 use crate::store::Wish;
 use crate::wire::What;
@@ -54,11 +56,17 @@ pub(super) enum Waited {
 struct Kept(Option<(usize, Standing)>);
 
 impl Kept {
+    /// What the specs are known to say about so many spans.
+    fn known(&self, spans: usize) -> Option<&Standing> {
+        let known = self.0.as_ref().filter(|(known, standing)| *known == spans || standing.is_final);
+        known.map(|(_, standing)| standing)
+    }
+
     /// What the specs say about so many spans.
     fn of(&mut self, spans: usize, ask: impl FnOnce() -> Standing) -> Standing {
-        match &self.0 {
-            Some((known, standing)) if *known == spans || standing.is_final => standing.clone(),
-            _ => self.0.insert((spans, ask())).1.clone(),
+        match self.known(spans) {
+            Some(standing) => standing.clone(),
+            None => self.0.insert((spans, ask())).1.clone(),
         }
     }
 }
@@ -101,7 +109,7 @@ impl Arrivals {
             let cluster = self.announced.cluster();
             let now = cluster.horizon(self.source.horizon(clock::now()));
             let longest = cluster.safety_poll();
-            let new = self.look(memory, poll).await?;
+            let new = self.look(memory, log.mask(), poll).await?;
             if new > 0 {
                 log.note(&What::Arrived { new, spans: self.progress.spans() });
             }
@@ -109,8 +117,11 @@ impl Arrivals {
             let span = poll.evaluate();
             spans::note_spans(&span, self.progress.spans());
             let next = span.in_scope(|| {
-                let specs = || kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
-                wait(&policy, &self.progress, &memory.services(), specs, now)
+                // Judging may take long, and the register is not for one run alone: what the specs say is found without it.
+                self.decide(&policy, memory, kept.known(self.spans.len()), now).unwrap_or_else(|| {
+                    let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
+                    wait(&policy, &self.progress, &memory.services(), || specs, now)
+                })
             });
             match &next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => spans::note_wait(&span, Some(ended)),
@@ -153,10 +164,27 @@ impl Arrivals {
         }
     }
 
+    /// Whether the wait is over; `None` when that depends on what the specs say, and nobody knows it yet.
+    fn decide(
+        &self,
+        policy: &Policy,
+        memory: &Memory,
+        specs: Option<&Standing>,
+        now: Timestamp,
+    ) -> Option<Wait> {
+        let mut is_asked = false;
+        let answer = || {
+            is_asked = specs.is_none();
+            specs.cloned().unwrap_or_default()
+        };
+        let next = wait(policy, &self.progress, &memory.services(), answer, now);
+        (!is_asked).then_some(next)
+    }
+
     /// Takes in what arrived since the last look, in a span of its own.
-    async fn look(&mut self, memory: &Memory, poll: Poll<'_>) -> Result<usize, Error> {
+    async fn look(&mut self, memory: &Memory, mask: &Mask, poll: Poll<'_>) -> Result<usize, Error> {
         let span = poll.fetch();
-        let new = self.read(memory).instrument(span.clone()).await;
+        let new = self.read(memory, mask).instrument(span.clone()).await;
         match &new {
             Ok(_) => spans::note_spans(&span, self.progress.spans()),
             Err(error) => spans::note_failure(&span, error),
@@ -181,7 +209,7 @@ impl Arrivals {
     }
 
     /// Takes in what arrived since the last look and says how many spans are new. Waits for a database that is away.
-    pub(super) async fn read(&mut self, memory: &Memory) -> Result<usize, Error> {
+    pub(super) async fn read(&mut self, memory: &Memory, mask: &Mask) -> Result<usize, Error> {
         let mut new = 0;
         let patience = Patience::new();
         let (arrivals, is_all) = loop {
@@ -202,7 +230,7 @@ impl Arrivals {
                 self.spans.push(span);
             }
         }
-        memory.answered(self.progress.take_answers());
+        memory.answered(self.progress.take_answers(), mask);
         Ok(new)
     }
 }

@@ -36,7 +36,7 @@ impl Runner {
     }
 
     async fn judge_again(&self, log: &mut Log, judged: &mut Judged) -> Result<(), Error> {
-        let read = judged.arrivals.read(&self.memory).await?;
+        let read = judged.arrivals.read(&self.memory, log.mask()).await?;
         let new = read.saturating_sub(std::mem::take(&mut judged.already_counted));
         if new == 0 {
             return Ok(());

@@ -7,11 +7,13 @@ use std::time::Duration;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::history::Learned;
-use qualitytrace_core::wait::{Answered, Ended, History, Progress, Register};
+use qualitytrace_core::wait::{Answered, Ended, History, Progress, Register, register};
 use tokio::time::Instant;
 
 use super::{Error, lock};
 use crate::clock;
+use crate::mask::Mask;
+use crate::register::SharedRegister;
 use crate::store::Store;
 
 /// Tests whose history is held in memory; the store has them all.
@@ -31,23 +33,25 @@ pub(super) struct Memory {
     histories: Mutex<HashMap<String, Arc<History>>>,
     /// What other servers learned, of tests that the store may not know yet.
     taught: Mutex<BTreeMap<String, History>>,
-    services: Mutex<Register>,
+    services: SharedRegister,
     /// When the lags were last stored, and how.
     stored_lags: Mutex<(Option<Instant>, String)>,
 }
 
 impl Memory {
-    /// What the store remembers.
-    pub(super) async fn open(store: Store) -> Result<Self, Error> {
-        let stored = store.document(LAGS).await?;
-        let stored = stored.and_then(|body| Learned::from_json(&body).ok()).map(|learned| learned.services);
-        let mut services = stored.unwrap_or_default();
-        services.listens(clock::now());
+    /// What the store remembers. What it knows of services goes into the register that the ingest feeds.
+    pub(super) async fn open(store: Store, services: SharedRegister) -> Result<Self, Error> {
+        let known = stored_services(&store).await?;
+        {
+            let mut services = services.lock();
+            services.take_over(known);
+            services.listens(clock::now());
+        }
         Ok(Self {
             store,
             histories: Mutex::default(),
             taught: Mutex::default(),
-            services: Mutex::new(services),
+            services,
             stored_lags: Mutex::default(),
         })
     }
@@ -56,7 +60,7 @@ impl Memory {
     pub(super) fn teach(&self, learned: Learned) {
         lock(&self.taught).extend(learned.tests);
         lock(&self.histories).clear();
-        lock(&self.services).take_over(learned.services);
+        self.services.lock().take_over(learned.services);
     }
 
     /// What is known of a test.
@@ -138,44 +142,58 @@ impl Memory {
         Ok((history.unwrap_or_default(), body))
     }
 
-    /// Notes how late a span came.
+    /// Notes how late a span came that another server may have taken in. What arrives here, the ingest tells.
     pub(super) fn arrived(&self, span: &Span, at: Timestamp) {
-        lock(&self.services).arrived(span, at);
+        if !self.store.is_shared() {
+            return;
+        }
+        let mut services = self.services.lock();
+        // Here, what names no instance is known by where it was sent from, which nobody else knows.
+        if register::names_instance(&span.resource) || !services.has_heard(span.service()) {
+            services.arrived(span, at);
+        }
     }
 
-    /// Notes who answered whom.
-    pub(super) fn answered(&self, answers: Vec<Answered>) {
+    /// Notes who answered whom. What is hidden is not kept: it would be read where secrets are not sealed.
+    pub(super) fn answered(&self, answers: Vec<Answered>, mask: &Mask) {
         if answers.is_empty() {
             return;
         }
-        let mut services = lock(&self.services);
+        let is_shown = |text: &str| mask.text(text) == text;
+        let mut services = self.services.lock();
         for Answered { address, service, ahead } in answers {
-            services.answered(&address, &service, ahead);
+            if is_shown(&address) && is_shown(&service) {
+                services.answered(&address, &service, ahead);
+            }
         }
     }
 
     /// What is known of each service.
     pub(super) fn services(&self) -> MutexGuard<'_, Register> {
-        lock(&self.services)
+        self.services.lock()
     }
 
     /// Stores how late services deliver: now, or when it was not for a while.
     pub(super) async fn store_lags(&self, now: bool) -> Result<(), Error> {
-        let body = {
+        {
             let mut stored = lock(&self.stored_lags);
             if !now && stored.0.is_some_and(|at| at.elapsed() < LAGS_INTERVAL) {
                 return Ok(());
             }
-            let services = lock(&self.services).clone();
-            let body = Learned { tests: BTreeMap::new(), services }.to_json();
-            let is_known = stored.1 == body;
-            *stored = (Some(Instant::now()), body.clone());
-            if is_known {
-                return Ok(());
-            }
-            body
-        };
-        Ok(self.store.put_document(LAGS, &body).await?)
+            stored.0 = Some(Instant::now());
+        }
+        let mut services = self.services.lock().clone();
+        if self.store.is_shared() {
+            // Other servers hear others.
+            services.take_over(stored_services(&self.store).await?);
+        }
+        let body = Learned { tests: BTreeMap::new(), services }.to_json();
+        if lock(&self.stored_lags).1 == body {
+            return Ok(());
+        }
+        self.store.put_document(LAGS, &body).await?;
+        lock(&self.stored_lags).1 = body;
+        Ok(())
     }
 
     /// All that runs on this server taught.
@@ -184,8 +202,15 @@ impl Memory {
         for (test, body) in self.store.histories().await? {
             tests.extend(read(&test, &body).map(|history| (test, history)));
         }
-        Ok(Learned { tests, services: lock(&self.services).clone() })
+        Ok(Learned { tests, services: self.services.lock().clone() })
     }
+}
+
+/// What the store knows of services.
+async fn stored_services(store: &Store) -> Result<Register, Error> {
+    let stored = store.document(LAGS).await?;
+    let stored = stored.and_then(|body| Learned::from_json(&body).ok());
+    Ok(stored.map(|learned| learned.services).unwrap_or_default())
 }
 
 fn read(test: &str, body: &str) -> Option<History> {

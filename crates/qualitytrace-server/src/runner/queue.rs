@@ -107,6 +107,7 @@ impl Runner {
         self.settle_orphans().await?;
         let mut duties = lock(&self.duties);
         duties.spawn(Arc::clone(self).claim());
+        duties.spawn(Arc::clone(self).look_at_samples());
         if let Some(listener) = listener {
             duties.spawn(Arc::clone(self).hear(listener));
             duties.spawn(Arc::clone(self).beat());

@@ -27,6 +27,7 @@ mod requests;
 mod runs;
 mod safety;
 mod secrets;
+mod services;
 mod shown;
 mod stopping;
 mod store;

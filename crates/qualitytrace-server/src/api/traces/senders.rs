@@ -1,20 +1,23 @@
-//! Who sends traces, when last, and how long after the fact.
+//! Who sends traces, metrics and logs, when last, and how long after the fact.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::wait::register::{InstanceView, ServiceView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::App;
 use crate::api::answer::Problem;
 use crate::api::memory::Memory;
+use crate::mask::Mask;
 use crate::source::Arrival;
 use crate::variables::Withheld;
-use crate::wire::time::rfc3339;
+use crate::wire::time::{NEVER, rfc3339};
 
 /// Requests that are looked at.
 const LOOKED_AT: u64 = 500;
@@ -24,6 +27,8 @@ struct Service {
     last_seen: Timestamp,
     /// From the end of a span to its arrival, in milliseconds.
     lags: Vec<u64>,
+    /// What the register knows of it.
+    known: Option<ServiceView>,
 }
 
 /// What one service sent in one request.
@@ -46,7 +51,7 @@ impl Sent {
     }
 }
 
-/// The services of the latest requests.
+/// The services of the latest requests, and what the register knows of all.
 pub(in crate::api) async fn services(
     State(app): State<App>,
     memory: Memory,
@@ -65,25 +70,57 @@ pub(in crate::api) async fn services(
             service.lags.extend(&sent.lags);
         }
     }
-    let items = services.into_iter().map(|(name, service)| ServiceSummary::of(&name, service)).collect();
-    Ok(Json(Services { items }))
+    let mask = withheld.mask_of_all()?;
+    let (listening_since, views) = {
+        let register = app.source.register().lock();
+        (register.listening_since(), register.views())
+    };
+    for view in views {
+        let service = services.entry(mask.text(&view.name).into_owned()).or_default();
+        service.last_seen = service.last_seen.max(view.last_heard.unwrap_or_default());
+        service.known = Some(view);
+    }
+    let services = services.into_iter();
+    let items = services.map(|(name, service)| ServiceSummary::of(name, service, &mask)).collect();
+    Ok(Json(Services { items, listening_since: listening_since.map(rfc3339) }))
 }
 
-/// Who sends traces.
+/// Who sends traces, metrics and logs.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::api) struct Services {
     items: Vec<ServiceSummary>,
+    /// Since when this server listens: who is `heard` was so since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listening_since: Option<String>,
 }
 
+/// What is known of one service. Durations are in milliseconds.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ServiceSummary {
     name: String,
     /// How many it sent, among the latest 500 requests.
     spans: usize,
+    /// When anything of it last arrived; the year 1 if nothing has since this server listens.
     last_seen: String,
     export_lag: ExportLag,
+    /// Whether spans of it arrived since this server listens; else it is silent.
+    heard: bool,
+    /// How many of its deliveries are known, those before this server listened included.
+    deliveries: u32,
+    /// How late its spans arrive at most.
+    largest_lag: u64,
+    /// By how much its spans overtake each other.
+    overtaking: u64,
+    /// How far its clock is ahead.
+    clock_ahead: u64,
+    /// The earliest of the watermarks of its instances: everything that it ended before has been delivered.
+    watermark: Option<String>,
+    /// Addresses, RPC services and destinations under which it answered calls.
+    answers: Vec<String>,
+    /// Its processes, since this server listens.
+    instances: Vec<Instance>,
 }
 
 /// From the end of a span to its arrival.
@@ -96,16 +133,57 @@ struct ExportLag {
     unit: &'static str,
 }
 
+/// One process of a service.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Instance {
+    /// `service.instance.id`, else host and process, else the address that it sends from.
+    id: String,
+    first_arrival: String,
+    last_arrival: String,
+    /// When metrics or logs of it last arrived.
+    last_signal: Option<String>,
+    /// The latest end among the spans that it delivered.
+    watermark: Option<String>,
+}
+
+impl Instance {
+    fn of(view: &InstanceView, mask: &Mask) -> Self {
+        Self {
+            id: mask.text(&view.id).into_owned(),
+            first_arrival: rfc3339(view.first_arrival),
+            last_arrival: rfc3339(view.last_arrival),
+            last_signal: view.last_signal.map(rfc3339),
+            watermark: view.watermark.map(rfc3339),
+        }
+    }
+}
+
 impl ServiceSummary {
-    fn of(name: &str, mut service: Service) -> Self {
+    fn of(name: String, mut service: Service, mask: &Mask) -> Self {
         service.lags.sort_unstable();
         let last = service.lags.len().saturating_sub(1);
         let at = |share: usize| service.lags.get((service.lags.len() * share / 100).min(last)).copied();
+        let known = service.known.as_ref();
+        let millis = |time: fn(&ServiceView) -> Duration| {
+            known.map_or(0, |known| u64::try_from(time(known).as_millis()).unwrap_or(u64::MAX))
+        };
+        let instances = || known.into_iter().flat_map(|known| &known.instances);
+        let answers = known.into_iter().flat_map(|known| &known.answers);
+        let is_seen = service.last_seen > Timestamp::default();
         Self {
-            name: name.to_owned(),
+            name,
             spans: service.lags.len(),
-            last_seen: rfc3339(service.last_seen),
+            last_seen: if is_seen { rfc3339(service.last_seen) } else { NEVER.to_owned() },
             export_lag: ExportLag { p50: at(50), p99: at(99), unit: "ms" },
+            heard: known.is_some_and(|known| known.first_heard.is_some()),
+            deliveries: known.map_or(0, |known| known.deliveries),
+            largest_lag: millis(|known| known.largest_lag),
+            overtaking: millis(|known| known.overtaking),
+            clock_ahead: millis(|known| known.clock_ahead),
+            watermark: instances().filter_map(|instance| instance.watermark).min().map(rfc3339),
+            answers: answers.map(|address| mask.text(address).into_owned()).collect(),
+            instances: instances().map(|instance| Instance::of(instance, mask)).collect(),
         }
     }
 }

@@ -1,0 +1,253 @@
+//! Who sent what a request brings: the process that its resources describe.
+//!
+//! It is read off the bytes, once for each resource, and of its spans only when the first and the last of them ended.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use qualitytrace_core::time::Timestamp;
+
+use super::schema::{ANY_VALUE, KEY_VALUE, RESOURCE};
+use super::wire::{Ends, fields, varint};
+
+/// Processes of one request that are noted; further ones are not.
+pub(super) const MAX_SENDERS: usize = 1_024;
+/// Longer names are cut off.
+const MAX_NAME_BYTES: usize = 256;
+
+/// A process of a service, and what it has in a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    /// Its `service.name`; empty when it has none.
+    pub service: String,
+    /// What tells it from others of that service: its `service.instance.id`, else its host and process, else where the
+    /// request came from.
+    pub instance: String,
+    /// When the first and the last of its spans ended; `None` when it has none.
+    pub ends: Option<(Timestamp, Timestamp)>,
+}
+
+impl Sender {
+    /// What a decoded resource says.
+    pub(super) fn of(resource: Option<&Resource>) -> Self {
+        let mut described = Described::default();
+        for pair in resource.into_iter().flat_map(|resource| &resource.attributes) {
+            match pair.value.as_ref().and_then(|value| value.value.as_ref()) {
+                Some(Value::StringValue(text)) => described.note(pair.key.as_bytes(), text.as_bytes()),
+                Some(Value::IntValue(number)) => described.note_number(pair.key.as_bytes(), *number),
+                _ => {}
+            }
+        }
+        described.sender(Ends::NONE)
+    }
+
+    /// The same, known by where it sends from if nothing else tells it from others.
+    pub(super) fn at(mut self, address: Option<IpAddr>) -> Self {
+        if let Some(address) = address.filter(|_| self.instance.is_empty()) {
+            self.instance = address.to_canonical().to_string();
+        }
+        self
+    }
+}
+
+/// The processes of a request.
+#[derive(Debug, Default)]
+pub(super) struct Senders<'a> {
+    known: HashMap<Described<'a>, usize>,
+    list: Vec<(Described<'a>, Ends)>,
+}
+
+impl<'a> Senders<'a> {
+    /// Adds what the process that an encoded resource describes has there.
+    pub(super) fn add(&mut self, resource: &'a [u8], ends: Ends) {
+        let described = Described::read(resource);
+        if let Some(at) = self.known.get(&described) {
+            self.list[*at].1.join(ends);
+        } else if self.list.len() < MAX_SENDERS {
+            self.known.insert(described, self.list.len());
+            self.list.push((described, ends));
+        }
+    }
+
+    pub(super) fn into_list(self) -> Vec<Sender> {
+        self.list.into_iter().map(|(described, ends)| described.sender(ends)).collect()
+    }
+}
+
+/// What a resource says about a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+struct Described<'a> {
+    service: &'a [u8],
+    instance: &'a [u8],
+    host: &'a [u8],
+    process: Option<i64>,
+}
+
+impl<'a> Described<'a> {
+    /// Reads an encoded resource that was checked before.
+    fn read(resource: &'a [u8]) -> Self {
+        let mut described = Self::default();
+        for pair in fields(resource, &RESOURCE).flatten().filter(|field| field.number == 1) {
+            let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
+            for field in fields(pair.bytes, &KEY_VALUE).flatten() {
+                match field.number {
+                    1 => key = field.bytes,
+                    2 => value = field.bytes,
+                    _ => {}
+                }
+            }
+            for field in fields(value, &ANY_VALUE).flatten() {
+                match field.number {
+                    1 => described.note(key, field.bytes),
+                    3 => {
+                        let number = varint(field.bytes, ANY_VALUE.name).map_or(0, |(number, _)| number);
+                        described.note_number(key, number.cast_signed());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        described
+    }
+
+    fn note(&mut self, key: &[u8], text: &'a [u8]) {
+        match key {
+            b"service.name" => self.service = text,
+            b"service.instance.id" => self.instance = text,
+            b"host.name" => self.host = text,
+            _ => {}
+        }
+    }
+
+    fn note_number(&mut self, key: &[u8], number: i64) {
+        if key == b"process.pid" {
+            self.process = Some(number);
+        }
+    }
+
+    fn sender(&self, ends: Ends) -> Sender {
+        let host = || cut(self.host);
+        Sender {
+            service: cut(self.service),
+            instance: match (self.instance, self.process) {
+                (b"", Some(process)) => format!("{}/{process}", host()),
+                (b"", None) => host(),
+                (id, _) => cut(id),
+            },
+            ends: (ends.last > 0)
+                .then(|| (Timestamp::from_nanos(ends.first), Timestamp::from_nanos(ends.last))),
+        }
+    }
+}
+
+fn cut(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let end = text.floor_char_boundary(MAX_NAME_BYTES);
+    text[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+    use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+    use prost::Message;
+
+    use super::*;
+    use crate::otlp::wire::split_traces;
+
+    fn resource(attributes: &[(&str, Value)]) -> Resource {
+        let pair = |(key, value): &(&str, Value)| KeyValue {
+            key: (*key).to_owned(),
+            value: Some(AnyValue { value: Some(value.clone()) }),
+            ..KeyValue::default()
+        };
+        Resource { attributes: attributes.iter().map(pair).collect(), ..Resource::default() }
+    }
+
+    fn text(text: &str) -> Value {
+        Value::StringValue(text.to_owned())
+    }
+
+    /// The senders of a request with these resources, each with spans that ended then.
+    fn check(resources: &[(Resource, &[u64])], expected: &[(&str, &str, Option<(u64, u64)>)]) {
+        let spans = |ends: &[u64]| {
+            let span = |end: &u64| Span {
+                trace_id: vec![1; 16],
+                span_id: vec![2; 8],
+                end_time_unix_nano: *end,
+                ..Span::default()
+            };
+            ends.iter().map(span).collect()
+        };
+        let resource_spans = resources.iter().map(|(resource, ends)| ResourceSpans {
+            resource: Some(resource.clone()),
+            scope_spans: vec![ScopeSpans { spans: spans(ends), ..ScopeSpans::default() }],
+            ..ResourceSpans::default()
+        });
+        let request = ExportTraceServiceRequest { resource_spans: resource_spans.collect() };
+        let found = split_traces(&request.encode_to_vec().into()).unwrap().senders;
+        let expected = expected.iter().map(|(service, instance, ends)| Sender {
+            service: (*service).to_owned(),
+            instance: (*instance).to_owned(),
+            ends: ends.map(|(first, last)| (Timestamp::from_nanos(first), Timestamp::from_nanos(last))),
+        });
+        assert_eq!(found, expected.collect::<Vec<_>>());
+        // What is read off the bytes and off the message is the same.
+        for (resource, _) in resources {
+            let decoded = Sender::of(Some(resource));
+            assert!(
+                found.iter().any(|sender| Sender { ends: None, ..sender.clone() } == decoded),
+                "{decoded:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_instance_is_known_by_its_id_else_by_host_and_process() {
+        let named = resource(&[
+            ("service.name", text("shop")),
+            ("service.instance.id", text("a")),
+            ("host.name", text("h")),
+            ("process.pid", Value::IntValue(7)),
+        ]);
+        let process = resource(&[
+            ("process.pid", Value::IntValue(7)),
+            ("service.name", text("shop")),
+            ("host.name", text("h")),
+        ]);
+        let host = resource(&[("service.name", text("shop")), ("host.name", text("h"))]);
+        let expected =
+            [("shop", "a", Some((5, 5))), ("shop", "h/7", Some((6, 6))), ("shop", "h", Some((7, 7)))];
+        check(&[(named, &[5]), (process, &[6]), (host, &[7])], &expected);
+    }
+
+    #[test]
+    fn what_one_process_has_in_several_places_is_one() {
+        let shop = resource(&[("service.name", text("shop"))]);
+        let unnamed = resource(&[]);
+        check(
+            &[(shop.clone(), &[30, 10]), (unnamed, &[]), (shop, &[20, 0, 40])],
+            &[("shop", "", Some((10, 40))), ("", "", None)],
+        );
+    }
+
+    #[test]
+    fn a_process_without_a_name_is_known_by_where_it_sends_from() {
+        let sender =
+            |instance: &str| Sender { service: "shop".to_owned(), instance: instance.to_owned(), ends: None };
+        let from = Some("::ffff:10.0.0.7".parse().unwrap());
+        assert_eq!(sender("").at(from), sender("10.0.0.7"));
+        assert_eq!(sender("a").at(from), sender("a"));
+        assert_eq!(sender("").at(None), sender(""));
+    }
+
+    #[test]
+    fn long_names_are_cut_off() {
+        let long = "é".repeat(MAX_NAME_BYTES);
+        let sender = Sender::of(Some(&resource(&[("service.name", text(&long))])));
+        assert_eq!(sender.service, "é".repeat(MAX_NAME_BYTES / 2));
+    }
+}
