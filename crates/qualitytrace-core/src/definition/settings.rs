@@ -27,6 +27,9 @@ pub struct PollingProfile {
     pub quiet: Option<Period>,
     /// How long to wait for what a trace seems to owe; `None` means the default.
     pub settle: Option<Period>,
+    /// How long a failure that rests on spans that did not come is looked at again before it is told; `None` means the
+    /// default.
+    pub confirm: Option<Period>,
     /// Who sends no spans: addresses, hosts, `*.domain`, destinations. Calls to them owe no answer.
     pub uninstrumented: Vec<String>,
     /// Whether a `periodic` block was given.
@@ -43,6 +46,7 @@ impl Default for PollingProfile {
             selector_match_retries: 3,
             quiet: None,
             settle: None,
+            confirm: None,
             uninstrumented: Vec::new(),
             is_periodic_given: true,
         }
@@ -224,9 +228,8 @@ fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_s
     required("timeout", &mut profile.timeout);
     profile.quiet = period(fields, "quiet");
     profile.settle = period(fields, "settle");
-    let names = fields.texts("uninstrumented");
-    profile.uninstrumented =
-        names.into_iter().map(|name| name.value).filter(|name| !name.is_empty()).collect();
+    profile.confirm = period(fields, "confirm");
+    profile.uninstrumented = uninstrumented(fields);
     let reader = fields.reader;
     if let Some(retries) = fields.get("selectorMatchRetries")
         && let Some(count) = reader.int(retries, "`selectorMatchRetries`")
@@ -238,6 +241,12 @@ fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_s
         });
     }
     fields.finish();
+}
+
+/// Who sends no spans.
+pub(in crate::definition) fn uninstrumented(fields: &mut Fields<'_, '_>) -> Vec<String> {
+    let names = fields.texts("uninstrumented");
+    names.into_iter().map(|name| name.value).filter(|name| !name.is_empty()).collect()
 }
 
 fn strategy_named(reader: &Reader<'_>, text: &Text) -> Strategy {

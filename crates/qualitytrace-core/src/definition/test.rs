@@ -32,6 +32,8 @@ pub struct Test {
     pub skip_trace_collection: bool,
     /// The polling profile to wait by; `None` means the current one.
     pub polling_profile: Option<Profile>,
+    /// Who sends no spans, besides those that its profile and the server name: calls to them owe no answer.
+    pub uninstrumented: Vec<String>,
     /// How often it is run before it counts as failed, and how often in any case.
     pub attempts: Attempts,
 }
@@ -107,6 +109,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
         outputs: fields.items("outputs").iter().filter_map(|node| output(reader, node)).collect(),
         skip_trace_collection: fields.flag("skipTraceCollection").unwrap_or_default(),
         polling_profile: fields.get("pollingProfile").and_then(|node| profile(reader, node)),
+        uninstrumented: settings::uninstrumented(&mut fields),
         attempts: Attempts {
             retries: fields.count("retries", Attempts::MOST).unwrap_or(0),
             repeat: fields.count("repeat", Attempts::MOST).unwrap_or(1).max(1),

@@ -96,6 +96,8 @@ pub(super) struct PeriodicSpec<'a> {
     quiet: Option<&'a str>,
     #[serde(skip_serializing_if = "is_blank")]
     settle: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_blank")]
+    confirm: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     uninstrumented: &'a [String],
 }
@@ -109,6 +111,7 @@ impl<'a> PeriodicSpec<'a> {
             selector_match_retries: profile.selector_match_retries,
             quiet: profile.quiet.as_ref().map(text),
             settle: profile.settle.as_ref().map(text),
+            confirm: profile.confirm.as_ref().map(text),
             uninstrumented: &profile.uninstrumented,
         }
     }

@@ -37,6 +37,8 @@ pub(super) struct TestSpec<'a> {
     skip_trace_collection: bool,
     #[serde(skip_serializing_if = "is_blank")]
     polling_profile: Option<ProfileSpec<'a>>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    uninstrumented: &'a [String],
     #[serde(skip_serializing_if = "is_blank")]
     retries: u32,
     #[serde(skip_serializing_if = "is_blank")]
@@ -57,6 +59,7 @@ impl<'a> TestSpec<'a> {
             summary: stored.summary.as_ref(),
             skip_trace_collection: test.skip_trace_collection,
             polling_profile: test.polling_profile.as_ref().map(ProfileSpec::of),
+            uninstrumented: &test.uninstrumented,
             retries: test.attempts.retries,
             repeat: Some(test.attempts.repeat).filter(|repeat| *repeat > 1),
         }
