@@ -169,7 +169,7 @@ pub enum Reason {
     Orphaned,
     /// The time was up.
     TimedOut,
-    /// The time was up, and no span had come.
+    /// No span had come when the time was up, or when a settle window was over in which nobody was heard at all.
     NoTrace,
     /// The user did not want to wait any longer.
     Skipped,
@@ -211,7 +211,7 @@ impl fmt::Display for Reason {
             Self::Decided => "no further span can change the verdict",
             Self::Orphaned => "parents are missing and nothing more came for two settle windows",
             Self::TimedOut => "the time is up",
-            Self::NoTrace => "the time is up and no span has come",
+            Self::NoTrace => "no span has come in time",
             Self::Skipped => "the user did not want to wait any longer",
         })
     }
@@ -296,6 +296,18 @@ pub fn absences(policy: &Policy, run: &Progress, register: &Register, now: Times
     run.outlook(register, &windows, now).absences
 }
 
+/// Whether every span that a failure may have missed is known to be absent: what is owed, and where nothing announces it,
+/// whatever anyone who was heard may have ended within a settle window.
+pub fn is_absence_proven(policy: &Policy, run: &Progress, register: &Register, now: Timestamp) -> bool {
+    let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
+    let outlook = run.outlook(register, &windows, now);
+    let is_open = |absence: &Absence| !matches!(absence.of, Whose::NeverHeardIfNamed(_));
+    if outlook.until.is_some_and(|until| until > now) || outlook.absences.iter().any(is_open) {
+        return false;
+    }
+    run.owes_shape(register) || run.unannounced_is_absent(register, &windows, now)
+}
+
 /// The times at which a wait can end, as things stand.
 struct Windows {
     quiet: Duration,
@@ -307,6 +319,8 @@ struct Windows {
     /// How long something that certainly exists is waited for while nobody knows how late it may be.
     patient: Timestamp,
     deadline: Timestamp,
+    /// How long a first span is waited for.
+    rootless: Timestamp,
 }
 
 impl Windows {
@@ -319,6 +333,12 @@ impl Windows {
             settle
         };
         let last = run.silent_since().map_or(answered_at, |last| last.max(answered_at));
+        let deadline = answered_at + policy.timeout;
+        // Who listens and hears nobody at all has no reason to believe that this system will be heard.
+        let hears_nobody = register.listening_since().is_some() && !register.has_heard_anyone();
+        let latest = register.largest_lag();
+        let rootless =
+            if hears_nobody { deadline.min(answered_at + settle.max(latest + latest / 4)) } else { deadline };
         Self {
             quiet: (run.history().quiet(policy).saturating_add(overtaking))
                 .min(policy.settle.max(policy.quiet)),
@@ -327,7 +347,8 @@ impl Windows {
             last,
             unheard: last + settle.min(policy.settle),
             patient: answered_at + policy.timeout * 2 / 5,
-            deadline: answered_at + policy.timeout,
+            deadline,
+            rootless,
         }
     }
 
@@ -343,7 +364,7 @@ impl Windows {
         let (settled, twice) = (self.last + self.settle, self.last + self.settle.saturating_mul(2));
         let mut end = self.last + self.quiet;
         if owed.root && owed.parents == 0 {
-            end = end.max(if is_final { settled } else { self.deadline });
+            end = end.max(if is_final { settled } else { self.rootless });
         }
         // What cannot change the verdict makes a better report, but is not waited for longer.
         let longest = match (is_final, owed.parents) {
@@ -375,15 +396,19 @@ impl Windows {
         now: Timestamp,
     ) -> Wait {
         let is_final = standing.is_final;
-        let unhurried = Self { deadline: Timestamp::from_nanos(u64::MAX), ..*self };
+        let never = Timestamp::from_nanos(u64::MAX);
+        let rootless = if self.rootless < self.deadline { self.rootless } else { never };
+        let unhurried = Self { deadline: never, rootless, ..*self };
         let could_end = unhurried.end(run, owed, &outlook, is_final);
         let undecided_end = unhurried.end(run, owed, &outlook, false);
         let still_waited =
             outlook.until.max(outlook.expected_until).is_some_and(|until| until >= self.deadline);
         let mut ended = self.left(run, register, Reason::Complete, outlook, standing, now);
         let timed_out = now < could_end || (now >= self.deadline && still_waited && !is_final);
-        ended.reason = if timed_out {
-            if run.spans() == 0 { Reason::NoTrace } else { Reason::TimedOut }
+        ended.reason = if run.spans() == 0 && !is_final {
+            Reason::NoTrace
+        } else if timed_out {
+            Reason::TimedOut
         } else if owed.parents > 0 {
             Reason::Orphaned
         } else if now < undecided_end {

@@ -54,6 +54,8 @@ pub struct Limits {
     pub runs_per_test: u64,
     /// `runs.lateWindow`: how long after a verdict late spans are looked for.
     pub late_window: Duration,
+    /// `runs.uninstrumented`: who sends no spans, for every test. Calls to them owe no answer.
+    pub uninstrumented: Vec<String>,
     /// `audit.retention`: how long a line of the audit log is kept.
     pub audit_retention: Duration,
     /// `audit.entries`: lines of the audit log; the oldest go first.
@@ -95,6 +97,7 @@ impl Default for Limits {
             run_retention: Duration::ZERO,
             runs_per_test: 1_000_000,
             late_window: Duration::from_mins(1),
+            uninstrumented: Vec::new(),
             audit_retention: Duration::from_hours(24 * 90),
             audit_entries: 100_000,
             commands: false,

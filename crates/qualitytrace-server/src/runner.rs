@@ -11,6 +11,7 @@ mod judging;
 mod late;
 mod log;
 mod memory;
+mod nothing;
 mod patience;
 mod queue;
 mod resolving;
@@ -63,9 +64,6 @@ pub struct RunId {
     /// Counts from 1 within the test.
     pub number: u64,
 }
-
-/// However late services deliver, a run is not watched for longer, unless `runs.lateWindow` says so.
-const MAX_LATE_WINDOW: Duration = Duration::from_mins(10);
 
 /// Requests for runs whose caller is remembered until the run begins.
 const CALLERS: usize = 10_000;
@@ -307,9 +305,7 @@ impl Runner {
         };
         drop(span);
         if let Some(judged) = judged.filter(|judged| judged.has_trace) {
-            // Who is known to deliver late is waited for.
-            let late = self.memory.services().largest_lag().saturating_mul(2).min(MAX_LATE_WINDOW);
-            let deadline = Instant::now() + self.config.get().limits.late_window.max(late);
+            let deadline = Instant::now() + self.late_window();
             self.watch_late(&mut log, judged, deadline).await;
         }
     }

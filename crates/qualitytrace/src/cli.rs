@@ -47,7 +47,7 @@ enum Command {
     /// Run the server: REST API on 11633, OTLP on 4317 (gRPC) and 4318 (HTTP)
     Serve(serve::Options),
     /// Run tests and report
-    Run(run::Options),
+    Run(Box<run::Options>),
     /// Check definition files without running anything
     Check(check::Options),
     #[command(flatten)]

@@ -72,6 +72,15 @@ pub(crate) struct TestReport {
     pub(crate) phases: Phases,
     /// What the trace still owed when the wait ended.
     pub(crate) debts: Vec<String>,
+    /// The specs that could not be decided when the wait ended, a sentence each.
+    pub(crate) undecided: Vec<String>,
+    /// Whether spans that it lacks may still come: something was owed when the wait ended, or nothing was known of the test,
+    /// and nothing proves that this does not exist.
+    pub(crate) is_open: bool,
+    /// How long a failure by absence is looked at again before it is told, where the polling profile says so.
+    pub(crate) confirm: Option<Duration>,
+    /// Whether the run ended because no span of its trace had come.
+    pub(crate) has_no_trace: bool,
     /// Whether spans came after the verdict and changed it.
     pub(crate) is_corrected: bool,
     /// Required gates that did not pass, other than the specs.
@@ -178,6 +187,10 @@ impl TestReport {
             ending: Ending::Skipped("an earlier step could not be run or judged"),
             phases: Phases::default(),
             debts: Vec::new(),
+            undecided: Vec::new(),
+            is_open: false,
+            confirm: None,
+            has_no_trace: false,
             is_corrected: false,
             failed_gates: Vec::new(),
             notes: Vec::new(),
@@ -210,17 +223,22 @@ impl TestReport {
         let mut trace_id = trace_id;
         let (mut debts, mut notes, mut is_corrected) = (Vec::new(), Vec::new(), false);
         let mut marks = Marks::default();
+        let (mut confirm, mut is_confirmed, mut has_no_trace) = (None, false, false);
+        let (mut undecided, mut is_owed) = (Vec::new(), false);
         for event in events {
             marks.note(event);
             match &event.what {
                 What::Judged { verdict } => ending = Ending::Judged(brief::verdict(verdict)),
                 What::Late { spans, before, verdict } => {
                     is_corrected = true;
-                    let came = pretty::counted(*spans, "more span");
-                    notes.push(format!(
-                        "corrected: {came} came after the verdict, which was {}",
-                        before.as_str()
-                    ));
+                    notes.push(if has_no_trace {
+                        let came = pretty::counted(*spans, "span");
+                        format!("corrected: {came} came after the run had ended without a trace")
+                    } else {
+                        let came = pretty::counted(*spans, "more span");
+                        format!("corrected: {came} came after the verdict, which was {}", before.as_str())
+                    });
+                    has_no_trace = false;
                     ending = Ending::Judged(brief::verdict(verdict));
                 }
                 What::Resolved { warning: Some(warning), .. } => {
@@ -234,10 +252,16 @@ impl TestReport {
                         said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()),
                     );
                 }
-                What::WaitEnded { debts: left, .. } | What::WaitSkipped { debts: left } => {
+                What::Confirmed => is_confirmed = true,
+                What::Waiting { confirm: given, .. } => confirm = given.map(Duration::from_millis),
+                What::WaitEnded { debts: left, undecided: open, first, .. } => {
                     debts.clone_from(left);
+                    undecided.clone_from(open);
+                    is_owed = *first || !left.is_empty() || !open.is_empty();
                 }
+                What::WaitSkipped { debts: left } => debts.clone_from(left),
                 What::NotResolved { message } | What::NoTrace { message } | What::Broken { message } => {
+                    has_no_trace = matches!(event.what, What::NoTrace { .. });
                     ending = Ending::Broken(brief::text(message));
                 }
                 What::TriggerFailed { message, .. } => {
@@ -258,7 +282,6 @@ impl TestReport {
                 | What::Resolved { .. }
                 | What::Triggering { .. }
                 | What::AnalysisSkipped
-                | What::Waiting { .. }
                 | What::Arrived { .. }
                 | What::Analyzed { .. }
                 | What::Judging => {}
@@ -279,6 +302,10 @@ impl TestReport {
             ending,
             phases: marks.phases(),
             debts,
+            undecided,
+            is_open: is_owed && !is_confirmed,
+            confirm,
+            has_no_trace,
             is_corrected,
             notes: if is_judged { notes.into_iter().chain(gates.notes).collect() } else { notes },
             failed_gates: if is_judged { gates.failed } else { Vec::new() },
@@ -318,6 +345,7 @@ impl Marks {
             | What::Resolved { .. }
             | What::NotResolved { .. }
             | What::Waiting { .. }
+            | What::Confirmed
             | What::Arrived { .. }
             | What::WaitSkipped { .. }
             | What::AnalysisSkipped

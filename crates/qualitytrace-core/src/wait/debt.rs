@@ -13,6 +13,8 @@ pub enum Debt {
     Root {
         /// The trigger's span, when there is one.
         trigger: Option<SpanId>,
+        /// The services whose spans are here all the same, further down.
+        others: Vec<Arc<str>>,
     },
     /// A span names a parent that is not here: it exists, or it was dropped.
     Parent {
@@ -68,12 +70,18 @@ pub enum Debt {
 impl fmt::Display for Debt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Root { trigger: Some(id) } => write!(
+            Self::Root { others, .. } if !others.is_empty() => write!(
+                f,
+                "no span of the service that answered the request has arrived, only spans of {} that were called by it: \
+                 check that it exports to this server, too, and that its exporter is not slower than the others",
+                others.join(", ")
+            ),
+            Self::Root { trigger: Some(id), .. } => write!(
                 f,
                 "no span below the trigger span {id} has arrived: check that the system under test exports to this \
                  server and takes over the trace context of the request"
             ),
-            Self::Root { trigger: None } => f.write_str(
+            Self::Root { trigger: None, .. } => f.write_str(
                 "no span of this trace has arrived: check that the system under test exports to this server",
             ),
             Self::Parent { id, child, service } => {

@@ -101,6 +101,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("runs.retention", "How long a run of a test or suite is kept with its traces; 0 for as long as its test or suite", |d| Slot::Time(&mut d.config.limits.run_retention)).live(),
     setting("runs.perTest", "Runs kept of one test or suite; the oldest go first", |d| Slot::Count(&mut d.config.limits.runs_per_test)).live(),
     setting("runs.lateWindow", "How long after a verdict late spans are looked for", |d| Slot::Time(&mut d.config.limits.late_window)).live(),
+    setting("runs.uninstrumented", "Who sends no spans, for every test: hosts, addresses, `*.DOMAIN`, destinations", |d| Slot::List(&mut d.config.limits.uninstrumented)).live(),
     setting("runs.commands", "Let tests run commands on this machine (triggers of type `exec` and `playwrightengine`)", |d| Slot::Switch(&mut d.config.limits.commands)).live(),
 
     setting("audit.retention", "How long a line of the audit log is kept; 0 for as long as there is room", |d| Slot::Time(&mut d.config.limits.audit_retention)).live(),

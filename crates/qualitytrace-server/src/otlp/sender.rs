@@ -171,8 +171,11 @@ mod tests {
         Value::StringValue(text.to_owned())
     }
 
+    /// Service, instance, and when its first and last span ended.
+    type Expected = (&'static str, &'static str, Option<(u64, u64)>);
+
     /// The senders of a request with these resources, each with spans that ended then.
-    fn check(resources: &[(Resource, &[u64])], expected: &[(&str, &str, Option<(u64, u64)>)]) {
+    fn check(resources: &[(Resource, &[u64])], expected: &[Expected]) {
         let spans = |ends: &[u64]| {
             let span = |end: &u64| Span {
                 trace_id: vec![1; 16],

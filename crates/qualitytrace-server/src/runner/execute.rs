@@ -8,17 +8,18 @@ use qualitytrace_core::definition::{self, Format, Resource, Test, Trigger};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::{Reply, State, TriggerSpan};
-use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
-use qualitytrace_core::wait::{Begin, Debt, Ended, Meaning, Reason};
+use qualitytrace_core::wait::{Begin, Debt, Ended, Meaning, Policy, Reason};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument;
 
 use super::arrivals::{Arrivals, Waited};
 use super::judging::Judge;
 use super::log::Log;
+use super::nothing::Request;
 use super::patience::patiently;
 use super::queue::Announced;
+use super::settings::Waiting;
 use super::spans::Poll;
 use super::{Error, Runner, random_span_id, resolving, settings, spans};
 use crate::clock;
@@ -29,9 +30,6 @@ use crate::trigger::{Context, Failure};
 use crate::variables::{Variables, mask_of_trace};
 use crate::wire::run::{Asked, RunSettings};
 use crate::wire::{Outcome, Verdict, What, run};
-
-/// Services that are named when nothing came of a trace.
-const NAMED_SERVICES: usize = 5;
 
 /// A run that came to a verdict, with what is needed to judge it again.
 #[derive(Debug)]
@@ -52,13 +50,32 @@ pub(super) struct Judged {
     pub(super) already_counted: usize,
     /// What the run brings along in place of the server's settings.
     pub(super) settings: RunSettings,
+    /// How it was waited for.
+    pub(super) policy: Policy,
+    pub(super) confirmation: Confirmation,
     /// What the analyzer said.
     pub(super) analysis: Option<run::Linter>,
 }
 
+/// Whether somebody may want to know that a failure is proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Confirmation {
+    /// It failed, and what it lacks may still come.
+    Open,
+    /// It did not fail, or that was told.
+    Settled,
+}
+
 impl Judged {
     /// A run that was judged here and now, with all that is known of it.
-    fn just_now(judge: Judge, root: Span, arrivals: Arrivals, outcome: Outcome, waited: &Waited) -> Self {
+    fn just_now(
+        judge: Judge,
+        root: Span,
+        arrivals: Arrivals,
+        outcome: Outcome,
+        waited: &Waited,
+        policy: Policy,
+    ) -> Self {
         let was_awaited = matches!(waited, Waited::Ended(ended) if ended.reason != Reason::Skipped);
         Self {
             judge,
@@ -67,6 +84,12 @@ impl Judged {
             outcome,
             analysis: None,
             settings: RunSettings::default(),
+            policy,
+            confirmation: if was_awaited && outcome == Outcome::Failed {
+                Confirmation::Open
+            } else {
+                Confirmation::Settled
+            },
             has_trace: true,
             has_no_verdict: false,
             was_awaited,
@@ -142,10 +165,11 @@ impl Runner {
 
         let judge = Judge::compile(&test, variables, generator);
         let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
-        let policy = self.policy(&stored.id, &test, &settings).await?;
-        let waited = if let Some((policy, uninstrumented)) = policy {
+        let waiting = self.waiting(&stored.id, &test, &settings).await?;
+        let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
+        let waited = if let Some(Waiting { uninstrumented, confirm, .. }) = waiting {
             arrivals.progress.know_uninstrumented(uninstrumented);
-            log.append(&What::waiting(&policy)).await?;
+            log.append(&What::waiting(&policy, confirm)).await?;
             arrivals.progress.answered(end);
             let specs = |trace: &_| judge.standing(trace);
             let (trace, span) = (context.trace, context.span);
@@ -168,11 +192,10 @@ impl Runner {
                 Meaning::Judge => Vec::new(),
                 Meaning::Inconclusive => ended.absences.clone(),
                 Meaning::NoTrace => {
-                    log.end(State::TraceFailed, &self.no_trace(&waited, start)).await?;
-                    // What comes after all is judged.
-                    let judged = Judged::just_now(judge, root, arrivals, Outcome::Inconclusive, &waited)
-                        .with(true, None, settings);
-                    return Ok(Some(Judged { has_no_verdict: true, ..judged }));
+                    let request = Request { trigger: &trigger, trace: context.trace, start, end };
+                    let judged =
+                        Judged::just_now(judge, root, arrivals, Outcome::Inconclusive, &waited, policy);
+                    return self.end_without_trace(log, request, judged.with(true, None, settings)).await;
                 }
             },
         };
@@ -185,14 +208,10 @@ impl Runner {
         let verdict = recorded(run_span, log.mask(), || judge.verdict(&tree, absences, refused)).await;
         let outcome = verdict.outcome;
         self.watch.phase("judge", clock::now().since(waited_until));
-        if let Waited::Ended(ended) = &waited {
-            let learn = || async {
-                self.memory.learn(&stored.id, &arrivals.progress, ended, outcome == Outcome::Passed).await
-            };
-            patiently(learn).await?;
-        }
+        self.learn(&stored.id, &arrivals, &waited, outcome).await?;
+        let mut judged = Judged::just_now(judge, root, arrivals, outcome, &waited, policy);
+        self.note_if_proven(log, &mut judged);
         log.end(State::Finished, &What::Judged { verdict }).await?;
-        let judged = Judged::just_now(judge, root, arrivals, outcome, &waited);
         Ok(Some(judged.with(!test.skip_trace_collection, analysis, settings)))
     }
 }
@@ -228,30 +247,30 @@ impl Runner {
         What::Resolved { trigger: Some(shown), warning }
     }
 
-    /// What is written down when nothing came of a trace, and why that may be.
-    fn no_trace(&self, waited: &Waited, since: Timestamp) -> What {
-        let message = waited.no_trace().into_iter().chain(self.why_nothing_came(since));
-        What::NoTrace { message: message.collect::<Vec<_>>().join("; ") }
+    /// Ends a run of whose trace nothing came. What comes after all is judged.
+    async fn end_without_trace(
+        &self,
+        log: &mut Log,
+        request: Request<'_>,
+        judged: Judged,
+    ) -> Result<Option<Judged>, Error> {
+        let why = self.why_nothing_came(request).await;
+        let message = format!("no span of this trace has arrived: {why}");
+        log.end(State::TraceFailed, &What::NoTrace { message }).await?;
+        Ok(Some(Judged { has_no_verdict: true, ..judged }))
     }
 
-    /// Which services were heard while nothing came of a trace, in a sentence.
-    fn why_nothing_came(&self, since: Timestamp) -> Option<String> {
-        let services = self.memory.services().views();
-        let heard = services.iter().filter(|service| service.last_heard >= Some(since));
-        let heard: Vec<&str> = heard.take(NAMED_SERVICES).map(|service| &*service.name).collect();
-        if !heard.is_empty() {
-            let heard = heard.join(", ");
-            return Some(format!(
-                "meanwhile other traces came from {heard}: if they were caused by this request, the system under test \
-                 does not take over its `traceparent` header"
-            ));
-        }
-        let ever = services.iter().any(|service| service.last_heard.is_some());
-        (!ever).then(|| {
-            "nothing at all has arrived since this server started: check the address and port that \
-             OTEL_EXPORTER_OTLP_ENDPOINT names, and OTEL_TRACES_EXPORTER"
-                .to_owned()
-        })
+    /// Learns from a run that was waited for.
+    async fn learn(
+        &self,
+        test: &str,
+        arrivals: &Arrivals,
+        waited: &Waited,
+        outcome: Outcome,
+    ) -> Result<(), Error> {
+        let Waited::Ended(ended) = waited else { return Ok(()) };
+        let passed = outcome == Outcome::Passed;
+        patiently(|| async { self.memory.learn(test, &arrivals.progress, ended, passed).await }).await
     }
 
     /// The test in the version that is run.

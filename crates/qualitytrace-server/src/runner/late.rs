@@ -1,15 +1,16 @@
 //! Spans that come after the verdict: the run is judged again, and says so when the verdict changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::State;
-use qualitytrace_core::wait::{Begin, absences};
+use qualitytrace_core::wait::{Begin, absences, is_absence_proven};
 use tokio::time::Instant;
 
 use super::arrivals::Arrivals;
-use super::execute::{Judged, read};
+use super::execute::{Confirmation, Judged, read};
 use super::judging::Judge;
 use super::log::Log;
 use super::patience::patiently;
@@ -22,16 +23,56 @@ use crate::variables::{Variables, mask_of_trace};
 use crate::wire::run::{Asked, Facts, Linter};
 use crate::wire::{Event, Outcome, What};
 
+/// How often a failure by absence is looked at until it is proven.
+const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
+/// However late services deliver, a run is not watched for longer, unless `runs.lateWindow` says so.
+const MAX_LATE_WINDOW: Duration = Duration::from_mins(10);
+
 impl Runner {
     /// Looks for late spans until then.
     pub(super) async fn watch_late(&self, log: &mut Log, mut judged: Judged, deadline: Instant) {
         judged.arrivals.forget();
-        while judged.arrivals.change_before(deadline).await {
-            if let Err(error) = self.judge_again(log, &mut judged).await {
+        loop {
+            let now = Instant::now();
+            // A failure by absence is looked at again when what arrives of other traces may have proven it.
+            let until = match judged.confirmation {
+                Confirmation::Open => deadline.min(now + CONFIRM_INTERVAL),
+                Confirmation::Settled => deadline,
+            };
+            let looked = if judged.arrivals.change_before(until).await {
+                self.judge_again(log, &mut judged).await
+            } else if now >= deadline {
+                return;
+            } else {
+                self.note_if_proven(log, &mut judged);
+                log.write().await
+            };
+            if let Err(error) = looked {
                 tracing::warn!(error = &error as &dyn std::error::Error, "failed to judge late spans");
                 return;
             }
             judged.arrivals.forget();
+        }
+    }
+
+    /// How long after a verdict late spans are looked for. Who is known to deliver late is waited for.
+    pub(super) fn late_window(&self) -> Duration {
+        let late = self.memory.services().largest_lag().saturating_mul(2).min(MAX_LATE_WINDOW);
+        self.config.get().limits.late_window.max(late)
+    }
+
+    /// Whether every span that a failure may have missed is known to be absent by now.
+    fn is_proven(&self, judged: &Judged) -> bool {
+        let (progress, services) = (&judged.arrivals.progress, self.memory.services());
+        judged.confirmation == Confirmation::Open
+            && is_absence_proven(&judged.policy, progress, &services, clock::now())
+    }
+
+    /// Takes down that a failure is proven, if it is by now.
+    pub(super) fn note_if_proven(&self, log: &mut Log, judged: &mut Judged) {
+        if self.is_proven(judged) {
+            judged.confirmation = Confirmation::Settled;
+            log.note(&What::Confirmed);
         }
     }
 
@@ -50,7 +91,7 @@ impl Runner {
             judged.analysis = Some(analysis.clone());
             log.append(&What::Analyzed { analysis }).await?;
         }
-        let open = absences(&self.policy, &judged.arrivals.progress, &self.memory.services(), clock::now());
+        let open = absences(&judged.policy, &judged.arrivals.progress, &self.memory.services(), clock::now());
         compute::give_way().await;
         let verdict = judged.judge.verdict(&trace, open, self.source.refused(trace.id()));
         if judged.was_awaited {
@@ -76,10 +117,15 @@ impl Runner {
     /// Goes on looking for late spans of runs that were judged by a server that is gone.
     pub(super) async fn resume_watching(self: &Arc<Self>) -> Result<(), Error> {
         let (me, now) = (self.cluster.id(), clock::now());
-        let window = self.config.get().limits.late_window;
+        let window = self.late_window();
         for orphan in self.store.judged_orphans(now, window).await? {
             let run = RunId { test: orphan.run.test.clone(), number: orphan.run.number };
-            let (before, after) = ((&*orphan.owner, State::Finished), (&*me, State::Finished));
+            let state = if orphan.run.state == State::TraceFailed.as_str() {
+                State::TraceFailed
+            } else {
+                State::Finished
+            };
+            let (before, after) = ((&*orphan.owner, state), (&*me, state));
             if !self.store.take_run(&run.test, run.number, before, after).await? {
                 continue;
             }
@@ -105,13 +151,14 @@ impl Runner {
         let Some(mut judged) = self.judged(&stored).await? else { return Ok(()) };
         log.hide(judged.mask.clone());
         self.judge_again(&mut log, &mut judged).await?;
-        let deadline = Instant::now() + self.config.get().limits.late_window;
+        let deadline = Instant::now() + self.late_window();
         let runner = Arc::clone(self);
         self.spawn(async move { runner.watch_late(&mut log, judged, deadline).await });
         Ok(())
     }
 
-    /// A run that came to a verdict, from what is written down of it. `None` when late spans do not matter to it.
+    /// A run that came to a verdict, or ended because nothing had come, from what is written down of it. `None` when late
+    /// spans do not matter to it.
     async fn judged(&self, run: &StoredRun) -> Result<Option<Judged>, Error> {
         let Some(stored) = self.store.test(&run.test, Some(run.test_version)).await? else { return Ok(None) };
         let test = read(&stored)?;
@@ -120,8 +167,13 @@ impl Runner {
         let facts = Facts::of(&events);
         // What was judged again was waited for before, and has taught what it can teach.
         let is_own = !events.iter().any(|event| matches!(event.what, What::Again { .. }));
-        let (Some(root), Some(verdict), Some(answered), true) =
-            (facts.root(run.trace), &facts.verdict, facts.answered, facts.waited)
+        let has_no_verdict = events.iter().any(|event| matches!(event.what, What::NoTrace { .. }));
+        let outcome = match &facts.verdict {
+            Some(verdict) => Some(verdict.outcome),
+            None => has_no_verdict.then_some(Outcome::Inconclusive),
+        };
+        let (Some(root), Some(outcome), Some(answered), true) =
+            (facts.root(run.trace), outcome, facts.answered, facts.waited)
         else {
             return Ok(None);
         };
@@ -129,9 +181,15 @@ impl Runner {
             (Some(Trigger::TraceId(_) | Trigger::Integration(_)), _) | (_, None) => Begin::Attached,
             (_, Some(id)) => Begin::Triggered(id),
         };
+        let settings = Asked::of(run).settings;
+        let waiting = self.waiting(&run.test, &test, &settings).await?;
+        let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
         let history = self.memory.history(&run.test).await?;
         let announced = Announced::new(Arc::clone(&self.cluster), run.trace);
         let mut arrivals = Arrivals::follow(self.source.clone(), announced, run.trace, begin, history);
+        arrivals
+            .progress
+            .know_uninstrumented(waiting.map(|waiting| waiting.uninstrumented).unwrap_or_default());
         arrivals.progress.answered(answered);
         // What was written down of the trigger has masks for secrets, and so has the trace then: they fit together.
         let variables = Variables::shown(&run.variables);
@@ -141,13 +199,15 @@ impl Runner {
             mask: mask_of_trace(&self.store, run.trace).await?,
             root,
             arrivals,
-            outcome: verdict.outcome,
+            outcome,
             has_trace: true,
-            has_no_verdict: false,
+            has_no_verdict: facts.verdict.is_none(),
+            policy,
+            confirmation: Confirmation::Settled,
             was_awaited: is_own && !events.iter().any(|event| matches!(event.what, What::WaitSkipped { .. })),
             already_counted: spans_of(&events),
             analysis: facts.analysis.clone(),
-            settings: Asked::of(run).settings,
+            settings,
         }))
     }
 }

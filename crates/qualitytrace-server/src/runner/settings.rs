@@ -1,6 +1,7 @@
 //! What the server's settings say about a run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use qualitytrace_core::analyzer::analyze;
 use qualitytrace_core::definition::settings::Strategy;
@@ -16,15 +17,25 @@ use super::{Error, Runner};
 use crate::store::{CURRENT, beside};
 use crate::wire::run::{self, RunSettings};
 
+/// How to wait for a trace.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) policy: Policy,
+    /// Who sends no spans.
+    pub(super) uninstrumented: Arc<[String]>,
+    /// How long a failure by absence is looked at again before it is told, where the profile says so.
+    pub(super) confirm: Option<Duration>,
+}
+
 impl Runner {
     /// How to wait for the trace of a test: as its own polling profile says, or the current one, where a user has stored
-    /// one, and who sends no spans. `None` when it is not to be waited for.
-    pub(super) async fn policy(
+    /// one. `None` when it is not to be waited for.
+    pub(super) async fn waiting(
         &self,
         id: &str,
         test: &Test,
         own: &RunSettings,
-    ) -> Result<Option<(Policy, Arc<[String]>)>, Error> {
+    ) -> Result<Option<Waiting>, Error> {
         if test.skip_trace_collection {
             return Ok(None);
         }
@@ -35,11 +46,17 @@ impl Runner {
                 _ => None,
             },
         };
-        Ok(match profile {
-            Some(profile) if profile.strategy == Strategy::NoPolling => None,
-            Some(profile) => Some((policy(&self.policy, &profile), profile.uninstrumented.into())),
-            None => Some((self.policy, Arc::default())),
-        })
+        if profile.as_ref().is_some_and(|profile| profile.strategy == Strategy::NoPolling) {
+            return Ok(None);
+        }
+        let of_all = self.config.get().limits.uninstrumented.clone();
+        let of_profile = profile.iter().flat_map(|profile| &profile.uninstrumented);
+        let known = of_all.iter().chain(of_profile).chain(&test.uninstrumented).cloned().collect();
+        Ok(Some(Waiting {
+            policy: profile.as_ref().map_or(self.policy, |profile| policy(&self.policy, profile)),
+            uninstrumented: known,
+            confirm: profile.and_then(|profile| profile.confirm).map(|confirm| confirm.duration),
+        }))
     }
 
     /// What the analyzer looks at in traces of this test.

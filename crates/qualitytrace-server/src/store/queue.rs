@@ -415,7 +415,8 @@ impl Store {
         rows.iter().map(orphan).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Runs that were judged less than `window` ago by a server that is not there any more.
+    /// Runs that were judged, or ended because nothing had come, less than `window` ago by a server that is not there any
+    /// more.
     pub async fn judged_orphans(&self, now: Timestamp, window: Duration) -> Result<Vec<JudgedOrphan>, Error> {
         let failed = failed("look for judged runs without a server");
         let rows = sqlx::query(
@@ -424,7 +425,7 @@ impl Store {
                   WHERE run_events.test_id = runs.test_id AND run_events.number = runs.number) AS seq,
                  (SELECT COALESCE(MAX(at), 0) FROM run_events
                   WHERE run_events.test_id = runs.test_id AND run_events.number = runs.number) AS ended
-             FROM runs WHERE state = 'FINISHED' AND created > $1 AND owner NOT IN (SELECT id FROM servers)",
+             FROM runs WHERE state IN ('FINISHED', 'TRACE_FAILED') AND created > $1 AND owner NOT IN (SELECT id FROM servers)",
         )
         .bind(signed(now.as_nanos().saturating_sub(nanos(window + LONGEST_RUN))))
         .fetch_all(&self.read)

@@ -1,5 +1,7 @@
 //! The events of a run. A run is the list of them; everything shown of it is a fold of that list.
 
+use std::time::Duration;
+
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::{run, wait};
 use schemars::JsonSchema;
@@ -111,6 +113,9 @@ pub enum What {
         settle: u64,
         /// Milliseconds after which it ends in any case.
         timeout: u64,
+        /// Milliseconds for which a failure by absence is looked at again before it is told, where the profile says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        confirm: Option<u64>,
     },
     /// Spans arrived.
     Arrived {
@@ -119,6 +124,8 @@ pub enum What {
         /// How many there are now.
         spans: usize,
     },
+    /// Every span that a failure may have missed is known to be absent.
+    Confirmed,
     /// The wait is over.
     WaitEnded {
         /// A sentence.
@@ -376,11 +383,12 @@ impl From<&trigger::Failure> for What {
 
 impl What {
     /// The wait that begins under this policy.
-    pub fn waiting(policy: &wait::Policy) -> Self {
+    pub fn waiting(policy: &wait::Policy, confirm: Option<Duration>) -> Self {
         Self::Waiting {
             quiet: millis(policy.quiet),
             settle: millis(policy.settle),
             timeout: millis(policy.timeout),
+            confirm: confirm.map(millis),
         }
     }
 
@@ -402,6 +410,7 @@ impl What {
             | Self::Triggered { .. }
             | Self::Waiting { .. }
             | Self::Arrived { .. }
+            | Self::Confirmed
             | Self::WaitEnded { .. }
             | Self::WaitSkipped { .. }
             | Self::AnalysisSkipped
@@ -440,6 +449,6 @@ impl What {
     }
 }
 
-fn millis(duration: std::time::Duration) -> u64 {
+fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

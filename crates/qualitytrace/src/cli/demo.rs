@@ -103,7 +103,7 @@ async fn rounds(server: SocketAddr, token: &OwnToken, shop: &Shop, repeat: u32) 
             report::out(&format!("\n{}\n", report::style::strong(format!("Round {round} of {repeat}"))));
         }
         let began = Instant::now();
-        let reports = plan.run(&client, &wanted, PARALLEL, Duration::ZERO, &interrupt).await?;
+        let reports = plan.run(&client, &wanted, PARALLEL, Some(Duration::ZERO), &interrupt).await?;
         report::out(&report::pretty::summary(&reports, began.elapsed()));
         if interrupt.is_raised() {
             return Ok(Exit::Interrupted);

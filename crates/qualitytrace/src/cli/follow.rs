@@ -181,14 +181,16 @@ pub(super) async fn report(
     Ok(report)
 }
 
-/// Looks again at a test that was judged: once, or until then if it failed because spans did not come that nothing proves
-/// to be absent.
+/// Looks again at a test that was judged: once, or if it failed because spans did not come, until they are known to be
+/// absent, and until then at most.
 pub(super) async fn confirmed(course: Course<'_>, report: TestReport, until: Instant) -> TestReport {
     let mut report = again(course, report).await;
     if !rests_on_absence(&report) || Instant::now() >= until {
         return report;
     }
-    course.progress.began(&format!("{} (looking for spans that may come late)", report.name));
+    let seconds = (until - Instant::now()).as_secs_f64().ceil();
+    let told = format!("{} (spans that it lacks may come late: {seconds} s at most)", report.name);
+    let _shown = course.progress.confirming(&told);
     while rests_on_absence(&report) && Instant::now() < until && !course.interrupt.is_raised() {
         tokio::time::sleep_until(until.min(Instant::now() + CONFIRM_INTERVAL)).await;
         report = again(course, report).await;
@@ -196,23 +198,26 @@ pub(super) async fn confirmed(course: Course<'_>, report: TestReport, until: Ins
     report
 }
 
-/// Whether it failed although more spans could make it pass: only specs that select nothing did not hold, and the trace
-/// still owed something when it was judged.
+/// Whether it failed although more spans could make it pass: nothing came, or only specs did not hold that select nothing or
+/// too little, the trace still owed something when it was judged, and nothing proves that this does not exist.
 fn rests_on_absence(report: &TestReport) -> bool {
-    let Ending::Judged(verdict) = &report.ending else { return false };
+    let Ending::Judged(verdict) = &report.ending else { return report.has_no_trace };
     let mut failed = verdict.specs.iter().filter(|spec| spec.outcome == wire::Outcome::Failed).peekable();
     report.outcome == Outcome::Failed
-        && !report.debts.is_empty()
+        && report.is_open
         && failed.peek().is_some()
         && failed.all(|spec| {
-            spec.selected == 0 && spec.problem.as_deref().is_none_or(|why| !why.contains("invalid"))
+            let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
+            let wants_more = report.undecided.iter().any(|open| open.contains(&format!("`{title}`")));
+            let is_valid = spec.problem.as_deref().is_none_or(|why| !why.contains("invalid"));
+            (spec.selected == 0 || wants_more) && is_valid
         })
 }
 
 /// Looks at a test again that was judged while others were under way: spans may have come since and changed the verdict,
 /// which is shown then.
 pub(super) async fn again(course: Course<'_>, mut report: TestReport) -> TestReport {
-    if !matches!(report.ending, Ending::Judged(_)) {
+    if !matches!(report.ending, Ending::Judged(_)) && !report.has_no_trace {
         return report;
     }
     // Whoever cannot be asked any more has said what counts.
@@ -226,11 +231,14 @@ pub(super) async fn again(course: Course<'_>, mut report: TestReport) -> TestRep
         course.wanted.gates(),
     );
     if !late.is_corrected || report.is_corrected {
+        report.is_open &= late.is_open;
         return report;
     }
     report = TestReport {
         ending: late.ending,
         notes: late.notes,
+        has_no_trace: false,
+        is_open: late.is_open,
         failed_gates: late.failed_gates,
         is_corrected: true,
         ..report

@@ -20,6 +20,9 @@ use crate::client::{Client, Wanted};
 use crate::report::progress::Progress;
 use crate::report::{self, Ending, Outcome, TestReport};
 
+/// How long a failure by absence is looked at again, where nobody says it.
+const CONFIRM: Duration = Duration::from_secs(10);
+
 /// What is to be run.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -114,7 +117,7 @@ impl Plan {
         client: &Client,
         wanted: &Wanted,
         parallel: usize,
-        confirm: Duration,
+        confirm: Option<Duration>,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Vec<TestReport>> {
         let alone = || self.tests.iter().filter(|test| !test.is_step);
@@ -133,8 +136,11 @@ impl Plan {
                 all.await?
             }
         };
-        let until = Instant::now() + confirm;
-        let again = reports.into_iter().flatten().map(|report| follow::confirmed(course, report, until));
+        let began = Instant::now();
+        let again = reports.into_iter().flatten().map(|report| {
+            let until = began + confirm.or(report.confirm).unwrap_or(CONFIRM);
+            follow::confirmed(course, report, until)
+        });
         Ok(futures_util::stream::iter(again).buffered(parallel.max(1)).collect().await)
     }
 

@@ -75,9 +75,14 @@ pub(crate) struct Options {
     learned: Option<PathBuf>,
     #[command(flatten)]
     windows: Windows,
-    /// How long a failure that rests on spans that did not come is looked at again before it is told, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    confirm: u64,
+    /// How long a failure that rests on spans that did not come is looked at again before it is told, unless their absence
+    /// is proven sooner, like 10s; without it, as the polling profile says, else 10s
+    #[arg(long, value_name = "DURATION", value_parser = seconds_or_duration)]
+    confirm: Option<Duration>,
+    /// Who sends no spans, besides those that tests and profiles name: hosts, addresses, `*.DOMAIN`, destinations; a server
+    /// named by --server knows that by `runs.uninstrumented`
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    uninstrumented: Vec<String>,
     /// Write a JUnit report
     #[arg(long, short = 'j', value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -135,6 +140,11 @@ fn duration(text: &str) -> Result<Duration, String> {
     nanos.map(Duration::from_nanos).ok_or_else(|| "write a duration, like 6s or 500ms".to_owned())
 }
 
+/// A number alone means seconds.
+fn seconds_or_duration(text: &str) -> Result<Duration, String> {
+    text.parse().map(Duration::from_secs).or_else(|_| duration(text))
+}
+
 fn listen(text: &str) -> Result<Listen, String> {
     Listen::parse(text).ok_or_else(|| "write a port, an ADDRESS:PORT, or `off`".to_owned())
 }
@@ -174,6 +184,13 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
              --timeout, or leave out --server (and QUALITYTRACE_SERVER_URL) to run the tests here"
         );
     }
+    if let Some(url) = options.server.as_ref().filter(|_| !options.uninstrumented.is_empty()) {
+        bail!(
+            "who sends no spans to the server at {url} is a matter of its setting runs.uninstrumented, and of tests and \
+             polling profiles; leave out --uninstrumented, or leave out --server (and QUALITYTRACE_SERVER_URL) to run \
+             the tests here"
+        );
+    }
     let Some(plan) = Plan::of(files::read_all(&options.paths)?)? else {
         return Ok(Exit::Error);
     };
@@ -207,8 +224,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
         }
     };
     let interrupt = Interrupt::listen();
-    let confirm = Duration::from_secs(options.confirm);
-    let reports = plan.run(&client, &wanted, options.parallel, confirm, &interrupt).await;
+    let reports = plan.run(&client, &wanted, options.parallel, options.confirm, &interrupt).await;
     if let Some(server) = server {
         let taught = match &options.learned {
             Some(path) => Some((path, server.learned().await?)),
@@ -287,14 +303,19 @@ fn is_undecided(outcome: Outcome) -> bool {
 /// A server inside this process: a free port for the API, which asks for a token that only this process knows, the usual
 /// ports for OTLP, nothing kept.
 async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Server> {
-    let Options { otlp, parallel, windows, .. } = options;
+    let Options { otlp, parallel, windows, uninstrumented, .. } = options;
     let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let config = Config {
         http: SocketAddr::new(host, 0),
         otlp_grpc: otlp.otlp_grpc_addr.address(host),
         otlp_http: otlp.otlp_http_addr.address(host),
         // The tests are the user's own files, and the server lives only for them.
-        limits: Limits { commands: true, concurrent_runs: (*parallel).max(1), ..Limits::default() },
+        limits: Limits {
+            commands: true,
+            concurrent_runs: (*parallel).max(1),
+            uninstrumented: uninstrumented.clone(),
+            ..Limits::default()
+        },
         safety: token.safety()?,
         wait: windows.policy(),
         ..Config::default()

@@ -22,6 +22,22 @@ struct State {
     running: Vec<String>,
 }
 
+/// A test that is looked at again.
+#[derive(Debug)]
+pub(crate) struct Confirming<'p> {
+    progress: &'p Progress,
+    told: String,
+}
+
+impl Drop for Confirming<'_> {
+    fn drop(&mut self) {
+        let mut state = self.progress.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.running.retain(|running| *running != self.told);
+        self.progress.clear();
+        self.progress.draw(&state);
+    }
+}
+
 impl Progress {
     /// Nothing has begun of `total` tests.
     pub(crate) fn start(total: usize) -> Self {
@@ -34,6 +50,12 @@ impl Progress {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.running.push(name.to_owned());
         self.draw(&state);
+    }
+
+    /// A test is looked at again; for as long as the answer is kept, the line says so.
+    pub(crate) fn confirming(&self, told: &str) -> Confirming<'_> {
+        self.began(told);
+        Confirming { progress: self, told: told.to_owned() }
     }
 
     /// A test ended; this is its report.

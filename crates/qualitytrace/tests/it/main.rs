@@ -10,6 +10,7 @@ mod config;
 mod configure;
 mod contact;
 mod demo;
+mod evidence;
 mod feedback;
 mod files;
 mod full;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::absence::{Absence, Whose};
+use super::super::debt::Debt;
 use super::super::evidence::{Grade, Silence};
 use super::super::register::Register;
 use super::super::shape::Node;
@@ -193,6 +194,9 @@ impl Progress {
         let caller = self.silent_caller();
         let missing = self.orphans.iter().find(|(id, _)| Some(**id) != caller);
         let reason = missing.map(|(id, children)| {
+            if !self.has_root() {
+                return Debt::Root { trigger: None, others: self.services_here() }.to_string();
+            }
             let child = &self.arrivals[children[0]];
             let service = self.shape.text(child.service);
             let service = if service.is_empty() { "unnamed service" } else { service };
@@ -311,6 +315,18 @@ impl Progress {
         below
     }
 
+    /// Whether nobody who was heard may still deliver a span that ended within a settle window after the others.
+    pub(in crate::wait) fn unannounced_is_absent(
+        &self,
+        register: &Register,
+        windows: &Windows,
+        now: Timestamp,
+    ) -> bool {
+        let base = self.last_end.map_or(windows.answered_at, |end| end.max(windows.answered_at));
+        let by = base + windows.settle;
+        self.heard(register).iter().all(|service| register.grade(service, by, false, now) == Grade::Absent)
+    }
+
     /// Everyone who was heard: since this server listens, or in this trace.
     fn heard(&self, register: &Register) -> BTreeSet<Arc<str>> {
         let heard = register.all().filter(|(_, service)| service.first_heard.is_some());
@@ -349,7 +365,7 @@ impl Progress {
 }
 
 fn unanswered(arrival: &Arrival, call: &Call) -> String {
-    match call.peer.as_ref().or(call.address.as_ref()) {
+    match call.address.as_ref().or(call.peer.as_ref()) {
         Some(peer) => format!(
             "nobody has answered a call to {peer} yet; if it sends no spans, run once more or list it under \
              `uninstrumented`"

@@ -104,6 +104,7 @@ impl Progress {
                 Begin::Triggered(id) => Some(id),
                 Begin::Attached => None,
             },
+            others: self.services_here(),
         });
         let caller = self.silent_caller();
         let unknown_caller =
@@ -129,6 +130,13 @@ impl Progress {
         let shape = self.owed_shape(register).into_iter().map(|node| self.shape_debt(node));
         let of_parents = root.into_iter().chain(unknown_caller).chain(parents);
         of_parents.chain(answers).chain(shape)
+    }
+
+    /// The services that have spans here, by name.
+    pub(super) fn services_here(&self) -> Vec<Arc<str>> {
+        let here = self.arrivals.iter().map(|arrival| self.shape.text(arrival.service));
+        let named: BTreeSet<&Arc<str>> = here.filter(|service| !service.is_empty()).collect();
+        named.into_iter().map(Arc::clone).collect()
     }
 
     pub(super) fn owed_shape(&self, register: &Register) -> BTreeSet<Node> {

@@ -239,6 +239,7 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
         | What::NotResolved { .. }
         | What::Triggering { .. }
         | What::Triggered { .. }
+        | What::Confirmed
         | What::TriggerFailed { .. } => Vec::new(),
     }
 }

@@ -125,6 +125,7 @@ impl Facts {
             | What::Resolving
             | What::Arrived { .. }
             | What::AnalysisSkipped
+            | What::Confirmed
             | What::Judging => {}
         }
     }

@@ -1,0 +1,308 @@
+//! Why nothing came of a trace, from what arrived meanwhile.
+//!
+//! | what arrived | what that says |
+//! |---|---|
+//! | nothing, from nobody | the system under test does not reach this server |
+//! | a span of the same moment for the same request, in another trace | it does not take over the trace of the request |
+//! | other spans | whoever answered the request sends none, or does not take over its trace |
+//! | metrics or logs only | no spans are exported |
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use qualitytrace_core::definition::Trigger;
+use qualitytrace_core::id::TraceId;
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace::{Span, SpanKind};
+use qualitytrace_core::value::Value;
+use qualitytrace_core::wait::register::ServiceView;
+
+use super::Runner;
+use crate::clock;
+use crate::config::Config;
+use crate::store;
+
+/// Requests that are looked through for a span of the same moment.
+const LOOKED_AT: u64 = 200;
+/// Services that are named.
+const NAMED_SERVICES: usize = 5;
+/// By how much the clock of the system under test may differ from ours.
+const CLOCK_ERROR: Duration = Duration::from_secs(2);
+
+/// The request of a trigger that nothing came of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'r> {
+    pub(super) trigger: &'r Trigger,
+    pub(super) trace: TraceId,
+    /// When it was sent.
+    pub(super) start: Timestamp,
+    /// When it was answered.
+    pub(super) end: Timestamp,
+}
+
+/// A span that answers the same request in another trace.
+#[derive(Debug)]
+struct Stray {
+    trace: TraceId,
+    name: String,
+    service: String,
+    is_root: bool,
+}
+
+impl Runner {
+    /// Why nothing came of a request, and what to do, in a sentence.
+    pub(super) async fn why_nothing_came(&self, request: Request<'_>) -> String {
+        let (since, services) = {
+            let register = self.memory.services();
+            (register.listening_since(), register.views())
+        };
+        let heard: Vec<&ServiceView> =
+            services.iter().filter(|service| service.last_heard >= Some(request.start)).collect();
+        if heard.is_empty() {
+            return silence(&self.config.get(), &services, since);
+        }
+        // Whoever cannot be asked says nothing; what is known already is told.
+        let stray = self.stray(request).await.unwrap_or_default();
+        match stray {
+            Some(stray) => stray.told(request.trace),
+            None => others(&heard, request.start),
+        }
+    }
+
+    /// A span that arrived since the request was sent and seems to answer it, in another trace.
+    async fn stray(&self, request: Request<'_>) -> Result<Option<Stray>, store::Error> {
+        let Some(wanted) = Wanted::of(request.trigger) else { return Ok(None) };
+        let latest = clock::now() + CLOCK_ERROR;
+        let arrivals = self.store.arrivals_before(latest, LOOKED_AT).await?;
+        let since =
+            arrivals.into_iter().filter(|(trace, at)| *at >= request.start && *trace != request.trace);
+        let times: Vec<Timestamp> = since.map(|(_, at)| at).collect();
+        for (trace, arrival) in self.source.arrivals(&times).await? {
+            let found = arrival.spans.iter().find(|span| wanted.is_answered_by(span, request));
+            if let Some(span) = found.filter(|_| trace != request.trace) {
+                return Ok(Some(Stray {
+                    trace,
+                    name: span.name.to_string(),
+                    service: span.service().to_owned(),
+                    is_root: span.parent.is_none(),
+                }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What to look at when nobody was heard.
+fn silence(config: &Config, services: &[ServiceView], since: Option<Timestamp>) -> String {
+    let last = services.iter().filter_map(|service| Some((service.last_heard?, &service.name))).max();
+    if let Some((at, name)) = last {
+        let ago = clock::now().since(at).as_secs();
+        return format!(
+            "nothing has arrived since the request was sent; {name} was heard last, {ago} s ago: check that the system \
+             under test still runs and exports to this server"
+        );
+    }
+    let since = since.map(|since| clock::now().since(since).as_secs()).filter(|seconds| *seconds > 0);
+    let since = since.map(|seconds| format!(" {seconds} s ago")).unwrap_or_default();
+    let places: Vec<String> = [(config.otlp_grpc, "grpc"), (config.otlp_http, "http/protobuf")]
+        .into_iter()
+        .filter_map(|(address, protocol)| Some(format!("http://{} ({protocol})", address?)))
+        .collect();
+    let places = if places.is_empty() {
+        format!("http://{} (both protocols)", config.http)
+    } else {
+        places.join(" and ")
+    };
+    format!(
+        "nothing at all has arrived since this server started{since}: it takes OTLP at {places}; check \
+         OTEL_EXPORTER_OTLP_ENDPOINT and OTEL_EXPORTER_OTLP_PROTOCOL of the system under test, and that \
+         OTEL_TRACES_EXPORTER is `otlp` and OTEL_SDK_DISABLED is not set"
+    )
+}
+
+/// What to look at when others were heard meanwhile.
+fn others(heard: &[&ServiceView], start: Timestamp) -> String {
+    let sends_spans = |service: &&&ServiceView| {
+        service
+            .instances
+            .iter()
+            .any(|instance| instance.watermark.is_some() && instance.last_arrival >= start)
+    };
+    let names = |services: Vec<&&ServiceView>| {
+        let names: BTreeSet<&str> = services.into_iter().map(|service| &*service.name).collect();
+        names.into_iter().take(NAMED_SERVICES).collect::<Vec<_>>().join(", ")
+    };
+    let senders: Vec<_> = heard.iter().filter(sends_spans).collect();
+    if senders.is_empty() {
+        return format!(
+            "only metrics or logs have arrived meanwhile (from {}): check OTEL_TRACES_EXPORTER and OTEL_TRACES_SAMPLER of \
+             the system under test",
+            names(heard.iter().collect())
+        );
+    }
+    format!(
+        "other traces came meanwhile (from {}), and none of their spans is about this request: whoever answers it sends no \
+         spans to this server, or does not take over the `traceparent` header",
+        names(senders)
+    )
+}
+
+impl Stray {
+    fn told(&self, wanted: TraceId) -> String {
+        let Self { trace, name, service, is_root } = self;
+        let service = if service.is_empty() { String::new() } else { format!(" ({service})") };
+        let [own, wanted] =
+            [trace.to_bytes(), wanted.to_bytes()].map(|bytes| (bytes[..8].to_vec(), bytes[8..].to_vec()));
+        let is_short = own.0.iter().all(|byte| *byte == 0);
+        let hint = if own.1 == wanted.1 {
+            "it keeps the last 64 bits of trace ids only: let it use ids of 128 bits"
+        } else if is_short {
+            "its trace ids have 64 bits, like those that Datadog reads from `x-datadog-trace-id`: let it read W3C headers"
+        } else if *is_root {
+            "it may read another header (the request also had b3, x-b3-traceid, uber-trace-id, ot-tracer-traceid and \
+             x-amzn-trace-id) or none: set OTEL_PROPAGATORS=tracecontext,baggage"
+        } else {
+            "something between it and this server begins a trace of its own: let that pass the header on"
+        };
+        format!(
+            "the span `{name}`{service} answers a request like this one, at the same moment, but in trace {trace}: the \
+             system under test does not take over the `traceparent` header; {hint}"
+        )
+    }
+}
+
+/// What a span says that answers a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    Http { method: String, path: String },
+    Rpc { service: String, method: String },
+}
+
+impl Wanted {
+    fn of(trigger: &Trigger) -> Option<Self> {
+        let http = |method: &str, url: &str| Self::Http {
+            method: if method.is_empty() { "GET".to_owned() } else { method.to_uppercase() },
+            path: path(url).to_owned(),
+        };
+        match trigger {
+            Trigger::Http(request) => Some(http(&request.method.value, &request.url.value)),
+            Trigger::Graphql(request) => Some(http("POST", &request.url.value)),
+            Trigger::Grpc(call) => {
+                let (service, method) = call.method.value.rsplit_once(['.', '/'])?;
+                Some(Self::Rpc { service: service.to_owned(), method: method.to_owned() })
+            }
+            Trigger::Kafka(_)
+            | Trigger::TraceId(_)
+            | Trigger::Exec(_)
+            | Trigger::PlaywrightEngine(_)
+            | Trigger::Integration(_) => None,
+        }
+    }
+
+    fn is_answered_by(&self, span: &Span, request: Request<'_>) -> bool {
+        let end = span.end.unwrap_or(span.start);
+        let same_moment = span.start + CLOCK_ERROR >= request.start && end <= request.end + CLOCK_ERROR;
+        if span.kind != SpanKind::Server || !same_moment {
+            return false;
+        }
+        match self {
+            Self::Http { method, path } => {
+                let same_method = text(span, &["http.request.method", "http.method"])
+                    .is_some_and(|sent| sent.eq_ignore_ascii_case(method));
+                same_method && is_at(span, path)
+            }
+            Self::Rpc { service, method } => {
+                let full = [service.as_str(), method].join("/");
+                let sent = text(span, &["rpc.method"]).unwrap_or_default();
+                sent == full || sent == method && text(span, &["rpc.service"]) == Some(service)
+            }
+        }
+    }
+}
+
+/// Whether an HTTP span is about this path.
+fn is_at(span: &Span, wanted: &str) -> bool {
+    let sent = text(span, &["url.path", "http.target", "url.full", "http.url"]).map(path);
+    match sent {
+        Some(sent) => sent == wanted,
+        None => text(span, &["http.route"]).is_some_and(|route| is_routed(route, wanted)),
+    }
+}
+
+/// Whether a route with places for values leads to a path.
+fn is_routed(route: &str, path: &str) -> bool {
+    let [mut route, mut path] = [route, path].map(|text| text.trim_matches('/').split('/'));
+    loop {
+        match (route.next(), path.next()) {
+            (None, None) => return true,
+            (Some(place), Some(part)) if place == part || place.starts_with(['{', ':', '<', '*', '[']) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The path of a URL, or of the target of a request.
+fn path(url: &str) -> &str {
+    let rest = match url.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None if url.starts_with('/') => url,
+        // The scheme may be left out.
+        None => url.find('/').map_or("/", |at| &url[at..]),
+    };
+    rest.split(['?', '#']).next().unwrap_or(rest)
+}
+
+fn text<'s>(span: &'s Span, names: &[&str]) -> Option<&'s str> {
+    names.iter().find_map(|name| match span.attributes.get(name) {
+        Some(Value::String(text)) => Some(&**text),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_found_in_urls_and_targets() {
+        for (url, expected) in [
+            ("http://shop:8080/orders/7?x=/y#z", "/orders/7"),
+            ("shop:8080/orders", "/orders"),
+            ("https://shop", "/"),
+            ("shop", "/"),
+            ("/orders?x", "/orders"),
+        ] {
+            assert_eq!(path(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn routes_have_places_for_values() {
+        for (route, path, expected) in [
+            ("/orders/{id}", "/orders/7", true),
+            ("/orders/:id/", "/orders/7", true),
+            ("/orders/<int:id>", "/orders/7", true),
+            ("/orders/{id}", "/orders", false),
+            ("/orders/{id}", "/carts/7", false),
+            ("/", "/", true),
+        ] {
+            assert_eq!(is_routed(route, path), expected, "{route} {path}");
+        }
+    }
+
+    #[test]
+    fn what_the_other_trace_looks_like_says_what_to_do() {
+        let wanted: TraceId = "5b8efff798038103d269b633813fc60c".parse().unwrap();
+        for (trace, is_root, expected) in [
+            ("0000000000000000d269b633813fc60c", true, "the last 64 bits"),
+            ("00000000000000001111111111111111", true, "x-datadog-trace-id"),
+            ("11111111111111111111111111111111", true, "OTEL_PROPAGATORS=tracecontext"),
+            ("11111111111111111111111111111111", false, "begins a trace of its own"),
+        ] {
+            let name = "GET /orders".to_owned();
+            let stray = Stray { trace: trace.parse().unwrap(), name, service: "shop".to_owned(), is_root };
+            let told = stray.told(wanted);
+            assert!(told.contains(expected) && told.contains("`GET /orders` (shop)"), "{told}");
+        }
+    }
+}

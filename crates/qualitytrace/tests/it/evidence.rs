@@ -1,0 +1,480 @@
+//! What is not here: the real program beside a system that sends too little, too late, or to somebody else.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use crate::rough::client::{Client, Started};
+use crate::rough::program::Served;
+use crate::suites::holds;
+
+/// One span that the system sends for a request.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    service: &'static str,
+    id: u64,
+    /// 0 is the trigger.
+    parent: u64,
+    name: &'static str,
+    kind: u8,
+    attributes: &'static [(&'static str, &'static str)],
+    /// How long after the request it ends.
+    ends: Duration,
+    /// How long after the request it is delivered.
+    comes: Duration,
+    /// Whether it is in a trace of its own.
+    strays: bool,
+}
+
+const ROOT: Sent = Sent {
+    service: "shop",
+    id: 1,
+    parent: 0,
+    name: "GET /",
+    kind: 2,
+    attributes: &[],
+    ends: Duration::ZERO,
+    comes: Duration::ZERO,
+    strays: false,
+};
+const LEAF: Sent = Sent { id: 2, parent: 1, name: "leaf", kind: 1, ..ROOT };
+
+/// A system that answers at once and sends what is planned for the path.
+struct System {
+    url: String,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    otlp: String,
+    plan: HashMap<&'static str, Vec<Sent>>,
+    http: reqwest::Client,
+    /// The last `traceparent`.
+    asked: watch::Sender<String>,
+}
+
+impl System {
+    async fn start(otlp: &str, plan: &[(&'static str, &[Sent])]) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let shared = Arc::new(Shared {
+            otlp: otlp.to_owned(),
+            plan: plan.iter().map(|(path, spans)| (*path, spans.to_vec())).collect(),
+            http: reqwest::Client::builder().no_proxy().build().unwrap(),
+            asked: watch::Sender::new(String::new()),
+        });
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, shared }
+    }
+
+    /// The `traceparent` of the next request, or of the last one.
+    async fn asked(&self) -> String {
+        let mut asked = self.shared.asked.subscribe();
+        let asked = asked.wait_for(|context| !context.is_empty());
+        tokio::time::timeout(Duration::from_mins(1), asked)
+            .await
+            .expect("the system is asked")
+            .unwrap()
+            .clone()
+    }
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> &'static str {
+    let context = headers["traceparent"].to_str().unwrap().to_owned();
+    let began = now();
+    for sent in shared.plan.get(uri.path()).into_iter().flatten().copied() {
+        let (shared, context) = (Arc::clone(&shared), context.clone());
+        tokio::spawn(async move {
+            sleep(sent.comes).await;
+            shared.deliver(sent, &context, began).await;
+        });
+    }
+    shared.asked.send_replace(context);
+    "yes"
+}
+
+impl Shared {
+    async fn deliver(&self, sent: Sent, context: &str, began: u64) {
+        let parts: Vec<&str> = context.split('-').collect();
+        let end = began + u64::try_from(sent.ends.as_nanos()).unwrap();
+        let stray = format!("{:032x}", u128::from(now()) << 64 | 7);
+        let parent = if sent.parent == 0 { parts[2].to_owned() } else { format!("{:016x}", sent.parent) };
+        let span = json!({
+            "traceId": if sent.strays { &stray } else { parts[1] }, "spanId": format!("{:016x}", sent.id),
+            "parentSpanId": if sent.strays { "" } else { &parent }, "name": sent.name, "kind": sent.kind,
+            "startTimeUnixNano": began.to_string(), "endTimeUnixNano": end.to_string(),
+            "attributes": attributes(sent.attributes),
+        });
+        let resource = json!({ "attributes": attributes(&[("service.name", sent.service)]) });
+        let body =
+            json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": [span] }] }] });
+        // Whoever ends early is not told any more.
+        let _ = self.http.post(format!("http://{}/v1/traces", self.otlp)).json(&body).send().await;
+    }
+}
+
+fn attributes(pairs: &[(&str, &str)]) -> Value {
+    pairs.iter().map(|(key, value)| json!({ "key": key, "value": { "stringValue": value } })).collect()
+}
+
+fn now() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
+}
+
+/// A test of one path, with one spec.
+fn test(path: &str, selector: &str, assertion: &str, more: &str) -> String {
+    format!(
+        "type: Test
+spec:
+  id: t
+  name: T
+  trigger:
+    type: http
+    httpRequest: {{ method: GET, url: '${{var:URL}}{path}' }}
+{more}  specs:
+  - selector: '{selector}'
+    assertions:
+    - '{assertion}'
+"
+    )
+}
+
+const COUNT: &str = "attr:tracetest.selected_spans.count";
+
+struct Ran {
+    code: Option<i32>,
+    text: String,
+    took: Duration,
+}
+
+/// Runs files beside a system, on a server of the program's own.
+async fn run(
+    folder: &Path,
+    files: &[(&str, &str)],
+    plan: &[(&'static str, &[Sent])],
+    arguments: &[&str],
+) -> Ran {
+    let otlp = format!("127.0.0.1:{}", qualitytrace_testing::port());
+    let system = System::start(&otlp, plan).await;
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let began = Instant::now();
+    let output = Command::new(crate::program())
+        .current_dir(folder)
+        .args(["run", ".", "--var", &format!("URL={}", system.url), "--settle", "400ms", "--quiet", "50ms"])
+        .args(["--otlp-grpc-addr", "off", "--otlp-http-addr", &otlp])
+        .args(arguments)
+        .output();
+    let output =
+        tokio::time::timeout(Duration::from_mins(2), output).await.expect("the program ends").unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    Ran { code: output.status.code(), text: text.into_owned(), took: began.elapsed() }
+}
+
+/// The same for one test in a folder of its own.
+async fn run_test(test: &str, plan: &[(&'static str, &[Sent])], arguments: &[&str]) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), &[("t.yaml", test)], plan, arguments).await
+}
+
+const CALL: Sent = Sent {
+    id: 3,
+    parent: 1,
+    name: "POST",
+    kind: 3,
+    attributes: &[("http.request.method", "POST"), ("server.address", "mail"), ("server.port", "25")],
+    ..ROOT
+};
+
+#[tokio::test]
+async fn an_unanswered_call_hides_who_was_never_heard_unless_it_is_known_to_send_no_spans() {
+    let plan: &[(_, &[Sent])] = &[("/", &[ROOT, CALL])];
+    let ledger = r#"span[service.name = "ledger"]"#;
+    let plain = test("/", ledger, &format!("{COUNT} = 0"), "");
+    let ran = run_test(&plain, plan, &[]).await;
+    assert_eq!(ran.code, Some(4), "{}", ran.text);
+    holds(
+        &ran.text,
+        &[
+            "nobody has answered a call to mail:25 yet; if it sends no spans, run once more or list it under `uninstrumented`",
+        ],
+    );
+    let listed = test("/", ledger, &format!("{COUNT} = 0"), "  uninstrumented: ['mail:25']\n");
+    for (test, arguments) in [(&listed, &[][..]), (&plain, &["--uninstrumented", "other,mail"])] {
+        let ran = run_test(test, plan, arguments).await;
+        assert_eq!(ran.code, Some(0), "{}", ran.text);
+    }
+}
+
+#[tokio::test]
+async fn nothing_at_all_is_told_after_the_settle_window_with_where_to_send_it() {
+    let leaf = test("/", r#"span[name = "leaf"]"#, &format!("{COUNT} = 1"), "");
+    let ran = run_test(&leaf, &[], &["--confirm", "0"]).await;
+    assert_eq!(ran.code, Some(2), "{}", ran.text);
+    holds(
+        &ran.text,
+        &[
+            "nothing at all has arrived since this server started",
+            "it takes OTLP at http://127.0.0.1:",
+            "(http/protobuf); check OTEL_EXPORTER_OTLP_ENDPOINT",
+        ],
+    );
+    assert!(ran.took < Duration::from_secs(40), "it took {:?}", ran.took);
+}
+
+#[tokio::test]
+async fn a_span_of_the_same_moment_in_another_trace_is_named() {
+    let stray = Sent {
+        attributes: &[("http.request.method", "GET"), ("url.path", "/orders/7")],
+        strays: true,
+        name: "GET /orders/{id}",
+        ..ROOT
+    };
+    let leaf = test("/orders/7", r#"span[name = "leaf"]"#, &format!("{COUNT} = 1"), "");
+    let ran = run_test(&leaf, &[("/orders/7", &[stray])], &["--confirm", "0", "--timeout", "2s"]).await;
+    assert_eq!(ran.code, Some(2), "{}", ran.text);
+    holds(
+        &ran.text,
+        &[
+            "the span `GET /orders/{id}` (shop) answers a request like this one, at the same moment, but in trace ",
+            "does not take over the `traceparent` header",
+            "OTEL_PROPAGATORS=tracecontext",
+        ],
+    );
+    // One that has nothing to do with the request is not.
+    let other = Sent { attributes: &[("http.request.method", "GET"), ("url.path", "/health")], ..stray };
+    let ran = run_test(&leaf, &[("/orders/7", &[other])], &["--confirm", "0", "--timeout", "2s"]).await;
+    holds(
+        &ran.text,
+        &["other traces came meanwhile (from shop), and none of their spans is about this request"],
+    );
+}
+
+#[tokio::test]
+async fn spans_of_others_without_those_of_who_answered_say_so() {
+    let below = Sent { service: "billing", id: 5, parent: 4, name: "charge", ..ROOT };
+    let leaf = test("/", r#"span[name = "leaf"]"#, &format!("{COUNT} = 0"), "");
+    let ran = run_test(&leaf, &[("/", &[below])], &["--timeout", "3s"]).await;
+    assert_eq!(ran.code, Some(4), "{}", ran.text);
+    holds(
+        &ran.text,
+        &[
+            "no span of the service that answered the request has arrived, only spans of billing that were called by it",
+        ],
+    );
+}
+
+const LATE: Sent = Sent { comes: Duration::from_secs(3), ends: Duration::from_secs(3), ..LEAF };
+
+#[tokio::test]
+async fn a_failure_by_absence_is_corrected_before_the_program_ends_and_learned() {
+    let folder = tempfile::tempdir().unwrap();
+    let leaf = test("/", r#"span[name = "leaf"]"#, &format!("{COUNT} = 1"), "");
+    let arguments = ["--confirm", "30s", "--learned", "learned.json"];
+    let ran = run(folder.path(), &[("t.yaml", &leaf)], &[("/", &[ROOT, LATE])], &arguments).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.text);
+    holds(&ran.text, &["corrected: 1 more span came after the verdict, which was failed"]);
+    assert!(ran.took < Duration::from_secs(25), "it took {:?}", ran.took);
+    let learned: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.path().join("learned.json")).unwrap()).unwrap();
+    assert!(learned["tests"]["t"]["longestMs"].as_u64().unwrap() >= 2_500, "{learned}");
+}
+
+#[tokio::test]
+async fn a_run_without_a_trace_is_corrected_before_the_program_ends() {
+    let late = Sent { comes: Duration::from_secs(3), ..ROOT };
+    let root = test("/", r#"span[name = "GET /"]"#, &format!("{COUNT} = 1"), "");
+    let ran = run_test(&root, &[("/", &[late])], &["--confirm", "30s"]).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.text);
+    holds(
+        &ran.text,
+        &["nothing at all has arrived", "corrected: 1 span came after the run had ended without a trace"],
+    );
+}
+
+#[tokio::test]
+async fn a_failure_is_not_looked_at_any_longer_once_the_absence_is_proven() {
+    // The service goes on with other work: what it ended before has been delivered.
+    let beats: Vec<Sent> = (1..100)
+        .map(|at| {
+            let after = Duration::from_millis(300 * at);
+            Sent { id: 100 + at, strays: true, name: "beat", ends: after, comes: after, ..ROOT }
+        })
+        .collect();
+    let spans: Vec<Sent> = std::iter::once(ROOT).chain(beats).collect();
+    let leaf = test("/", r#"span[name = "leaf"]"#, &format!("{COUNT} = 1"), "");
+    let ran = run_test(&leaf, &[("/", &spans)], &["--confirm", "25s"]).await;
+    assert_eq!(ran.code, Some(2), "{}", ran.text);
+    assert!(ran.took < Duration::from_secs(20), "it took {:?}: {}", ran.took, ran.text);
+}
+
+#[tokio::test]
+async fn how_long_a_failure_is_looked_at_again_is_a_matter_of_the_profile() {
+    let profile = "  pollingProfile: { strategy: periodic, periodic: { retryDelay: 1s, timeout: 20s, settle: 300ms, confirm: 25s } }\n";
+    let leaf = test("/", r#"span[name = "leaf"]"#, &format!("{COUNT} = 1"), profile);
+    let late = Sent { comes: Duration::from_secs(13), ..LATE };
+    // Longer than without a word.
+    let ran = run_test(&leaf, &[("/", &[ROOT, late])], &[]).await;
+    assert_eq!(ran.code, Some(0), "{}", ran.text);
+    // What the command line says counts more.
+    let ran = run_test(&leaf, &[("/", &[ROOT, late])], &["--confirm", "0s"]).await;
+    assert_eq!(ran.code, Some(2), "{}", ran.text);
+}
+
+#[tokio::test]
+async fn a_failed_run_teaches_lateness_and_no_shape() {
+    let folder = tempfile::tempdir().unwrap();
+    let odd = Sent { id: 9, parent: 1, name: "odd", kind: 1, ..ROOT };
+    let slow = Sent { ends: Duration::from_millis(1_200), comes: Duration::from_millis(200), ..LEAF };
+    let plan: &[(_, &[Sent])] = &[("/good", &[ROOT, LEAF]), ("/bad", &[ROOT, slow, odd])];
+    let odd_free = test("/${var:WAY}", r#"span[name = "odd"]"#, &format!("{COUNT} = 0"), "");
+    let learned = async |way: &str| -> (Option<i32>, Value) {
+        let way = format!("WAY={way}");
+        let arguments = ["--learned", "learned.json", "--var", &way];
+        let ran = run(folder.path(), &[("t.yaml", &odd_free)], plan, &arguments).await;
+        let text = std::fs::read_to_string(folder.path().join("learned.json")).unwrap();
+        (ran.code, serde_json::from_str(&text).unwrap())
+    };
+    let late = |learned: &Value| {
+        let spans = learned["tests"]["t"]["spans"].as_array().unwrap().clone();
+        assert!(spans.iter().all(|span| span["name"] != "odd"), "{learned}");
+        let leaf = spans.iter().find(|span| span["name"] == "leaf").expect("the leaf is known");
+        (leaf["lateMs"].as_u64().unwrap_or_default(), learned["tests"]["t"]["runs"].as_u64().unwrap())
+    };
+    let (code, known) = learned("good").await;
+    assert_eq!((code, late(&known).1), (Some(0), 1), "{known}");
+    assert!(late(&known).0 < 1_000, "{known}");
+    let (code, known) = learned("bad").await;
+    assert_eq!((code, late(&known).1), (Some(2), 1), "{known}");
+    assert!(late(&known).0 >= 1_000, "{known}");
+}
+
+/// A server, and a system that sends what is planned to it.
+async fn serve(
+    database: &str,
+    arguments: &[&str],
+    plan: &[(&'static str, &[Sent])],
+) -> (Served, Client, System) {
+    let server = Served::start(crate::program(), database, arguments).await;
+    let client = Client::new(server.url(""));
+    let system = System::start(&server.http.to_string(), plan).await;
+    (server, client, system)
+}
+
+/// Stores a test with a profile of its own and starts it.
+async fn start(server: &Served, system: &System, name: &str, periodic: Value) -> Started {
+    let trigger =
+        json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("{}/", system.url) } });
+    let selector = format!("span[name = \"{name}\"]");
+    let spec = json!({
+        "id": "t", "name": "T", "trigger": trigger,
+        "specs": [{ "selector": selector, "assertions": [format!("{COUNT} = 1")] }],
+        "pollingProfile": { "strategy": "periodic", "periodic": periodic },
+    });
+    let http = reqwest::Client::new();
+    let stored = http.put(server.url("/api/tests")).json(&json!({ "type": "Test", "spec": spec })).send();
+    stored.await.unwrap().error_for_status().unwrap();
+    // Settings that the run brings along count when it is corrected, too.
+    let rule = |id: &str| json!({ "id": id, "weight": 25, "errorLevel": "error" });
+    let rules = ["span-naming", "required-attributes", "attribute-naming", "no-empty-attributes"].map(rule);
+    let plugin = json!({ "id": "standards", "enabled": true, "rules": rules });
+    let analyzer = json!({ "name": "Strict", "enabled": true, "minimumScore": 97, "plugins": [plugin] });
+    let asked = json!({ "settings": { "analyzer": analyzer } });
+    let run = http.post(server.url("/api/tests/t/run")).json(&asked).send().await.unwrap();
+    let run: Value = run.error_for_status().unwrap().json().await.unwrap();
+    Started {
+        test: "t".to_owned(),
+        number: run["id"].as_u64().unwrap(),
+        trace: run["traceId"].as_str().unwrap().to_owned(),
+    }
+}
+
+async fn until_state(client: &Client, run: &Started, state: &str) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while client.state(run).await != state {
+        assert!(Instant::now() < deadline, "the run does not become {state}");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_without_a_trace_is_corrected_with_the_settings_that_it_brought() {
+    let late = Sent { comes: Duration::from_secs(3), ..ROOT };
+    let (server, client, system) = serve("sqlite::memory:", &[], &[("/", &[late])]).await;
+    let run =
+        start(&server, &system, "GET /", json!({ "retryDelay": "1s", "timeout": "1s", "settle": "300ms" }))
+            .await;
+    let ended = client.events(&run).await;
+    assert_eq!((ended.verdict(), ended.all("noTrace").count()), ("", 1), "{ended:?}");
+    assert_eq!(client.corrected(&run, Duration::from_mins(1)).await.as_deref(), Some("passed"));
+    assert_eq!(client.state(&run).await, "FINISHED");
+    let shown: Value = reqwest::get(server.url("/api/tests/t/run/1")).await.unwrap().json().await.unwrap();
+    assert_eq!(shown["linter"]["minimumScore"], 97, "{shown}");
+}
+
+#[tokio::test]
+async fn a_run_without_a_trace_is_watched_again_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite://{}", folder.path().join("test.db").display());
+    let (mut server, client, system) = serve(&database, &[], &[]).await;
+    let run =
+        start(&server, &system, "GET /", json!({ "retryDelay": "1s", "timeout": "1s", "settle": "300ms" }))
+            .await;
+    let context = system.asked().await;
+    assert_eq!(client.events(&run).await.all("noTrace").count(), 1);
+    server.child.kill().await.unwrap();
+
+    let (server, client, _) = serve(&database, &[], &[]).await;
+    let system = System::start(&server.http.to_string(), &[]).await;
+    system.shared.deliver(ROOT, &context, now()).await;
+    assert_eq!(client.corrected(&run, Duration::from_secs(45)).await.as_deref(), Some("passed"));
+    assert_eq!(client.state(&run).await, "FINISHED");
+}
+
+#[tokio::test]
+async fn late_spans_are_looked_for_twice_as_long_as_the_latest_took() {
+    let old = Sent { service: "slow", strays: true, ..ROOT };
+    let late = Sent { comes: Duration::from_secs(6), ..LEAF };
+    let (server, client, system) =
+        serve("sqlite::memory:", &["--runs.lateWindow", "1s"], &[("/", &[ROOT, late])]).await;
+    // Somebody delivers what ended ten seconds ago.
+    system.shared.deliver(old, "00-0-0000000000000001-01", now() - 10_000_000_000).await;
+    let run =
+        start(&server, &system, "leaf", json!({ "retryDelay": "1s", "timeout": "3s", "settle": "300ms" }))
+            .await;
+    assert_ne!(client.events(&run).await.verdict(), "passed");
+    assert_eq!(client.corrected(&run, Duration::from_secs(30)).await.as_deref(), Some("passed"));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_server_that_stood_still_reads_first_what_its_sockets_hold() {
+    let late = Sent { comes: Duration::from_secs(2), ..ROOT };
+    let (server, client, system) = serve("sqlite::memory:", &[], &[("/", &[late])]).await;
+    let run =
+        start(&server, &system, "GET /", json!({ "retryDelay": "1s", "timeout": "3s", "settle": "2500ms" }))
+            .await;
+    until_state(&client, &run, "AWAITING_TRACE").await;
+    let signal = async |name: &str| {
+        let pid = server.child.id().unwrap().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().await.unwrap().success());
+    };
+    signal("-STOP").await;
+    // Longer than the run may take, and than the spans take to come.
+    sleep(Duration::from_secs(6)).await;
+    signal("-CONT").await;
+    let events = client.events(&run).await;
+    assert_eq!(events.verdict(), "passed", "{events:?}");
+}
