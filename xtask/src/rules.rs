@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 mod arrows;
 mod dependencies;
 mod files;
+mod toolchain;
 mod tree;
 
 use tree::Tree;
@@ -50,6 +51,7 @@ fn broken() -> Result<Vec<Broken>> {
     broken.extend(files::badly_named(&tree));
     broken.extend(files::undeclared_tests(&tree));
     broken.extend(files::bound_to_one_machine(&tree));
+    broken.extend(toolchain::disagreeing(&tree));
     broken.sort();
     Ok(broken)
 }

@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
+    features,
     peers::{kafka, otelcol, postgres, promlint, strace, systems},
     process, rules,
     steps::Steps,
@@ -60,6 +61,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
     steps.step("lints", || {
         process::run(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     })?;
+    steps.step("features of the telemetry crate", features::check)?;
     let environment = match peers {
         Peers::Required => Some(Environment {
             kafka: steps.step("Kafka", kafka::install)?,

@@ -16,6 +16,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, VARY};
 use qualitytrace_core::run::{Reply, State};
 use qualitytrace_core::{id, names};
+use qualitytrace_telemetry::http_server::HttpServer;
 use qualitytrace_telemetry::{
     ApplicationSpan, Context, Exposition, Recorded, SpanExt, SpanId, SpanKind, Telemetry, TraceId,
 };
@@ -35,6 +36,7 @@ use crate::wire::Outcome;
 #[derive(Debug, Clone)]
 pub struct Watch {
     telemetry: Telemetry,
+    http: HttpServer,
     instruments: Instruments,
     config: Live,
 }
@@ -43,7 +45,8 @@ impl Watch {
     /// Records into this telemetry.
     pub fn new(telemetry: Telemetry, config: impl Into<Live>) -> Self {
         let instruments = Instruments::new(&telemetry);
-        Self { telemetry, instruments, config: config.into() }
+        let http = HttpServer::new(&telemetry, "qualitytrace");
+        Self { telemetry, http, instruments, config: config.into() }
     }
 
     /// Shows what the ingest takes in.

@@ -35,24 +35,18 @@ fn main() -> ExitCode {
 pub(crate) fn serve(file: Option<String>) -> ExitCode {
     let file = match file {
         Some(path) => match std::fs::read_to_string(&path) {
-            Ok(text) => File { path, text },
+            Ok(text) => File::new(path, text),
             Err(error) => {
                 eprintln!("{path} cannot be read: {error}");
                 return ExitCode::FAILURE;
             }
         },
-        None => File { path: "built-in.toml".to_owned(), text: DEFAULT.to_owned() },
+        None => File::new("built-in.toml", DEFAULT),
     };
-    let sources = Sources {
-        files: vec![file],
-        environment: std::env::vars().collect(),
-        flags: Vec::new(),
-        defaults: Defaults {
-            service_name: "mail".to_owned(),
-            service_version: Some("1.0".to_owned()),
-            spool_path: Some(std::env::temp_dir().join("mail-telemetry")),
-        },
-    };
+    let mut defaults = Defaults::new("mail");
+    defaults.service_version = Some("1.0".to_owned());
+    defaults.spool_path = Some(std::env::temp_dir().join("mail-telemetry"));
+    let sources = Sources::new(defaults).with_file(file).with_environment();
     let (config, diagnostics) = sources.read();
     for diagnostic in &diagnostics {
         eprintln!("{diagnostic}");

@@ -34,6 +34,7 @@ pub use value::{boolean, bytes, duration};
 
 /// Everything the crate needs to know.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Config {
     /// `false` when `OTEL_SDK_DISABLED` says so: nothing is recorded.
     pub enabled: bool,
@@ -58,6 +59,9 @@ pub struct Config {
     pub recorder: Recorder,
     /// How measurements become metrics.
     pub metrics: Metrics,
+    /// Whether spans, meters and headers of libraries that ask `opentelemetry::global` are those of this telemetry. A
+    /// program decides this, not its configuration; the telemetry that starts last counts.
+    pub set_global: bool,
     /// Where to send.
     pub sinks: Vec<Sink>,
     /// Where each process-wide setting came from; what is missing is a default.
@@ -66,6 +70,7 @@ pub struct Config {
 
 /// Bounds of the recording side, shared by all sinks.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recorder {
     /// Items that may wait for the recorder thread.
     pub items: usize,
@@ -96,6 +101,7 @@ impl Config {
             propagators: Propagators::default(),
             recorder: Recorder::default(),
             metrics: Metrics::default(),
+            set_global: false,
             sinks: Vec::new(),
             origins: BTreeMap::new(),
         }
@@ -117,6 +123,7 @@ impl Config {
 
 /// The value of a resource attribute.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum AttributeValue {
     /// A text.
     Text(String),
@@ -144,6 +151,7 @@ impl From<&str> for AttributeValue {
 
 /// How many attributes something has, and how long their texts are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AttributeLimits {
     /// Attributes; more are dropped and counted.
     pub count: u32,
@@ -159,6 +167,7 @@ impl Default for AttributeLimits {
 
 /// How much of a span or log record is kept. The defaults are those of the OpenTelemetry specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecordLimits {
     /// Of spans.
     pub span_attributes: AttributeLimits,
@@ -232,6 +241,7 @@ pub enum Role {
 /// How bytes travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Transport {
     /// OTLP over gRPC.
     Grpc,
@@ -242,6 +252,7 @@ pub enum Transport {
 /// How requests are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Compression {
     /// Not at all.
     None,
@@ -253,6 +264,7 @@ pub enum Compression {
 
 /// Whether points of counters and histograms say what there was since the start or since the last point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Temporality {
     /// Since the start.
     Cumulative,
@@ -281,6 +293,7 @@ pub enum Level {
 
 /// What a sink takes of the spans and events that come from one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Target {
     /// A target of `tracing`, most often a module path; what is below it is meant too.
     pub target: String,
@@ -288,8 +301,16 @@ pub struct Target {
     pub level: Level,
 }
 
+impl Target {
+    /// Another level for what comes from a place.
+    pub fn new(target: impl Into<String>, level: Level) -> Self {
+        Self { target: target.into(), level }
+    }
+}
+
 /// Which traces a sink takes.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Sampler {
     /// All of them.
     AlwaysOn,
@@ -321,11 +342,19 @@ impl Sampler {
 
 /// A header whose value never shows.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Header {
     /// The name, lower case.
     pub name: String,
     /// The value; secret.
     pub value: String,
+}
+
+impl Header {
+    /// A header, if its name and its value may travel.
+    pub fn new(name: &str, value: &str) -> Option<Self> {
+        value::header(name, value)
+    }
 }
 
 impl fmt::Debug for Header {
@@ -336,6 +365,7 @@ impl fmt::Debug for Header {
 
 /// How a peer is trusted and how we identify ourselves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Tls {
     /// PEM file of authorities that replace the system's.
     pub ca: Option<PathBuf>,
@@ -351,6 +381,7 @@ pub struct Tls {
 
 /// Bounds of a sink's memory and disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Items in memory.
     pub queue_items: usize,
@@ -368,6 +399,7 @@ pub struct Limits {
 
 /// When spooled bytes are forced to the disk; a crash of the process alone never needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Sync {
     /// Whenever the kernel likes.
     Never,
@@ -379,6 +411,7 @@ pub enum Sync {
 
 /// When a batch closes and how it is repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Delivery {
     /// Items in a request.
     pub batch_items: usize,
@@ -402,6 +435,7 @@ pub struct Delivery {
 
 /// One destination.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Sink {
     /// Its name: `collector`, `collector/application`, `tracer.otel`, `metrics.open-telemetry`, `otel`, ...
     pub id: String,

@@ -30,6 +30,7 @@ use crate::{
     clock,
     config::{Level, Role, Signal},
     context, filter,
+    global::Globals,
     recorder::Intake,
     sinks::{Current, Set},
     span::{Log, Parents, Span, Status},
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) database: OnceLock<&'static str>,
     /// How much of a record is kept.
     pub(crate) limits: LimitCell,
+    /// Spans of the OpenTelemetry API.
+    pub(crate) globals: Globals,
 }
 
 /// A trace and a span.
@@ -75,6 +78,7 @@ impl Shared {
             live: AtomicU64::new(0),
             database: OnceLock::new(),
             limits: LimitCell::default(),
+            globals: Globals::default(),
         }
     }
 
@@ -92,6 +96,10 @@ impl Shared {
         if let Some(dispatch) = self.dispatch.get().and_then(WeakDispatch::upgrade) {
             tracing::dispatcher::with_default(&dispatch, tracing::callsite::rebuild_interest_cache);
         }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
     }
 
     pub(crate) fn close(&self) {
@@ -296,6 +304,12 @@ where
                 span: None,
             }
         });
+        if parent.is_none()
+            && attributes.is_contextual()
+            && let Some(caller) = self.0.globals.current()
+        {
+            state.adopt(&caller);
+        }
         // A root may still learn of its caller, who may want it sampled.
         if state.sampled || parent.is_none() {
             let ids = (state.trace_id, span_id);

@@ -5,12 +5,11 @@
 //! in which every item is found again. Nothing a receiver does can delay the server.
 //!
 //! ```no_run
-//! use qualitytrace_telemetry::{Telemetry, config::{File, Sources}};
+//! use qualitytrace_telemetry::{Telemetry, config::{Defaults, File, Sources}};
 //! use tracing_subscriber::{layer::SubscriberExt as _, util::SubscriberInitExt as _};
 //!
-//! let text = std::fs::read_to_string("server.toml")?;
-//! let sources = Sources { files: vec![File { path: "server.toml".into(), text }], ..Sources::default() };
-//! let (config, diagnostics) = sources.read();
+//! let file = File::new("server.toml", std::fs::read_to_string("server.toml")?);
+//! let (config, diagnostics) = Sources::new(Defaults::new("mail")).with_file(file).with_environment().read();
 //! for diagnostic in &diagnostics {
 //!     eprintln!("{diagnostic}");
 //! }
@@ -20,15 +19,23 @@
 //! telemetry.shutdown(std::time::Duration::from_secs(5));
 //! # Ok::<(), std::io::Error>(())
 //! ```
+//!
+//! Cargo features: `grpc` and `http` (how OTLP travels), `spool` (disk queues), `prometheus` (metrics as text), all on by
+//! default, and `tower` (a layer for HTTP servers). A configuration that needs one which is off is refused, and told which.
 
 mod attributes;
 mod clock;
+#[cfg(feature = "grpc")]
 pub mod codec;
 pub mod config;
 mod context;
 mod delivery;
 mod encode;
+mod features;
 mod filter;
+mod global;
+#[cfg(feature = "tower")]
+pub mod http_server;
 mod item;
 mod layer;
 mod ledger;
@@ -44,9 +51,11 @@ mod resource;
 mod sampling;
 mod sinks;
 mod span;
+#[cfg_attr(not(feature = "spool"), path = "spool/absent.rs")]
 mod spool;
 mod status;
 mod telemetry;
+#[cfg(any(feature = "grpc", feature = "http"))]
 pub mod tls;
 mod tracer;
 mod transport;
@@ -57,6 +66,7 @@ pub use item::SCHEMA_URL;
 pub use layer::record_panics;
 pub use ledger::{Balance, Dropped, Loss};
 pub use meter::exemplar::Histogram;
+#[cfg(feature = "prometheus")]
 pub use meter::prometheus::{CONTENT_TYPE as OPENMETRICS, Exposition};
 pub use opentelemetry::{
     KeyValue,
@@ -64,7 +74,6 @@ pub use opentelemetry::{
     trace::{SpanId, SpanKind, TraceId},
 };
 pub use propagation::{Context, Propagator, Propagators, SpanExt};
-pub use spool::{Damage, SpoolStatus, orphan::Orphan};
-pub use status::{Probe, SinkStatus, Status};
+pub use status::{Damage, Orphan, Probe, SinkStatus, SpoolStatus, Status};
 pub use telemetry::Telemetry;
 pub use tracer::{ApplicationSpan, ApplicationTracer};

@@ -5,6 +5,7 @@ pub(crate) mod exemplar;
 mod exponential;
 mod merge;
 mod own;
+#[cfg(feature = "prometheus")]
 pub(crate) mod prometheus;
 mod views;
 
@@ -69,6 +70,11 @@ impl Metrics {
         let provider = views::install(builder, &config.metrics, config.log_level, &streams).build();
         let exemplars = Arc::new(Exemplars::new(config.metrics.exemplars));
         Self { provider, reader, streams, exemplars }
+    }
+
+    /// What makes meters, for `opentelemetry::global`.
+    pub(crate) fn provider(&self) -> SdkMeterProvider {
+        self.provider.clone()
     }
 
     pub(crate) fn meter(&self, name: &'static str) -> Meter {

@@ -66,6 +66,12 @@ impl Context {
         self.local
     }
 
+    /// A span of this process, with what it hands on inside of it.
+    pub(crate) fn with_local(mut self, local: Local) -> Self {
+        self.local = Some(local);
+        self
+    }
+
     /// Where the current span stands.
     pub fn current() -> Option<Self> {
         tracing::Span::current().telemetry_context()

@@ -20,7 +20,8 @@ use crate::{
     config::{Limits, Signal, Sync},
     item::Item,
     ledger::{Ledger, Loss},
-    spool::{Position, Spool, SpoolStatus},
+    spool::{Position, Spool},
+    status::SpoolStatus,
 };
 
 /// Items of one signal that travel in one request.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::pattern;
+
 /// What stands in place of a secret.
 const REDACTED: &str = "***";
 
@@ -33,6 +35,34 @@ pub fn query(address: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Names of values that are secrets wherever they stand.
+const SECRET: [&str; 14] = [
+    "*auth*",
+    "*key*",
+    "*pass*",
+    "*sig*",
+    "*session*",
+    "*jwt*",
+    "code",
+    "pw",
+    "pwd",
+    "*assertion*",
+    "*token*",
+    "*secret*",
+    "*credential*",
+    "*cookie*",
+];
+
+/// Whether a value of a query is most likely a secret, by its name in lower case.
+pub fn is_secret(name: &str) -> bool {
+    SECRET.iter().any(|pattern| matches(pattern, name))
+}
+
+/// Whether a name fits a pattern in which `*` stands for any text.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    pattern::matches(pattern.as_bytes(), name.as_bytes(), |p, c| p == c)
+}
+
 /// The name of a value as it is compared.
 fn canonical(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
@@ -59,6 +89,22 @@ mod tests {
 
     fn check(address: &str, expected: &str) {
         assert_eq!(query(address, |name| name.contains("token") || name == "api-key"), expected);
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, name, fits) in [
+            ("cookie", "cookie", true),
+            ("cookie", "cookies", false),
+            ("*token*", "x-token", true),
+            ("*token*", "token", true),
+            ("x-*-key", "x-api-key", true),
+            ("x-*-key", "x-key", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+        assert!(is_secret("access-token") && is_secret("code") && !is_secret("zipcode"));
     }
 
     #[test]

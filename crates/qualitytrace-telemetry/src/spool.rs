@@ -17,9 +17,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use serde::Serialize;
 
-use crate::item::Item;
+use crate::{item::Item, status::SpoolStatus};
 use books::{Inner, Segment};
 use recovery::{Locked, file_name, lock, open_cursor, read_cursor, scan, segment_name, segments};
 
@@ -40,38 +39,6 @@ pub(crate) struct Taken {
 pub(crate) struct Position {
     segment: u64,
     offset: u64,
-}
-
-/// Bytes that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Damage {
-    /// The segment file.
-    pub file: String,
-    /// Where the damage begins.
-    pub offset: u64,
-    /// How many bytes are lost with it.
-    pub bytes: u64,
-    /// What is wrong.
-    pub reason: String,
-}
-
-/// What the status shows of a spool.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct SpoolStatus {
-    /// Its folder.
-    pub path: String,
-    /// Bytes on disk.
-    pub bytes: u64,
-    /// The cap.
-    pub capacity: u64,
-    /// Segment files.
-    pub segments: usize,
-    /// Bytes of segments that could not be read, in all.
-    pub damaged_bytes: u64,
-    /// The first damaged places.
-    pub damage: Vec<Damage>,
-    /// What is wrong with the spool now, if anything.
-    pub problem: Option<String>,
 }
 
 pub(crate) struct Spool {

@@ -9,11 +9,11 @@ use crate::{
     delivery::Health,
     ledger::Balance,
     sinks::Handle,
-    spool::{SpoolStatus, orphan::Orphan},
 };
 
 /// All sinks at one moment.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct Status {
     /// Records that wait for the recorder thread; they are in no sink's balance yet.
     pub intake: usize,
@@ -27,6 +27,7 @@ pub struct Status {
 
 /// One sink.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct SinkStatus {
     /// Its name.
     pub id: String,
@@ -50,6 +51,54 @@ pub struct SinkStatus {
     pub ledger: BTreeMap<Signal, Balance>,
     /// What is wrong with it, in words; empty when all is well.
     pub problems: Vec<String>,
+}
+
+/// Bytes that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Damage {
+    /// The segment file.
+    pub file: String,
+    /// Where the damage begins.
+    pub offset: u64,
+    /// How many bytes are lost with it.
+    pub bytes: u64,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// What the status shows of a spool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SpoolStatus {
+    /// Its folder.
+    pub path: String,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// The cap.
+    pub capacity: u64,
+    /// Segment files.
+    pub segments: usize,
+    /// Bytes of segments that could not be read, in all.
+    pub damaged_bytes: u64,
+    /// The first damaged places.
+    pub damage: Vec<Damage>,
+    /// What is wrong with the spool now, if anything.
+    pub problem: Option<String>,
+}
+
+/// A spool that no sink writes to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Orphan {
+    /// Its folder.
+    pub path: String,
+    /// The sink that wrote it, if that can still be read.
+    pub sink: Option<String>,
+    /// Bytes in it.
+    pub bytes: u64,
+    /// When it is removed, in milliseconds since 1970.
+    pub expires_ms: u64,
 }
 
 impl SinkStatus {
@@ -172,6 +221,7 @@ impl Status {
 
 /// What a receiver answered to a probe of [`Telemetry::test`](crate::Telemetry::test).
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct Probe {
     /// The sink.
     pub sink: String,

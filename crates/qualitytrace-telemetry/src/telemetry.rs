@@ -17,26 +17,24 @@ use tokio::{runtime, sync::watch};
 use tracing::Subscriber;
 use tracing_subscriber::{Layer as _, registry::LookupSpan};
 
+#[cfg(feature = "prometheus")]
+use crate::meter::prometheus::{self, Exposition};
 use crate::{
     config::{Config, Level, Signal, Sink},
     context,
     delivery::{Delivery, HealthCell, Mode},
     encode::{self, View},
+    features, global,
     layer::{Gate, Shared, TelemetryLayer},
-    meter::{
-        self, Metrics,
-        delta::Deltas,
-        exemplar::Histogram,
-        prometheus::{self, Exposition},
-    },
+    meter::{self, Metrics, delta::Deltas, exemplar::Histogram},
     probe,
     propagation::Propagators,
     queue::Queue,
     recorder::Intake,
     resource::Identity,
     sinks::{Current, Handle, Set},
-    spool::orphan::{self, Orphan},
-    status::{Probe, SinkStatus, Status},
+    spool::orphan,
+    status::{Orphan, Probe, SinkStatus, Status},
     tracer::ApplicationTracer,
 };
 
@@ -94,8 +92,10 @@ impl std::fmt::Debug for Telemetry {
 
 impl Telemetry {
     /// Starts recording and delivering. No connection is made before this returns, so it takes the
-    /// same time whether receivers are up or not. Fails only when the system refuses a thread.
+    /// same time whether receivers are up or not. Fails only when the system refuses a thread, or when the
+    /// configuration needs a cargo feature that this build does not have.
     pub fn start(config: Config) -> std::io::Result<Self> {
+        features::require(&config)?;
         let identity = Identity::detect();
         let sinks = Arc::new(Current::default());
         let scope = encode::scope(&config.service_name, config.service_version.as_deref());
@@ -136,6 +136,9 @@ impl Telemetry {
         };
         let inner = Inner { shared, metrics, identity, runtime: handle, control: Mutex::new(control) };
         let telemetry = Self(Arc::new(inner));
+        if config.set_global {
+            global::install(&telemetry.0.shared, telemetry.0.metrics.provider());
+        }
         telemetry.reload(config);
         telemetry.0.runtime.spawn(tend_orphans(Arc::downgrade(&telemetry.0)));
         Ok(telemetry)
@@ -192,12 +195,20 @@ impl Telemetry {
         meter::runtime(&self.0.metrics.meter("qualitytrace.telemetry"), handle);
     }
 
+    /// Records the requests to an HTTP server that is made of `tower` services; add it with `layer`.
+    #[cfg(feature = "tower")]
+    pub fn http_layer(&self) -> crate::http_server::HttpLayer {
+        crate::http_server::HttpLayer::new(crate::http_server::HttpServer::new(self, "http.server"))
+    }
+
     /// All metrics as `OpenMetrics` text; see [`OPENMETRICS`](crate::OPENMETRICS) for its media type.
+    #[cfg(feature = "prometheus")]
     pub fn prometheus(&self) -> String {
         self.exposition(Exposition::OpenMetrics)
     }
 
     /// All metrics as text in a format that the client understands; see [`Exposition::accepted`].
+    #[cfg(feature = "prometheus")]
     pub fn exposition(&self, format: Exposition) -> String {
         prometheus::render(&self.0.metrics.collect(), format)
     }
@@ -219,7 +230,8 @@ impl Telemetry {
 
     /// Replaces the configuration. Sinks that stay the same are not touched; a changed sink gets a
     /// new connection over the same queue; a sink that is gone delivers what it has for a while.
-    /// The bounds of the recorder stay as they were at the start.
+    /// The bounds of the recorder, what becomes of measurements and `set_global` stay as they were at the start. A sink
+    /// that needs a cargo feature which this build does not have keeps its items, and its status says so.
     pub fn reload(&self, config: Config) {
         let mut control = self.control();
         if control.stop.is_none() {

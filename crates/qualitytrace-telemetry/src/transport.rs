@@ -1,47 +1,75 @@
 //! Bytes to a receiver and its answer back. Decides nothing: what an answer means is in [`answer`].
 
+#[cfg_attr(
+    not(all(feature = "grpc", feature = "http")),
+    expect(dead_code, reason = "a transport that is left out reads no answers")
+)]
 pub(crate) mod answer;
+#[cfg(feature = "grpc")]
 mod grpc;
+#[cfg(feature = "http")]
 mod http;
+#[cfg(any(feature = "grpc", feature = "http"))]
 mod tls;
 
+#[cfg(any(feature = "grpc", feature = "http"))]
 use std::error::Error;
 
 use bytes::Bytes;
 
 pub(crate) use answer::Answer;
 
-use crate::config::{self, Signal, Sink};
+use crate::config::{Signal, Sink};
 
 /// A connection to a sink's receiver; it connects when it is first used and again when it must.
 pub(crate) enum Transport {
+    #[cfg(feature = "grpc")]
     Grpc(grpc::Grpc),
+    #[cfg(feature = "http")]
     Http(http::Http),
 }
 
 impl Transport {
-    /// Fails when the sink's certificates cannot be read.
+    /// Fails when the sink's certificates cannot be read, or when this build does not have the transport.
     pub(crate) fn new(sink: &Sink) -> Result<Self, String> {
         match sink.transport {
-            config::Transport::Grpc => grpc::Grpc::new(sink).map(Self::Grpc),
-            config::Transport::Http => http::Http::new(sink).map(Self::Http),
+            #[cfg(feature = "grpc")]
+            crate::config::Transport::Grpc => grpc::Grpc::new(sink).map(Self::Grpc),
+            #[cfg(feature = "http")]
+            crate::config::Transport::Http => http::Http::new(sink).map(Self::Http),
+            #[cfg(not(all(feature = "grpc", feature = "http")))]
+            absent => Err(absent.feature().missing()),
         }
     }
 
     pub(crate) async fn send(&self, signal: Signal, request: Bytes) -> Answer {
         match self {
+            #[cfg(feature = "grpc")]
             Self::Grpc(grpc) => grpc.send(signal, request).await,
+            #[cfg(feature = "http")]
             Self::Http(http) => http.send(signal, request).await,
+            #[cfg(not(any(feature = "grpc", feature = "http")))]
+            _ => Answer::Refused {
+                reason: format!("no transport takes {} of {} bytes", signal.name(), request.len()),
+            },
         }
     }
 }
 
 /// Why the certificates of a sink cannot be used.
+#[cfg(any(feature = "grpc", feature = "http"))]
 pub(crate) fn unusable(sink: &Sink) -> Option<String> {
     tls::client(&sink.tls, &[]).err()
 }
 
+/// Without a transport there are no certificates to use.
+#[cfg(not(any(feature = "grpc", feature = "http")))]
+pub(crate) fn unusable(_: &Sink) -> Option<String> {
+    None
+}
+
 /// An error and its causes in one line.
+#[cfg(any(feature = "grpc", feature = "http"))]
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -56,6 +84,7 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
+#[cfg(any(feature = "grpc", feature = "http"))]
 fn user_agent() -> &'static str {
     concat!("OTel-OTLP-Exporter-Rust/", env!("CARGO_PKG_VERSION"), " ", env!("CARGO_PKG_NAME"))
 }

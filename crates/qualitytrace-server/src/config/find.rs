@@ -66,8 +66,7 @@ fn is_configuration(path: &Path) -> bool {
         // The reader says what is wrong with it.
         return path.is_file();
     };
-    let file = File { path: path.display().to_string(), text };
-    let sources = Sources { files: vec![file], ..Sources::default() };
+    let sources = Sources::default().with_file(File::new(path.display().to_string(), text));
     let reading = sources.read_with(&[], &mut Report::default());
     let has = |wanted: &str| {
         reading.foreign.iter().any(|given| {

@@ -107,18 +107,13 @@ impl Inputs {
     }
 
     fn resolve(&self, file: Option<PathBuf>, text: Option<String>, mut report: Report) -> Resolved {
-        let named =
-            file.as_ref().zip(text).map(|(path, text)| File { path: path.display().to_string(), text });
-        let sources = Sources {
-            files: named.into_iter().collect(),
-            environment: self.environment.clone(),
-            flags: self.flags.clone(),
-            defaults: telemetry::Defaults {
-                service_name: "qualitytrace".to_owned(),
-                service_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-                spool_path: None,
-            },
-        };
+        let mut defaults = telemetry::Defaults::new("qualitytrace");
+        defaults.service_version = Some(env!("CARGO_PKG_VERSION").to_owned());
+        let mut sources = Sources::new(defaults);
+        let named = file.as_ref().zip(text);
+        sources.files.extend(named.map(|(path, text)| File::new(path.display().to_string(), text)));
+        sources.environment.clone_from(&self.environment);
+        sources.flags.clone_from(&self.flags);
         let keys: Vec<&str> = SETTINGS
             .iter()
             .flat_map(|setting| setting.aliases.iter().copied().chain([setting.key]))

@@ -4,78 +4,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use http::StatusCode;
-use opentelemetry::metrics::{Counter, UpDownCounter};
 use qualitytrace_telemetry::{Histogram, KeyValue, Meter, Telemetry};
 
-use super::request::Facts;
 use crate::ingest::{Counters, Ingest};
 use crate::wire::Outcome;
 
-/// What the conventions advise for the duration of requests, in seconds.
-const REQUEST_BOUNDS: &[f64] =
-    &[0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
 /// Runs wait for seconds, some for minutes.
 const PHASE_BOUNDS: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// Counters and histograms.
 #[derive(Debug, Clone)]
 pub(super) struct Instruments {
-    request_duration: Histogram,
-    active_requests: UpDownCounter<i64>,
-    runs: Counter<u64>,
+    runs: opentelemetry::metrics::Counter<u64>,
     phase_duration: Histogram,
 }
 
 impl Instruments {
     pub(super) fn new(telemetry: &Telemetry) -> Self {
-        let histogram = |name, what, bounds| telemetry.histogram("qualitytrace", name, "s", what, bounds);
         Self {
-            request_duration: histogram(
-                "http.server.request.duration",
-                "Duration of requests to the API.",
-                REQUEST_BOUNDS,
-            ),
-            active_requests: telemetry
-                .meter("qualitytrace")
-                .i64_up_down_counter("http.server.active_requests")
-                .with_unit("{request}")
-                .with_description("Requests to the API that are under way.")
-                .build(),
             runs: telemetry
                 .meter("qualitytrace")
                 .u64_counter("qualitytrace.runs")
                 .with_unit("{run}")
                 .with_description("Runs that ended, by state and outcome.")
                 .build(),
-            phase_duration: histogram(
+            phase_duration: telemetry.histogram(
+                "qualitytrace",
                 "qualitytrace.run.phase.duration",
+                "s",
                 "Duration of the phases of runs.",
                 PHASE_BOUNDS,
             ),
         }
-    }
-
-    /// A request is under way until what is returned is dropped.
-    pub(super) fn active(&self, facts: &Facts) -> Active {
-        let labels =
-            [KeyValue::new("http.request.method", facts.method), KeyValue::new("url.scheme", facts.scheme)];
-        self.active_requests.add(1, &labels);
-        Active { counter: self.active_requests.clone(), labels }
-    }
-
-    /// Every label has a bounded number of values, whatever clients send.
-    pub(super) fn request(&self, facts: &Facts, status: StatusCode, took: Duration) {
-        let mut labels = vec![
-            KeyValue::new("http.request.method", facts.method),
-            KeyValue::new("url.scheme", facts.scheme),
-            KeyValue::new("http.response.status_code", i64::from(status.as_u16())),
-        ];
-        labels.extend(facts.route.clone().map(|route| KeyValue::new("http.route", route)));
-        if status.is_server_error() {
-            labels.push(KeyValue::new("error.type", status.as_str().to_owned()));
-        }
-        self.request_duration.record(took.as_secs_f64(), &labels);
     }
 
     pub(super) fn run_ended(&self, state: &'static str, outcome: Option<Outcome>) {
@@ -90,18 +50,6 @@ impl Instruments {
 
     pub(super) fn phase(&self, phase: &'static str, took: Duration) {
         self.phase_duration.record(took.as_secs_f64(), &[KeyValue::new("phase", phase)]);
-    }
-}
-
-/// A request that is under way.
-pub(super) struct Active {
-    counter: UpDownCounter<i64>,
-    labels: [KeyValue; 2],
-}
-
-impl Drop for Active {
-    fn drop(&mut self) {
-        self.counter.add(-1, &self.labels);
     }
 }
 

@@ -1,15 +1,14 @@
 //! Requests to the API: a server span each, as the caller's child.
 
-use std::time::Instant;
-
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{MatchedPath, OriginalUri, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header::{HOST, USER_AGENT};
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderName, Method, Uri, Version};
-use qualitytrace_telemetry::{SpanExt, redact};
+use http::header::USER_AGENT;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName};
+use qualitytrace_telemetry::http_server::Facts;
+use qualitytrace_telemetry::redact;
 use tracing::Instrument;
 use tracing::field::Empty;
 
@@ -18,34 +17,6 @@ use super::Watch;
 /// The name of a request, in its head and in that of the answer.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What the conventions call a method that they do not know: clients may invent any number of them.
-const OTHER_METHOD: &str = "_OTHER";
-
-/// What is known of a request before it is answered, in words of which there are few.
-pub(super) struct Facts {
-    pub(super) method: &'static str,
-    pub(super) scheme: &'static str,
-    /// `None` when no route fits.
-    pub(super) route: Option<String>,
-}
-
-impl Facts {
-    fn of(request: &Request) -> Self {
-        let is_secure = request.extensions().get::<Scheme>() == Some(&Scheme::HTTPS);
-        Self {
-            method: known(request.method()),
-            scheme: if is_secure { "https" } else { "http" },
-            route: request.extensions().get::<MatchedPath>().map(|route| template(route.as_str())),
-        }
-    }
-
-    /// The name of the span.
-    fn name(&self) -> String {
-        let method = if self.method == OTHER_METHOD { "HTTP" } else { self.method };
-        self.route.as_ref().map_or_else(|| method.to_owned(), |route| format!("{method} {route}"))
-    }
-}
-
 /// Records one request.
 pub(super) async fn record(
     State(watch): State<Watch>,
@@ -53,18 +24,18 @@ pub(super) async fn record(
     request: Request,
     next: Next,
 ) -> Response {
-    let facts = Facts::of(&request);
     let original = request.method().as_str();
     // Below a prefix the router shows the rest of the path only.
     let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |OriginalUri(uri)| uri);
-    let server = addressed(&request, uri);
+    let route = request.extensions().get::<MatchedPath>().map(|route| template(route.as_str()));
+    let facts = Facts::new(&request, uri, route);
     let secret = &watch.config.get().redact_headers;
     let target = uri.path_and_query().map_or("", PathAndQuery::as_str);
     let target = redact::query(target, |name| is_secret_value(name, secret));
     let queried = target.split_once('?').map(|(_, query)| query);
     let span = tracing::info_span!(
         "request",
-        otel.name = facts.name(),
+        otel.name = facts.span_name(),
         otel.kind = "server",
         http.method = facts.method,
         http.request.method = facts.method,
@@ -73,9 +44,9 @@ pub(super) async fn record(
         http.target = (!target.is_empty()).then_some(&*target),
         url.scheme = facts.scheme,
         url.path = uri.path(),
-        server.address = server.as_ref().map(host),
-        server.port = server.as_ref().map(|server| port(server, facts.scheme)),
-        network.protocol.version = version(request.version()),
+        server.address = facts.server_address,
+        server.port = facts.server_port,
+        network.protocol.version = facts.version,
         user_agent.original = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok()),
         request.id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()),
         http.request.headers = shown(request.headers(), secret),
@@ -85,52 +56,10 @@ pub(super) async fn record(
         error.type = Empty,
         otel.status_code = Empty,
     );
-    if let Some(caller) = watch.telemetry.propagators().extract(request.headers()) {
-        span.continue_from(&caller);
-    }
-    let began = Instant::now();
-    let _active = watch.instruments.active(&facts);
-    let response = next.run(request).instrument(span.clone()).await;
-    let status = response.status();
-    span.record("http.response.status_code", status.as_u16());
-    if status.is_server_error() {
-        span.record("error.type", status.as_str());
-        span.record("otel.status_code", "ERROR");
-    }
-    span.in_scope(|| watch.instruments.request(&facts, status, began.elapsed()));
+    let exchange = watch.http.begin(facts, request.headers(), span);
+    let response = next.run(request).instrument(exchange.span().clone()).await;
+    exchange.end(response.status());
     response
-}
-
-/// The method, if the conventions know it.
-fn known(method: &Method) -> &'static str {
-    const KNOWN: [&str; 9] = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
-    KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or(OTHER_METHOD)
-}
-
-/// Whom the client believes to speak to.
-fn addressed(request: &Request, uri: &Uri) -> Option<Authority> {
-    let named = || request.headers().get(HOST)?.to_str().ok()?.parse().ok();
-    uri.authority().cloned().or_else(named)
-}
-
-/// A host as the conventions write it: an address of IPv6 without brackets.
-fn host(server: &Authority) -> &str {
-    let host = server.host();
-    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
-}
-
-fn port(server: &Authority, scheme: &str) -> u16 {
-    server.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 })
-}
-
-fn version(version: Version) -> &'static str {
-    match version {
-        Version::HTTP_09 => "0.9",
-        Version::HTTP_10 => "1.0",
-        Version::HTTP_2 => "2",
-        Version::HTTP_3 => "3",
-        _ => "1.1",
-    }
 }
 
 /// The route as tests of the server know it: what belongs to a run is named as the original's description names it.
@@ -149,17 +78,13 @@ fn object(pairs: impl Iterator<Item = (impl Into<String>, impl Into<String>)>) -
     serde_json::Value::Object(pairs.collect()).to_string()
 }
 
-/// Values of a query that are secrets wherever they stand, besides those that are named like secret headers.
-const SECRET_VALUES: [&str; 10] =
-    ["*auth*", "*key*", "*pass*", "*sig*", "*session*", "*jwt*", "code", "pw", "pwd", "*assertion*"];
-
 /// Whether a value of a query is to be left out, by its name.
 fn is_secret_value(name: &str, headers: &[String]) -> bool {
-    is_listed(name, headers) || SECRET_VALUES.iter().any(|pattern| matches(pattern, name))
+    is_listed(name, headers) || redact::is_secret(name)
 }
 
 fn is_listed(name: &str, secret: &[String]) -> bool {
-    secret.iter().any(|pattern| matches(&pattern.to_ascii_lowercase(), name))
+    secret.iter().any(|pattern| redact::matches(&pattern.to_ascii_lowercase(), name))
 }
 
 /// The headers as JSON, without what is secret. Addresses among them lose the secrets of their query.
@@ -168,13 +93,6 @@ fn shown(headers: &HeaderMap, secret: &[String]) -> String {
         let value = if is_listed(name.as_str(), secret) { "***" } else { value.to_str().unwrap_or("") };
         (name.as_str(), redact::query(value, |name| is_secret_value(name, secret)))
     }))
-}
-
-/// Whether a name fits a pattern in which `*` stands for any text.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((head, tail)) = pattern.split_once('*') else { return pattern == name };
-    let Some(rest) = name.strip_prefix(head) else { return false };
-    (0..=rest.len()).filter_map(|at| rest.get(at..)).any(|rest| matches(tail, rest))
 }
 
 #[cfg(test)]
@@ -191,25 +109,6 @@ mod tests {
             ("/api/testsuites/{id}/run/{number}", "/api/testsuites/{testSuiteId}/run/{runId}"),
         ] {
             assert_eq!(template(route), shown);
-        }
-    }
-
-    #[test]
-    fn a_method_is_one_of_few() {
-        for (method, shown) in [("GET", "GET"), ("PATCH", "PATCH"), ("get", "_OTHER"), ("M2100", "_OTHER")] {
-            assert_eq!(known(&method.parse().unwrap()), shown);
-        }
-    }
-
-    #[test]
-    fn a_server_is_named_as_its_client_names_it() {
-        for (authority, scheme, expected) in [
-            ("tests.example", "https", ("tests.example", 443)),
-            ("tests.example:11633", "http", ("tests.example", 11633)),
-            ("[::1]:80", "http", ("::1", 80)),
-        ] {
-            let authority: Authority = authority.parse().unwrap();
-            assert_eq!((host(&authority), port(&authority, scheme)), expected);
         }
     }
 
@@ -245,20 +144,5 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("referer", "http://x/?token=abc&a=1".parse().unwrap());
         assert_eq!(super::shown(&headers, secret), r#"{"referer":"http://x/?token=***&a=1"}"#);
-    }
-
-    #[test]
-    fn a_star_stands_for_any_text() {
-        for (pattern, name, fits) in [
-            ("cookie", "cookie", true),
-            ("cookie", "cookies", false),
-            ("*token*", "x-token", true),
-            ("*token*", "token", true),
-            ("x-*-key", "x-api-key", true),
-            ("x-*-key", "x-key", false),
-            ("*", "", true),
-        ] {
-            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
-        }
     }
 }

@@ -14,10 +14,12 @@ use super::{
     text::{self, Entry, Kind, Node},
     value,
 };
+use crate::features;
 
 /// Everything a configuration is made of. A flag beats a variable, a variable beats a file, and
 /// among files the last one wins.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Sources {
     /// Configuration files, in order.
     pub files: Vec<File>,
@@ -31,6 +33,7 @@ pub struct Sources {
 
 /// A configuration file; a name that ends in `.toml` is TOML, everything else is YAML.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct File {
     /// Its name, for messages and for relative file names in it.
     pub path: String,
@@ -38,8 +41,16 @@ pub struct File {
     pub text: String,
 }
 
+impl File {
+    /// A file by its name and its text.
+    pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), text: text.into() }
+    }
+}
+
 /// What the embedding server knows about itself.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Defaults {
     /// The service name when nobody sets one.
     pub service_name: String,
@@ -47,6 +58,36 @@ pub struct Defaults {
     pub service_version: Option<String>,
     /// Where to spool when nobody says so.
     pub spool_path: Option<PathBuf>,
+}
+
+impl Defaults {
+    /// A service of this name, without a version and without a place to spool.
+    pub fn new(service_name: impl Into<String>) -> Self {
+        Self { service_name: service_name.into(), ..Self::default() }
+    }
+}
+
+impl Sources {
+    /// Nothing but what the embedding server knows about itself.
+    pub fn new(defaults: Defaults) -> Self {
+        Self { defaults, ..Self::default() }
+    }
+
+    /// The same with a configuration file more, which beats those before it.
+    #[must_use]
+    pub fn with_file(mut self, file: File) -> Self {
+        self.files.push(file);
+        self
+    }
+
+    /// The same with the environment of the process.
+    #[must_use]
+    pub fn with_environment(mut self) -> Self {
+        self.environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        self
+    }
 }
 
 /// The prefixes of variables that stand for keys.
@@ -70,6 +111,7 @@ const OBSOLETE: [&str; 3] = ["telemetry.profiler.", "telemetry.dataStores.", "se
 
 /// A key that is the embedding server's, with the value of the highest layer.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Foreign {
     /// The key as the user wrote it.
     pub key: String,
@@ -94,6 +136,7 @@ pub enum Value {
 
 /// All that was read.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Reading {
     /// What the telemetry is to do.
     pub config: Config,
@@ -151,6 +194,7 @@ impl Sources {
                 environment::read(&self.environment, &mut config, report);
             }
         }
+        features::check(&config, report);
         let variable = |name: &str| self.environment.get(name).cloned();
         let foreign = layers.entries.values().filter(|given| !owned(&given.key));
         let foreign = foreign.filter_map(|given| self::foreign(given, &variable, report)).collect();

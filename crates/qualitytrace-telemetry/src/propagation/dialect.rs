@@ -48,6 +48,18 @@ impl Propagator {
         }
     }
 
+    /// The headers that it reads.
+    pub fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::TraceContext => &["traceparent", "tracestate"],
+            Self::B3 | Self::B3Multi => &["b3", "x-b3-traceid", "x-b3-spanid", "x-b3-sampled", "x-b3-flags"],
+            Self::Jaeger => &["uber-trace-id"],
+            Self::OtTrace => &["ot-tracer-traceid", "ot-tracer-spanid", "ot-tracer-sampled"],
+            Self::Xray => &["x-amzn-trace-id"],
+            Self::Baggage => &["baggage"],
+        }
+    }
+
     /// The headers that hand a context on.
     pub fn headers(self, context: &Context) -> Vec<(&'static str, String)> {
         let (trace, span) = (context.trace_id.to_string(), context.span_id.to_string());

@@ -13,25 +13,15 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::recovery::{Locked, file_name, lock, read_cursor, segments};
-use crate::config::{Signal, Sink};
+use crate::{
+    config::{Signal, Sink},
+    status::Orphan,
+};
 
 /// How long a spool that does not say it is kept.
 const DEFAULT_AGE: Duration = Duration::from_hours(24);
 /// The file that says whose spool it is.
 const OWNER: &str = "sink.json";
-
-/// A spool that no sink writes to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Orphan {
-    /// Its folder.
-    pub path: String,
-    /// The sink that wrote it, if that can still be read.
-    pub sink: Option<String>,
-    /// Bytes in it.
-    pub bytes: u64,
-    /// When it is removed, in milliseconds since 1970.
-    pub expires_ms: u64,
-}
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Owner {

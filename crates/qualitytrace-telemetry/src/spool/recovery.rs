@@ -8,7 +8,8 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{Damage, Position, record};
+use super::{Position, record};
+use crate::status::Damage;
 
 pub(super) struct Scan {
     /// Where the first record begins.

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use qualitytrace_telemetry::{
     Context, KeyValue, SpanExt as _, SpanKind, Telemetry, TraceId,
-    config::{Compression, Config, Level, Role, Sampler, Signal, Sink, Transport},
+    config::{Compression, Config, Header, Level, Role, Sampler, Signal, Sink, Transport},
 };
 use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -14,11 +14,9 @@ use crate::receiver::{Fault, Receiver, number};
 pub(crate) fn sink(id: &str, url: &str, transport: Transport) -> Sink {
     let mut sink = Sink::new(id, transport);
     for signal in Signal::ALL {
-        let url = match transport {
-            Transport::Grpc => url.to_owned(),
-            Transport::Http => format!("{url}/v1/{}", signal.name()),
-        };
-        sink.endpoints.insert(signal, url);
+        let path =
+            if transport == Transport::Http { format!("/v1/{}", signal.name()) } else { String::new() };
+        sink.endpoints.insert(signal, format!("{url}{path}"));
     }
     sink.delivery.throttle = Duration::from_millis(5);
     sink.delivery.retry_initial = Duration::from_millis(2);
@@ -48,10 +46,7 @@ fn spans_logs_and_metrics_arrive_over_both_transports() {
             let folder = tempfile::tempdir().unwrap();
             let mut one = sink("one", &receiver.url(), transport);
             one.compression = compression;
-            one.headers.push(qualitytrace_telemetry::config::Header {
-                name: "authorization".to_owned(),
-                value: "Bearer x".to_owned(),
-            });
+            one.headers.extend(Header::new("authorization", "Bearer x"));
             let telemetry = Telemetry::start(config(Some(folder.path()), vec![one])).unwrap();
             telemetry.meter("m").u64_counter("things").build().add(3, &[KeyValue::new("a", "b")]);
             under(&telemetry, || {

@@ -256,22 +256,18 @@ async fn forward(request: Request<Incoming>, target: u16, header: &str) -> Resul
 fn example(name: &str, flags: &[(&str, &str)]) -> Config {
     let path = format!("{}/../../examples/telemetry/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&path).unwrap();
-    let sources = Sources {
-        files: vec![File { path, text }],
-        flags: flags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-        defaults: Defaults { service_name: "default-name".to_owned(), ..Defaults::default() },
-        ..Sources::default()
-    };
+    let mut sources = Sources::new(Defaults::new("default-name")).with_file(File::new(path, text));
+    sources.flags = flags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let (config, diagnostics) = sources.read();
     assert!(diagnostics.iter().all(|diagnostic| diagnostic.severity < Severity::Error), "{diagnostics:?}");
     config
 }
 
 /// Makes spans, logs and a metric, delivers them, and returns the ids of the spans.
-fn work(config: Config) -> BTreeSet<(String, String)> {
+fn work(mut config: Config) -> BTreeSet<(String, String)> {
     let folder = tempfile::tempdir().unwrap();
-    let telemetry =
-        Telemetry::start(Config { spool_path: Some(folder.path().to_owned()), ..config }).unwrap();
+    config.spool_path = Some(folder.path().to_owned());
+    let telemetry = Telemetry::start(config).unwrap();
     telemetry.meter("test").u64_counter("things").build().add(1, &[]);
     let mut ids = BTreeSet::new();
     under(&telemetry, || {

@@ -1,6 +1,6 @@
 //! Configuration texts and what is understood of them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use qualitytrace_telemetry::config::{
     Compression, Config, Defaults, Diagnostic, File, Level, Role, SETTINGS, Sampler, Severity, Signal,
@@ -22,13 +22,11 @@ pub(crate) fn read(
     let own = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
         pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     };
-    Sources {
-        files: own(files).into_iter().map(|(path, text)| File { path, text }).collect(),
-        environment: own(environment).into_iter().collect::<BTreeMap<_, _>>(),
-        flags: own(flags),
-        defaults: Defaults { service_name: "test".to_owned(), ..Defaults::default() },
-    }
-    .read()
+    let mut sources = Sources::new(Defaults::new("test"));
+    sources.files = own(files).into_iter().map(|(path, text)| File::new(path, text)).collect();
+    sources.environment = own(environment).into_iter().collect();
+    sources.flags = own(flags);
+    sources.read()
 }
 
 /// Reads one file that must be without errors.

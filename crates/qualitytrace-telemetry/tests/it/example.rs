@@ -9,14 +9,44 @@ use crate::receiver::Receiver;
 #[path = "../../examples/embed.rs"]
 #[expect(dead_code, reason = "its `main` reads arguments")]
 mod embed;
+#[path = "../../examples/quickstart.rs"]
+mod quickstart;
 
 const CONFIG: &str = "TELEMETRY_TEST_EXAMPLE";
+const QUICKSTART: &str = "TELEMETRY_TEST_QUICKSTART";
 
 #[test]
 fn child() {
     if let Ok(file) = std::env::var(CONFIG) {
         assert_eq!(embed::serve(Some(file)), ExitCode::SUCCESS);
     }
+    if std::env::var(QUICKSTART).is_ok() {
+        quickstart::main().unwrap();
+    }
+}
+
+#[test]
+fn the_program_of_the_readme_delivers_what_it_records() {
+    let example = include_str!("../../examples/quickstart.rs");
+    let (_, code) = example.split_once("#![expect").unwrap().1.split_once("\n\n").unwrap();
+    let code = code.replace("pub(crate) ", "");
+    assert!(
+        include_str!("../../README.md").contains(&code),
+        "README.md does not show examples/quickstart.rs"
+    );
+    let receiver = Receiver::start();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "example::child", "--nocapture"])
+        .env(QUICKSTART, "1")
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("traces   created 1 recovered 0 = sampled out 0 + exported 1"), "{said}");
+    let got = receiver.stop();
+    assert_eq!((got.spans.len(), got.logs.len()), (1, 1));
+    assert!(got.metrics.iter().any(|metric| metric.name == "mail.accepted"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod collector;
 mod config;
 mod conservation;
 mod example;
+mod global;
 mod kill;
 mod limits;
 mod outage;
@@ -18,6 +19,8 @@ mod reload;
 mod spool;
 mod targets;
 mod temporality;
+#[cfg(feature = "tower")]
+mod tower;
 mod variables;
 mod views;
 mod words;

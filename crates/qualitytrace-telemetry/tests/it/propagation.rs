@@ -17,8 +17,9 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 
 fn read(propagators: &str) -> (Config, Vec<Diagnostic>) {
-    let environment = [("OTEL_PROPAGATORS".to_owned(), propagators.to_owned())].into();
-    Sources { environment, ..Sources::default() }.read()
+    let mut sources = Sources::default();
+    sources.environment = [("OTEL_PROPAGATORS".to_owned(), propagators.to_owned())].into();
+    sources.read()
 }
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -182,8 +183,9 @@ fn an_unknown_name_is_an_error_that_says_what_was_meant() {
     let path = folder.path().join("o.yaml").to_str().unwrap().to_owned();
     let file = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        let environment = [("OTEL_CONFIG_FILE".to_owned(), path.clone())].into();
-        let (config, diagnostics) = Sources { environment, ..Sources::default() }.read();
+        let mut sources = Sources::default();
+        sources.environment = [("OTEL_CONFIG_FILE".to_owned(), path.clone())].into();
+        let (config, diagnostics) = sources.read();
         (config.propagators.to_string(), said(diagnostics).replace(&path, "o.yaml"))
     };
     let listed = "file_format: '1.1'\npropagator:\n  composite: [{b3multi: }, {baggage: }]\n  composite_list: xray,baggage\n";

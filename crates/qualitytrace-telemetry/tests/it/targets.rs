@@ -14,7 +14,7 @@ use crate::{
 };
 
 fn target(target: &str, level: Level) -> Target {
-    Target { target: target.to_owned(), level }
+    Target::new(target, level)
 }
 
 /// Spans of the application, of a crate that carries bytes, and of one that is noisy, in each other.

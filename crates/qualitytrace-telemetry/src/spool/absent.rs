@@ -1,0 +1,94 @@
+//! A build without the feature `spool`: there is no disk queue, and whoever asks for one is told so.
+
+use std::{convert::Infallible, io, path::Path};
+
+use bytes::Bytes;
+
+use crate::{features::Feature, item::Item, status::SpoolStatus};
+
+/// A disk queue that cannot be.
+pub(crate) struct Spool(Infallible);
+
+/// Nothing was written.
+#[derive(Debug)]
+pub(crate) struct Refused;
+
+/// A place that nothing is at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Position;
+
+/// Records that nothing wrote.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) start: Position,
+    pub(crate) items: Vec<Item>,
+    pub(crate) resource: Option<Bytes>,
+}
+
+impl Spool {
+    pub(crate) fn open(_: &Path, _: &str, _: u64) -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, Feature::Spool.missing()))
+    }
+
+    pub(crate) fn recover(&self) -> [u64; 3] {
+        match self.0 {}
+    }
+
+    pub(crate) fn adopt(&self, _: &Path) -> io::Result<[u64; 3]> {
+        match self.0 {}
+    }
+
+    pub(crate) fn release(&self) {
+        match self.0 {}
+    }
+
+    pub(crate) fn append(&self, _: &Bytes, _: &[Item], _: bool) -> Result<(), Refused> {
+        match self.0 {}
+    }
+
+    pub(crate) fn take(&self, _: usize, _: usize) -> (Option<Taken>, [u64; 3]) {
+        match self.0 {}
+    }
+
+    pub(crate) fn expire(&self, _: u64) -> ([u64; 3], [u64; 3]) {
+        match self.0 {}
+    }
+
+    pub(crate) fn acknowledge(&self, _: Position) {
+        match self.0 {}
+    }
+
+    pub(crate) fn sync(&self) {
+        match self.0 {}
+    }
+
+    pub(crate) fn set_capacity(&self, _: u64) {
+        match self.0 {}
+    }
+
+    pub(crate) fn status(&self) -> SpoolStatus {
+        match self.0 {}
+    }
+}
+
+pub(crate) mod orphan {
+    use std::{
+        path::{Path, PathBuf},
+        time::SystemTime,
+    };
+
+    use crate::{config::Sink, status::Orphan};
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Survey {
+        pub(crate) adopted: Vec<(PathBuf, usize)>,
+        pub(crate) reported: Vec<Orphan>,
+        pub(crate) expired: Vec<Orphan>,
+    }
+
+    pub(crate) fn sign(_: &Path, _: &Sink) {}
+
+    pub(crate) fn survey(_: &Path, _: &[Sink], _: SystemTime) -> Survey {
+        Survey::default()
+    }
+}
