@@ -116,8 +116,11 @@ fn findings(run: &TestReport) -> String {
     match &run.ending {
         Ending::Broken(why) => line(&mut text, 2, &style::bad(why)),
         Ending::Judged(verdict) => {
-            for failed in verdict.specs.iter().filter(|spec| spec.outcome != wire::Outcome::Passed) {
-                spec(&mut text, &Spec { longest: None, ..failed.clone() });
+            let failed = verdict.specs.iter().filter(|spec| spec.outcome != wire::Outcome::Passed);
+            let failed: Vec<Spec> = failed.map(|spec| Spec { longest: None, ..spec.clone() }).collect();
+            let mut told = Vec::new();
+            for failed in &failed {
+                spec(&mut text, failed, &mut told);
             }
         }
         Ending::Skipped(_) => {}
