@@ -3,13 +3,12 @@
 use std::net::IpAddr;
 
 use reqwest::{Client, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::admission::eventually;
-use crate::busy::{Gate, put, start};
 use crate::program;
 use crate::rough::program::Served;
 
@@ -59,35 +58,6 @@ async fn others_are_answered_while_a_request_computes_and_it_ends_with_its_clien
     let answered = "\"200\",http_route=\"/api/expressions/resolve\"";
     let ended = metric(&client, &server, "http_server_request_duration_seconds_count{", answered).await;
     assert!(ended < 0.5, "none of them came to its value: {ended}");
-}
-
-#[tokio::test]
-async fn a_run_that_is_judged_keeps_nobody_waiting_and_can_be_stopped() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let server = served().await;
-    let client = Client::new();
-    let gate = Gate::start().await;
-    gate.answers.add_permits(1);
-    let mut test = gate.test("endless");
-    test["spec"]["specs"] =
-        json!([{ "selector": "span[name != \"\"]", "assertions": [format!("{} = \"\"", endless())] }]);
-    put(&client, &server, &test).await;
-    assert!(start(&client, &server, "endless").await.status().is_success());
-    gate.asked(1).await;
-    let run = async || -> Value {
-        client.get(server.url("/api/tests/endless/run/1")).send().await.unwrap().json().await.unwrap()
-    };
-    eventually("the trigger was answered", async || run().await["state"] == "AWAITING_TRACE").await;
-    for _ in 0..20 {
-        assert!(client.get(server.url("/healthz")).send().await.unwrap().status().is_success());
-    }
-    assert_eq!(run().await["state"], "AWAITING_TRACE", "judging takes longer than that");
-    let stop = client.post(server.url("/api/tests/endless/run/1/stop")).send().await.unwrap();
-    assert!(stop.status().is_success());
-    eventually("the run ends", async || run().await["state"] == "STOPPED").await;
-    let judged =
-        metric(&client, &server, "qualitytrace_run_phase_duration_seconds_count{", "\"judge\"").await;
-    assert!(judged < 0.5, "it was not judged to the end: {judged}");
 }
 
 /// A connection on which a request with spans was begun: a mebibyte is announced, and half of it sent.
