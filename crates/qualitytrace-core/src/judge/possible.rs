@@ -30,8 +30,7 @@ impl Basis<'_> {
 /// The first of these that could change a value.
 pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'a Absence> {
     absences.iter().find(|absence| {
-        matters(absence, basis.selector, basis.grows_only)
-            || matters_elsewhere(absence, basis.others)
+        matters(absence, basis.selector, basis.grows_only) || matters_elsewhere(absence, basis.others)
     })
 }
 

@@ -27,7 +27,7 @@ fn attributes(pairs: &[(&str, &str)]) -> Value {
 }
 
 /// A request that brings items of one process.
-fn request(signal: &str, process: &[(&str, &str)], items: Value) -> Value {
+fn request(signal: &str, process: &[(&str, &str)], items: &Value) -> Value {
     let (scopes, list) = match signal {
         "traces" => ("scopeSpans", "spans"),
         "logs" => ("scopeLogs", "logRecords"),
@@ -47,7 +47,7 @@ fn span(id: u64, parent: u64, kind: u8, end: u64, pairs: &[(&str, &str)]) -> Val
 }
 
 async fn deliver(bench: &Bench, signal: &str, process: &[(&str, &str)], items: Value) {
-    let body = request(signal, process, items).to_string();
+    let body = request(signal, process, &items).to_string();
     let headers = [("content-type", "application/json")];
     let stored = bench.send(Method::POST, &format!("/v1/{signal}"), &headers, &body).await;
     assert!(stored.status.is_success(), "{}", stored.text);
