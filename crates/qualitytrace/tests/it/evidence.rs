@@ -374,7 +374,7 @@ async fn serve(
 }
 
 /// Stores a test with a profile of its own and starts it.
-async fn start(server: &Served, system: &System, name: &str, periodic: Value) -> Started {
+async fn start(server: &Served, system: &System, name: &str, periodic: &Value) -> Started {
     let trigger =
         json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("{}/", system.url) } });
     let selector = format!("span[name = \"{name}\"]");
@@ -414,7 +414,7 @@ async fn a_run_without_a_trace_is_corrected_with_the_settings_that_it_brought() 
     let late = Sent { comes: Duration::from_secs(3), ..ROOT };
     let (server, client, system) = serve("sqlite::memory:", &[], &[("/", &[late])]).await;
     let run =
-        start(&server, &system, "GET /", json!({ "retryDelay": "1s", "timeout": "1s", "settle": "300ms" }))
+        start(&server, &system, "GET /", &json!({ "retryDelay": "1s", "timeout": "1s", "settle": "300ms" }))
             .await;
     let ended = client.events(&run).await;
     assert_eq!((ended.verdict(), ended.all("noTrace").count()), ("", 1), "{ended:?}");
@@ -430,7 +430,7 @@ async fn a_run_without_a_trace_is_watched_again_after_a_restart() {
     let database = format!("sqlite://{}", folder.path().join("test.db").display());
     let (mut server, client, system) = serve(&database, &[], &[]).await;
     let run =
-        start(&server, &system, "GET /", json!({ "retryDelay": "1s", "timeout": "1s", "settle": "300ms" }))
+        start(&server, &system, "GET /", &json!({ "retryDelay": "1s", "timeout": "1s", "settle": "300ms" }))
             .await;
     let context = system.asked().await;
     assert_eq!(client.events(&run).await.all("noTrace").count(), 1);
@@ -452,7 +452,7 @@ async fn late_spans_are_looked_for_twice_as_long_as_the_latest_took() {
     // Somebody delivers what ended ten seconds ago.
     system.shared.deliver(old, "00-0-0000000000000001-01", now() - 10_000_000_000).await;
     let run =
-        start(&server, &system, "leaf", json!({ "retryDelay": "1s", "timeout": "3s", "settle": "300ms" }))
+        start(&server, &system, "leaf", &json!({ "retryDelay": "1s", "timeout": "3s", "settle": "300ms" }))
             .await;
     assert_ne!(client.events(&run).await.verdict(), "passed");
     assert_eq!(client.corrected(&run, Duration::from_secs(30)).await.as_deref(), Some("passed"));
@@ -464,7 +464,7 @@ async fn a_server_that_stood_still_reads_first_what_its_sockets_hold() {
     let late = Sent { comes: Duration::from_secs(2), ..ROOT };
     let (server, client, system) = serve("sqlite::memory:", &[], &[("/", &[late])]).await;
     let run =
-        start(&server, &system, "GET /", json!({ "retryDelay": "1s", "timeout": "3s", "settle": "2500ms" }))
+        start(&server, &system, "GET /", &json!({ "retryDelay": "1s", "timeout": "3s", "settle": "2500ms" }))
             .await;
     until_state(&client, &run, "AWAITING_TRACE").await;
     let signal = async |name: &str| {
