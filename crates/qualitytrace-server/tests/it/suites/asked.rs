@@ -117,9 +117,9 @@ async fn what_was_asked_for_is_done_although_the_client_went_away(database: &Dat
         runs.iter().filter(|run| run["state"] != "FINISHED").cloned().collect::<Vec<_>>()
     };
     let start = Instant::now();
-    while !under_way().await.is_empty() && start.elapsed() < Duration::from_secs(20) {
+    while !under_way().await.is_empty() && start.elapsed() < Duration::from_secs(60) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(under_way().await, [Value::Null; 0]);
+    assert_eq!(under_way().await.len(), 0, "suites are still under way");
     bench.server.shutdown().await;
 }
