@@ -422,7 +422,7 @@ impl Windows {
             ended.absences.push(Absence::of_anyone(Debt::Quiet.to_string()));
         }
         if timed_out && owed.first {
-            ended.absences.extend(run.still_delivered(register, self.last, now));
+            ended.absences.extend(run.still_delivered(register, self.answered_at, now));
         }
         match ended.reason {
             Reason::Complete | Reason::Settled | Reason::Decided => Wait::Ready(ended),

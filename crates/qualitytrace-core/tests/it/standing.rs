@@ -95,3 +95,12 @@ fn what_cannot_be_understood_is_final() {
     check("span[", "attr:code = 200", false, true, false);
     check("span[]", "attr:code =", false, true, false);
 }
+
+#[test]
+fn a_spec_on_the_trigger_alone_is_final() {
+    for trigger in ["Tracetest trigger", "Qualitytrace trigger"] {
+        let trigger = format!("span[name=\"{trigger}\"]");
+        check(&trigger, "attr:tracetest.selected_spans.count = 0", true, true, false);
+        check(&trigger, "attr:code = 200", false, true, false);
+    }
+}

@@ -343,10 +343,11 @@ impl Progress {
     pub(in crate::wait) fn still_delivered(
         &self,
         register: &Register,
-        last: Timestamp,
+        answered_at: Timestamp,
         now: Timestamp,
     ) -> Vec<Absence> {
-        let late = self.lags(register).filter(|(_, lag)| now < last + *lag);
+        let base = self.last_end.map_or(answered_at, |end| end.max(answered_at));
+        let late = self.lags(register).filter(|(_, lag)| now < base + *lag);
         late.map(|(service, _)| {
             Absence::new(Whose::Service(Arc::clone(service)), register.still_waiting(service, now))
         })
