@@ -42,6 +42,10 @@ impl Transport {
         }
     }
 
+    #[cfg_attr(
+        not(any(feature = "grpc", feature = "http")),
+        expect(clippy::unused_async, reason = "without a transport there is nothing to wait for")
+    )]
     pub(crate) async fn send(&self, signal: Signal, request: Bytes) -> Answer {
         match self {
             #[cfg(feature = "grpc")]
