@@ -144,8 +144,10 @@ fn unpaid(text: &mut String, report: &TestReport) {
 }
 
 fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
+    // What is missing is told once: below, or by the first spec that it leaves open.
+    let mut told: Vec<&String> = verdict.missing.iter().collect();
     for spec in &verdict.specs {
-        self::spec(text, spec);
+        self::spec(text, spec, &mut told);
     }
     for output in &verdict.outputs {
         self::output(text, output);
@@ -184,7 +186,7 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
     }
 }
 
-fn spec(text: &mut String, spec: &Spec) {
+fn spec<'v>(text: &mut String, spec: &'v Spec, told: &mut Vec<&'v String>) {
     let title = if spec.name.is_empty() { &spec.selector } else { &spec.name };
     let title = if title.is_empty() { "all spans" } else { title };
     let spans = counted(spec.selected, "span");
@@ -201,7 +203,11 @@ fn spec(text: &mut String, spec: &Spec) {
         line(text, 2, &style::faint(&spec.selector));
     }
     if let Some(problem) = &spec.problem {
-        line(text, 2, &style::bad(problem));
+        let is_open = spec.outcome == wire::Outcome::Inconclusive;
+        if !is_open || !told.contains(&problem) {
+            line(text, 2, &style::bad(problem));
+            told.push(problem);
+        }
     }
     for hint in &spec.nearest {
         line(text, 3, &style::unsure(hint));
