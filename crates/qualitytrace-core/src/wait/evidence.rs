@@ -56,6 +56,10 @@ impl Register {
         let is_over = now >= delivered_by;
         let enough = known.deliveries >= ENOUGH_DELIVERIES;
         if known.passed(by, now) {
+            // Who answered has made a span. While few deliveries are known, it may be an instance that was not heard yet.
+            if answered && !enough {
+                return Grade::Unknown(Silence::Few);
+            }
             // An instance that is not known yet may deliver as late as the others, and what was held up on its way as late as
             // anything was.
             return if is_over || (enough && known.instances.len() == 1 && now >= by + held_up) {

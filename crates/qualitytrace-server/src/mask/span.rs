@@ -108,7 +108,7 @@ impl Mask {
         }
     }
 
-    fn word(&self, word: &Arc<str>) -> Arc<str> {
+    pub(crate) fn word(&self, word: &Arc<str>) -> Arc<str> {
         match self.text(word) {
             Cow::Borrowed(shown) if *shown == **word => Arc::clone(word),
             shown => shown.into(),

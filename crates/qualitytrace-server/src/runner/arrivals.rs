@@ -223,7 +223,9 @@ impl Arrivals {
         }
         for arrival in arrivals {
             for span in arrival.spans {
-                if self.progress.arrived(&span, arrival.at) {
+                // What is learned of a run is kept for others, and in files.
+                let named = (!mask.is_empty()).then(|| Span { name: mask.word(&span.name), ..span.clone() });
+                if self.progress.arrived(named.as_ref().unwrap_or(&span), arrival.at) {
                     memory.arrived(&span, arrival.at);
                     new += 1;
                 }

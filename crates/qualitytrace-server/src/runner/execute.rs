@@ -189,8 +189,8 @@ impl Runner {
         let absences = match &waited {
             Waited::Skipped => Vec::new(),
             Waited::Ended(ended) => match ended.meaning() {
-                Meaning::Judge => Vec::new(),
-                Meaning::Inconclusive => ended.absences.clone(),
+                // A failure that is final leaves open what else the test claims.
+                Meaning::Judge | Meaning::Inconclusive => ended.absences.clone(),
                 Meaning::NoTrace => {
                     let request = Request { trigger: &trigger, trace: context.trace, start, end };
                     let judged =

@@ -85,6 +85,7 @@ impl Progress {
                 let reason = unanswered(arrival, call);
                 outlook.miss(Absence::new(Whose::NeverHeard(heard()), reason));
             }
+            let may_be_another = !who.is_empty();
             for service in who {
                 let grade = register.grade(&service, by, !call.is_message, now);
                 Self::judge_answer(&mut outlook, grade, &service, register, windows.deadline, now);
@@ -92,6 +93,11 @@ impl Progress {
                     outlook.open_calls.extend(arrival.node);
                     unproven_by = unproven_by.max(Some(by));
                 }
+            }
+            if may_be_another {
+                // Who answered under this address before need not be the only one behind it.
+                let reason = unanswered(arrival, call);
+                outlook.miss(Absence::new(Whose::NeverHeardIfNamed(heard()), reason));
             }
         }
         // Behind an answer that is missing, others may have been called.
