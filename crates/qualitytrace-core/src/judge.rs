@@ -91,7 +91,7 @@ impl Compiled {
             .specs
             .iter()
             .enumerate()
-            .map(|(at, spec)| self.judge_spec(at, spec, &scene, &variables, &generator, options))
+            .map(|(at, spec)| self.judge_spec(at, spec, &scene, (&variables, &outputs), &generator, options))
             .collect();
         Verdict::new(specs, outputs)
     }
@@ -127,7 +127,7 @@ impl Compiled {
         at: usize,
         spec: &CompiledSpec,
         scene: &Scene<'_>,
-        variables: &Variables,
+        (variables, outputs): (&Variables, &[OutputResult]),
         generator: &RefCell<Generator>,
         options: &Options,
     ) -> SpecResult {
@@ -186,7 +186,8 @@ impl Compiled {
                 selector: &spec.selector.tree,
                 grows_only: query.grows_only,
                 selected: selection.len(),
-                others: &sources::of_assertion(self, &assertion.parsed.tree),
+                is_about_each: claim::is_about_each(&assertion.parsed.tree),
+                others: &sources::of_assertion(self, outputs, &assertion.parsed.tree),
             };
             let absent = possible::first(&options.absences, &basis);
             let open = options.incomplete.as_ref().or(absent.map(|absence| &absence.reason));

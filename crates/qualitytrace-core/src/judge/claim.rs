@@ -334,6 +334,12 @@ fn claim_is_about_count(claim: &Claim) -> bool {
     }
 }
 
+/// Whether it claims the same of each span, or their number, as every test of Tracetest's does.
+pub(super) fn is_about_each(assertion: &Assertion) -> bool {
+    let has_aggregate = |side| any_node(side, &|node| matches!(node.kind, ExprKind::Aggregate { .. }));
+    assertion.quantifier == Quantifier::All && !assertion.claim.expressions().any(has_aggregate)
+}
+
 /// Whether the value is about how many spans there are.
 pub(super) fn is_about_count(expr: &Expr) -> bool {
     any_node(expr, &|node| match &node.kind {

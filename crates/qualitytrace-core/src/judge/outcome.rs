@@ -138,6 +138,8 @@ pub struct OutputResult {
     pub resolved: bool,
     /// Why there is none.
     pub error: Option<String>,
+    /// Whether it was read from a span that is here, so that spans which come later do not change it.
+    pub is_read: bool,
     /// Why it cannot be said what the value is: a span that may be missing would change it.
     pub open: Option<String>,
     /// The value of an earlier output with the same name, which this one replaces.
@@ -163,7 +165,8 @@ impl OutputResult {
     pub(super) fn leave_open(&mut self, reason: &str) {
         self.resolved = false;
         self.value.clear();
-        self.error = Some(format!("output \"{}\" is inconclusive: {reason}", self.name));
+        // Clients know the text of what there is no value for.
+        self.error.get_or_insert_with(|| format!("output \"{}\" is inconclusive: {reason}", self.name));
         self.open = Some(reason.to_owned());
     }
 }

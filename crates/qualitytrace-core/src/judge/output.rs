@@ -21,9 +21,9 @@ pub(super) fn run(
     let mut results: Vec<OutputResult> = Vec::new();
     for (at, output) in test.outputs.iter().enumerate() {
         let (mut result, selected) = read(output, scene, &variables, generator, options.aliases);
-        let others = sources::of_output(&test.outputs[..at], output);
-        let stands = result.resolved && selected > 0 && !is_about_count(&output.value.tree);
-        if let Some(absence) = missing(output, stands, selected, &others, options) {
+        let others = sources::of_output(&test.outputs[..at], &results, output);
+        result.is_read = result.resolved && selected > 0 && !is_about_count(&output.value.tree);
+        if let Some(absence) = missing(output, result.is_read, selected, &others, options) {
             result.leave_open(&absence.reason);
         }
         if result.resolved {
@@ -45,16 +45,17 @@ pub(super) fn run(
 /// A value that was read from a span stands: spans that are missing come after it.
 fn missing<'o>(
     output: &CompiledOutput,
-    stands: bool,
+    is_read: bool,
     selected: usize,
     others: &[&Selector],
     options: &'o Options,
 ) -> Option<&'o Absence> {
-    if stands {
+    if is_read {
         return possible::first_elsewhere(&options.absences, others);
     }
     let grows_only = output.query(options.aliases).grows_only;
-    let basis = Basis { selector: &output.selector.tree, grows_only, selected, others };
+    let selector = &output.selector.tree;
+    let basis = Basis { selector, grows_only, selected, is_about_each: false, others };
     possible::first(&options.absences, &basis)
 }
 
@@ -73,6 +74,7 @@ fn read(
         span: None,
         resolved: false,
         error: None,
+        is_read: false,
         open: None,
         replaces: None,
     };

@@ -16,6 +16,8 @@ pub(super) struct Basis<'s> {
     pub(super) grows_only: bool,
     /// How many spans it has.
     pub(super) selected: usize,
+    /// Whether it says the same of each span that was found, or their number.
+    pub(super) is_about_each: bool,
     /// Other selections.
     pub(super) others: &'s [&'s Selector],
 }
@@ -23,14 +25,16 @@ pub(super) struct Basis<'s> {
 impl Basis<'_> {
     /// Whether it is read from the trigger's span alone, which is always here.
     pub(super) fn is_closed(&self) -> bool {
-        !matters(&Absence::of_anyone(String::new()), self.selector, false)
+        !matters(&Absence::of_anyone(String::new()), self.selector, false, false)
     }
 }
 
 /// The first of these that could change a value.
 pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'a Absence> {
     absences.iter().find(|absence| {
-        matters(absence, basis.selector, basis.grows_only) || matters_elsewhere(absence, basis.others)
+        let is_content = basis.is_about_each && basis.selected > 0;
+        matters(absence, basis.selector, basis.grows_only, is_content)
+            || matters_elsewhere(absence, basis.others)
     })
 }
 
@@ -40,10 +44,11 @@ pub(super) fn first_elsewhere<'a>(absences: &'a [Absence], others: &[&Selector])
 }
 
 fn matters_elsewhere(absence: &Absence, others: &[&Selector]) -> bool {
-    others.iter().any(|other| matters(absence, other, false))
+    others.iter().any(|other| matters(absence, other, false, false))
 }
 
-fn matters(absence: &Absence, selector: &Selector, grows_only: bool) -> bool {
+/// `is_content` says that the value is about each of the spans that were found.
+fn matters(absence: &Absence, selector: &Selector, grows_only: bool, is_content: bool) -> bool {
     // What a selector means may hang on spans that it only passes by; else only the span that it means counts.
     let mut steps: Box<dyn Iterator<Item = &Step>> = if grows_only {
         Box::new(selector.chains.iter().map(|chain| chain.rest.last().map_or(&chain.first, |(_, step)| step)))
@@ -54,6 +59,9 @@ fn matters(absence: &Absence, selector: &Selector, grows_only: bool) -> bool {
     match absence.of {
         // Every system calls somebody who sends no spans, and two complete runs have shown that this one does not.
         Whose::NeverHeardIfNamed(_) if !names_service => return false,
+        // Most systems call somebody who sends no spans, and most selectors name no service. What is said of each span that
+        // they found, and of their number, is not taken to be said of such a peer's, too; `none`, `any`, an extreme or a sum is.
+        Whose::NeverHeard(_) if !names_service && is_content => return false,
         Whose::Anyone | Whose::Service(_) | Whose::NeverHeard(_) | Whose::NeverHeardIfNamed(_) => {}
     }
     selector.chains.is_empty() || steps.any(|step| possible(&step.condition, absence).can_hold)

@@ -1,11 +1,15 @@
 //! The other selections that a value rests on: those that its expressions name, and those of outputs that it uses.
 
-use super::{Compiled, CompiledOutput};
+use super::{Compiled, CompiledOutput, OutputResult};
 use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Over, Selector};
 
 /// The selections besides its own that an assertion rests on.
-pub(super) fn of_assertion<'t>(test: &'t Compiled, assertion: &'t Assertion) -> Vec<&'t Selector> {
-    let mut sources = Sources::of(&test.outputs);
+pub(super) fn of_assertion<'t>(
+    test: &'t Compiled,
+    results: &[OutputResult],
+    assertion: &'t Assertion,
+) -> Vec<&'t Selector> {
+    let mut sources = Sources::of(&test.outputs, results);
     if let Claim::Time { selector, .. } = &assertion.claim {
         sources.selectors.push(selector);
     }
@@ -14,21 +18,26 @@ pub(super) fn of_assertion<'t>(test: &'t Compiled, assertion: &'t Assertion) -> 
 }
 
 /// The selections besides its own that an output rests on. It sees the outputs before it.
-pub(super) fn of_output<'t>(earlier: &'t [CompiledOutput], output: &'t CompiledOutput) -> Vec<&'t Selector> {
-    let mut sources = Sources::of(earlier);
+pub(super) fn of_output<'t>(
+    earlier: &'t [CompiledOutput],
+    results: &[OutputResult],
+    output: &'t CompiledOutput,
+) -> Vec<&'t Selector> {
+    let mut sources = Sources::of(earlier, results);
     sources.expression(&output.value.tree);
     sources.selectors
 }
 
-struct Sources<'t> {
+struct Sources<'t, 'r> {
+    results: &'r [OutputResult],
     /// Outputs that were not looked at yet.
     outputs: Vec<Option<&'t CompiledOutput>>,
     selectors: Vec<&'t Selector>,
 }
 
-impl<'t> Sources<'t> {
-    fn of(outputs: &'t [CompiledOutput]) -> Self {
-        Self { outputs: outputs.iter().map(Some).collect(), selectors: Vec::new() }
+impl<'t, 'r> Sources<'t, 'r> {
+    fn of(outputs: &'t [CompiledOutput], results: &'r [OutputResult]) -> Self {
+        Self { results, outputs: outputs.iter().map(Some).collect(), selectors: Vec::new() }
     }
 
     fn expression(&mut self, expr: &'t Expr) {
@@ -49,8 +58,11 @@ impl<'t> Sources<'t> {
     fn output(&mut self, name: &str) {
         let named = |output: &&'t CompiledOutput| output.output.name.value == name;
         let found: Vec<_> = self.outputs.iter_mut().filter_map(|slot| slot.take_if(|it| named(it))).collect();
+        let is_read = self.results.iter().any(|result| result.name == name && result.is_read);
         for output in found {
-            self.selectors.push(&output.selector.tree);
+            if !is_read {
+                self.selectors.push(&output.selector.tree);
+            }
             self.expression(&output.value.tree);
         }
     }

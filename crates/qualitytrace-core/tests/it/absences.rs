@@ -1,7 +1,7 @@
 //! What may be said while spans of a service are neither here nor known to be absent.
 
 use qualitytrace_core::definition::{Output, Spec};
-use qualitytrace_core::judge::{Compiled, Options, Outcome, Verdict};
+use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict};
 use qualitytrace_core::lang::{Generator, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Resource, Span, SpanKind, Trace};
@@ -115,7 +115,8 @@ fn an_output_that_may_be_another_is_not_handed_on() {
         assert_eq!(verdict.outcome, Outcome::Undecided { reason: REASON.to_owned() }, "{selector} {value}");
         let output = &verdict.outputs[0];
         assert!(!output.resolved && output.value.is_empty(), "{output:?}");
-        assert_eq!(output.error.as_deref(), Some(&*format!("output \"N\" is inconclusive: {REASON}")));
+        assert_eq!(output.open.as_deref(), Some(REASON));
+        assert!(output.error.is_some(), "{output:?}");
     }
     let stands = judged(&[], &[("N", "span[service.name=\"web\"]", "attr:n"), ("M", "span[]", "attr:n")]);
     assert_eq!(stands.outcome, Outcome::Passed);
@@ -132,6 +133,17 @@ fn what_uses_an_output_rests_on_what_the_output_rests_on() {
         let verdict = judged(&[("span[service.name=\"web\"]", claim)], &outputs);
         let spec = verdict.specs[0].outcome();
         assert_eq!(spec, Outcome::Undecided { reason: REASON.to_owned() }, "{claim}");
+    }
+}
+
+#[test]
+fn an_output_that_was_read_from_a_span_leaves_nothing_open() {
+    let outputs = [("N", "span[n = 1]", "attr:n"), ("M", "span[]", "\"${var:N}!\"")];
+    for (claim, expected) in
+        [("var:N = 1", Outcome::Passed), ("attr:nothing = var:M", Outcome::Failed(Failure::NotEvaluated))]
+    {
+        let verdict = judged(&[("span[service.name=\"web\"]", claim)], &outputs);
+        assert_eq!(verdict.specs[0].outcome(), expected, "{claim}");
     }
 }
 

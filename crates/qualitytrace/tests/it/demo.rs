@@ -58,7 +58,14 @@ fn n_plus_one_queries_are_caught() {
 
 #[test]
 fn a_lost_async_step_is_caught() {
-    check("lost-async-step", &["✘ The worker takes the same order from the queue", "got 0"]);
+    check(
+        "lost-async-step",
+        &[
+            "✘ The order goes to the queue",
+            "got order, expected orders",
+            "? The worker takes the same order from the queue",
+        ],
+    );
 }
 
 #[test]
