@@ -79,9 +79,11 @@ impl Piece {
 impl Origin {
     /// Finds out how `value` was written at `span` of `source`.
     pub(super) fn trace(source: &str, span: Range<usize>, value: &str, style: Style) -> Self {
-        let column = source
-            .get(..span.start)
-            .map_or(0, |before| span.start - before.rfind('\n').map_or(0, |at| at + 1));
+        // Only block scalars are indented; a file of one line is not searched for its beginning at every text.
+        let column = || {
+            let line = source.get(..span.start).and_then(|before| before.rfind('\n'));
+            span.start - line.map_or(0, |at| at + 1)
+        };
         let pieces = source
             .get(span.clone())
             .and_then(|written| align(written, value, style, column))
@@ -120,13 +122,13 @@ impl Origin {
 }
 
 /// Walks a scalar as written and as decoded side by side; `None` when they part.
-fn align(written: &str, value: &str, style: Style, column: usize) -> Option<Vec<Piece>> {
+fn align(written: &str, value: &str, style: Style, column: impl Fn() -> usize) -> Option<Vec<Piece>> {
     let bytes = written.as_bytes();
     let (mut at, end, indent) = match style {
         Style::Plain => (0, bytes.len(), 0),
         Style::Single | Style::Double => (1, bytes.len().checked_sub(1)?, 0),
         // A block scalar begins with its first letter, so that letter's column is its indentation.
-        Style::Block => (0, bytes.len(), column),
+        Style::Block => (0, bytes.len(), column()),
     };
     let mut pieces: Vec<Piece> = Vec::new();
     let mut line_start = false;
