@@ -71,6 +71,9 @@ use crate::time::Timestamp;
 /// Debts that an ended wait names; the rest is counted.
 pub const MAX_NAMED_DEBTS: usize = 100;
 
+/// How long a failure by absence is looked at again before it is told, unless the user says otherwise.
+pub const CONFIRM: Duration = Duration::from_secs(10);
+
 /// The settle window of a first run is shorter by this part of it: judging takes time too, and the verdict of a test that
 /// nothing is known about is due when the window of the policy is over.
 const HEADROOM: u32 = 40;
@@ -297,15 +300,22 @@ pub fn absences(policy: &Policy, run: &Progress, register: &Register, now: Times
 }
 
 /// Whether every span that a failure may have missed is known to be absent: what is owed, and where nothing announces it,
-/// whatever anyone who was heard may have ended within a settle window.
-pub fn is_absence_proven(policy: &Policy, run: &Progress, register: &Register, now: Timestamp) -> bool {
+/// whatever anyone who was heard may have ended within a settle window. Of a test that has no complete run nobody knows how
+/// long its work takes: there it is whatever may have ended within `confirm`.
+pub fn is_absence_proven(
+    policy: &Policy,
+    confirm: Duration,
+    run: &Progress,
+    register: &Register,
+    now: Timestamp,
+) -> bool {
     let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
     let outlook = run.outlook(register, &windows, now);
-    let is_open = |absence: &Absence| !matches!(absence.of, Whose::NeverHeardIfNamed(_));
-    if outlook.until.is_some_and(|until| until > now) || outlook.absences.iter().any(is_open) {
+    if outlook.until.is_some_and(|until| until > now) || outlook.absences.iter().any(Absence::is_open) {
         return false;
     }
-    run.owes_shape(register) || run.unannounced_is_absent(register, &windows, now)
+    let within = if run.history().runs() == 0 { windows.settle.max(confirm) } else { windows.settle };
+    run.owes_shape(register) || run.unannounced_is_absent(register, &windows, within, now)
 }
 
 /// The times at which a wait can end, as things stand.

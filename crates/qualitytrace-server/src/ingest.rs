@@ -25,6 +25,7 @@ use crate::follow::Followers;
 use crate::limits::Limits;
 use crate::otlp::sender::Sender;
 use crate::otlp::wire::{Chunk, Split};
+use crate::refusals::Refusals;
 use crate::register::{self, SharedRegister};
 use crate::store::{Durability, NewChunk, Packed, Signal, Store};
 
@@ -67,6 +68,8 @@ pub struct Ingest {
     crowded_out: Mutex<HashMap<TraceId, u64>>,
     /// Who sends.
     register: SharedRegister,
+    /// Deliveries of spans that were refused.
+    refusals: Refusals,
     /// Traces that changed lately, each with the time since when it is here.
     sampled: Mutex<BTreeMap<TraceId, Timestamp>>,
     counters: Counters,
@@ -169,6 +172,7 @@ impl Ingest {
             span_counts: Mutex::default(),
             crowded_out: Mutex::default(),
             register: SharedRegister::default(),
+            refusals: Refusals::default(),
             sampled: Mutex::default(),
             counters: Counters::default(),
             writer,
@@ -210,6 +214,11 @@ impl Ingest {
     /// What is known of everyone who sends.
     pub fn register(&self) -> &SharedRegister {
         &self.register
+    }
+
+    /// Deliveries of spans that were refused.
+    pub(crate) fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     /// Up to so many of the traces that changed lately, and not since `before`.

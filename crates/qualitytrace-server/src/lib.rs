@@ -18,6 +18,7 @@ pub mod otlp;
 mod places;
 mod private;
 pub mod provision;
+mod refusals;
 pub mod register;
 pub mod retention;
 pub mod routes;

@@ -71,6 +71,11 @@ impl Source {
         })
     }
 
+    /// What was sent since then and refused, of whichever trace it was, in a sentence.
+    pub(crate) fn refused_since(&self, since: Timestamp) -> Option<String> {
+        self.ingest.refusals().since(since)
+    }
+
     /// Up to when everything that senders were able to deliver can be read.
     pub fn horizon(&self, now: Timestamp) -> Timestamp {
         self.ingest.horizon(now)

@@ -58,11 +58,16 @@ fn matters(absence: &Absence, selector: &Selector, grows_only: bool, is_content:
     let names_service = selector.steps().any(|step| names_service(&step.condition));
     match absence.of {
         // Every system calls somebody who sends no spans, and two complete runs have shown that this one does not.
-        Whose::NeverHeardIfNamed(_) if !names_service => return false,
+        Whose::AnyoneButIfNamed(_) if !names_service => return false,
         // Most systems call somebody who sends no spans, and most selectors name no service. What is said of each span that
         // they found, and of their number, is not taken to be said of such a peer's, too; `none`, `any`, an extreme or a sum is.
-        Whose::NeverHeard(_) if !names_service && is_content => return false,
-        Whose::Anyone | Whose::Service(_) | Whose::NeverHeard(_) | Whose::NeverHeardIfNamed(_) => {}
+        Whose::AnyoneBut(_) if !names_service && is_content => return false,
+        Whose::Refused if is_content => return false,
+        Whose::Anyone
+        | Whose::Refused
+        | Whose::Service(_)
+        | Whose::AnyoneBut(_)
+        | Whose::AnyoneButIfNamed(_) => {}
     }
     selector.chains.is_empty() || steps.any(|step| possible(&step.condition, absence).can_hold)
 }
@@ -135,9 +140,9 @@ fn clause_possible(clause: &Clause, absence: &Absence) -> Possible {
     let own = |name: &str| !clause.name.quoted && clause.name.text == name;
     if is_service(clause) {
         return match &absence.of {
-            Whose::Anyone => Possible::ANYTHING,
+            Whose::Anyone | Whose::Refused => Possible::ANYTHING,
             Whose::Service(service) => compare(clause, service),
-            Whose::NeverHeard(heard) | Whose::NeverHeardIfNamed(heard) => match &clause.test {
+            Whose::AnyoneBut(heard) | Whose::AnyoneButIfNamed(heard) => match &clause.test {
                 Test::Compare(Comparator::Equal, Literal::Text(name))
                     if heard.contains(&Arc::from(name.as_str())) =>
                 {

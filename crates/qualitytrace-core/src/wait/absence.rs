@@ -23,17 +23,29 @@ pub struct Absence {
 pub enum Whose {
     /// Anyone's.
     Anyone,
+    /// Anyone's: it was sent, and this server refused it. What was found all the same is not in doubt.
+    Refused,
     /// This service's.
     Service(Arc<str>),
-    /// Those of services that were never heard: all but these.
-    NeverHeard(Arc<BTreeSet<Arc<str>>>),
+    /// Anyone's but these: they were heard, and have sent what they had.
+    AnyoneBut(Arc<BTreeSet<Arc<str>>>),
     /// The same, but only where a test names such a service: the call is known to stay without an answer.
-    NeverHeardIfNamed(Arc<BTreeSet<Arc<str>>>),
+    AnyoneButIfNamed(Arc<BTreeSet<Arc<str>>>),
 }
 
 impl Absence {
+    /// Something that was sent and refused.
+    pub fn of_refused(reason: String) -> Self {
+        Self::new(Whose::Refused, reason)
+    }
+
     pub(super) fn new(of: Whose, reason: String) -> Self {
         Self { of, kind: None, name: None, reason }
+    }
+
+    /// Whether it leaves open what is said of all spans of a trace.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.of, Whose::AnyoneButIfNamed(_))
     }
 
     /// A part that could be anything.

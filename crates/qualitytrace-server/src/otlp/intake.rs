@@ -90,6 +90,16 @@ pub(super) enum Refusal {
     Later(#[from] Refused),
 }
 
+impl Refusal {
+    /// Whether the same request may be taken another time.
+    fn may_retry(&self) -> bool {
+        match self {
+            Self::TooLarge { .. } | Self::Malformed(_) => false,
+            Self::Incomplete(_) | Self::Later(_) => true,
+        }
+    }
+}
+
 impl From<NoRoom> for Refusal {
     fn from(short: NoRoom) -> Self {
         match short {
@@ -116,7 +126,13 @@ pub(super) async fn take(
     request: Incoming,
     framing: impl Framing,
 ) -> Result<Accepted, Refusal> {
-    let outcome = process(ingest, sender, signal, format, request, framing).await;
+    let outcome = process(ingest, sender.clone(), signal, format, request, framing).await;
+    if signal == Signal::Traces {
+        match &outcome {
+            Ok(_) => ingest.refusals().delivered(&sender),
+            Err(refusal) => ingest.refusals().note(&sender, refusal.to_string(), refusal.may_retry()),
+        }
+    }
     if let Err(refusal) = &outcome {
         let counters = ingest.counters();
         let counter = match refusal {

@@ -3,13 +3,15 @@
 //! Its two hard choices, is the trace complete and did it pass, are calls to pure functions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use qualitytrace_core::definition::{self, Format, Resource, Test, Trigger};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::{Reply, State, TriggerSpan};
+use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
-use qualitytrace_core::wait::{Begin, Debt, Ended, Meaning, Policy, Reason};
+use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Debt, Ended, Meaning, Policy, Reason};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument;
 
@@ -31,6 +33,10 @@ use crate::variables::{Variables, mask_of_trace};
 use crate::wire::run::{Asked, RunSettings};
 use crate::wire::{Outcome, Verdict, What, run};
 
+/// Why a test whose profile says `no-polling` cannot know what its trace lacks.
+pub(super) const NOT_WAITED: &str =
+    "the trace is not waited for (`strategy: no-polling`): what comes of it is judged when it comes";
+
 /// A run that came to a verdict, with what is needed to judge it again.
 #[derive(Debug)]
 pub(super) struct Judged {
@@ -42,8 +48,7 @@ pub(super) struct Judged {
     pub(super) has_trace: bool,
     /// Whether it ended without a verdict, because nothing had come.
     pub(super) has_no_verdict: bool,
-    /// Whether the wait ended by itself: only then late spans say that it was too short.
-    pub(super) was_awaited: bool,
+    pub(super) awaited: Awaited,
     /// What the judge must not see, because what is known of the trigger does not have it either.
     pub(super) mask: Mask,
     /// Spans that the verdict rests on and that are still to be read.
@@ -52,9 +57,24 @@ pub(super) struct Judged {
     pub(super) settings: RunSettings,
     /// How it was waited for.
     pub(super) policy: Policy,
+    /// How long a failure by absence is looked at again.
+    pub(super) confirm: Duration,
     pub(super) confirmation: Confirmation,
     /// What the analyzer said.
     pub(super) analysis: Option<run::Linter>,
+    /// Why what it said may not hold for the whole trace.
+    pub(super) analysis_open: Option<String>,
+}
+
+/// How the trace of a run that was judged was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    /// The wait ended by itself: late spans say that it was too short.
+    ToTheEnd,
+    /// The user ended it, or another run waited.
+    CutShort,
+    /// The run was judged before its trace came, and that is not complete yet.
+    NotYet,
 }
 
 /// Whether somebody may want to know that a failure is proven.
@@ -76,23 +96,29 @@ impl Judged {
         waited: &Waited,
         policy: Policy,
     ) -> Self {
-        let was_awaited = matches!(waited, Waited::Ended(ended) if ended.reason != Reason::Skipped);
+        let awaited = match waited {
+            Waited::Ended(ended) if ended.reason == Reason::Skipped => Awaited::CutShort,
+            Waited::Ended(_) => Awaited::ToTheEnd,
+            Waited::Skipped => Awaited::NotYet,
+        };
         Self {
             judge,
             root,
             arrivals,
             outcome,
             analysis: None,
+            analysis_open: None,
             settings: RunSettings::default(),
             policy,
-            confirmation: if was_awaited && outcome == Outcome::Failed {
+            confirm: CONFIRM,
+            confirmation: if awaited == Awaited::ToTheEnd && outcome == Outcome::Failed {
                 Confirmation::Open
             } else {
                 Confirmation::Settled
             },
             has_trace: true,
             has_no_verdict: false,
-            was_awaited,
+            awaited,
             mask: Mask::default(),
             already_counted: 0,
         }
@@ -167,10 +193,14 @@ impl Runner {
         let root = TriggerSpan { id: context.span, trace: context.trace, start, end }.to_span(&reply);
         let waiting = self.waiting(&stored.id, &test, &settings).await?;
         let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
-        let waited = if let Some(Waiting { uninstrumented, confirm, .. }) = waiting {
+        let confirm = waiting.as_ref().and_then(|waiting| waiting.confirm);
+        let is_awaited = waiting.as_ref().is_some_and(|waiting| waiting.is_awaited);
+        if let Some(Waiting { uninstrumented, .. }) = waiting {
             arrivals.progress.know_uninstrumented(uninstrumented);
-            log.append(&What::waiting(&policy, confirm)).await?;
             arrivals.progress.answered(end);
+        }
+        let waited = if is_awaited {
+            log.append(&What::waiting(&policy, confirm)).await?;
             let specs = |trace: &_| judge.standing(trace);
             let (trace, span) = (context.trace, context.span);
             let poll = Poll { run: run_span, test: &stored.id, trace, span, root: &root };
@@ -186,23 +216,17 @@ impl Runner {
             log.note(&What::WaitSkipped { debts: Vec::new() });
             Waited::Skipped
         };
-        let absences = match &waited {
-            Waited::Skipped => Vec::new(),
-            Waited::Ended(ended) => match ended.meaning() {
-                // A failure that is final leaves open what else the test claims.
-                Meaning::Judge | Meaning::Inconclusive => ended.absences.clone(),
-                Meaning::NoTrace => {
-                    let request = Request { trigger: &trigger, trace: context.trace, start, end };
-                    let judged =
-                        Judged::just_now(judge, root, arrivals, Outcome::Inconclusive, &waited, policy);
-                    return self.end_without_trace(log, request, judged.with(true, None, settings)).await;
-                }
-            },
-        };
+        if waited.no_trace().is_some() {
+            let request = Request { trigger: &trigger, trace: context.trace, start, end };
+            let judged = Judged::just_now(judge, root, arrivals, Outcome::Inconclusive, &waited, policy);
+            return self.end_without_trace(log, request, judged.with(true, None, settings)).await;
+        }
+        let absences = self.absences(&waited, &test, start);
         let refused = if test.skip_trace_collection { None } else { self.source.refused(context.trace) };
         let tree = arrivals.trace(&root);
         let analysis = self.analysis(&stored.id, &tree, &settings).await?;
-        log.note(&What::analyzed(analysis.as_ref()));
+        let analysis_open = unproven(&absences, refused.as_ref());
+        log.note(&What::analyzed(analysis.as_ref(), analysis_open.clone()));
         log.note(&What::Judging);
         let waited_until = clock::now();
         let verdict = recorded(run_span, log.mask(), || judge.verdict(&tree, absences, refused)).await;
@@ -210,6 +234,7 @@ impl Runner {
         self.watch.phase("judge", clock::now().since(waited_until));
         self.learn(&stored.id, &arrivals, &waited, outcome).await?;
         let mut judged = Judged::just_now(judge, root, arrivals, outcome, &waited, policy);
+        (judged.confirm, judged.analysis_open) = (confirm.unwrap_or(CONFIRM), analysis_open);
         self.note_if_proven(log, &mut judged);
         log.end(State::Finished, &What::Judged { verdict }).await?;
         Ok(Some(judged.with(!test.skip_trace_collection, analysis, settings)))
@@ -258,6 +283,18 @@ impl Runner {
         let message = format!("no span of this trace has arrived: {why}");
         log.end(State::TraceFailed, &What::NoTrace { message }).await?;
         Ok(Some(Judged { has_no_verdict: true, ..judged }))
+    }
+
+    /// What is neither here nor known to be absent when a trace is judged for which the trigger was sent then.
+    fn absences(&self, waited: &Waited, test: &Test, sent: Timestamp) -> Vec<Absence> {
+        let mut absences = match waited {
+            Waited::Skipped if test.skip_trace_collection => return Vec::new(),
+            Waited::Skipped => vec![Absence::of_anyone(NOT_WAITED.to_owned())],
+            // A failure that is final leaves open what else the test claims.
+            Waited::Ended(ended) => ended.absences.clone(),
+        };
+        absences.extend(self.source.refused_since(sent).map(Absence::of_refused));
+        absences
     }
 
     /// Learns from a run that was waited for.
@@ -342,6 +379,12 @@ impl Waited {
             Self::Ended(_) | Self::Skipped => None,
         }
     }
+}
+
+/// Why what is said of all spans of a trace may not hold: a part is neither here nor known to be absent.
+pub(super) fn unproven(absences: &[Absence], refused: Option<&String>) -> Option<String> {
+    let open = absences.iter().find(|absence| absence.is_open()).map(|absence| &absence.reason);
+    refused.or(open).cloned()
 }
 
 /// What was still owed and could matter, a sentence each.

@@ -6,11 +6,12 @@ use std::time::Duration;
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::State;
-use qualitytrace_core::wait::{Begin, absences, is_absence_proven};
+use qualitytrace_core::trace::Trace;
+use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Wait, absences, is_absence_proven, wait};
 use tokio::time::Instant;
 
 use super::arrivals::Arrivals;
-use super::execute::{Confirmation, Judged, read};
+use super::execute::{Awaited, Confirmation, Judged, NOT_WAITED, read, unproven};
 use super::judging::Judge;
 use super::log::Log;
 use super::patience::patiently;
@@ -34,12 +35,15 @@ impl Runner {
         judged.arrivals.forget();
         loop {
             let now = Instant::now();
-            // A failure by absence is looked at again when what arrives of other traces may have proven it.
-            let until = match judged.confirmation {
-                Confirmation::Open => deadline.min(now + CONFIRM_INTERVAL),
-                Confirmation::Settled => deadline,
+            // A failure by absence is looked at again when what arrives of other traces may have proven it, and a trace that
+            // was not waited for when it may be complete.
+            let until = if judged.awaited == Awaited::NotYet || judged.confirmation == Confirmation::Open {
+                deadline.min(now + CONFIRM_INTERVAL)
+            } else {
+                deadline
             };
-            let looked = if judged.arrivals.change_before(until).await {
+            let has_changed = judged.arrivals.change_before(until).await;
+            let looked = if has_changed || (judged.awaited == Awaited::NotYet && now < deadline) {
                 self.judge_again(log, &mut judged).await
             } else if now >= deadline {
                 return;
@@ -65,7 +69,7 @@ impl Runner {
     fn is_proven(&self, judged: &Judged) -> bool {
         let (progress, services) = (&judged.arrivals.progress, self.memory.services());
         judged.confirmation == Confirmation::Open
-            && is_absence_proven(&judged.policy, progress, &services, clock::now())
+            && is_absence_proven(&judged.policy, judged.confirm, progress, &services, clock::now())
     }
 
     /// Takes down that a failure is proven, if it is by now.
@@ -76,25 +80,44 @@ impl Runner {
         }
     }
 
+    /// Whether a trace that nobody waits for would be waited for.
+    fn is_incomplete(&self, judged: &Judged, trace: &Trace) -> bool {
+        let specs = judged.judge.standing(trace);
+        let (progress, services) = (&judged.arrivals.progress, self.memory.services());
+        matches!(wait(&judged.policy, progress, &services, || specs, clock::now()), Wait::Until(..))
+    }
+
     async fn judge_again(&self, log: &mut Log, judged: &mut Judged) -> Result<(), Error> {
         let read = judged.arrivals.read(&self.memory, log.mask()).await?;
         let new = read.saturating_sub(std::mem::take(&mut judged.already_counted));
-        if new == 0 {
+        if new == 0 && judged.awaited != Awaited::NotYet {
             return Ok(());
         }
         let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
+        let mut open =
+            absences(&judged.policy, &judged.arrivals.progress, &self.memory.services(), clock::now());
+        open.extend(self.source.refused_since(judged.root.start).map(Absence::of_refused));
+        let refused = self.source.refused(trace.id());
+        if judged.awaited == Awaited::NotYet && !self.is_incomplete(judged, &trace) {
+            judged.awaited = Awaited::CutShort;
+        }
+        if judged.awaited == Awaited::NotYet {
+            open.push(Absence::of_anyone(NOT_WAITED.to_owned()));
+        }
         // Nobody is sure of a trace that was not looked at in whole.
         let analysis = self.analysis(&log.run().test, &trace, &judged.settings).await?;
-        let is_known =
-            |analysis: &Linter| judged.analysis.as_ref().is_some_and(|known| known.agrees(analysis));
+        let analysis_open = unproven(&open, refused.as_ref());
+        let is_known = |analysis: &Linter| {
+            analysis_open == judged.analysis_open
+                && judged.analysis.as_ref().is_some_and(|known| known.agrees(analysis))
+        };
         if let Some(analysis) = analysis.filter(|analysis| !is_known(analysis)) {
-            judged.analysis = Some(analysis.clone());
-            log.append(&What::Analyzed { analysis }).await?;
+            (judged.analysis, judged.analysis_open) = (Some(analysis.clone()), analysis_open.clone());
+            log.append(&What::Analyzed { analysis, open: analysis_open }).await?;
         }
-        let open = absences(&judged.policy, &judged.arrivals.progress, &self.memory.services(), clock::now());
         compute::give_way().await;
-        let verdict = judged.judge.verdict(&trace, open, self.source.refused(trace.id()));
-        if judged.was_awaited {
+        let verdict = judged.judge.verdict(&trace, open, refused);
+        if judged.awaited == Awaited::ToTheEnd {
             let (progress, passed) = (&judged.arrivals.progress, verdict.outcome == Outcome::Passed);
             patiently(|| async { self.memory.late(&log.run().test, progress, passed).await }).await?;
         }
@@ -203,10 +226,16 @@ impl Runner {
             has_trace: true,
             has_no_verdict: facts.verdict.is_none(),
             policy,
+            confirm: CONFIRM,
             confirmation: Confirmation::Settled,
-            was_awaited: is_own && !events.iter().any(|event| matches!(event.what, What::WaitSkipped { .. })),
+            awaited: if is_own && !events.iter().any(|event| matches!(event.what, What::WaitSkipped { .. })) {
+                Awaited::ToTheEnd
+            } else {
+                Awaited::CutShort
+            },
             already_counted: spans_of(&events),
             analysis: facts.analysis.clone(),
+            analysis_open: facts.analysis_open.clone(),
             settings,
         }))
     }

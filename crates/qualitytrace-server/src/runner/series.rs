@@ -11,7 +11,7 @@ use super::{Error, RunId, Runner, SuiteRunId};
 use crate::store::{Notice, OrphanSeries, StoredRun, StoredTest, beside};
 use crate::variables::Variables;
 use crate::watch::Caller;
-use crate::wire::run::{Asked, Facts, InSeries, passes_gates};
+use crate::wire::run::{Asked, Facts, InSeries, gates};
 use crate::wire::series::{Attempt, Series};
 use crate::wire::{self, Event, Outcome};
 
@@ -262,9 +262,11 @@ impl Runner {
 fn ended(state: State, asked: &Asked, facts: &Facts) -> Ended {
     match (state, facts.verdict.as_ref().map(|verdict| verdict.outcome)) {
         (State::Stopped, _) => Ended::Stopped,
-        (State::Finished, Some(_)) if passes_gates(asked, facts) => Ended::Passed,
-        (State::Finished, Some(Outcome::Passed | Outcome::Failed)) => Ended::Failed,
-        (State::Finished, Some(Outcome::Inconclusive)) => Ended::Inconclusive,
+        (State::Finished, Some(specs)) => match gates(&asked.required_gates, facts) {
+            gates if gates.passed => Ended::Passed,
+            gates if specs == Outcome::Inconclusive || gates.is_inconclusive() => Ended::Inconclusive,
+            _ => Ended::Failed,
+        },
         _ => Ended::Broken,
     }
 }

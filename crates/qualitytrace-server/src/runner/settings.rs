@@ -21,6 +21,8 @@ use crate::wire::run::{self, RunSettings};
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) policy: Policy,
+    /// Whether the verdict waits for it; else it is judged when it comes.
+    pub(super) is_awaited: bool,
     /// Who sends no spans.
     pub(super) uninstrumented: Arc<[String]>,
     /// How long a failure by absence is looked at again before it is told, where the profile says so.
@@ -29,7 +31,7 @@ pub(super) struct Waiting {
 
 impl Runner {
     /// How to wait for the trace of a test: as its own polling profile says, or the current one, where a user has stored
-    /// one. `None` when it is not to be waited for.
+    /// one. `None` when no trace is collected.
     pub(super) async fn waiting(
         &self,
         id: &str,
@@ -46,13 +48,11 @@ impl Runner {
                 _ => None,
             },
         };
-        if profile.as_ref().is_some_and(|profile| profile.strategy == Strategy::NoPolling) {
-            return Ok(None);
-        }
         let of_all = self.config.get().limits.uninstrumented.clone();
         let of_profile = profile.iter().flat_map(|profile| &profile.uninstrumented);
         let known = of_all.iter().chain(of_profile).chain(&test.uninstrumented).cloned().collect();
         Ok(Some(Waiting {
+            is_awaited: profile.as_ref().is_none_or(|profile| profile.strategy != Strategy::NoPolling),
             policy: profile.as_ref().map_or(self.policy, |profile| policy(&self.policy, profile)),
             uninstrumented: known,
             confirm: profile.and_then(|profile| profile.confirm).map(|confirm| confirm.duration),

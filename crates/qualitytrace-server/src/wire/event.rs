@@ -167,6 +167,9 @@ pub enum What {
     Analyzed {
         /// What it says, as clients read it.
         analysis: super::run::Linter,
+        /// Why it may not hold for the whole trace, of which a part is neither here nor known to be absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        open: Option<String>,
     },
     /// The specs are being judged.
     Judging,
@@ -422,9 +425,12 @@ impl What {
         }
     }
 
-    /// What the analyzer says, if it is switched on.
-    pub fn analyzed(analysis: Option<&super::run::Linter>) -> Self {
-        analysis.map_or(Self::AnalysisSkipped, |analysis| Self::Analyzed { analysis: analysis.clone() })
+    /// What the analyzer says, if it is switched on, and why that may not hold for the whole trace.
+    pub fn analyzed(analysis: Option<&super::run::Linter>, open: Option<String>) -> Self {
+        match analysis.cloned() {
+            Some(analysis) => Self::Analyzed { analysis, open },
+            None => Self::AnalysisSkipped,
+        }
     }
 
     /// The wait that ended like this.

@@ -277,6 +277,17 @@ pub struct Gates {
     pub failed: Vec<String>,
     /// Whether it passed what it must.
     pub passed: bool,
+    /// What it must pass and did not, only because spans may be missing.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub inconclusive: Vec<String>,
+}
+
+impl Gates {
+    /// Whether everything that it must pass and did not could still be passed.
+    pub fn is_inconclusive(&self) -> bool {
+        let missed = self.failed.iter().filter(|gate| self.required.contains(gate));
+        !self.inconclusive.is_empty() && missed.count() == self.inconclusive.len()
+    }
 }
 
 /// Whether something is left out because it says nothing.
@@ -422,25 +433,29 @@ pub(super) fn variable_set<'o>(
     VariableSet { id: named("id"), name: named("name"), description: named("description"), values }
 }
 
-/// Whether a run passed what it must.
-pub fn passes_gates(asked: &Asked, facts: &Facts) -> bool {
-    gates(&asked.required_gates, facts).passed
-}
-
 /// Which gates a run passed, and whether it passed those that are required.
 pub fn gates(required: &[String], facts: &Facts) -> Gates {
-    let mut failed = Vec::new();
+    let (mut failed, mut inconclusive) = (Vec::new(), Vec::new());
     if let Some(analysis) = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some()) {
-        if !analysis.passed {
-            failed.push(Gate::AnalyzerRules.as_str().to_owned());
-        }
-        if analysis.score < analysis.minimum_score {
-            failed.push(Gate::AnalyzerScore.as_str().to_owned());
+        let passes = [
+            (Gate::AnalyzerRules, analysis.passed, analysis.has_errors()),
+            (Gate::AnalyzerScore, analysis.score >= analysis.minimum_score, analysis.minimum_score > 0),
+        ];
+        for (gate, passes, can_fail) in passes {
+            let gate = gate.as_str().to_owned();
+            // A span that is not here could break a rule.
+            let is_open = passes && can_fail && facts.analysis_open.is_some() && required.contains(&gate);
+            if is_open {
+                inconclusive.push(gate.clone());
+            }
+            if is_open || !passes {
+                failed.push(gate);
+            }
         }
     }
     if facts.verdict.as_ref().is_some_and(|verdict| verdict.outcome != Outcome::Passed) {
         failed.push(Gate::TestSpecs.as_str().to_owned());
     }
     let passed = !failed.iter().any(|gate| required.contains(gate));
-    Gates { required: required.to_vec(), failed, passed }
+    Gates { required: required.to_vec(), failed, passed, inconclusive }
 }

@@ -302,7 +302,7 @@ async fn the_analyzer_looks_at_late_spans_too() {
     bench.state(&run, "FINISHED").await;
     let scores = |events: &[What]| -> Vec<u32> {
         let score = |what: &What| match what {
-            What::Analyzed { analysis } => Some(analysis.score),
+            What::Analyzed { analysis, .. } => Some(analysis.score),
             _ => None,
         };
         events.iter().filter_map(score).collect()
@@ -314,7 +314,10 @@ async fn the_analyzer_looks_at_late_spans_too() {
     };
     bench.send(vec![leak]).await;
     let events = bench
-        .until(&run, |what| matches!(what, What::Analyzed { analysis } if !first.contains(&analysis.score)))
+        .until(
+            &run,
+            |what| matches!(what, What::Analyzed { analysis, .. } if !first.contains(&analysis.score)),
+        )
         .await;
     assert!(scores(&events).last() < first.last(), "{:?}", scores(&events));
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use qualitytrace_core::definition::{Format, Resource, Test, TestSuite};
 use qualitytrace_core::suite;
+use qualitytrace_core::wait::CONFIRM;
 use qualitytrace_server::wire::series;
 use tokio::time::Instant;
 
@@ -19,9 +20,6 @@ use super::references::{self, step_path};
 use crate::client::{Client, Wanted};
 use crate::report::progress::Progress;
 use crate::report::{self, Ending, Outcome, TestReport};
-
-/// How long a failure by absence is looked at again, where nobody says it.
-const CONFIRM: Duration = Duration::from_secs(10);
 
 /// What is to be run.
 #[derive(Debug)]

@@ -16,11 +16,15 @@ pub(crate) struct FailedGate {
     pub(crate) name: &'static str,
     /// One sentence.
     pub(crate) message: String,
+    /// Whether it could be passed, if nothing is missing.
+    pub(crate) is_open: bool,
 }
 
 /// What the required gates say about a run.
 pub(super) struct Gates {
     passed: bool,
+    /// Whether those that did not pass could still be passed.
+    is_open: bool,
     requires_specs: bool,
     /// Those of the analyzer that did not pass.
     pub(super) failed: Vec<FailedGate>,
@@ -37,8 +41,14 @@ impl Gates {
         let failed = [Gate::AnalyzerScore, Gate::AnalyzerRules]
             .into_iter()
             .filter(|gate| is_required(*gate) && gates.failed.iter().any(|name| name == gate.as_str()));
-        let failed = failed
-            .filter_map(|gate| Some(FailedGate { name: gate.as_str(), message: message(gate, analysis?) }));
+        let failed = failed.filter_map(|gate| {
+            let is_open = gates.inconclusive.iter().any(|open| open == gate.as_str());
+            let message = match &facts.analysis_open {
+                Some(reason) if is_open => format!("a span that is not here could break it: {reason}"),
+                _ => message(gate, analysis?),
+            };
+            Some(FailedGate { name: gate.as_str(), message, is_open })
+        });
         let mut notes = Vec::new();
         for gate in [Gate::AnalyzerScore, Gate::AnalyzerRules] {
             let why = match analysis {
@@ -55,13 +65,15 @@ impl Gates {
         if has_failed_specs && !requires_specs {
             notes.push("failed specs do not count: the required gates leave out test-specs".to_owned());
         }
-        Self { passed: gates.passed, requires_specs, failed: failed.collect(), notes }
+        let is_open = gates.is_inconclusive();
+        Self { passed: gates.passed, is_open, requires_specs, failed: failed.collect(), notes }
     }
 
     /// What the test comes to whose specs came to this.
     pub(super) fn outcome(&self, specs: wire::Outcome) -> Outcome {
         match (self.passed, self.requires_specs) {
             (true, false) => Outcome::Passed,
+            (false, _) if self.is_open => Outcome::Inconclusive,
             (false, _) if specs == wire::Outcome::Passed || !self.requires_specs => Outcome::Failed,
             (true | false, true) | (false, false) => specs.into(),
         }

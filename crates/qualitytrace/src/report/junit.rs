@@ -172,8 +172,10 @@ fn cases(report: &TestReport) -> Vec<Case> {
     match &report.ending {
         Ending::Judged(verdict) => {
             let gates = report.failed_gates.iter();
-            let gates =
-                gates.map(|gate| Case::new("gate", gate.name, Some((Kind::Failure, gate.message.clone()))));
+            let gates = gates.map(|gate| {
+                let kind = if gate.is_open { Kind::Inconclusive } else { Kind::Failure };
+                Case::new("gate", gate.name, Some((kind, gate.message.clone())))
+            });
             judged(verdict).into_iter().chain(gates).collect()
         }
         Ending::Broken(why) => vec![Case::new(&report.id, "run", Some((Kind::Error, why.clone())))],

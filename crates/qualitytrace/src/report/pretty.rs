@@ -156,7 +156,8 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
         line(text, 1, &style::unsure(note));
     }
     for gate in &report.failed_gates {
-        line(text, 1, &format!("{} gate {}: {}", mark(Outcome::Failed), gate.name, gate.message));
+        let outcome = if gate.is_open { Outcome::Inconclusive } else { Outcome::Failed };
+        line(text, 1, &format!("{} gate {}: {}", mark(outcome), gate.name, gate.message));
     }
     if verdict.outcome == wire::Outcome::Inconclusive {
         line(text, 1, &style::unsure("the trace is not complete, so the verdict could still change:"));

@@ -1,202 +1,18 @@
 //! What is not here: the real program beside a system that sends too little, too late, or to somebody else.
 
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+mod system;
+mod unheard;
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tokio::process::Command;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::rough::client::{Client, Started};
 use crate::rough::program::Served;
 use crate::suites::holds;
-
-/// One span that the system sends for a request.
-#[derive(Debug, Clone, Copy)]
-struct Sent {
-    service: &'static str,
-    id: u64,
-    /// 0 is the trigger.
-    parent: u64,
-    name: &'static str,
-    kind: u8,
-    attributes: &'static [(&'static str, &'static str)],
-    /// How long after the request it ends.
-    ends: Duration,
-    /// How long after the request it is delivered.
-    comes: Duration,
-    /// Whether it is in a trace of its own.
-    strays: bool,
-}
-
-const ROOT: Sent = Sent {
-    service: "shop",
-    id: 1,
-    parent: 0,
-    name: "GET /",
-    kind: 2,
-    attributes: &[],
-    ends: Duration::ZERO,
-    comes: Duration::ZERO,
-    strays: false,
-};
-const LEAF: Sent = Sent { id: 2, parent: 1, name: "leaf", kind: 1, ..ROOT };
-
-/// A system that answers at once and sends what is planned for the path.
-struct System {
-    url: String,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    otlp: String,
-    plan: HashMap<&'static str, Vec<Sent>>,
-    http: reqwest::Client,
-    /// The last `traceparent`.
-    asked: watch::Sender<String>,
-}
-
-impl System {
-    async fn start(otlp: &str, plan: &[(&'static str, &[Sent])]) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let shared = Arc::new(Shared {
-            otlp: otlp.to_owned(),
-            plan: plan.iter().map(|(path, spans)| (*path, spans.to_vec())).collect(),
-            http: reqwest::Client::builder().no_proxy().build().unwrap(),
-            asked: watch::Sender::new(String::new()),
-        });
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, shared }
-    }
-
-    /// The `traceparent` of the next request, or of the last one.
-    async fn asked(&self) -> String {
-        let mut asked = self.shared.asked.subscribe();
-        let asked = asked.wait_for(|context| !context.is_empty());
-        tokio::time::timeout(Duration::from_mins(1), asked)
-            .await
-            .expect("the system is asked")
-            .unwrap()
-            .clone()
-    }
-}
-
-async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> &'static str {
-    let context = headers["traceparent"].to_str().unwrap().to_owned();
-    let began = now();
-    for sent in shared.plan.get(uri.path()).into_iter().flatten().copied() {
-        let (shared, context) = (Arc::clone(&shared), context.clone());
-        tokio::spawn(async move {
-            sleep(sent.comes).await;
-            shared.deliver(sent, &context, began).await;
-        });
-    }
-    shared.asked.send_replace(context);
-    "yes"
-}
-
-impl Shared {
-    async fn deliver(&self, sent: Sent, context: &str, began: u64) {
-        let parts: Vec<&str> = context.split('-').collect();
-        let end = began + u64::try_from(sent.ends.as_nanos()).unwrap();
-        let stray = format!("{:032x}", u128::from(now()) << 64 | 7);
-        let parent = if sent.parent == 0 { parts[2].to_owned() } else { format!("{:016x}", sent.parent) };
-        let span = json!({
-            "traceId": if sent.strays { &stray } else { parts[1] }, "spanId": format!("{:016x}", sent.id),
-            "parentSpanId": if sent.strays { "" } else { &parent }, "name": sent.name, "kind": sent.kind,
-            "startTimeUnixNano": began.to_string(), "endTimeUnixNano": end.to_string(),
-            "attributes": attributes(sent.attributes),
-        });
-        let resource = json!({ "attributes": attributes(&[("service.name", sent.service)]) });
-        let body =
-            json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": [span] }] }] });
-        // Whoever ends early is not told any more.
-        let _ = self.http.post(format!("http://{}/v1/traces", self.otlp)).json(&body).send().await;
-    }
-}
-
-fn attributes(pairs: &[(&str, &str)]) -> Value {
-    pairs.iter().map(|(key, value)| json!({ "key": key, "value": { "stringValue": value } })).collect()
-}
-
-fn now() -> u64 {
-    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
-}
-
-/// A test of one path, with one spec.
-fn test(path: &str, selector: &str, assertion: &str, more: &str) -> String {
-    format!(
-        "type: Test
-spec:
-  id: t
-  name: T
-  trigger:
-    type: http
-    httpRequest: {{ method: GET, url: '${{var:URL}}{path}' }}
-{more}  specs:
-  - selector: '{selector}'
-    assertions:
-    - '{assertion}'
-"
-    )
-}
-
-const COUNT: &str = "attr:tracetest.selected_spans.count";
-
-struct Ran {
-    code: Option<i32>,
-    text: String,
-    took: Duration,
-}
-
-/// Runs files beside a system, on a server of the program's own.
-async fn run(
-    folder: &Path,
-    files: &[(&str, &str)],
-    plan: &[(&'static str, &[Sent])],
-    arguments: &[&str],
-) -> Ran {
-    let otlp = format!("127.0.0.1:{}", qualitytrace_testing::port());
-    let system = System::start(&otlp, plan).await;
-    for (name, text) in files {
-        std::fs::write(folder.join(name), text).unwrap();
-    }
-    let began = Instant::now();
-    let output = Command::new(crate::program())
-        .current_dir(folder)
-        .args(["run", ".", "--var", &format!("URL={}", system.url), "--settle", "400ms", "--quiet", "50ms"])
-        .args(["--otlp-grpc-addr", "off", "--otlp-http-addr", &otlp])
-        .args(arguments)
-        .output();
-    let output =
-        tokio::time::timeout(Duration::from_mins(2), output).await.expect("the program ends").unwrap();
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    Ran { code: output.status.code(), text: text.into_owned(), took: began.elapsed() }
-}
-
-/// The same for one test in a folder of its own.
-async fn run_test(test: &str, plan: &[(&'static str, &[Sent])], arguments: &[&str]) -> Ran {
-    let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), &[("t.yaml", test)], plan, arguments).await
-}
-
-const CALL: Sent = Sent {
-    id: 3,
-    parent: 1,
-    name: "POST",
-    kind: 3,
-    attributes: &[("http.request.method", "POST"), ("server.address", "mail"), ("server.port", "25")],
-    ..ROOT
-};
+use system::{CALL, COUNT, LEAF, ROOT, Sent, System, now, run, run_test, test};
 
 #[tokio::test]
 async fn an_unanswered_call_hides_who_was_never_heard_unless_it_is_known_to_send_no_spans() {
@@ -485,7 +301,7 @@ async fn a_run_without_a_trace_is_watched_again_after_a_restart() {
 
     let (server, client, _) = serve(&database, &[], &[]).await;
     let system = System::start(&server.http.to_string(), &[]).await;
-    system.shared.deliver(ROOT, &context, now()).await;
+    system.deliver(ROOT, &context, now()).await;
     assert_eq!(client.corrected(&run, Duration::from_secs(45)).await.as_deref(), Some("passed"));
     assert_eq!(client.state(&run).await, "FINISHED");
 }
@@ -497,7 +313,7 @@ async fn late_spans_are_looked_for_twice_as_long_as_the_latest_took() {
     let (server, client, system) =
         serve("sqlite::memory:", &["--runs.lateWindow", "1s"], &[("/", &[ROOT, late])]).await;
     // Somebody delivers what ended ten seconds ago.
-    system.shared.deliver(old, "00-0-0000000000000001-01", now() - 10_000_000_000).await;
+    system.deliver(old, "00-0-0000000000000001-01", now() - 10_000_000_000).await;
     let run =
         start(&server, &system, "leaf", &json!({ "retryDelay": "1s", "timeout": "3s", "settle": "300ms" }))
             .await;

@@ -15,6 +15,8 @@ use crate::time::Timestamp;
 
 /// How much later than a message a span of its consumer may end.
 const CONSUMER_DELAY: Duration = Duration::from_secs(2);
+/// Complete runs after which it is known who takes part in a test.
+const ENOUGH_RUNS: u32 = 2;
 
 /// What the evidence says.
 #[derive(Debug, Default)]
@@ -45,9 +47,9 @@ impl Outlook {
     /// Whether spans of this service may be missing that could be anything.
     fn misses(&self, service: &Arc<str>) -> bool {
         self.absences.iter().any(|absence| match &absence.of {
-            Whose::Anyone => true,
+            Whose::Anyone | Whose::Refused => true,
             Whose::Service(of) => of == service,
-            Whose::NeverHeard(heard) | Whose::NeverHeardIfNamed(heard) => !heard.contains(service),
+            Whose::AnyoneBut(heard) | Whose::AnyoneButIfNamed(heard) => !heard.contains(service),
         })
     }
 
@@ -70,20 +72,23 @@ impl Progress {
         let settled = windows.last + windows.settle;
         let base = self.last_end.map_or(windows.answered_at, |end| end.max(windows.answered_at));
         self.parents(register, windows, base, &mut outlook);
-        let mut heard = None;
-        let mut heard = || Arc::clone(heard.get_or_insert_with(|| Arc::new(self.heard(register))));
         let below = if self.unanswered.is_empty() { BTreeMap::new() } else { self.answering_kinds() };
-        let mut unproven_by = None;
-        for this in &self.unanswered {
+        let unanswered_calls = self.unanswered.iter().filter_map(|this| {
             let arrival = &self.arrivals[*this];
-            let Some(call) = &arrival.call else { continue };
+            let call = arrival.call.as_ref()?;
             let kinds = arrival.node.and_then(|node| below.get(&node)).map_or(&[][..], Vec::as_slice);
-            let by = self.answer_due(arrival, call, kinds, windows.answered_at, base);
+            Some((arrival, call, kinds, self.answer_due(arrival, call, kinds, windows.answered_at, base)))
+        });
+        let unanswered_calls: Vec<_> = unanswered_calls.collect();
+        let latest = unanswered_calls.iter().map(|(.., by)| *by).max();
+        let silent = latest.map(|by| Arc::new(self.answered_nothing(register, by, now))).unwrap_or_default();
+        let mut unproven_by = None;
+        for (arrival, call, kinds, by) in unanswered_calls {
             let who = self.who_answers(call, kinds, register);
             if who.is_empty() {
                 outlook.wait(windows.unheard);
                 let reason = unanswered(arrival, call);
-                outlook.miss(Absence::new(Whose::NeverHeard(heard()), reason));
+                outlook.miss(Absence::new(Whose::AnyoneBut(Arc::clone(&silent)), reason));
             }
             let may_be_another = !who.is_empty();
             for service in who {
@@ -97,7 +102,7 @@ impl Progress {
             if may_be_another {
                 // Who answered under this address before need not be the only one behind it.
                 let reason = unanswered(arrival, call);
-                outlook.miss(Absence::new(Whose::NeverHeardIfNamed(heard()), reason));
+                outlook.miss(Absence::new(Whose::AnyoneButIfNamed(Arc::clone(&silent)), reason));
             }
         }
         // Behind an answer that is missing, others may have been called.
@@ -115,13 +120,41 @@ impl Progress {
                 absent.insert(node);
             }
         }
-        if let Some(leaf) = self.leaves.first().map(|this| &self.arrivals[*this])
-            && let Some(call) = &leaf.call
-        {
-            let reason = unanswered(leaf, call);
-            outlook.miss(Absence::new(Whose::NeverHeardIfNamed(heard()), reason));
-        }
+        self.unheard(register, &mut outlook);
         outlook
+    }
+
+    /// What services may have done that were never heard: behind a call that is known to stay without an answer, and
+    /// behind a message, which may have any number of consumers.
+    fn unheard(&self, register: &Register, outlook: &mut Outlook) {
+        let leaf = self.leaves.first().map(|this| &self.arrivals[*this]);
+        let leaf = leaf.and_then(|leaf| Some(unanswered(leaf, leaf.call.as_ref()?)));
+        let is_known = self.history.runs() >= ENOUGH_RUNS;
+        let message = self.arrivals.iter().filter(|_| !is_known).find_map(|arrival| {
+            let call = arrival.call.as_ref().filter(|call| call.is_message)?;
+            let topic = call.address.as_ref().or(call.peer.as_ref()).map_or(&*arrival.name, |topic| topic);
+            Some(format!("a message to {topic} may have consumers that were not heard yet: run once more"))
+        });
+        let reasons: Vec<String> = leaf.into_iter().chain(message).collect();
+        if reasons.is_empty() {
+            return;
+        }
+        let heard = Arc::new(self.heard(register));
+        for reason in reasons {
+            outlook.miss(Absence::new(Whose::AnyoneButIfNamed(Arc::clone(&heard)), reason));
+        }
+    }
+
+    /// Everyone who was heard and is known not to have answered a call that ended by then: who is in this trace would show
+    /// it, and of the others the register says so.
+    fn answered_nothing(&self, register: &Register, by: Timestamp, now: Timestamp) -> BTreeSet<Arc<str>> {
+        let mut heard = self.heard(register);
+        let here: BTreeSet<&Arc<str>> =
+            self.arrivals.iter().map(|arrival| self.shape.text(arrival.service)).collect();
+        heard.retain(|service| {
+            here.contains(service) || register.grade(service, by, true, now) == Grade::Absent
+        });
+        heard
     }
 
     /// What the evidence says about the spans that undecided specs ask for. Says whether one of these specs fails for good,
@@ -321,15 +354,16 @@ impl Progress {
         below
     }
 
-    /// Whether nobody who was heard may still deliver a span that ended within a settle window after the others.
+    /// Whether nobody who was heard may still deliver a span that ended within so long after the others.
     pub(in crate::wait) fn unannounced_is_absent(
         &self,
         register: &Register,
         windows: &Windows,
+        within: Duration,
         now: Timestamp,
     ) -> bool {
         let base = self.last_end.map_or(windows.answered_at, |end| end.max(windows.answered_at));
-        let by = base + windows.settle;
+        let by = base + within;
         self.heard(register).iter().all(|service| register.grade(service, by, false, now) == Grade::Absent)
     }
 

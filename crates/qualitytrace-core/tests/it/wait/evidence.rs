@@ -110,9 +110,9 @@ fn may(absences: &[Absence], service: &str, name: Option<&str>) -> bool {
         };
         named
             && match &absence.of {
-                Whose::Anyone => true,
+                Whose::Anyone | Whose::Refused => true,
                 Whose::Service(of) => **of == *service,
-                Whose::NeverHeard(heard) | Whose::NeverHeardIfNamed(heard) => !heard.contains(service),
+                Whose::AnyoneBut(heard) | Whose::AnyoneButIfNamed(heard) => !heard.contains(service),
             }
     })
 }

@@ -51,6 +51,11 @@ impl Linter {
         self.plugins.iter().flatten().any(|plugin| !plugin.rules.is_empty())
     }
 
+    /// Whether a rule looked at the trace whose failure is an error.
+    pub fn has_errors(&self) -> bool {
+        self.plugins.iter().flatten().flat_map(|plugin| &plugin.rules).any(|rule| rule.level == "error")
+    }
+
     /// The rules that did not pass, in the order of the report.
     pub fn failed_rules(&self) -> Vec<FailedRule<'_>> {
         let rules = self.plugins.iter().flatten().flat_map(|plugin| &plugin.rules);

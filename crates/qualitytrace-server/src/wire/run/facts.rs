@@ -33,6 +33,8 @@ pub struct Facts {
     pub failure: Option<Failure>,
     /// What the analyzer says.
     pub analysis: Option<Linter>,
+    /// Why that may not hold for the whole trace.
+    pub analysis_open: Option<String>,
     /// The latest verdict.
     pub verdict: Option<Verdict>,
     /// The run as another server showed it.
@@ -102,7 +104,10 @@ impl Facts {
                 }
             }
             What::WaitEnded { .. } | What::WaitSkipped { .. } => self.obtained = Some(at),
-            What::Analyzed { analysis } => self.analysis = Some(analysis.clone()),
+            What::Analyzed { analysis, open } => {
+                self.analysis = Some(analysis.clone());
+                self.analysis_open.clone_from(open);
+            }
             What::Judged { verdict } => {
                 self.verdict = Some(verdict.clone());
                 self.ends(at, None);
