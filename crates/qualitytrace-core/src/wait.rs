@@ -385,6 +385,9 @@ impl Windows {
         end = end.max(outlook.until.unwrap_or_default().min(longest));
         if !is_final {
             end = end.max(outlook.expected_until.unwrap_or_default());
+            if owed.specs == 0 {
+                end = end.max(outlook.doubted_until.unwrap_or_default());
+            }
             if unknown_caller {
                 end = end.max(twice);
             }

@@ -27,11 +27,20 @@ const GONE_AFTER: Duration = Duration::from_mins(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grade {
     /// It does not exist.
-    Absent,
+    Proven,
+    /// It does not exist, unless the service is slower this time than it ever was.
+    Likely,
     /// That will be decided then, unless it comes or something proves it before.
     Later(Timestamp),
     /// It cannot be said, and waiting for what is known does not help.
     Unknown(Silence),
+}
+
+impl Grade {
+    /// Whether the span is taken to be absent.
+    pub(super) fn is_absent(self) -> bool {
+        matches!(self, Self::Proven | Self::Likely)
+    }
 }
 
 /// Why it cannot be said.
@@ -63,7 +72,7 @@ impl Register {
             // An instance that is not known yet may deliver as late as the others, and what was held up on its way as late as
             // anything was.
             return if is_over || (enough && known.instances.len() == 1 && now >= by + held_up) {
-                Grade::Absent
+                Grade::Proven
             } else {
                 Grade::Later(delivered_by)
             };
@@ -78,7 +87,7 @@ impl Register {
             (true, true) if answered && !is_alive() => Grade::Unknown(Silence::Answered),
             // Whoever used to send other signals and stopped is not merely idle.
             (true, true) if known.stopped_signalling(by, now) => Grade::Unknown(Silence::Silent),
-            (true, true) => Grade::Absent,
+            (true, true) => Grade::Likely,
         }
     }
 

@@ -45,6 +45,8 @@ pub struct History {
     /// The services that send them.
     services: BTreeSet<Arc<str>>,
     runs: u32,
+    /// Runs that were waited for to the end, whatever came of them.
+    awaited_runs: u32,
     doublings: u32,
     clean_runs: u32,
     /// How long after the answer the last span of a run arrived.
@@ -60,6 +62,11 @@ impl History {
     /// How many complete runs it rests on.
     pub fn runs(&self) -> u32 {
         self.runs
+    }
+
+    /// How many runs were waited for to the end, whatever came of them.
+    pub(super) fn awaited_runs(&self) -> u32 {
+        self.awaited_runs
     }
 
     /// The kinds of spans that the next run is expected to have.
@@ -110,8 +117,10 @@ impl History {
         if ended.reason == Reason::Decided {
             self.last_decided = run.answered_at();
         }
+        let is_news = complete && self.awaited_runs == 0;
+        self.awaited_runs = self.awaited_runs.saturating_add(u32::from(complete));
         if !complete || !passed {
-            return self.learn_lateness(run);
+            return self.learn_lateness(run) || is_news;
         }
         if run.silent_caller().is_some() {
             self.learn_shape(&run.with_caller_placed(), ended);

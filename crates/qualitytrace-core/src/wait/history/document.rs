@@ -144,6 +144,8 @@ fn whole_millis(duration: Duration) -> u64 {
 struct RawHistory {
     runs: u32,
     #[serde(default)]
+    awaited_runs: u32,
+    #[serde(default)]
     quiet_doublings: u32,
     #[serde(default)]
     clean_runs: u32,
@@ -260,6 +262,7 @@ impl From<&History> for RawHistory {
         });
         Self {
             runs: history.runs,
+            awaited_runs: history.awaited_runs,
             quiet_doublings: history.doublings,
             clean_runs: history.clean_runs,
             longest_ms: whole_millis(history.longest),
@@ -333,6 +336,7 @@ impl RawHistory {
             occasional: Vec::new(),
             services: BTreeSet::new(),
             runs: self.runs,
+            awaited_runs: self.awaited_runs.max(self.runs),
             doublings: self.quiet_doublings.min(u32::BITS - 1),
             clean_runs: self.clean_runs,
             longest: Duration::from_millis(self.longest_ms),

@@ -9,14 +9,12 @@ use super::super::debt::Debt;
 use super::super::evidence::{Grade, Silence};
 use super::super::register::Register;
 use super::super::shape::Node;
-use super::super::{MAX_NAMED_DEBTS, Undecided, Windows};
+use super::super::{MAX_NAMED_DEBTS, Policy, Undecided, Windows};
 use super::{Arrival, Call, Progress, is_inside};
 use crate::time::Timestamp;
 
 /// How much later than a message a span of its consumer may end.
 const CONSUMER_DELAY: Duration = Duration::from_secs(2);
-/// Complete runs after which it is known who takes part in a test.
-const ENOUGH_RUNS: u32 = 2;
 
 /// What the evidence says.
 #[derive(Debug, Default)]
@@ -25,6 +23,9 @@ pub(in crate::wait) struct Outlook {
     pub(in crate::wait) until: Option<Timestamp>,
     /// The same of spans that earlier runs had, or that specs ask for: a verdict that is final does not wait for them.
     pub(in crate::wait) expected_until: Option<Timestamp>,
+    /// How long a verdict that lacks nothing else waits for spans that every earlier run had and that are likely, but not
+    /// proven, to be absent: it would pass because they are.
+    pub(in crate::wait) doubted_until: Option<Timestamp>,
     /// What is neither here nor known to be absent.
     pub(in crate::wait) absences: Vec<Absence>,
     /// The kinds of calls that somebody may still answer.
@@ -65,6 +66,16 @@ impl Outlook {
     }
 }
 
+/// A call that nobody has answered yet.
+struct Unanswered<'a> {
+    arrival: &'a Arrival,
+    call: &'a Call,
+    /// By when the span of its answer would have ended.
+    due: Timestamp,
+    /// Who used to answer it.
+    who: BTreeSet<Arc<str>>,
+}
+
 impl Progress {
     /// What the evidence says now about calls without answers and about spans of earlier runs.
     pub(in crate::wait) fn outlook(&self, register: &Register, windows: &Windows, now: Timestamp) -> Outlook {
@@ -72,44 +83,7 @@ impl Progress {
         let settled = windows.last + windows.settle;
         let base = self.last_end.map_or(windows.answered_at, |end| end.max(windows.answered_at));
         self.parents(register, windows, base, &mut outlook);
-        let below = if self.unanswered.is_empty() { BTreeMap::new() } else { self.answering_kinds() };
-        let unanswered_calls = self.unanswered.iter().filter_map(|this| {
-            let arrival = &self.arrivals[*this];
-            let call = arrival.call.as_ref()?;
-            let kinds = arrival.node.and_then(|node| below.get(&node)).map_or(&[][..], Vec::as_slice);
-            Some((arrival, call, kinds, self.answer_due(arrival, call, kinds, windows.answered_at, base)))
-        });
-        let unanswered_calls: Vec<_> = unanswered_calls.collect();
-        let latest = unanswered_calls.iter().map(|(.., by)| *by).max();
-        let silent = latest.map(|by| Arc::new(self.answered_nothing(register, by, now))).unwrap_or_default();
-        let mut unproven_by = None;
-        for (arrival, call, kinds, by) in unanswered_calls {
-            let who = self.who_answers(call, kinds, register);
-            if who.is_empty() {
-                outlook.wait(windows.unheard);
-                let reason = unanswered(arrival, call);
-                outlook.miss(Absence::new(Whose::AnyoneBut(Arc::clone(&silent)), reason));
-            }
-            let may_be_another = !who.is_empty();
-            for service in who {
-                let grade = register.grade(&service, by, !call.is_message, now);
-                Self::judge_answer(&mut outlook, grade, &service, register, windows.deadline, now);
-                if grade != Grade::Absent {
-                    outlook.open_calls.extend(arrival.node);
-                    unproven_by = unproven_by.max(Some(by));
-                }
-            }
-            if may_be_another {
-                // Who answered under this address before need not be the only one behind it.
-                let reason = unanswered(arrival, call);
-                outlook.miss(Absence::new(Whose::AnyoneButIfNamed(Arc::clone(&silent)), reason));
-            }
-        }
-        // Behind an answer that is missing, others may have been called.
-        for service in unproven_by.into_iter().flat_map(|by| register.still_delivering(by, now)) {
-            let reason = register.still_waiting(&service, now);
-            outlook.miss(Absence::new(Whose::Service(service), reason));
-        }
+        self.answers(register, windows, base, now, &mut outlook);
         // Parents come first: below a span that does not exist there is none.
         let mut absent = BTreeSet::new();
         for node in self.owed_shape(register) {
@@ -124,13 +98,83 @@ impl Progress {
         outlook
     }
 
+    /// What the evidence says about calls without an answer.
+    fn answers(
+        &self,
+        register: &Register,
+        windows: &Windows,
+        base: Timestamp,
+        now: Timestamp,
+        outlook: &mut Outlook,
+    ) {
+        if self.unanswered.is_empty() {
+            return;
+        }
+        let below = self.answering_kinds();
+        let calls = self.unanswered.iter().filter_map(|this| {
+            let arrival = &self.arrivals[*this];
+            let call = arrival.call.as_ref()?;
+            let kinds = arrival.node.and_then(|node| below.get(&node)).map_or(&[][..], Vec::as_slice);
+            let due = self.answer_due(arrival, call, kinds, windows.answered_at, base);
+            Some(Unanswered { arrival, call, due, who: self.who_answers(call, kinds, register) })
+        });
+        let calls: Vec<Unanswered<'_>> = calls.collect();
+        let not_these = Arc::new(self.answered_nothing(&calls, register, now));
+        let mut unproven_by = None;
+        for Unanswered { arrival, call, due, who } in &calls {
+            let reason = unanswered(arrival, call);
+            if who.is_empty() {
+                outlook.wait(windows.unheard);
+                outlook.miss(Absence::new(Whose::AnyoneBut(Arc::clone(&not_these)), reason));
+                continue;
+            }
+            for service in who {
+                let grade = register.grade(service, *due, !call.is_message, now);
+                Self::judge_answer(outlook, grade, service, register, windows.deadline, now);
+                if !grade.is_absent() {
+                    outlook.open_calls.extend(arrival.node);
+                    unproven_by = unproven_by.max(Some(*due));
+                }
+            }
+            // Who answered under this address before need not be the only one behind it.
+            outlook.miss(Absence::new(Whose::AnyoneButIfNamed(Arc::clone(&not_these)), reason));
+        }
+        // Behind an answer that is missing, others may have been called.
+        for service in unproven_by.into_iter().flat_map(|by| register.still_delivering(by, now)) {
+            let reason = register.still_waiting(&service, now);
+            outlook.miss(Absence::new(Whose::Service(service), reason));
+        }
+    }
+
+    /// Everyone who was heard and is known not to have answered one of these calls: who is in this trace would show it, who
+    /// used to answer one of them is looked at by itself, and of the others the register says so.
+    fn answered_nothing(
+        &self,
+        calls: &[Unanswered<'_>],
+        register: &Register,
+        now: Timestamp,
+    ) -> BTreeSet<Arc<str>> {
+        let known: BTreeSet<&Arc<str>> = calls.iter().flat_map(|call| &call.who).collect();
+        let here: BTreeSet<&Arc<str>> =
+            self.arrivals.iter().map(|arrival| self.shape.text(arrival.service)).collect();
+        let is_waited_for = calls.iter().any(|call| !call.call.is_message);
+        let latest = calls.iter().map(|call| call.due).max().unwrap_or_default();
+        let mut heard = self.heard(register);
+        heard.retain(|service| {
+            here.contains(service)
+                || known.contains(service)
+                || register.grade(service, latest, is_waited_for, now).is_absent()
+        });
+        heard
+    }
+
     /// What services may have done that were never heard: behind a call that is known to stay without an answer, and
     /// behind a message, which may have any number of consumers.
     fn unheard(&self, register: &Register, outlook: &mut Outlook) {
         let leaf = self.leaves.first().map(|this| &self.arrivals[*this]);
         let leaf = leaf.and_then(|leaf| Some(unanswered(leaf, leaf.call.as_ref()?)));
-        let is_known = self.history.runs() >= ENOUGH_RUNS;
-        let message = self.arrivals.iter().filter(|_| !is_known).find_map(|arrival| {
+        let is_first = self.history.awaited_runs() == 0;
+        let message = self.arrivals.iter().filter(|_| is_first).find_map(|arrival| {
             let call = arrival.call.as_ref().filter(|call| call.is_message)?;
             let topic = call.address.as_ref().or(call.peer.as_ref()).map_or(&*arrival.name, |topic| topic);
             Some(format!("a message to {topic} may have consumers that were not heard yet: run once more"))
@@ -143,18 +187,6 @@ impl Progress {
         for reason in reasons {
             outlook.miss(Absence::new(Whose::AnyoneButIfNamed(Arc::clone(&heard)), reason));
         }
-    }
-
-    /// Everyone who was heard and is known not to have answered a call that ended by then: who is in this trace would show
-    /// it, and of the others the register says so.
-    fn answered_nothing(&self, register: &Register, by: Timestamp, now: Timestamp) -> BTreeSet<Arc<str>> {
-        let mut heard = self.heard(register);
-        let here: BTreeSet<&Arc<str>> =
-            self.arrivals.iter().map(|arrival| self.shape.text(arrival.service)).collect();
-        heard.retain(|service| {
-            here.contains(service) || register.grade(service, by, true, now) == Grade::Absent
-        });
-        heard
     }
 
     /// What the evidence says about the spans that undecided specs ask for. Says whether one of these specs fails for good,
@@ -204,7 +236,7 @@ impl Progress {
             return false;
         };
         let reason = match register.grade(service, by, false, now) {
-            Grade::Absent => return known.is_some(),
+            Grade::Proven | Grade::Likely => return known.is_some(),
             Grade::Later(then) => {
                 outlook.expect(then);
                 outlook.decided_at = Some(outlook.decided_at.map_or(then, |at| at.min(then)));
@@ -253,7 +285,7 @@ impl Progress {
         now: Timestamp,
     ) {
         let reason = match grade {
-            Grade::Absent => return,
+            Grade::Proven | Grade::Likely => return,
             Grade::Later(then) => {
                 outlook.wait(then);
                 register.still_waiting(service, now)
@@ -280,7 +312,14 @@ impl Progress {
         let service = self.shape.text(key.service);
         let by = self.history.due(node, base);
         let reason = match register.grade(service, by, false, now) {
-            Grade::Absent => return true,
+            Grade::Proven => return true,
+            Grade::Likely => {
+                // What is sent again after a failure, or by another of several consumers, may be later than anything before.
+                if !register.disorder_of_anyone().is_zero() {
+                    outlook.doubted_until = Some(settled);
+                }
+                return true;
+            }
             Grade::Later(then) => {
                 outlook.expect(then);
                 register.still_waiting(service, now)
@@ -364,7 +403,7 @@ impl Progress {
     ) -> bool {
         let base = self.last_end.map_or(windows.answered_at, |end| end.max(windows.answered_at));
         let by = base + within;
-        self.heard(register).iter().all(|service| register.grade(service, by, false, now) == Grade::Absent)
+        self.heard(register).iter().all(|service| register.grade(service, by, false, now).is_absent())
     }
 
     /// Everyone who was heard: since this server listens, or in this trace.
@@ -394,13 +433,15 @@ impl Progress {
         .collect()
     }
 
-    /// The services of this trace, and a quarter more than the longest that they ever took.
+    /// The services of this trace, and a quarter more than the longest that they ever took; of those that are known to be slow,
+    /// and by few deliveries, twice as long.
     fn lags<'a>(&'a self, register: &'a Register) -> impl Iterator<Item = (&'a Arc<str>, Duration)> {
         let services: BTreeSet<&Arc<str>> =
             self.arrivals.iter().map(|arrival| self.shape.text(arrival.service)).collect();
         services.into_iter().filter_map(|service| {
             let lag = register.get(service)?.largest_lag();
-            Some((service, lag + lag / 4))
+            let within = register.delivers_within(service).filter(|_| lag > Policy::DEFAULT.settle);
+            Some((service, within.unwrap_or(lag + lag / 4)))
         })
     }
 }

@@ -174,7 +174,7 @@ fn a_link_answers_a_message() {
                   30 4<1 worker/consumer/orders >3";
     first(
         linked,
-        "5880 ms: ready, nothing more came for a settle window; Judge
+        "5880 ms: ready, nothing more came for a settle window; Inconclusive
          this test has no complete run yet that says which spans to expect",
     );
 }

@@ -58,6 +58,7 @@ fn knowledge_is_a_file_that_people_can_read() {
   "tests": {
     "shop": {
       "runs": 1,
+      "awaitedRuns": 1,
       "quietDoublings": 0,
       "cleanRuns": 1,
       "longestMs": 20,
@@ -166,7 +167,7 @@ fn a_synchronous_span_is_not_waited_for_once_its_service_is_known_to_deliver_in_
 }
 
 #[test]
-fn a_service_whose_spans_overtake_each_other_is_given_that_time() {
+fn a_service_whose_spans_overtake_each_other_is_given_a_settle_window() {
     let late = "
         20 3<2 gateway/client/GET http.request.method=GET end=18
         20 4<3 shop/server/GET end=17
@@ -178,8 +179,8 @@ fn a_service_whose_spans_overtake_each_other_is_given_that_time() {
         20 2<1 gateway/server/GET end=19";
     let mut runs = vec![late; 20];
     runs.push(hit);
-    // 150 ms, and twice the 40 ms by which the stock span came too late.
-    assert_eq!(play_all(&runs), format!("250 ms: ready, {MISSING}"));
+    // Where order is disturbed, a verdict does not pass because a span is likely to be absent that was always there.
+    assert_eq!(play_all(&runs), format!("1020 ms: ready, {MISSING}"));
 }
 
 #[test]
