@@ -1,61 +1,110 @@
 //! Who wants to know when something changes: a trace, a run.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 /// Things that somebody follows. What nobody follows costs nothing.
 #[derive(Debug)]
-pub(crate) struct Followers<K>(Mutex<Followed<K>>);
+pub(crate) struct Followers<K: Hash + Eq>(Arc<Things<K>>);
 
+/// Each thing with how many follow it.
+type Things<K> = Mutex<HashMap<K, (watch::Sender<u64>, usize)>>;
+
+/// Wakes whenever a thing has changed. The number only grows. The thing is forgotten with the last that follows it.
 #[derive(Debug)]
-struct Followed<K> {
-    things: HashMap<K, watch::Sender<u64>>,
-    /// How many things there may be before those that nobody follows any more are looked for.
-    limit: usize,
+pub struct Following {
+    changes: watch::Receiver<u64>,
+    _entry: Box<dyn Registered>,
 }
 
-/// The first limit.
-const FEW: usize = 64;
+/// One follower of a thing; it is taken off the list when dropped.
+#[derive(Debug)]
+struct Entry<K: Hash + Eq> {
+    thing: K,
+    things: Arc<Things<K>>,
+}
 
-impl<K> Default for Followers<K> {
+trait Registered: Debug + Send + Sync {}
+
+impl<K: Hash + Eq + Debug + Send + Sync> Registered for Entry<K> {}
+
+impl<K: Hash + Eq> Default for Followers<K> {
     fn default() -> Self {
-        Self(Mutex::new(Followed { things: HashMap::new(), limit: FEW }))
+        Self(Arc::default())
     }
 }
 
-impl<K: Hash + Eq> Followers<K> {
-    /// Wakes whenever `thing` has changed. The number only grows.
-    pub(crate) fn follow(&self, thing: K) -> watch::Receiver<u64> {
-        let mut followed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if followed.things.len() >= followed.limit {
-            followed.things.retain(|_, sender| sender.receiver_count() > 0);
-            followed.limit = (followed.things.len() * 2).max(FEW);
-        }
-        followed.things.entry(thing).or_insert_with(|| watch::channel(0).0).subscribe()
+impl<K: Hash + Eq + Clone + Debug + Send + Sync + 'static> Followers<K> {
+    /// Wakes whenever `thing` has changed.
+    pub(crate) fn follow(&self, thing: K) -> Following {
+        let mut things = lock(&self.0);
+        let (sender, followers) = things.entry(thing.clone()).or_insert_with(|| (watch::channel(0).0, 0));
+        *followers += 1;
+        let entry = Entry { thing, things: Arc::clone(&self.0) };
+        Following { changes: sender.subscribe(), _entry: Box::new(entry) }
     }
 
     /// Wakes whoever follows anything.
     pub(crate) fn wake_all(&self) {
-        let followed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        followed.things.values().for_each(|sender| sender.send_modify(|changes| *changes += 1));
+        lock(&self.0).values().for_each(|(sender, _)| sender.send_modify(|changes| *changes += 1));
     }
 
     /// Wakes whoever follows one of these.
-    pub(crate) fn wake<'a>(&self, things: impl Iterator<Item = &'a K>)
+    pub(crate) fn wake<'a>(&self, wanted: impl Iterator<Item = &'a K>)
     where
         K: 'a,
     {
-        let followed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if followed.things.is_empty() {
+        let things = lock(&self.0);
+        if things.is_empty() {
             return;
         }
-        for sender in things.filter_map(|thing| followed.things.get(thing)) {
+        for (sender, _) in wanted.filter_map(|thing| things.get(thing)) {
             sender.send_modify(|changes| *changes += 1);
         }
     }
+}
+
+impl Deref for Following {
+    type Target = watch::Receiver<u64>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.changes
+    }
+}
+
+impl DerefMut for Following {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.changes
+    }
+}
+
+impl<K: Hash + Eq> Drop for Entry<K> {
+    fn drop(&mut self) {
+        let mut things = lock(&self.things);
+        let Some((_, followers)) = things.get_mut(&self.thing) else { return };
+        *followers -= 1;
+        if *followers > 0 {
+            return;
+        }
+        things.remove(&self.thing);
+        // Room that a crowd took is given back once it has left.
+        if things.capacity() > FEW.max(things.len() * 4) {
+            let room = things.len() * 2;
+            things.shrink_to(room);
+        }
+    }
+}
+
+/// Things for which there is always room.
+const FEW: usize = 1024;
+
+fn lock<K: Hash + Eq>(things: &Things<K>) -> MutexGuard<'_, HashMap<K, (watch::Sender<u64>, usize)>> {
+    things.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -69,5 +118,20 @@ mod tests {
         followers.wake([1].iter());
         assert!(first.has_changed().unwrap());
         assert!(!second.has_changed().unwrap());
+    }
+    #[test]
+    fn a_thing_is_forgotten_with_its_last_follower() {
+        let followers = Followers::default();
+        let crowd: Vec<_> = (0..2 * FEW).chain(0..FEW).map(|thing| followers.follow(thing)).collect();
+        assert_eq!(lock(&followers.0).len(), 2 * FEW);
+        let mut kept = followers.follow(7);
+        drop(crowd);
+        assert_eq!(lock(&followers.0).len(), 1);
+        assert!(lock(&followers.0).capacity() <= FEW);
+        followers.wake([7].iter());
+        assert!(kept.has_changed().unwrap());
+        kept.mark_unchanged();
+        drop(kept);
+        assert!(lock(&followers.0).is_empty());
     }
 }

@@ -13,7 +13,7 @@ use http::request::Parts;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_telemetry::Suppressed;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 pub use crate::budget::{Budget, Lease, NoRoom};
@@ -21,7 +21,7 @@ pub use crate::budget::{Budget, Lease, NoRoom};
 use crate::client::Client;
 use crate::clock::{self, Sequence};
 use crate::config::Live;
-use crate::follow::Followers;
+use crate::follow::{Followers, Following};
 use crate::limits::Limits;
 use crate::otlp::sender::Sender;
 use crate::otlp::wire::{Chunk, Split};
@@ -236,12 +236,12 @@ impl Ingest {
     }
 
     /// Wakes whenever chunks of this trace were committed. The number only grows.
-    pub fn follow(&self, trace: TraceId) -> watch::Receiver<u64> {
+    pub fn follow(&self, trace: TraceId) -> Following {
         self.followers.follow(trace)
     }
 
     /// Wakes whenever chunks of this trace were committed by this server.
-    pub(crate) fn relay(&self, trace: TraceId) -> watch::Receiver<u64> {
+    pub(crate) fn relay(&self, trace: TraceId) -> Following {
         self.relays.follow(trace)
     }
 

@@ -28,7 +28,7 @@ use std::time::Duration;
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::State;
 use qualitytrace_core::wait::{self, Learned};
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -44,7 +44,7 @@ use crate::clock;
 use crate::cluster::Cluster;
 use crate::compute::{self, Pool};
 use crate::config::Live;
-use crate::follow::Followers;
+use crate::follow::{Followers, Following};
 use crate::places::Places;
 use crate::source::Source;
 use crate::store::{self, Inserted, NewRun, Store, StoredRun, StoredTest, Wish};
@@ -211,7 +211,7 @@ impl Runner {
     }
 
     /// Wakes whenever something has happened to a run.
-    pub fn follow(&self, run: RunId) -> watch::Receiver<u64> {
+    pub fn follow(&self, run: RunId) -> Following {
         self.followers.follow(run)
     }
 

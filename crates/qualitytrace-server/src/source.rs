@@ -8,9 +8,9 @@ use prost::Message;
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
-use tokio::sync::watch;
 
 use crate::clock;
+use crate::follow::Following;
 use crate::ingest::Ingest;
 use crate::otlp::convert;
 use crate::register::SharedRegister;
@@ -49,7 +49,7 @@ impl Source {
     }
 
     /// Wakes whenever the trace has changed.
-    pub fn follow(&self, trace: TraceId) -> watch::Receiver<u64> {
+    pub fn follow(&self, trace: TraceId) -> Following {
         self.ingest.follow(trace)
     }
 
@@ -82,7 +82,7 @@ impl Source {
     }
 
     /// Wakes whenever something of the trace arrives at this server.
-    pub(crate) fn relay(&self, trace: TraceId) -> watch::Receiver<u64> {
+    pub(crate) fn relay(&self, trace: TraceId) -> Following {
         self.ingest.relay(trace)
     }
 

@@ -39,16 +39,40 @@ const SPAN_BYTES: u64 = 500;
 /// Bytes in memory for a byte of a span as sent: as it is stored, and as it is read.
 const SENT_FACTOR: u64 = 2;
 
+/// Subscriptions may hold one part of so many.
+const SUBSCRIBED_PART: u64 = 4;
+
 /// The memory of all requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     budget: Budget,
+    /// What of it subscriptions may hold. They stay for as long as their clients want.
+    subscriptions: Budget,
     config: Live,
+}
+
+/// What a subscription holds, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Subscribed {
+    _memory: Memory,
+    _part: Lease,
 }
 
 impl Shared {
     pub(crate) fn new(config: Live) -> Self {
-        Self { budget: Budget::new(config.get().limits.api_bytes), config }
+        let bytes = config.get().limits.api_bytes;
+        let subscriptions = Budget::new(bytes / SUBSCRIBED_PART);
+        Self { budget: Budget::new(bytes), subscriptions, config }
+    }
+
+    /// Holds so many bytes for a subscription.
+    pub(super) async fn subscribe(&self, bytes: u64) -> Result<Subscribed, Problem> {
+        let memory = self.begin();
+        self.subscriptions.resize(self.config.get().limits.api_bytes / SUBSCRIBED_PART);
+        let mut part = self.subscriptions.lease().map_err(refused)?;
+        part.grow(bytes).map_err(refused)?;
+        memory.hold(bytes).await?;
+        Ok(Subscribed { _memory: memory, _part: part })
     }
 
     /// What a request holds: nothing yet.

@@ -1,6 +1,7 @@
 //! The web socket: clients subscribe to runs and are told when they change.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use axum::Extension;
@@ -8,21 +9,23 @@ use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
-use futures_util::stream::{BoxStream, SelectAll};
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio_stream::wrappers::WatchStream;
+use tokio_stream::StreamMap;
 
 use super::App;
 use super::answer::Problem;
 use super::door::Grant;
-use super::memory::Memory;
+use super::memory::{Memory, Subscribed};
 use super::runs::{Found, read_events};
 use super::suites;
 use super::tenant::Tenant;
+use crate::follow::Following;
 use crate::runner::{RunId, SuiteRunId};
+use crate::store;
 use crate::wire::run::catalogue;
 
 /// How often the server says that it is there.
@@ -31,6 +34,8 @@ const PING: Duration = Duration::from_secs(5);
 const UNANSWERED: u32 = 2;
 /// Subscriptions of one connection.
 const SUBSCRIPTIONS: usize = 1000;
+/// Bytes that a subscription takes beside the name of what it is about, which it holds thrice.
+const SUBSCRIPTION_BYTES: u64 = 1024;
 
 /// Bytes of what a client may say at a time.
 const MESSAGE_BYTES: usize = 64 * 1024;
@@ -67,7 +72,7 @@ struct Request {
 }
 
 /// What a subscription is about.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Topic {
     resource: String,
     /// The test or the suite.
@@ -86,11 +91,13 @@ enum About {
     Suite,
 }
 
+/// A client and its subscriptions. All that there is of one goes with its entries in both maps.
 struct Session {
     app: App,
     tenant: Tenant,
     topics: BTreeMap<String, Topic>,
-    changes: SelectAll<BoxStream<'static, String>>,
+    /// Says which subscription has news.
+    changes: StreamMap<String, BoxStream<'static, ()>>,
 }
 
 /// Serves a client until its token is withdrawn, and tells it why then.
@@ -105,7 +112,7 @@ async fn serve_granted(app: App, tenant: Tenant, mut socket: WebSocket, grant: G
 }
 
 async fn serve(app: App, tenant: Tenant, socket: &mut WebSocket) {
-    let mut session = Session { app, tenant, topics: BTreeMap::new(), changes: SelectAll::new() };
+    let mut session = Session { app, tenant, topics: BTreeMap::new(), changes: StreamMap::new() };
     let mut ping = tokio::time::interval(PING);
     let mut unanswered = 0;
     loop {
@@ -113,12 +120,12 @@ async fn serve(app: App, tenant: Tenant, socket: &mut WebSocket) {
             received = socket.recv() => {
                 unanswered = 0;
                 match received {
-                    Some(Ok(Message::Text(text))) => (vec![session.answer(&text).to_string()], None),
+                    Some(Ok(Message::Text(text))) => (vec![session.answer(&text).await.to_string()], None),
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                     Some(Ok(_)) => (Vec::new(), None),
                 }
             }
-            Some(changed) = session.changes.next(), if !session.changes.is_empty() => {
+            Some((changed, ())) = session.changes.next(), if !session.changes.is_empty() => {
                 let (answers, memory) = session.updates(&changed).await;
                 (answers, Some(memory))
             }
@@ -142,13 +149,13 @@ async fn serve(app: App, tenant: Tenant, socket: &mut WebSocket) {
 }
 
 impl Session {
-    fn answer(&mut self, text: &str) -> Value {
+    async fn answer(&mut self, text: &str) -> Value {
         let request: Request = match serde_json::from_str(text) {
             Ok(request) => request,
             Err(wrong) => return error(&format!("could not unmarshal message: {wrong}")),
         };
         match request.kind.as_str() {
-            "subscribe" => match self.subscribe(&request.resource) {
+            "subscribe" => match self.subscribe(&request.resource).await {
                 Ok(id) => {
                     json!({ "type": "success", "resource": request.resource, "message": { "subscriptionId": id } })
                 }
@@ -156,13 +163,14 @@ impl Session {
             },
             "unsubscribe" => {
                 self.topics.remove(&request.subscription_id);
+                self.changes.remove(&request.subscription_id);
                 json!({ "type": "success", "resource": "", "message": "ok" })
             }
             other => error(&format!("no routes for message type {other}")),
         }
     }
 
-    fn subscribe(&mut self, resource: &str) -> Result<String, String> {
+    async fn subscribe(&mut self, resource: &str) -> Result<String, String> {
         if resource.is_empty() {
             return Err("resource cannot be empty".to_owned());
         }
@@ -171,15 +179,15 @@ impl Session {
         }
         let id = subscription_id();
         // Something that never changes can be subscribed to all the same.
-        if let Some(topic) = topic(resource) {
+        if let Some(topic) = topic(resource)? {
+            let bytes = SUBSCRIPTION_BYTES + 3 * resource.len() as u64;
+            let memory = self.app.memory.subscribe(bytes).await.map_err(|problem| problem.message)?;
             let (scoped, number) = (self.tenant.scoped(&topic.id), topic.number);
             let changes = match topic.about {
                 About::Run | About::Events(_) => self.app.runner.follow(RunId { test: scoped, number }),
                 About::Suite => self.app.runner.follow_suite(SuiteRunId { suite: scoped, number }),
             };
-            let name = id.clone();
-            // The first value is the state of things: whoever subscribes late misses nothing.
-            self.changes.push(WatchStream::new(changes).map(move |_| name.clone()).boxed());
+            self.changes.insert(id.clone(), news(changes, memory));
             self.topics.insert(id.clone(), topic);
         }
         Ok(id)
@@ -259,15 +267,33 @@ impl std::io::Write for Bounded {
     }
 }
 
-/// `test/ID/run/N`, `test/ID/run/N/event` or `testsuites/ID/run/N`.
-fn topic(resource: &str) -> Option<Topic> {
-    let (path, about) = match (resource.strip_suffix("/event"), resource.strip_prefix("testsuites/")) {
-        (_, Some(path)) => (path, About::Suite),
-        (Some(path), None) => (path.strip_prefix("test/")?, About::Events(0)),
-        (None, None) => (resource.strip_prefix("test/")?, About::Run),
+/// The first of them is the state of things: whoever subscribes late misses nothing.
+fn news(mut changes: Following, memory: Subscribed) -> BoxStream<'static, ()> {
+    changes.mark_changed();
+    let next = |(mut changes, memory): (Following, Subscribed)| async move {
+        // The runner outlives every client.
+        changes.changed().await.ok()?;
+        Some(((), (changes, memory)))
     };
-    let (id, number) = path.rsplit_once("/run/")?;
-    Some(Topic { resource: resource.to_owned(), id: id.to_owned(), number: number.parse().ok()?, about })
+    stream::unfold((changes, memory), next).boxed()
+}
+
+/// `test/ID/run/N`, `test/ID/run/N/event` or `testsuites/ID/run/N`; nothing for what never changes.
+fn topic(resource: &str) -> Result<Option<Topic>, String> {
+    let of_suite = resource.strip_prefix("testsuites/").map(|path| (path, About::Suite));
+    let of_test = || {
+        let path = resource.strip_prefix("test/")?;
+        Some(path.strip_suffix("/event").map_or((path, About::Run), |path| (path, About::Events(0))))
+    };
+    let Some((path, about)) = of_suite.or_else(of_test) else { return Ok(None) };
+    let Some((id, number)) = path.rsplit_once("/run/") else { return Ok(None) };
+    if !store::is_id(id) {
+        return Err(store::NO_ID.to_owned());
+    }
+    let number: NonZeroU64 = number
+        .parse()
+        .map_err(|_| "a run has a number from 1 on; write test/ID/run/1, for example".to_owned())?;
+    Ok(Some(Topic { resource: resource.to_owned(), id: id.to_owned(), number: number.get(), about }))
 }
 
 /// A random UUID of version 4.

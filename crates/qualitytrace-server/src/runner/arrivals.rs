@@ -20,6 +20,7 @@ use super::queue::Announced;
 use super::spans::{self, Poll};
 use crate::clock;
 use crate::compute;
+use crate::follow::Following;
 use crate::mask::Mask;
 use crate::source::{Cursor, Source};
 use crate::store::Wish;
@@ -37,7 +38,7 @@ pub(super) struct Arrivals {
     source: Source,
     announced: Announced,
     trace: TraceId,
-    changes: watch::Receiver<u64>,
+    changes: Following,
     cursor: Cursor,
     spans: Vec<Span>,
 }

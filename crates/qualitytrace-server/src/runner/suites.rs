@@ -18,7 +18,7 @@ use self::log::SuiteLog;
 use self::steps::Reached;
 use super::{Error, Runner, lock, spans};
 use crate::clock;
-use crate::follow::Followers;
+use crate::follow::{Followers, Following};
 use crate::store::{NewSuiteRun, Notice, StoredTest};
 use crate::variables::Variables;
 use crate::watch::Caller;
@@ -163,7 +163,7 @@ impl Runner {
     }
 
     /// Wakes whenever something has happened to a run of a suite.
-    pub fn follow_suite(&self, run: SuiteRunId) -> watch::Receiver<u64> {
+    pub fn follow_suite(&self, run: SuiteRunId) -> Following {
         self.suites.followers.follow(run)
     }
 

@@ -167,3 +167,104 @@ async fn a_socket_that_says_too_much_at_once_is_closed() {
     tokio::time::timeout(DEADLINE, closed).await.expect("the socket is closed");
     server.shutdown().await;
 }
+
+type Socket = tokio_tungstenite::WebSocketStream<TcpStream>;
+
+async fn socket(address: SocketAddr) -> Socket {
+    let stream = TcpStream::connect(address).await.unwrap();
+    tokio_tungstenite::client_async(format!("ws://{address}/ws"), stream).await.unwrap().0
+}
+
+/// Says something and waits for the answer to it.
+async fn say(socket: &mut Socket, said: &Value) -> Value {
+    let message = tokio_tungstenite::tungstenite::Message::text(said.to_string());
+    futures_util::SinkExt::send(socket, message).await.unwrap();
+    let answer = async {
+        while let Some(Ok(message)) = futures_util::StreamExt::next(socket).await {
+            if message.is_text() {
+                return serde_json::from_str(message.to_text().unwrap()).unwrap();
+            }
+        }
+        panic!("the socket is closed")
+    };
+    tokio::time::timeout(DEADLINE, answer).await.expect("the socket answers")
+}
+
+fn subscribe(resource: &str) -> Value {
+    json!({ "type": "subscribe", "resource": resource })
+}
+
+/// Subscribes to runs until that is refused: how many were taken, one of them, and what is said then.
+async fn fill(socket: &mut Socket) -> (usize, String, String) {
+    let (mut count, mut last) = (0, String::new());
+    loop {
+        let answer = say(socket, &subscribe(&format!("test/{}/run/{}", "x".repeat(250), count + 1))).await;
+        if answer["type"] == "error" {
+            return (count, last, answer["message"].as_str().unwrap().to_owned());
+        }
+        answer["message"]["subscriptionId"].as_str().unwrap().clone_into(&mut last);
+        count += 1;
+    }
+}
+
+#[tokio::test]
+async fn subscriptions_share_a_part_of_the_memory_and_give_it_back() {
+    let limits = Limits { api_bytes: MIB as u64, ..Limits::default() };
+    let (server, address) = server(limits).await;
+    let mut first = socket(address).await;
+    let (count, last, told) = fill(&mut first).await;
+    assert!(told.contains("limits.apiBytes"), "{told}");
+    assert!((10..=256).contains(&count), "{count} subscriptions in a quarter of a mebibyte");
+    let list = reqwest::get(format!("http://{address}/api/tests")).await.unwrap();
+    assert_eq!(list.status(), StatusCode::OK, "the rest is for requests");
+
+    // Whoever unsubscribes has room for another, however often.
+    let mut last = json!(last);
+    for round in 0..2 * count {
+        let enough = json!({ "type": "unsubscribe", "subscriptionId": last });
+        assert_eq!(say(&mut first, &enough).await["type"], "success");
+        let again = say(&mut first, &subscribe(&format!("test/t/run/{}", round + 1))).await;
+        assert_eq!(again["type"], "success", "{round}: {again}");
+        last = again["message"]["subscriptionId"].clone();
+    }
+
+    // What a socket had is free when it is closed.
+    drop(first);
+    let mut second = socket(address).await;
+    let again = async {
+        while fill(&mut second).await.0 < count {
+            drop(second);
+            second = socket(address).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, again).await.expect("the memory is there again");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_socket_takes_only_subscriptions_to_what_can_be_there() {
+    let (server, address) = server(Limits::default()).await;
+    let mut socket = socket(address).await;
+    for (resource, told) in [
+        (format!("test/{}/run/1", "x".repeat(60_000)), "an id has at most 256 bytes"),
+        (format!("testsuites/{}/run/1", "x".repeat(257)), "an id has at most 256 bytes"),
+        ("test/t/run/-1".to_owned(), "a run has a number from 1 on"),
+        ("test/t/run/0/event".to_owned(), "a run has a number from 1 on"),
+        ("testsuites/t/run/x".to_owned(), "a run has a number from 1 on"),
+    ] {
+        let answer = say(&mut socket, &subscribe(&resource)).await;
+        assert_eq!(answer["type"], "error", "{answer}");
+        assert!(answer["message"].as_str().unwrap().starts_with(told), "{answer}");
+    }
+    let mut last = Value::Null;
+    for number in 1..=1000 {
+        last = say(&mut socket, &subscribe(&format!("test/t/run/{number}"))).await;
+        assert_eq!(last["type"], "success", "{last}");
+    }
+    let refused = say(&mut socket, &subscribe("test/t/run/1001")).await;
+    assert_eq!(refused["message"], "a connection has at most 1000 subscriptions");
+    let enough = json!({ "type": "unsubscribe", "subscriptionId": last["message"]["subscriptionId"] });
+    say(&mut socket, &enough).await;
+    assert_eq!(say(&mut socket, &subscribe("test/t/run/1001")).await["type"], "success");
+    server.shutdown().await;
+}

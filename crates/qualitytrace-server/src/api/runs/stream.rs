@@ -20,6 +20,7 @@ use crate::api::path::Path;
 use crate::api::query::Query;
 use crate::api::refusal::{Refusal, number};
 use crate::api::tenant::Tenant;
+use crate::follow::Following;
 use crate::runner::{RunId, SuiteRunId, SuiteState};
 use crate::store::{self, StoredEvent};
 
@@ -118,7 +119,7 @@ struct Cursor {
     followed: Followed,
     /// Another run may have its number once it is gone.
     created: Timestamp,
-    changes: tokio::sync::watch::Receiver<u64>,
+    changes: Following,
     seen: u64,
     is_over: bool,
 }
