@@ -15,11 +15,30 @@ pub struct Attempts {
 impl Attempts {
     /// What neither number may exceed.
     pub const MOST: u32 = 1_000;
+    /// Runs of one series at most.
+    pub const MOST_RUNS: u64 = 10_000;
+
+    /// Refuses more runs than one question is worth.
+    pub fn check(self) -> Result<(), TooMany> {
+        let runs = u64::from(self.repeat.max(1)) * (u64::from(self.retries) + 1);
+        if runs > Self::MOST_RUNS { Err(TooMany { runs }) } else { Ok(()) }
+    }
 
     /// Whether there may be more than one run.
     pub const fn is_several(self) -> bool {
         self.retries > 0 || self.repeat > 1
     }
+}
+
+/// A series may come to more runs than are made together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`repeat` and `retries` come to up to {runs} runs, and at most {} are made together; lower one of them",
+    Attempts::MOST_RUNS
+)]
+pub struct TooMany {
+    /// How many there could be.
+    pub runs: u64,
 }
 
 impl Default for Attempts {
@@ -152,6 +171,14 @@ mod tests {
         check(1, 2, &[Failed, Passed, Failed], Next::Start);
         check(1, 2, &[Failed, Passed, Failed, Passed], Next::Done(Outcome::Flaky { recovered: true }));
         check(1, 2, &[Failed, Failed, Passed], Next::Done(Outcome::Flaky { recovered: false }));
+    }
+
+    #[test]
+    fn the_runs_of_a_series_are_bounded() {
+        let runs = |repeat, retries| Attempts { retries, repeat }.check().map_err(|excess| excess.runs);
+        assert_eq!([runs(1, 0), runs(1000, 9), runs(10, 999), runs(0, 1000)], [Ok(()); 4]);
+        assert_eq!((runs(1000, 10), runs(1000, 1000)), (Err(11_000), Err(1_001_000)));
+        assert_eq!(runs(u32::MAX, u32::MAX), Err(u64::from(u32::MAX) << 32));
     }
 
     #[test]

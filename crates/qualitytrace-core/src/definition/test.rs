@@ -115,6 +115,9 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
             repeat: fields.count("repeat", Attempts::MOST).unwrap_or(1).max(1),
         },
     };
+    if let Err(excess) = test.attempts.check() {
+        reader.error("wrong-count", node.span.clone(), excess.to_string());
+    }
     // The server sets these; files that were exported with them carry them along.
     fields.int("version");
     fields.text("createdAt");

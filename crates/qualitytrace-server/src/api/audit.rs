@@ -25,6 +25,10 @@ use crate::wire::time::rfc3339;
 const PAGE: u64 = 50;
 const LARGEST_PAGE: u64 = 1_000;
 
+/// Marks the answer to a request that would have changed something, but found it as it was to become.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unchanged;
+
 /// Serves a request in the name of its client, and writes down what it changed.
 pub(crate) async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
@@ -35,7 +39,7 @@ pub(crate) async fn record(State(app): State<App>, request: Request, next: Next)
     }
     let asked = Asked::of(&mut request).await;
     let response = client.clone().serve(next.run(request)).await;
-    if response.status().is_success() {
+    if response.status().is_success() && response.extensions().get::<Unchanged>().is_none() {
         let change = asked.change(&client);
         tracing::info!(
             who = change.who,

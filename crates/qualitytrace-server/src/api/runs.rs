@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use super::App;
 use super::answer::{Success, json, plain_json};
+use super::audit::Unchanged;
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
@@ -189,7 +190,7 @@ pub(super) async fn delete(
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
     let id = RunId { test: tenant.scoped(&test), number: number(&run)? };
-    app.runner.stop(&id).await?;
+    app.runner.stop_run(&id).await?;
     if !app.store.delete_run(&id.test, id.number).await? {
         return Err(Refusal::missing());
     }
@@ -224,14 +225,25 @@ pub(super) async fn patch(
     Ok(json(&memory, StatusCode::OK, found.shown()))
 }
 
-/// Ends a run. Nothing to end is no mistake.
+/// Ends a run, and the series that it is part of. Nothing to end is no mistake, as long as there is such a test.
 pub(super) async fn stop(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    app.runner.stop(&RunId { test: tenant.scoped(&test), number: number(&run)? }).await?;
-    Ok(plain_json(StatusCode::OK, &Success::default()))
+    let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
+    let is_ended = app.runner.stop(&run).await?;
+    wished(&app, &run, is_ended).await
+}
+
+/// Says that a run was told what is wished of it. Clients know that a run is not told that is over, or never was.
+async fn wished(app: &App, run: &RunId, is_told: bool) -> Result<Response, Refusal> {
+    let mut response = plain_json(StatusCode::OK, &Success::default());
+    if !is_told {
+        app.store.resource(Kind::Test, &run.test).await?.ok_or_else(Refusal::missing)?;
+        response.extensions_mut().insert(Unchanged);
+    }
+    Ok(response)
 }
 
 /// Judges a run with the spans that are here.
@@ -240,8 +252,9 @@ pub(super) async fn skip_polling(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    app.runner.skip_waiting(&RunId { test: tenant.scoped(&test), number: number(&run)? }).await?;
-    Ok(plain_json(StatusCode::OK, &Success::default()))
+    let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
+    let is_told = app.runner.skip_waiting(&run).await?;
+    wished(&app, &run, is_told).await
 }
 
 /// Judges the trace of a run by the latest version of its test, as a run of its own.

@@ -12,6 +12,7 @@ use qualitytrace_core::suite::{Plan, Values};
 
 use super::App;
 use super::answer::{Success, json, plain_json};
+use super::audit::Unchanged;
 use super::definitions;
 use super::memory::Memory;
 use super::path::Path;
@@ -72,10 +73,10 @@ async fn start(
     let tests: BTreeMap<String, StepTest> = read
         .iter()
         .map(|(id, (stored, test))| {
-            let attempts = information.attempts(test.attempts);
-            (id.clone(), StepTest { stored: stored.clone(), name: test.name.clone(), attempts })
+            let attempts = information.attempts(test.attempts)?;
+            Ok((id.clone(), StepTest { stored: stored.clone(), name: test.name.clone(), attempts }))
         })
-        .collect();
+        .collect::<Result<_, Refusal>>()?;
     let (variables, asked) = information.asked(&app, &tenant).await?;
     let missing = missing(&app, &plan, &read, &variables).await?;
     if !missing.is_empty() {
@@ -250,14 +251,19 @@ async fn until_over(app: &App, run: &SuiteRunId) {
     }
 }
 
-/// Ends a run of a suite: its steps under way end, teardown still runs. Nothing to end is no mistake.
+/// Ends a run of a suite: its steps under way end, teardown still runs. One that is over stays so.
 async fn stop(
     State(app): State<App>,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
-    app.runner.stop_suite(&SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? }).await?;
-    Ok(plain_json(StatusCode::OK, &Success::default()))
+    let run = SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? };
+    let mut response = plain_json(StatusCode::OK, &Success::default());
+    if !app.runner.stop_suite(&run).await? {
+        app.store.suite_run(&run.suite, run.number).await?.ok_or_else(Refusal::missing)?;
+        response.extensions_mut().insert(Unchanged);
+    }
+    Ok(response)
 }
 
 /// What happened to a run of a suite.

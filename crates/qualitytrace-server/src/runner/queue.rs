@@ -117,30 +117,37 @@ impl Runner {
         Ok(())
     }
 
-    /// Ends a run, whatever it is doing.
-    pub async fn stop(&self, run: &RunId) -> Result<(), Error> {
+    /// Ends a run, whatever it is doing, and the series that it is part of. `false` when there was nothing to end.
+    pub async fn stop(&self, run: &RunId) -> Result<bool, Error> {
+        // The series first: it would begin the next run.
+        let series = self.stop_series(run).await?;
+        Ok(self.stop_run(run).await? || series)
+    }
+
+    /// Ends a run, whatever it is doing. `false` when it was over.
+    pub(crate) async fn stop_run(&self, run: &RunId) -> Result<bool, Error> {
         self.wish(run, Wish::Stop).instrument(super::spans::stop()).await
     }
 
-    /// Judges a run with the spans that are here.
-    pub async fn skip_waiting(&self, run: &RunId) -> Result<(), Error> {
+    /// Judges a run with the spans that are here. `false` when it was over.
+    pub async fn skip_waiting(&self, run: &RunId) -> Result<bool, Error> {
         self.wish(run, Wish::Skip).await
     }
 
-    async fn wish(&self, run: &RunId, wish: Wish) -> Result<(), Error> {
+    async fn wish(&self, run: &RunId, wish: Wish) -> Result<bool, Error> {
         // A run that is claimed between two looks is claimed once: the second look knows by whom.
         for _ in 0..2 {
-            let Some(owner) = self.store.wish(&run.test, run.number, wish).await? else { return Ok(()) };
+            let Some(owner) = self.store.wish(&run.test, run.number, wish).await? else { return Ok(false) };
             if !owner.is_empty() {
                 self.control.wish(run, wish);
                 self.cluster.tell(|| Notice::Wish(run.test.clone(), run.number, wish));
-                return Ok(());
+                return Ok(true);
             }
             if wish == Wish::Skip || self.stop_waiting(run).await? {
-                return Ok(());
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Ends a run that waits for its turn. `false` when it does not wait any more.

@@ -39,6 +39,8 @@ pub(super) struct Course {
     order: Order,
     shown: Series,
     ended: Vec<Ended>,
+    /// A user ended the series, whatever its runs did.
+    is_stopped: bool,
 }
 
 /// A run that is over.
@@ -50,7 +52,7 @@ pub(super) struct Over {
 
 impl Course {
     pub(super) fn new(order: Order) -> Self {
-        Self { shown: Series::new(order.attempts), order, ended: Vec::new() }
+        Self { shown: Series::new(order.attempts), order, ended: Vec::new(), is_stopped: false }
     }
 
     /// A series that another server began.
@@ -58,7 +60,8 @@ impl Course {
         let attempts = Attempts { retries: shown.retries, repeat: shown.repeat };
         let asked = Asked { series: None, ..asked };
         let ended = shown.runs.iter().filter_map(|attempt| Some(attempt.outcome?.of_run())).collect();
-        Self { order: Order { test, attempts, variables, asked, step_of: None }, shown, ended }
+        let order = Order { test, attempts, variables, asked, step_of: None };
+        Self { order, shown, ended, is_stopped: false }
     }
 
     /// The latest run, if it is not over.
@@ -82,17 +85,28 @@ impl Course {
         self.shown.runs.last().map_or("", |attempt| &attempt.trace_id)
     }
 
-    /// Takes note of how the latest run ended; says what to do now.
-    pub(super) fn note(&mut self, ended: Ended) -> Next {
+    /// Takes note of how the latest run ended.
+    pub(super) fn note(&mut self, ended: Ended) {
         if let Some(attempt) = self.shown.runs.last_mut() {
             attempt.outcome = Some(ended.into());
         }
         self.ended.push(ended);
-        let next = next(self.order.attempts, &self.ended);
-        if let Next::Done(outcome) = next {
+        if let Next::Done(outcome) = self.next() {
             self.shown.end(outcome);
         }
-        next
+    }
+
+    /// What to do now.
+    pub(super) fn next(&self) -> Next {
+        if self.is_stopped {
+            return Next::Done(series::Outcome::Stopped);
+        }
+        next(self.order.attempts, &self.ended)
+    }
+
+    fn stop(&mut self) {
+        self.is_stopped = true;
+        self.shown.end(series::Outcome::Stopped);
     }
 }
 
@@ -113,16 +127,12 @@ impl Runner {
         let runner = Arc::clone(self);
         let follow = async move {
             loop {
-                let next = match course.under_way() {
-                    Some(run) => {
-                        let over = runner.until_over(&run).await?;
-                        let next = course.note(over.ended);
-                        runner.keep_series(&course).await?;
-                        next
-                    }
-                    None => next(course.order.attempts, &course.ended),
-                };
-                match next {
+                if let Some(run) = course.under_way() {
+                    let over = runner.until_over(&run).await?;
+                    course.note(over.ended);
+                    runner.keep_series(&mut course).await?;
+                }
+                match course.next() {
                     Next::Start => drop(runner.begin_next_attempt(&mut course).await?),
                     Next::Done(_) => return Ok::<_, Error>(()),
                 }
@@ -154,6 +164,9 @@ impl Runner {
         let trace = self.store.run(&run.test, run.number).await?.map(|run| run.trace.to_string());
         course.add(run.number, trace.unwrap_or_default());
         self.keep_series(course).await?;
+        if course.is_stopped {
+            self.stop_run(&run).await?;
+        }
         Ok(run)
     }
 
@@ -167,19 +180,58 @@ impl Runner {
         }
     }
 
-    /// Stores a series as it stands, if it can have more than one run.
-    pub(super) async fn keep_series(&self, course: &Course) -> Result<(), Error> {
+    /// Stores a series as it stands, if it can have more than one run. Learns whether a user has ended it meanwhile.
+    pub(super) async fn keep_series(&self, course: &mut Course) -> Result<(), Error> {
         let Some(first) = course.shown.runs.first().filter(|_| course.order.attempts.is_several()) else {
             return Ok(());
         };
-        let test = &course.order.test.id;
+        let first = RunId { test: course.order.test.id.clone(), number: first.run };
+        if !self.put_series(&first, course).await? && self.is_stopped(&first).await? {
+            course.stop();
+            self.put_series(&first, course).await?;
+        }
+        self.series_changed(&first);
+        Ok(())
+    }
+
+    /// `false` when it was over or is not there any more.
+    async fn put_series(&self, first: &RunId, course: &Course) -> Result<bool, Error> {
         let outcome = course.shown.outcome.map_or("", wire::series::Outcome::as_str);
         let body = serde_json::to_string(&course.shown).unwrap_or_default();
         let me = self.cluster.id();
-        patiently(|| async { Ok(self.store.put_series(test, first.run, &me, outcome, &body).await?) })
-            .await?;
-        self.series_changed(&RunId { test: test.clone(), number: first.run });
-        Ok(())
+        let put =
+            || async { Ok(self.store.put_series(&first.test, first.number, &me, outcome, &body).await?) };
+        patiently(put).await
+    }
+
+    async fn is_stopped(&self, first: &RunId) -> Result<bool, Error> {
+        let stored = patiently(|| async { Ok(self.store.series(&first.test, first.number).await?) }).await?;
+        let series: Option<Series> = stored.and_then(|body| serde_json::from_str(&body).ok());
+        Ok(series.is_some_and(|series| series.outcome == Some(wire::series::Outcome::Stopped)))
+    }
+
+    /// Ends the series that a run is part of, if it is under way: no further run begins, and the latest one ends. `false`
+    /// when there was none.
+    pub(super) async fn stop_series(&self, run: &RunId) -> Result<bool, Error> {
+        let Some(stored) = self.store.run(&run.test, run.number).await? else { return Ok(false) };
+        let Some(place) = Asked::of(&stored).series else { return Ok(false) };
+        let first = RunId { number: place.first_run(run.number), ..run.clone() };
+        // It may go on between two looks.
+        while let Some(before) = self.store.series(&first.test, first.number).await? {
+            let series = serde_json::from_str(&before).ok();
+            let Some(mut series) = series.filter(|series: &Series| series.outcome.is_none()) else { break };
+            series.end(series::Outcome::Stopped);
+            let (outcome, after) =
+                (wire::series::Outcome::Stopped.as_str(), serde_json::to_string(&series).unwrap_or_default());
+            if self.store.end_series(&first.test, first.number, &before, outcome, &after).await? {
+                if let Some(latest) = series.runs.last() {
+                    self.stop_run(&RunId { number: latest.run, ..run.clone() }).await?;
+                }
+                self.series_changed(&first);
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Tells whoever follows the first run of a series, here and elsewhere.

@@ -31,7 +31,7 @@ pub struct OrphanSeries {
 }
 
 impl Store {
-    /// Keeps a series as it stands. One that is over stays as it is.
+    /// Keeps a series as it stands. One that is over stays so: `false` then, or when it is not there any more.
     pub async fn put_series(
         &self,
         test: &str,
@@ -39,12 +39,12 @@ impl Store {
         owner: &str,
         outcome: &str,
         body: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let done = sqlx::query(
             "INSERT INTO series (test_id, first, owner, outcome, body)
              SELECT $1, $2, $3, $4, $5 WHERE EXISTS (SELECT 1 FROM runs WHERE test_id = $1 AND number = $2)
              ON CONFLICT (test_id, first) DO UPDATE SET outcome = excluded.outcome, body = excluded.body
-             WHERE series.outcome = ''",
+             WHERE series.outcome = '' OR series.outcome = excluded.outcome",
         )
         .bind(test)
         .bind(signed(first))
@@ -53,8 +53,30 @@ impl Store {
         .bind(body)
         .execute(&self.write)
         .await;
-        rows_written(done).map_err(failed("store a series of runs"))?;
-        Ok(())
+        Ok(rows_written(done).map_err(failed("store a series of runs"))? > 0)
+    }
+
+    /// Ends a series under way that is still as it was read. `false` when it has gone on.
+    pub async fn end_series(
+        &self,
+        test: &str,
+        first: u64,
+        before: &str,
+        outcome: &str,
+        after: &str,
+    ) -> Result<bool, Error> {
+        let done = sqlx::query(
+            "UPDATE series SET outcome = $1, body = $2
+             WHERE test_id = $3 AND first = $4 AND outcome = '' AND body = $5",
+        )
+        .bind(outcome)
+        .bind(after)
+        .bind(test)
+        .bind(signed(first))
+        .bind(before)
+        .execute(&self.write)
+        .await;
+        Ok(done.map_err(failed("end a series of runs"))?.rows_affected() == 1)
     }
 
     /// The series that begins with this run, as JSON.

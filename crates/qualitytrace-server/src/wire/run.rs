@@ -99,6 +99,13 @@ pub struct InSeries {
     pub attempt: u32,
 }
 
+impl InSeries {
+    /// The number of the first run of the series in which `run` has this place.
+    pub const fn first_run(self, run: u64) -> u64 {
+        if self.first == 0 { run } else { self.first }
+    }
+}
+
 /// A run as clients know it. What is empty is left out, except for objects.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -343,10 +350,7 @@ pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&Arc<trace::Trace>>,
         metadata: sorted(asked.metadata),
         test_suite_id: asked.suite.as_ref().map(|suite| suite.id.clone()).unwrap_or_default(),
         test_suite_run_id: asked.suite.map(|suite| suite.run).unwrap_or_default(),
-        series: asked.series.map(|series| InSeries {
-            first: if series.first == 0 { stored.number } else { series.first },
-            ..series
-        }),
+        series: asked.series.map(|series| InSeries { first: series.first_run(stored.number), ..series }),
         missing: facts.verdict.as_ref().map(|verdict| verdict.missing.clone()).unwrap_or_default(),
     };
     let Some(earlier) = &facts.earlier else { return own };

@@ -21,6 +21,9 @@ on_every_database!(
     a_suite_under_way_is_carried_on_when_the_server_comes_back,
     a_test_that_passes_at_last_is_flaky_and_its_rate_is_known,
     repetitions_that_disagree_are_flaky,
+    stopping_any_run_of_a_series_ends_it,
+    a_step_ends_when_any_run_of_its_series_is_stopped,
+    only_what_is_there_can_be_stopped_and_only_that_is_written_down,
 );
 
 /// A test that calls the subject and judges its answer alone.
@@ -68,6 +71,21 @@ impl Bench {
         let stream = self.get(&format!("{path}/events/stream")).await.text;
         let data = stream.lines().filter_map(|line| line.strip_prefix("data:"));
         data.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// What stands at a path once it is as wanted.
+    async fn eventually(&self, path: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let wanted = async {
+            loop {
+                let got = self.get(path).await.json();
+                if is_wanted(&got) {
+                    return got;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        let deadline = std::time::Duration::from_secs(30);
+        tokio::time::timeout(deadline, wanted).await.unwrap_or_else(|_| panic!("{path} becomes as wanted"))
     }
 
     /// The series of a run, when it is over.
@@ -340,6 +358,11 @@ async fn repetitions_that_disagree_are_flaky(database: &Database) {
         for (body, status, told) in [
             (json!({ "repeat": 1001 }), 400, "`repeat` takes a number up to 1000, not 1001"),
             (json!({ "retries": 5000 }), 400, "`retries` takes a number up to 1000, not 5000"),
+            (
+                json!({ "retries": 1000, "repeat": 1000 }),
+                400,
+                "come to up to 1001000 runs, and at most 10000 are made",
+            ),
             (json!({ "variableSetId": "gone" }), 404, "there is no variable set `gone`"),
         ] {
             let refused = bench.post(path, &body).await;
@@ -351,5 +374,81 @@ async fn repetitions_that_disagree_are_flaky(database: &Database) {
     let run = bench.run_suite("s", &json!({ "retries": 5 })).await;
     assert_eq!((states(&run), &run["steps"][0]["result"]["allPassed"]), (vec!["FINISHED"], &json!(true)));
     assert_eq!(run["allStepsRequiredGatesPassed"], true);
+    bench.server.shutdown().await;
+}
+
+async fn stopping_any_run_of_a_series_ends_it(database: &Database) {
+    let (bench, mut subject) = (Bench::new(database).await, Subject::start().await);
+    let too_many = test(&subject, "many", "/third", &json!({ "repeat": 1000, "retries": 10 }));
+    let refused = bench.put("/api/tests", &too_many).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+    assert!(refused.text.contains("come to up to 11000 runs"), "{}", refused.text);
+
+    bench.stored("tests", &test(&subject, "t", "/fail-then-hang", &json!({ "retries": 1000 }))).await;
+    let first = bench.post("/api/tests/t/run", &json!({})).await.json()["id"].clone();
+    subject.hangs().await;
+    // The first run is over by now; it is all that the client was told of.
+    let stopped = bench.post(&format!("/api/tests/t/run/{first}/stop"), &json!({})).await;
+    assert_eq!((stopped.status, stopped.text.as_str()), (StatusCode::OK, "{\"result\":\"success\"}\n"));
+    assert_eq!(bench.series("t", &first).await["outcome"], "stopped");
+    bench.events("/api/tests/t/run/2").await;
+    assert_eq!(bench.get("/api/tests/t/run/2").await.json()["state"], "STOPPED");
+    let series =
+        bench.eventually("/api/tests/t/run/1/series", |series| series["runs"][1]["outcome"] == "stopped");
+    assert_eq!(series.await["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(bench.get("/api/tests/t/run").await.headers["x-total-count"], "2");
+
+    // Once more, by a run in the middle that is under way.
+    let third =
+        bench.post("/api/tests/t/run", &json!({ "repeat": 5, "retries": 0 })).await.json()["id"].clone();
+    subject.hangs().await;
+    bench.post("/api/tests/t/run/4/stop", &json!({})).await;
+    assert_eq!(bench.series("t", &third).await["outcome"], "stopped");
+    let series =
+        bench.eventually("/api/tests/t/run/3/series", |series| series["runs"][1]["outcome"] == "stopped");
+    assert_eq!(series.await["runs"].as_array().unwrap().len(), 2);
+    bench.server.shutdown().await;
+}
+
+async fn a_step_ends_when_any_run_of_its_series_is_stopped(database: &Database) {
+    let (bench, mut subject) = (Bench::new(database).await, Subject::start().await);
+    bench.stored("tests", &test(&subject, "t", "/fail-then-hang", &json!({}))).await;
+    bench.suite(json!({ "id": "s", "name": "S", "steps": ["t"] })).await;
+    bench.post("/api/testsuites/s/run", &json!({ "retries": 100 })).await;
+    subject.hangs().await;
+    assert_eq!(bench.post("/api/tests/t/run/1/stop", &json!({})).await.status, StatusCode::OK);
+    let events = bench.events("/api/testsuites/s/run/1").await;
+    let ended = events.iter().find(|event| event["what"] == "stepEnded").unwrap();
+    assert_eq!(ended["outcome"], "stopped", "{events:?}");
+    assert_eq!(bench.get("/api/tests/t/run").await.headers["x-total-count"], "2");
+    bench.server.shutdown().await;
+}
+
+async fn only_what_is_there_can_be_stopped_and_only_that_is_written_down(database: &Database) {
+    let (bench, mut subject) = (Bench::new(database).await, Subject::start().await);
+    bench.stored("tests", &test(&subject, "t", "/value/1", &json!({}))).await;
+    bench.stored("tests", &test(&subject, "hang", "/hang", &json!({}))).await;
+    bench.suite(json!({ "id": "s", "name": "S", "steps": ["t"] })).await;
+    bench.run_suite("s", &json!({})).await;
+    for (path, status) in [
+        ("/api/tests/nobody/run/7/stop", 404),
+        ("/api/tests/nobody/run/7/skipPolling", 404),
+        ("/api/testsuites/nobody/run/7/stop", 404),
+        ("/api/testsuites/s/run/7/stop", 404),
+        ("/api/testsuites/s/run/1/stop", 200),
+        // Clients know these two.
+        ("/api/tests/t/run/7/stop", 200),
+        ("/api/tests/t/run/1/stop", 200),
+    ] {
+        assert_eq!(bench.post(path, &json!({})).await.status, status, "{path}");
+    }
+    bench.post("/api/tests/hang/run", &json!({})).await;
+    subject.hangs().await;
+    assert_eq!(bench.post("/api/tests/hang/run/1/stop", &json!({})).await.status, StatusCode::OK);
+    let audit = bench.get("/api/audit").await.json();
+    let changes = audit["items"].as_array().unwrap().iter();
+    let ids: Vec<&Value> =
+        changes.filter(|change| change["action"] == "stop").map(|change| &change["id"]).collect();
+    assert_eq!(ids, ["hang/1"], "{audit}");
     bench.server.shutdown().await;
 }

@@ -189,11 +189,15 @@ pub(super) const ROUTES: &[Route<'static>] = &[
         "Judge the trace of a run again",
         &[(200, Json(of::<Run>)), BAD, MISSING],
     ),
-    post("/api/tests/{id}/run/{number}/stop", "End a run", &[(200, Json(of::<Success>)), BAD]),
+    post(
+        "/api/tests/{id}/run/{number}/stop",
+        "End a run and its series",
+        &[(200, Json(of::<Success>)), BAD, MISSING],
+    ),
     post(
         "/api/tests/{id}/run/{number}/skipPolling",
         "Judge a run with the spans that are here",
-        &[(200, Json(of::<Success>)), BAD],
+        &[(200, Json(of::<Success>)), BAD, MISSING],
     ),
     get(
         "/api/tests/{id}/run/{number}/dry-run",
@@ -272,7 +276,7 @@ pub(super) const ROUTES: &[Route<'static>] = &[
     post(
         "/api/testsuites/{id}/run/{number}/stop",
         "End a run of a suite",
-        &[(200, Json(of::<Success>)), BAD],
+        &[(200, Json(of::<Success>)), BAD, MISSING],
     ),
     get(
         "/api/testsuites/{id}/run/{number}/events",

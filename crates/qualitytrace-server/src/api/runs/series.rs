@@ -39,7 +39,7 @@ pub(in crate::api) async fn series(
     let stored = app.store.run(&test, run).await?.ok_or_else(Refusal::missing)?;
     let asked = Asked::of(&stored);
     let place = asked.series.ok_or_else(Refusal::missing)?;
-    let first = RunId { test, number: if place.first == 0 { run } else { place.first } };
+    let first = RunId { test, number: place.first_run(run) };
     let mut changes = app.runner.follow(first.clone());
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {

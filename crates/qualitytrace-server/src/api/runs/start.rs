@@ -54,11 +54,12 @@ struct Variable {
 
 impl RunInformation {
     /// How often to run a test that wants to be run `own` often.
-    pub(in crate::api) fn attempts(&self, own: Attempts) -> Attempts {
-        Attempts {
+    pub(in crate::api) fn attempts(&self, own: Attempts) -> Result<Attempts, Refusal> {
+        let attempts = Attempts {
             retries: self.retries.unwrap_or(own.retries),
             repeat: self.repeat.unwrap_or(own.repeat).max(1),
-        }
+        };
+        attempts.check().map(|()| attempts).map_err(|excess| Refusal::bad_request(excess.to_string()))
     }
 
     /// Refuses more runs than a server makes of one test.
@@ -131,7 +132,7 @@ pub(in crate::api) async fn start(
     let information = body::<RunInformation>(&sent)?.within_limits()?;
     let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
     let test = definitions::test(&stored)?;
-    let attempts = information.attempts(test.attempts);
+    let attempts = information.attempts(test.attempts)?;
     let (variables, asked) = information.asked(&app, &tenant).await?;
     let missing = missing_variables(&test, &variables);
     if !missing.is_empty() {

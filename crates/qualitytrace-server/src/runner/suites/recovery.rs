@@ -122,7 +122,7 @@ impl Runner {
         log.end(SuiteState::Failed, What::Interrupted).await?;
         let steps = self.store.step_runs(&id.suite, id.number, id.number).await?;
         for (run, _) in steps.into_values().flatten() {
-            self.stop(&RunId { test: run.test, number: run.number }).await?;
+            self.stop_run(&RunId { test: run.test, number: run.number }).await?;
         }
         Ok(())
     }

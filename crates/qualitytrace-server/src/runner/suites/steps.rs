@@ -238,13 +238,13 @@ impl Runner {
             let (over, cut) = match cut {
                 Err(over) => (over, None),
                 Ok(cut) => {
-                    patiently(|| async { self.stop(&run).await }).await?;
+                    patiently(|| async { self.stop_run(&run).await }).await?;
                     (self.until_over(&run).await?, Some(cut))
                 }
             };
-            let next = course.note(over.ended);
-            self.keep_series(&course).await?;
-            let end = match (next, cut) {
+            course.note(over.ended);
+            self.keep_series(&mut course).await?;
+            let end = match (course.next(), cut) {
                 (Next::Start, None) => continue,
                 // It came to its end in the same moment: what it says counts.
                 (Next::Done(outcome), cut) if cut.is_none() || over.ended != Ended::Stopped => {

@@ -31,6 +31,7 @@ impl Subject {
             .route("/status/{status}", get(status))
             .route("/third", get(third))
             .route("/hang", get(hang))
+            .route("/fail-then-hang", get(fail_then_hang))
             .route("/meet/{value}", get(meet))
             .with_state(Arc::clone(&notes));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -63,6 +64,14 @@ async fn status(Path(status): Path<u16>) -> StatusCode {
 async fn third(State(notes): State<Arc<Notes>>) -> StatusCode {
     let before = notes.thirds.fetch_add(1, Ordering::SeqCst);
     if before % 3 == 2 { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }
+}
+
+/// Fails every other time, and hangs in between.
+async fn fail_then_hang(State(notes): State<Arc<Notes>>) -> StatusCode {
+    if notes.thirds.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+        return StatusCode::INTERNAL_SERVER_ERROR;
+    }
+    hang(State(notes)).await
 }
 
 async fn hang(State(notes): State<Arc<Notes>>) -> StatusCode {
