@@ -1,9 +1,11 @@
 //! Hiding secrets in texts that are about to be kept or shown.
 //!
 //! A secret is hidden as it is and in the disguises that it takes on the way: in other letter case, with letters escaped
-//! for JSON, a URL or HTML, and in base64 and hexadecimal, one inside the other, wrapped or not, alone or behind a user
-//! name. All of them are looked for in one walk over a text, whose cost is bounded.
+//! for JSON, a URL, HTML, a program or mail, in UTF-16, and in base64, base32, hexadecimal digits and lists of numbers, one
+//! inside the other, wrapped or not, alone or behind a user name. What a text may encode is decoded and looked through
+//! like the text itself; the cost of all that is bounded.
 
+mod decode;
 mod disguise;
 mod finder;
 mod span;
@@ -19,10 +21,8 @@ use serde_json::Value;
 
 /// Shorter secrets are hidden where they stand alone: as part of other texts they would make those illegible.
 const SHORTEST_PART: usize = 4;
-/// Shorter pieces of base64 and of hexadecimal digits could be anything.
+/// Shorter pieces of base64 could be anything.
 const SHORTEST_ENCODED: usize = 8;
-/// Longer secrets are not looked for where they were encoded twice: the texts to look for would become too large.
-const LONGEST_NESTED: usize = 4096;
 /// Fields whose values are words of ours: they say nothing of anybody's, and without them nothing can be read.
 const OURS: [&str; 4] = ["what", "outcome", "before", "type"];
 
@@ -58,11 +58,10 @@ impl Mask {
             // A key in several lines may travel line by line.
             let lines = secret.lines().filter(|line| line.len() >= SHORTEST_ENCODED);
             parts.extend(lines.map(|line| Pattern::new(line, Breaks::None)));
-            let once = encodings(secret);
-            let nested = once.iter().filter(|_| secret.len() <= LONGEST_NESTED);
-            let twice: Vec<_> = nested.flat_map(|(text, _)| encodings(text)).collect();
-            let long = once.iter().chain(&twice).filter(|(text, _)| text.len() >= SHORTEST_ENCODED);
-            parts.extend(long.map(|(text, breaks)| Pattern::new(text, *breaks)));
+            // Base64 whose letters have lost their case cannot be decoded.
+            let base64 = (0..3).flat_map(|offset| encoded(secret, offset));
+            let long = base64.filter(|text| text.len() >= SHORTEST_ENCODED);
+            parts.extend(long.map(|text| Pattern::new(&text, Breaks::Lines)));
         }
         parts.sort_unstable();
         parts.dedup();
@@ -127,20 +126,6 @@ impl Mask {
     }
 }
 
-/// What base64 and hexadecimal digits make of a secret, wherever it stands in what was encoded.
-fn encodings(secret: &str) -> Vec<(String, Breaks)> {
-    let base64 = (0..3).flat_map(|offset| encoded(secret, offset)).map(|text| (text, Breaks::Lines));
-    let lower = hexadecimal(secret);
-    // The two differ once they are encoded again.
-    let upper = lower.to_uppercase();
-    base64.chain([lower, upper].map(|text| (text, Breaks::Bytes))).collect()
-}
-
-fn hexadecimal(text: &str) -> String {
-    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
-    text.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
 /// What base64 makes of a secret that stands `offset` bytes after a multiple of three: the letters that depend on
 /// nothing else, and those that end it where nothing follows.
 fn encoded(secret: &str, offset: usize) -> Vec<String> {
@@ -190,8 +175,11 @@ mod tests {
     #[test]
     fn a_secret_is_hidden_however_it_is_encoded() {
         const SECRET: &str = "Hunter2-hunter2";
-        let hex = hexadecimal;
-        assert_eq!(hex("a\u{ff}"), "61c3bf");
+        let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+        let each = |format: fn(u8) -> String, between: &str| {
+            SECRET.bytes().map(format).collect::<Vec<_>>().join(between)
+        };
+        let wide: Vec<u8> = SECRET.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let twice = STANDARD.encode(format!("u:{}", STANDARD.encode(format!("me:{SECRET}"))));
         let wrapped = STANDARD.encode(format!("{}{SECRET} and more", "x".repeat(50)));
         let wrapped: Vec<&str> =
@@ -201,15 +189,26 @@ mod tests {
             (SECRET.to_lowercase(), ""),
             (hex(SECRET), ""),
             (hex(SECRET).to_uppercase(), ""),
-            (
-                hex(SECRET)
-                    .as_bytes()
-                    .chunks(2)
-                    .map(|b| std::str::from_utf8(b).unwrap())
-                    .collect::<Vec<_>>()
-                    .join(":"),
-                "",
-            ),
+            (each(|byte| format!("{byte:02x}"), ":"), ""),
+            (each(|byte| format!("0x{byte:02X}"), ", "), "0x"),
+            (each(|byte| format!("\\x{byte:02x}"), ""), ""),
+            (each(|byte| format!("={byte:02X}"), ""), ""),
+            (each(|byte| format!("%{byte:02X}"), ""), ""),
+            (each(|byte| format!("\\{byte:03o}"), ""), ""),
+            (each(|byte| format!("\\U{byte:08x}"), ""), ""),
+            (each(|byte| format!("\\u{{{byte:x}}}"), ""), ""),
+            (each(|byte| byte.to_string(), ", "), ""),
+            (each(|byte| byte.to_string(), " "), ""),
+            (each(|byte| format!("{byte}, 0"), ", "), ", 0"),
+            (STANDARD.encode(&wide), "A"),
+            (STANDARD.encode(STANDARD.encode(STANDARD.encode(SECRET))), ""),
+            (STANDARD.encode(each(|byte| format!("%{byte:02X}"), "")), ""),
+            (STANDARD.encode(each(|byte| format!("\\u{byte:04x}"), "")), ""),
+            (STANDARD.encode(SECRET.to_uppercase()), ""),
+            (hex(&SECRET.to_uppercase()), ""),
+            (STANDARD.encode(SECRET).to_lowercase(), ""),
+            ("JB2W45DFOIZC22DVNZ2GK4RS".to_owned(), ""),
+            ("jb2w45dfoizc22dvnz2gk4rs".to_owned(), ""),
             (STANDARD.encode(STANDARD.encode(SECRET)), ""),
             (STANDARD.encode(hex(SECRET)), ""),
             (hex(&STANDARD.encode(SECRET)), ""),

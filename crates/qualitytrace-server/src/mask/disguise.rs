@@ -1,10 +1,15 @@
-//! Finding a secret in a text although some of its letters are escaped there, for a URL, for JSON, for HTML, or are of
-//! another case, and although what encodes it is broken into lines.
+//! Finding a secret in a text although some of its letters are escaped there, for a URL, for JSON, for HTML, for a program
+//! or for mail, or are of another case, and although zeros stand between them or lines are broken.
 
 /// How often a text may have been escaped for a URL, or for HTML, on top of each other.
 const LAYERS: usize = 4;
 /// Letters between `&#` and `;` at most.
 const LONGEST_NUMBER: usize = 10;
+
+/// Backslashes before an escape at most: JSON in JSON doubles them.
+const SLASHES: usize = 64;
+/// Zeros between two letters at most: UTF-16 has one, UTF-32 three.
+const ZEROS: usize = 3;
 
 /// Bytes between two letters of an encoded text at most: the end of a line, escaped or not, and what the next line is
 /// indented by.
@@ -17,8 +22,6 @@ pub(super) enum Breaks {
     None,
     /// White space: base64 is wrapped.
     Lines,
-    /// White space, and what separates bytes: hexadecimal digits come in pairs.
-    Bytes,
 }
 
 /// How many more letters may be compared. A text that needs more is hostile.
@@ -35,14 +38,101 @@ impl Budget {
         self.0 == 0
     }
 
-    fn spend(&mut self, letters: usize) {
+    pub(super) fn spend(&mut self, letters: usize) {
         self.0 = self.0.saturating_sub(letters);
     }
 }
 
 /// Whether an escape may begin with this byte.
 pub(super) const fn may_begin(byte: u8) -> bool {
-    matches!(byte, b'%' | b'\\' | b'&' | b'+')
+    matches!(byte, b'%' | b'\\' | b'&' | b'+' | b'=')
+}
+
+/// The letter at a place, unescaped if it is escaped and of one byte, and how many bytes say it.
+pub(super) fn unescaped(text: &[u8], at: usize) -> (u8, usize) {
+    let Some(rest) = text.get(at..).filter(|rest| matches!(rest, [b'%' | b'\\' | b'&', ..])) else {
+        return (text.get(at).copied().unwrap_or_default(), 1);
+    };
+    let escaped = match rest[0] {
+        b'%' => {
+            let again = rest[1..].chunks(2).take(LAYERS).take_while(|pair| *pair == b"25").count();
+            // The last `25` may be the escaped letter itself.
+            let of = |layers: usize| Some((number(rest.get(1 + 2 * layers..)?, 2, 16)?, 3 + 2 * layers));
+            of(again).or_else(|| of(again.checked_sub(1)?))
+        }
+        b'&' => numbered(rest),
+        _ => {
+            return in_program(rest).map_or((b'\\', slashes(rest)), |(code, length)| {
+                (u8::try_from(code).unwrap_or(b'\\'), length)
+            });
+        }
+    };
+    escaped.and_then(|(code, length)| Some((u8::try_from(code).ok()?, length))).unwrap_or((rest[0], 1))
+}
+
+/// `&#NUMBER;`, and how many bytes say it, however often the `&` was escaped.
+fn numbered(rest: &[u8]) -> Option<(u32, usize)> {
+    let mut said = rest.strip_prefix(b"&")?;
+    for _ in 0..LAYERS {
+        said = said.strip_prefix(b"amp;").unwrap_or(said);
+    }
+    let length = said.iter().take(LONGEST_NUMBER + 1).position(|byte| *byte == b';')?;
+    let digits = std::str::from_utf8(said[..length].strip_prefix(b"#")?).ok()?;
+    let code = match digits.strip_prefix(['x', 'X']) {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => digits.parse(),
+    };
+    Some((code.ok()?, rest.len() - said.len() + length + 1))
+}
+
+/// A letter or a byte as programs write it, and how many bytes say it: `\n`, `\x74`, `\164`, `\u0074`, `\u{74}`, `\U00000074`.
+fn in_program(rest: &[u8]) -> Option<(u32, usize)> {
+    let slashes = slashes(rest);
+    let escaped = rest.get(slashes..)?;
+    let braced = |digits: &[u8]| {
+        let length = digits.iter().take(LONGEST_NUMBER).position(|byte| *byte == b'}')?;
+        Some((number(digits, length, 16)?, slashes + length + 3))
+    };
+    let fixed = |skip: usize, length: usize, radix: u32| {
+        Some((number(escaped.get(skip..)?, length, radix)?, slashes + skip + length))
+    };
+    match escaped {
+        [b'n', ..] => Some((u32::from(b'\n'), slashes + 1)),
+        [b'r', ..] => Some((u32::from(b'\r'), slashes + 1)),
+        [b't', ..] => Some((u32::from(b'\t'), slashes + 1)),
+        [b'/', ..] => Some((u32::from(b'/'), slashes + 1)),
+        [b'u' | b'x', b'{', digits @ ..] => braced(digits),
+        [b'u', ..] => fixed(1, 4, 16),
+        [b'U', ..] => fixed(1, 8, 16),
+        [b'x', ..] => fixed(1, 2, 16),
+        [b'0'..=b'7', ..] => fixed(0, 3, 8),
+        _ => None,
+    }
+}
+
+/// So many digits at the beginning of a text.
+fn number(text: &[u8], length: usize, radix: u32) -> Option<u32> {
+    let digits = text.get(..length).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()
+}
+
+fn slashes(rest: &[u8]) -> usize {
+    rest.iter().take(SLASHES).take_while(|byte| **byte == b'\\').count()
+}
+
+/// How many bytes at the beginning of `rest` are zeros, escaped or not.
+fn zeros_at(rest: &[u8]) -> usize {
+    let mut at = 0;
+    for _ in 0..ZEROS {
+        match rest.get(at).filter(|byte| matches!(byte, 0 | b'%' | b'\\' | b'&')) {
+            Some(_) => match unescaped(rest, at) {
+                (0, length) => at += length,
+                _ => break,
+            },
+            None => break,
+        }
+    }
+    at
 }
 
 /// Whether a letter is said at the beginning of `rest`.
@@ -67,7 +157,9 @@ pub(super) fn ends(
             return None;
         }
         let said = |at: usize| {
-            let at = if count == 0 { at } else { at + break_at(text.get(at..).unwrap_or_default(), breaks) };
+            let between = |rest: &[u8]| break_at(rest, breaks).max(zeros_at(rest));
+            let is_inside = count > 0 && letter != '\0';
+            let at = if is_inside { at + between(text.get(at..).unwrap_or_default()) } else { at };
             said(text.get(at..).unwrap_or_default(), letter).map(move |length| at + length)
         };
         places = places.into_iter().flat_map(said).collect();
@@ -86,20 +178,19 @@ pub(super) fn break_at(rest: &[u8], breaks: Breaks) -> usize {
         return 0;
     }
     let mut at = 0;
-    while let Some(length) = one_break(&rest[at..], breaks).filter(|length| at + length <= LONGEST_BREAK) {
+    while let Some(length) = one_break(&rest[at..]).filter(|length| at + length <= LONGEST_BREAK) {
         at += length;
     }
     at
 }
 
-fn one_break(rest: &[u8], breaks: Breaks) -> Option<usize> {
+fn one_break(rest: &[u8]) -> Option<usize> {
     match rest {
         [b' ' | b'\t' | b'\r' | b'\n', ..] => Some(1),
-        [b':' | b'-' | b',', ..] if breaks == Breaks::Bytes => Some(1),
         [b'%', b'0', b'a' | b'A' | b'd' | b'D', ..] | [b'%', b'2', b'0', ..] => Some(3),
         [b'&', b'#', b'1', b'0' | b'3', b';', ..] => Some(5),
         [b'\\', ..] => {
-            let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
+            let slashes = slashes(rest);
             matches!(rest.get(slashes), Some(b'n' | b'r' | b't')).then_some(slashes + 1)
         }
         _ => None,
@@ -142,7 +233,11 @@ fn said_so(rest: &[u8], letter: char) -> impl Iterator<Item = usize> {
             *length = in_url(rest, raw, layers).or_else(as_space);
         }),
         Some(b'&') => of_layers.for_each(|(layers, length)| *length = in_html(rest, letter, layers)),
-        Some(b'\\') => lengths[1] = in_json(rest, letter),
+        Some(b'\\') => {
+            lengths[1] = in_json(rest, letter);
+            lengths[2] = in_code(rest, letter, raw);
+        }
+        Some(b'=') => lengths[1] = in_mail(rest, raw),
         Some(b'+') => lengths[1] = (letter == ' ').then_some(1),
         _ => {}
     }
@@ -183,7 +278,7 @@ fn in_html(rest: &[u8], letter: char, layers: usize) -> Option<usize> {
 
 /// JSON can stand in a text of JSON, so that any number of backslashes comes before a letter.
 fn in_json(rest: &[u8], letter: char) -> Option<usize> {
-    let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
+    let slashes = slashes(rest);
     let escaped = rest.get(slashes..)?;
     let short = match letter {
         '\\' => return Some(slashes.min(2)),
@@ -210,6 +305,26 @@ fn in_json(rest: &[u8], letter: char) -> Option<usize> {
     Some(length)
 }
 
+/// A letter by its number, or by the bytes that it is made of.
+fn in_code(rest: &[u8], letter: char, raw: &[u8]) -> Option<usize> {
+    let (code, length) = in_program(rest)?;
+    if code == u32::from(letter) {
+        return Some(length);
+    }
+    raw.iter().try_fold(0, |at, byte| {
+        let (code, length) = in_program(rest.get(at..).filter(|rest| rest.starts_with(b"\\"))?)?;
+        (code == u32::from(*byte)).then_some(at + length)
+    })
+}
+
+/// Bytes as `=HH`.
+fn in_mail(rest: &[u8], raw: &[u8]) -> Option<usize> {
+    raw.iter().try_fold(0, |at, byte| {
+        let digits = rest.get(at..)?.strip_prefix(b"=")?;
+        (number(digits, 2, 16)? == u32::from(*byte)).then_some(at + 3)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,7 +347,6 @@ mod tests {
         check("ab\\ncd", Breaks::Lines, Some(6));
         check("a%0D%0Abcd", Breaks::Lines, Some(10));
         check("ab:cd", Breaks::Lines, None);
-        check("ab:CD", Breaks::Bytes, Some(5));
         check("ab\ncd", Breaks::None, None);
         check(&format!("ab{}cd", " ".repeat(100)), Breaks::Lines, None);
     }
@@ -252,6 +366,13 @@ mod tests {
         check(r"C:\\dir", r"C:\dir", Some(r"C:\\dir"));
         check(r"C:\dir", r"C:\dir", Some(r"C:\dir"));
         check("line\\nnext", "line\nnext", Some("line\\nnext"));
+        check(r"\x74\x6fp", "top", Some(r"\x74\x6fp"));
+        check(r"\164\157\160", "top", Some(r"\164\157\160"));
+        check(r"\U00000074\u{6f}\x{70}", "top", Some(r"\U00000074\u{6f}\x{70}"));
+        check(r"\xc3\xA9 \303\251", "é é", Some(r"\xc3\xA9 \303\251"));
+        check("=74=6F=70", "top", Some("=74=6F=70"));
+        check("t\0o\0p\0", "top", Some("t\0o\0p"));
+        check(r"t\u0000o%00p", "top", Some(r"t\u0000o%00p"));
         check("a%2", "a/b", None);
         check("a&#", "a<b", None);
         check("a&#60", "a<b", None);

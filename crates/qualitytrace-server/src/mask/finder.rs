@@ -1,14 +1,19 @@
 //! Finding many secrets in a text in one walk over it.
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
+use super::decode;
 use super::disguise::{self, Breaks, Budget, folded};
 
-/// Letters that may be compared for each byte of a text, and for every text: more than any text needs that is not made
-/// to need more. Of one that is, the rest is hidden.
+/// Letters that may be compared and bytes that may be decoded for each byte of a text, and for every text: more than any
+/// text needs that is not made to need more. Of one that is, the rest is hidden.
 const LETTERS_PER_BYTE: usize = 64;
 const LETTERS_PER_TEXT: usize = 1 << 20;
+/// How many encodings may be on top of each other.
+const DEPTH: usize = 4;
+/// What is encoded of longer patterns is found as far as it is in one piece.
+const LONGEST_ENCODED: usize = 4096;
 
 /// A text to look for, with letters in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,68 +36,167 @@ pub(super) struct Finder {
     by_bytes: HashMap<[u8; 2], Vec<usize>>,
     /// By their first letter.
     by_letter: HashMap<char, Vec<usize>>,
+    /// Which two bytes a pattern can begin with, escaped or not, a bit for each: nearly nothing else is looked at closely.
+    beginnings: Vec<u64>,
+    /// Bytes of the longest pattern.
+    longest: usize,
 }
 
 impl Finder {
     /// Finds these; each has two bytes at least.
     pub(super) fn of(patterns: Vec<Pattern>) -> Self {
-        let mut finder = Self::default();
+        let longest = patterns.iter().map(|pattern| pattern.letters.len()).max().unwrap_or_default();
+        let mut finder = Self { beginnings: vec![0; (1 << 16) / 64], longest, ..Self::default() };
         for (at, pattern) in patterns.iter().enumerate() {
             let letters = &pattern.letters;
             if let ([first, second, ..], Some(letter)) = (letters.as_bytes(), letters.chars().next()) {
                 finder.by_bytes.entry([*first, *second]).or_default().push(at);
                 finder.by_letter.entry(letter).or_default().push(at);
+                finder.note_beginnings(letter, *second);
             }
         }
         Self { patterns, ..finder }
+    }
+
+    /// Notes what stands at the beginning of a pattern with this first letter and this second byte.
+    fn note_beginnings(&mut self, letter: char, second: u8) {
+        let upper = letter.to_uppercase();
+        for first in upper.chain([letter]) {
+            let first = first.encode_utf8(&mut [0; 4]).as_bytes()[0];
+            for next in 0..=u8::MAX {
+                let is_plain = next.eq_ignore_ascii_case(&second);
+                if is_plain || !first.is_ascii() || is_unclear(next) {
+                    self.note_beginning(first, next);
+                }
+            }
+        }
+        for escape in (0..=u8::MAX).filter(|byte| disguise::may_begin(*byte)) {
+            let is_space = letter == ' ';
+            let follows = |next: &u8| match escape {
+                b'%' | b'=' => next.is_ascii_hexdigit(),
+                b'&' => next.is_ascii_alphabetic() || *next == b'#',
+                b'+' => is_space,
+                // An escape is found at its last backslash.
+                b'\\' => *next != b'\\' || letter == '\\',
+                _ => true,
+            };
+            (0..=u8::MAX).filter(follows).for_each(|next| self.note_beginning(escape, next));
+        }
+    }
+
+    fn note_beginning(&mut self, first: u8, second: u8) {
+        let pair = usize::from(first) << 8 | usize::from(second);
+        self.beginnings[pair / 64] |= 1 << (pair % 64);
+    }
+
+    fn may_begin(&self, first: u8, second: u8) -> bool {
+        let pair = usize::from(first) << 8 | usize::from(second);
+        self.beginnings.get(pair / 64).is_some_and(|bits| bits & (1 << (pair % 64)) != 0)
     }
 
     pub(super) fn count(&self) -> usize {
         self.patterns.len()
     }
 
-    /// The places that say a secret, escaped or not, in their order; those that overlap are one. What was not looked at,
-    /// because looking at it would take too long, counts as one of them.
+    /// The places that say a secret, escaped, encoded or not, in their order; those that overlap are one. What was not
+    /// looked at, because looking at it would take too long, counts as one of them.
     pub(super) fn places(&self, text: &str) -> Vec<Range<usize>> {
         let letters = text.len().saturating_mul(LETTERS_PER_BYTE).saturating_add(LETTERS_PER_TEXT);
         self.places_within(text, Budget::new(letters))
     }
 
     fn places_within(&self, text: &str, mut budget: Budget) -> Vec<Range<usize>> {
-        let mut found: Vec<Range<usize>> = Vec::new();
-        for (at, letter) in text.char_indices() {
-            let end = self.longest(text.as_bytes(), at, letter, &mut budget);
-            let end = if budget.is_spent() { Some(text.len()) } else { end };
-            let Some(end) = end else { continue };
-            match found.last_mut() {
-                Some(last) if at < last.end => last.end = last.end.max(end),
-                _ => found.push(at..end),
+        joined(self.found(text.as_bytes(), DEPTH, &mut budget))
+    }
+
+    /// The places that say a secret, in any order, through so many encodings. When the budget is spent, what follows is
+    /// one of them.
+    fn found(&self, text: &[u8], depth: usize, budget: &mut Budget) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        for (at, first) in text.iter().enumerate() {
+            let second = text.get(at + 1).copied().unwrap_or_default();
+            if !self.may_begin(*first, second) {
+                continue;
             }
+            let end = self.longest(text, at, budget);
             if budget.is_spent() {
-                break;
+                found.push(at..text.len());
+                return found;
             }
+            found.extend(end.map(|end| at..end));
+        }
+        if depth > 0 {
+            self.find_encoded(text, depth, budget, &mut found);
         }
         found
     }
 
+    /// The same in what the text encodes.
+    fn find_encoded(&self, text: &[u8], depth: usize, budget: &mut Budget, found: &mut Vec<Range<usize>>) {
+        let stopped = decode::runs(text, self.longest.min(LONGEST_ENCODED), |run| {
+            for (offset, bytes) in run.readings() {
+                budget.spend(bytes.len() * 2);
+                if !budget.is_spent() {
+                    let places = self.found(&bytes, depth - 1, budget);
+                    found.extend(places.iter().filter_map(|place| run.place(offset, place)));
+                }
+                if budget.is_spent() {
+                    return ControlFlow::Break(run.start());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        if let ControlFlow::Break(start) = stopped {
+            found.push(start..text.len());
+        }
+    }
+
     /// Where the longest secret ends that is said at this place.
-    fn longest(&self, text: &[u8], at: usize, letter: char, budget: &mut Budget) -> Option<usize> {
+    fn longest(&self, text: &[u8], at: usize, budget: &mut Budget) -> Option<usize> {
         let mut ends = |pattern: &usize| {
             let Pattern { letters, breaks } = &self.patterns[*pattern];
             disguise::ends(text, at, letters, *breaks, budget)
         };
-        let (first, second) = (text[at], text.get(at + 1).copied().unwrap_or(b'%'));
+        let (first, second) = (text[at], text.get(at + 1).copied().unwrap_or_default());
         if disguise::may_begin(first) {
             let said = self.by_letter.iter().filter(|(letter, _)| disguise::is_said(&text[at..], **letter));
             return said.flat_map(|(_, patterns)| patterns).filter_map(ends).max();
         }
-        let is_plain = first.is_ascii() && second.is_ascii() && !disguise::may_begin(second);
-        if is_plain && disguise::break_at(&[second], Breaks::Bytes) == 0 {
+        if first.is_ascii() && !is_unclear(second) {
             let begins = [first.to_ascii_lowercase(), second.to_ascii_lowercase()];
             return self.by_bytes.get(&begins)?.iter().filter_map(&mut ends).max();
         }
+        let letter = letter_at(text, at)?;
         self.by_letter.get(&folded(letter))?.iter().filter_map(ends).max()
     }
+}
+
+/// Whether more than one pattern may go on with this byte: it may begin an escape, or stand between two letters.
+fn is_unclear(byte: u8) -> bool {
+    !byte.is_ascii()
+        || byte == 0
+        || disguise::may_begin(byte)
+        || disguise::break_at(&[byte], Breaks::Lines) > 0
+}
+
+/// The letter that stands at a place as it is.
+fn letter_at(text: &[u8], at: usize) -> Option<char> {
+    let rest = &text[at..text.len().min(at + 4)];
+    let valid = rest.utf8_chunks().next()?.valid();
+    valid.chars().next()
+}
+
+/// Places in their order; those that overlap are one.
+fn joined(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    places.sort_unstable_by_key(|place| (place.start, place.end));
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for place in places {
+        match joined.last_mut() {
+            Some(last) if place.start < last.end => last.end = last.end.max(place.end),
+            _ => joined.push(place),
+        }
+    }
+    joined
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Secrets: sealed in the database, masked in everything that is shown, and used where they are needed.
 
+mod disguises;
 mod traces;
 
 use std::net::SocketAddr;
