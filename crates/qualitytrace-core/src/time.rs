@@ -71,8 +71,18 @@ const UNITS: [(&str, i64); 6] = [
 ///
 /// Parts of a nanosecond are dropped. What does not fit 64 bits becomes the nearest that does.
 pub fn parse_duration(text: &str) -> Option<i64> {
-    if let Ok(nanos) = text.parse() {
-        return Some(nanos);
+    let nearest = if text.starts_with('-') { i64::MIN } else { i64::MAX };
+    nanoseconds(text).map(|nanos| i64::try_from(nanos).unwrap_or(nearest))
+}
+
+/// Whether a duration is too long to be counted in nanoseconds: about 292 years.
+pub(crate) fn is_too_long(text: &str) -> bool {
+    nanoseconds(text).is_some_and(|nanos| i64::try_from(nanos).is_err())
+}
+
+fn nanoseconds(text: &str) -> Option<i128> {
+    if let Ok(nanos) = text.parse::<i64>() {
+        return Some(nanos.into());
     }
     let (is_negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -94,9 +104,7 @@ pub fn parse_duration(text: &str) -> Option<i64> {
         total = total.saturating_add(scaled(number, unit)?);
         (last, rest) = (unit, after);
     }
-    let total = if is_negative { -total } else { total };
-    let nearest = if is_negative { i64::MIN } else { i64::MAX };
-    (last < i64::MAX).then(|| i64::try_from(total).unwrap_or(nearest))
+    (last < i64::MAX).then_some(if is_negative { -total } else { total })
 }
 
 /// A day in nanoseconds. It is understood, but nothing is written in days: other readers do not know them.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::ast::Comparator;
 use super::budget::{Budget, Exceeded};
-use super::item::Item;
+use super::item::{Item, Origin};
 use super::json::{self, Json};
 use super::number;
 use super::pattern::{Pattern, PatternError};
@@ -118,9 +118,23 @@ pub(crate) fn no_match_unless(truth: bool) -> Comparison {
 /// Whether the value equals one of the items.
 pub(crate) fn one_of(left: &Item, right: &Item, budget: &Budget) -> Result<bool, Exceeded> {
     budget.meanwhile(|| match right.items(budget)? {
-        Some(items) => json::any(items, |item| equal(left, &Item::plain(item), budget)),
+        Some(items) => json::any(&items, |item| equals_item(left, right, item, budget)),
         None => equal(left, right, budget),
     })
+}
+
+/// Whether a value equals an item of a list. As everywhere, a text in the list may have backslashes before quotes where the
+/// value has none.
+fn equals_item(value: &Item, list: &Item, item: &Value, budget: &Budget) -> Result<bool, Exceeded> {
+    if equal(value, &Item::plain(item.clone()), budget)? {
+        return Ok(true);
+    }
+    // Lists of spans are texts; what paths lead to is taken as it is.
+    let is_written = matches!(list.value, Value::List(_)) && list.origin != Origin::Path;
+    match plain_text(item).filter(|text| is_written && text.contains("\\\"")) {
+        Some(text) => equal(value, &Item::plain(text.replace("\\\"", "\"")), budget),
+        None => Ok(false),
+    }
 }
 
 /// Whether a comparison of these two is one of durations.
@@ -212,10 +226,10 @@ fn contains(left: &Item, right: &Item, budget: &Budget) -> Result<Comparison, Ex
             json::all(&wanted, |wanted| match plain_text(wanted) {
                 // The same text is the same value; only what is written otherwise must be looked for.
                 Some(text) if texts.contains(text) => Ok(true),
-                _ => is_item(&items, &Item::plain(wanted.clone()), budget),
+                _ => is_item(left, &items, &Item::plain(wanted.clone()), budget),
             })?
         }
-        _ => is_item(&items, right, budget)?,
+        _ => is_item(left, &items, right, budget)?,
     };
     // A text that only looks like a list is still a text.
     Ok(no_match_unless(listed || (matches!(left.value, Value::String(_)) && text())))
@@ -228,8 +242,8 @@ fn plain_text(value: &Value) -> Option<&str> {
     }
 }
 
-fn is_item(items: &[Value], wanted: &Item, budget: &Budget) -> Result<bool, Exceeded> {
-    json::any(items, |item| equal(&Item::plain(item.clone()), wanted, budget))
+fn is_item(list: &Item, items: &[Value], wanted: &Item, budget: &Budget) -> Result<bool, Exceeded> {
+    json::any(items, |item| equals_item(wanted, list, item, budget))
 }
 
 /// Whether every object on the right is part of some object on the left.

@@ -335,11 +335,14 @@ pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result
 
 fn numbers(left: Quantity, operator: Operator, right: Quantity) -> Result<Item, Trouble> {
     let exact = match (left, right) {
+        (Quantity::Number(_), Quantity::Number(right)) if operator == Operator::Divide && right.is_zero() => {
+            return Err(Trouble::evaluation("division by zero"));
+        }
+        (Quantity::Number(left), Quantity::Number(right)) if left.is_rounded() || right.is_rounded() => None,
         (Quantity::Number(left), Quantity::Number(right)) => match operator {
             Operator::Add => left.add(right),
             Operator::Subtract => left.subtract(right),
             Operator::Multiply => left.multiply(right),
-            Operator::Divide if right.is_zero() => return Err(Trouble::evaluation("division by zero")),
             Operator::Divide => left.divide_evenly(right),
         },
         _ => None,

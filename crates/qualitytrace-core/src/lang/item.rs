@@ -153,7 +153,10 @@ impl Item {
     pub(crate) fn is_duration(&self) -> bool {
         match self.single() {
             Value::Duration(_) => true,
-            Value::String(text) => !self.is_quoted() && time::parse_plain_duration(text).is_some(),
+            Value::String(text) => {
+                let size = text.strip_prefix('-').unwrap_or(text);
+                !self.is_quoted() && time::parse_plain_duration(size).is_some()
+            }
             _ => false,
         }
     }

@@ -345,14 +345,19 @@ fn arithmetic(left: &Json, operator: &str, right: &Json) -> Option<Json> {
         return None;
     };
     let (left, right) = (number::Number::parse(left)?, number::Number::parse(right)?);
+    let floats = (left.to_f64(), right.to_f64());
     let result = match operator {
+        "/" if right.is_zero() => return None,
+        _ if left.is_rounded() || right.is_rounded() => number::Number::from_f64(match operator {
+            "+" => floats.0 + floats.1,
+            "-" => floats.0 - floats.1,
+            "*" => floats.0 * floats.1,
+            _ => floats.0 / floats.1,
+        })?,
         "+" => left.add(right)?,
         "-" => left.subtract(right)?,
         "*" => left.multiply(right)?,
-        _ if right.is_zero() => return None,
-        _ => {
-            left.divide_evenly(right).or_else(|| number::Number::from_f64(left.to_f64() / right.to_f64()))?
-        }
+        _ => left.divide_evenly(right).or_else(|| number::Number::from_f64(floats.0 / floats.1))?,
     };
     Some(Json::Number(result.to_text()))
 }

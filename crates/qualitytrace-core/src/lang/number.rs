@@ -11,6 +11,8 @@ pub(crate) struct Number {
 
 /// Digits beyond this are more than 128 bits can hold.
 const MAX_DIGITS: usize = 36;
+/// The least number of 16 digits: a double holds 15 in any case.
+const ROUNDED: u128 = 1_000_000_000_000_000;
 
 impl Number {
     /// Reads a number: an optional sign, digits with an optional fraction, an optional exponent.
@@ -56,6 +58,13 @@ impl Number {
     pub(crate) fn to_i64(self) -> Option<i64> {
         let reduced = self.reduced();
         (reduced.scale == 0).then(|| i64::try_from(reduced.mantissa).ok())?
+    }
+
+    /// Whether it has as many digits behind the point as a double that was rounded: what is calculated with it is rounded,
+    /// too, or the error of the last digit would grow into a result like 10.0000000000000005.
+    pub(crate) fn is_rounded(self) -> bool {
+        let Self { mantissa, scale } = self.reduced();
+        scale > 0 && mantissa.unsigned_abs() >= ROUNDED
     }
 
     pub(crate) fn is_zero(self) -> bool {

@@ -42,7 +42,7 @@ impl Pattern {
         if pattern.len() > MAX_BYTES {
             return Err(too_large());
         }
-        let translated = translate(pattern);
+        let translated = translate(pattern)?;
         let ast = Parser::new().parse(&translated).map_err(|error| invalid(error.kind()))?;
         let outline = Outline::of(&ast);
         if outline.states > MAX_STATES {
@@ -132,55 +132,99 @@ impl PatternError {
     }
 }
 
-fn translate(pattern: &str) -> String {
+/// What RE2 knows between `[:` and `:]`.
+const CLASS_NAMES: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
+    "upper", "word", "xdigit",
+];
+
+/// The pattern in the words of the crate that searches. Where both know a sign, but mean different things, it is escaped.
+fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len() + 16);
-    let mut characters = pattern.chars().peekable();
-    let mut in_class = false;
-    while let Some(c) = characters.next() {
-        match c {
-            '\\' => match characters.next() {
-                Some(escaped) => {
-                    if let Some(class) = ascii_class(escaped, in_class) {
-                        out.push_str(class);
-                    } else {
-                        out.push('\\');
-                        out.push(escaped);
-                    }
+    let mut class: Option<Class> = None;
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match (&mut class, c) {
+            (_, '\\') => {
+                let Some(escaped) = rest.chars().next() else {
+                    out.push('\\');
+                    break;
+                };
+                rest = &rest[escaped.len_utf8()..];
+                let several = ascii_class(escaped, class.is_some());
+                if let Some(class) = &mut class {
+                    class.item(several.is_none());
                 }
-                None => out.push('\\'),
-            },
-            '[' if !in_class => {
-                in_class = true;
+                match several {
+                    Some(several) => out.push_str(several),
+                    None => out.extend(['\\', escaped]),
+                }
+            }
+            (None, '[') => {
+                class = Some(Class::default());
                 out.push('[');
-                for sign in ['^', ']'] {
-                    if characters.peek() == Some(&sign) {
-                        characters.next();
-                        out.push_str(if sign == ']' { "\\]" } else { "^" });
+                for (sign, written) in [("^", "^"), ("]", "\\]")] {
+                    if let Some(after) = rest.strip_prefix(sign) {
+                        out.push_str(written);
+                        rest = after;
                     }
                 }
             }
-            '[' if characters.peek() == Some(&':') => {
-                out.push('[');
-                for inner in characters.by_ref() {
-                    out.push(inner);
-                    if inner == ']' {
-                        break;
-                    }
-                }
-            }
-            // Inside a class these are plain characters in RE2, but not here.
-            '[' | '&' | '~' if in_class => {
-                out.push('\\');
-                out.push(c);
-            }
-            ']' if in_class => {
-                in_class = false;
+            (None, c) => out.push(c),
+            (Some(_), ']') => {
+                class = None;
                 out.push(']');
             }
-            c => out.push(c),
+            (Some(class), '[') if rest.starts_with(':') && rest[1..].contains(":]") => {
+                let end = 1 + rest[1..].find(":]").unwrap_or_default();
+                let name = &rest[1..end];
+                if !CLASS_NAMES.contains(&name.strip_prefix('^').unwrap_or(name)) {
+                    return Err(invalid(format_args!("invalid character class range: `[:{name}:]`")));
+                }
+                class.item(false);
+                out.push_str("[:");
+                out.push_str(name);
+                out.push_str(":]");
+                rest = &rest[end + 2..];
+            }
+            (Some(class), '-') if class.may_be_range && !rest.starts_with(']') && !rest.is_empty() => {
+                out.push('-');
+                class.begin_range();
+            }
+            // Inside a class these are plain characters in RE2, but not here.
+            (Some(class), '[' | '&' | '~' | '-') => {
+                class.item(true);
+                out.extend(['\\', c]);
+            }
+            (Some(class), c) => {
+                class.item(true);
+                out.push(c);
+            }
         }
     }
-    out
+    Ok(out)
+}
+
+/// Where a class in brackets has come to.
+#[derive(Debug, Default)]
+struct Class {
+    /// Whether a `-` would make a range with what stands before it.
+    may_be_range: bool,
+    /// Whether a range lacks its end.
+    is_open: bool,
+}
+
+impl Class {
+    /// One character, or several in place of one.
+    fn item(&mut self, is_one: bool) {
+        self.may_be_range = is_one && !self.is_open;
+        self.is_open = false;
+    }
+
+    fn begin_range(&mut self) {
+        *self = Self { may_be_range: false, is_open: true };
+    }
 }
 
 fn ascii_class(escaped: char, in_class: bool) -> Option<&'static str> {

@@ -138,3 +138,113 @@ fn a_spec_that_says_nothing_is_refused_in_both_formats() {
         assert_eq!(codes, ["empty-spec"], "{format:?}");
     }
 }
+
+fn refused(assertion: &str, told: &str) {
+    let parsed = lang::parse_assertion(assertion);
+    let messages: Vec<&str> = parsed.diagnostics.iter().map(|found| found.message.as_str()).collect();
+    assert!(!parsed.is_valid(), "{assertion}");
+    assert!(messages.iter().any(|message| message.contains(told)), "{assertion}: {messages:?}");
+}
+
+#[test]
+fn a_duration_that_cannot_be_counted_is_refused_where_it_is_read() {
+    for duration in ["200000d", "999999999999999999d", "2562048h", "-106752d", "106751d24h"] {
+        refused(&format!("{duration} = 1s"), "does not fit 64 bits");
+        refused(&format!("1s < {duration}"), "does not fit 64 bits");
+    }
+    refused("within 200000d of span[]", "does not fit 64 bits");
+    holds("106751d > 106750d", true);
+    let selector = lang::parse_selector("span[tracetest.span.duration > 9999999999h]");
+    assert_eq!(selector.diagnostics[0].code, "duration-too-large", "{:?}", selector.diagnostics);
+}
+
+#[test]
+fn a_measured_duration_compares_with_a_negative_one() {
+    for (assertion, expected) in [
+        ("25187564 > -1h", true),
+        ("25187564 <= -1h", false),
+        ("-1h < 25187564", true),
+        ("0 = -1h", false),
+        ("-2h < -1h", true),
+        ("-1h = -60m", true),
+        ("'-1h' = '-60m'", false),
+    ] {
+        holds(assertion, expected);
+    }
+}
+
+#[test]
+fn a_text_in_a_list_may_have_backslashes_before_its_quotes() {
+    for variable in ["QUOTED", "PLAIN"] {
+        holds(&format!(r#"var:{variable} is one of ['x', 'say \"hi\"']"#), true);
+        holds(&format!(r#"var:{variable} is not one of ['say \"hi\"']"#), false);
+        holds(&format!(r#"['say \"hi\"', 'x'] contains var:{variable}"#), true);
+        holds(&format!(r#"['say \"hi\"', 'x'] not-contains var:{variable}"#), false);
+    }
+    holds(r#"var:PLAIN is one of ['say hi']"#, false);
+    // What a document holds is taken as it is.
+    holds(r#"'["say \\\"hi\\\""]' contains var:PLAIN"#, false);
+}
+
+#[test]
+fn a_name_in_a_path_may_have_its_quotes_escaped() {
+    check(r#"'{"a\"b":1}' | json_path '$["a\"b"]'"#, "1");
+    check(r#"'{"it\'s":2}' | json_path "$['it\\'s']""#, "2");
+    check(r#"'{"a\\b":3}' | json_path '$["a\b"]'"#, "3");
+    check(r#"'{"a\\":4}' | json_path '$["a\"]'"#, "4");
+}
+
+#[test]
+fn what_can_never_be_is_said_clearly() {
+    refused("within -1s of span[]", "nothing is less than no time away");
+    refused("99999999999999999999 of attr:x = 1", "there are never so many spans");
+    refused("at most 99999999999999999999 of attr:x = 1", "there are never so many spans");
+    for selector in ["span[]:nth_child(0)", "span[]:nth_child(00)"] {
+        let parsed = lang::parse_selector(selector);
+        // The original takes it, and finds nothing.
+        assert!(parsed.is_valid(), "{selector}: {:?}", parsed.diagnostics);
+        assert_eq!(parsed.diagnostics[0].code, "no-such-position", "{selector}: {:?}", parsed.diagnostics);
+    }
+    let told = with_surroundings(|surroundings| {
+        lang::resolve("'[1]' | json_path '$[99999999999999999999]'", surroundings).unwrap_err().text
+    });
+    assert!(told.contains("the index 99999999999999999999 is too large"), "{told}");
+}
+
+#[test]
+fn a_rounded_quotient_goes_on_as_a_rounded_number() {
+    check("10 / 3", "3.3333333333333335");
+    check("10 / 3 * 3", "10");
+    holds("10 / 3 * 3 = 10", true);
+    check("1 / 3 + 1 / 3 + 1 / 3", "1");
+    check("0.1 + 0.2", "0.3");
+    check("9007199254740993 + 1", "9007199254740994");
+    check("1.1 * 1.1", "1.21");
+}
+
+#[test]
+fn classes_mean_what_they_mean_in_re2() {
+    for (assertion, expected) in [
+        ("'7' matches '^[[:digit:]]$'", true),
+        ("'x' matches '^[[:^digit:]]$'", true),
+        ("'[' matches '^[[:a]$'", true),
+        ("'-' matches '^[+--]$'", true),
+        ("',' matches '^[+--]$'", true),
+        ("'-' matches '^[--a]$'", true),
+        ("'A' matches '^[--a]$'", true),
+        ("'-' matches '^[a-z-9]$'", true),
+        ("'-' matches '^[\\d-.]$'", true),
+        ("'/' matches '^[\\d-.]$'", false),
+        ("'-' matches '^[a-]$'", true),
+        ("'&' matches '^[a&&b]$'", true),
+    ] {
+        holds(assertion, expected);
+    }
+    for pattern in ["[[:foo:]]", "[a--b]", "[x[:^bar:]]"] {
+        let assertion = format!("'o' matches '{pattern}'");
+        let parsed = lang::parse_assertion(&assertion);
+        let result = with_surroundings(|surroundings| assert_once(&parsed, surroundings));
+        let error = format!("{:?}", result.error);
+        assert!(error.contains("invalid regular expression"), "{assertion}: {error}");
+    }
+}

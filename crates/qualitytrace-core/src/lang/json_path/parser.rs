@@ -108,7 +108,7 @@ impl<'s> Parser<'s> {
                 _ => Step::Names(names),
             });
         }
-        let first = self.integer();
+        let first = self.integer()?;
         self.blanks();
         if self.cursor.starts_with(":") {
             return self.slice(first);
@@ -118,7 +118,7 @@ impl<'s> Parser<'s> {
         };
         let mut indexes = vec![first];
         while self.comma() {
-            indexes.push(self.integer().ok_or_else(|| self.wrong("expected an index"))?);
+            indexes.push(self.integer()?.ok_or_else(|| self.wrong("expected an index"))?);
         }
         self.close("]")?;
         Ok(match indexes.len() {
@@ -130,11 +130,11 @@ impl<'s> Parser<'s> {
     fn slice(&mut self, start: Option<i64>) -> Result<Step, String> {
         self.cursor.eat(":");
         self.blanks();
-        let end = self.integer();
+        let end = self.integer()?;
         self.blanks();
         let step = if self.cursor.eat(":") {
             self.blanks();
-            self.integer().unwrap_or(1)
+            self.integer()?.unwrap_or(1)
         } else {
             1
         };
@@ -154,28 +154,43 @@ impl<'s> Parser<'s> {
         if self.cursor.eat(sign) { Ok(()) } else { Err(self.wrong(&format!("expected `{sign}`"))) }
     }
 
-    fn integer(&mut self) -> Option<i64> {
+    fn integer(&mut self) -> Result<Option<i64>, String> {
         let before = self.cursor;
         self.cursor.eat("-");
-        self.cursor.take_while(|c| c.is_ascii_digit());
-        let number = self.cursor.since(before.at).parse().ok();
-        if number.is_none() {
+        if self.cursor.take_while(|c| c.is_ascii_digit()).is_empty() {
             self.cursor = before;
+            return Ok(None);
         }
-        number
+        let written = self.cursor.since(before.at);
+        written.parse().map(Some).map_err(|_| format!("the index {written} is too large"))
     }
 
-    /// A name in quotes, taken as it stands.
+    /// A name in quotes, taken as it stands, but for backslashes before the quote.
     fn quoted(&mut self) -> Result<String, String> {
         let Some(quote) = self.cursor.peek().filter(|c| matches!(c, '\'' | '"')) else {
             return Err(self.wrong("expected a name in quotes"));
         };
         self.cursor.bump();
-        let name = self.cursor.take_while(|c| c != quote);
-        if self.cursor.bump().is_none() {
-            return Err("a quote is not closed".to_owned());
+        let before = self.cursor;
+        let mut name = String::new();
+        while let Some(c) = self.cursor.bump() {
+            match (c, self.cursor.peek()) {
+                ('\\', Some(next)) if next == quote => {
+                    name.push(next);
+                    self.cursor.bump();
+                }
+                ('\\', Some('\\')) => {
+                    name.push_str("\\\\");
+                    self.cursor.bump();
+                }
+                _ if c == quote => return Ok(name),
+                _ => name.push(c),
+            }
         }
-        Ok(name.to_owned())
+        // A backslash at the end of a name is part of it.
+        self.cursor = before;
+        let name = self.cursor.take_while(|c| c != quote);
+        self.cursor.bump().map(|_| name.to_owned()).ok_or_else(|| "a quote is not closed".to_owned())
     }
 
     /// Reads one level deeper, unless that is too deep.

@@ -79,12 +79,25 @@ impl<'s> Parser<'s> {
             }
             _ => return None,
         };
-        let number = ahead.take_while(|c| c.is_ascii_digit()).parse().ok()?;
+        let start = ahead.at;
+        let digits = ahead.take_while(|c| c.is_ascii_digit());
+        let span = self.base + start..self.base + ahead.at;
         let blank = !ahead.take_while(is_blank).is_empty();
-        (blank && ahead.take_while(|c| c.is_ascii_alphanumeric() || c == '_') == "of").then(|| {
-            self.cursor = ahead;
-            bound(number)
-        })
+        let is_quantifier = !digits.is_empty()
+            && blank
+            && ahead.take_while(|c| c.is_ascii_alphanumeric() || c == '_') == "of";
+        if !is_quantifier {
+            return None;
+        }
+        self.cursor = ahead;
+        Some(bound(digits.parse().unwrap_or_else(|_| {
+            self.report(
+                Diagnostic::error("number-too-large", span, "there are never so many spans")
+                    .labelled("too large")
+                    .helped("write how many of the spans are meant, like `2 of`"),
+            );
+            u64::MAX
+        })))
     }
 
     fn claim(&mut self) -> Option<Claim> {
@@ -164,10 +177,22 @@ impl<'s> Parser<'s> {
         self.cursor = ahead;
         self.beyond(start);
         let relation = if let Relation::Within(_) = relation {
+            let (written, found) = (self.cursor.at, self.diagnostics.len());
             let Some(Expr { kind: ExprKind::Duration(duration), .. }) = self.term() else {
-                self.unexpected("expected-duration", "a duration like `2s` after `within`");
+                // What is wrong with the duration itself was said.
+                if self.diagnostics.len() == found {
+                    self.unexpected("expected-duration", "a duration like `2s` after `within`");
+                }
                 return Some(None);
             };
+            if duration.starts_with('-') {
+                let span = self.span(written);
+                self.report(
+                    Diagnostic::error("negative-duration", span, "nothing is less than no time away")
+                        .labelled("a negative distance")
+                        .helped("`within` counts before and after: write the duration without `-`"),
+                );
+            }
             self.skip();
             if !self.take_word("of") {
                 self.unexpected("expected-selector", "`of` and a selector");
@@ -504,7 +529,7 @@ impl<'s> Parser<'s> {
         let unit = ahead.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
         if UNITS.contains(&unit) {
             self.cursor = ahead;
-            return Some(ExprKind::Duration(format!("{number}{unit}")));
+            return self.duration(start, format!("{number}{unit}")).map(ExprKind::Duration);
         }
         let mut ahead = self.cursor;
         ahead.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
@@ -512,7 +537,7 @@ impl<'s> Parser<'s> {
         if written.ends_with(|c: char| c.is_ascii_alphabetic()) && time::parse_duration(written).is_some() {
             self.beyond(start);
             self.cursor = ahead;
-            return Some(ExprKind::Duration(written.to_owned()));
+            return self.duration(start, written.to_owned()).map(ExprKind::Duration);
         }
         let glued = self.cursor.peek().is_some_and(|c| c.is_alphanumeric() || c == '_');
         if glued && !self.cursor.starts_with("contains") && !self.cursor.starts_with("not-contains") {

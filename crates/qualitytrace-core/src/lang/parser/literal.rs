@@ -146,7 +146,7 @@ impl<'s> Parser<'s> {
         }
         if let Some(unit) = self.unit() {
             self.beyond(start);
-            return Some(Literal::Duration(format!("{text}{unit}")));
+            return self.duration(start, format!("{text}{unit}")).map(Literal::Duration);
         }
         if is_integer && text.parse::<i64>().is_err() {
             self.report(
@@ -157,6 +157,20 @@ impl<'s> Parser<'s> {
             return None;
         }
         Some(Literal::Number(text.to_owned()))
+    }
+
+    /// A duration that was read, unless it is longer than any can be.
+    pub(super) fn duration(&mut self, start: usize, written: String) -> Option<String> {
+        if !time::is_too_long(&written) {
+            return Some(written);
+        }
+        let span = self.span(start);
+        self.report(
+            Diagnostic::error("duration-too-large", span, "this duration does not fit 64 bits")
+                .labelled("too long")
+                .helped("the longest duration is about 292 years, `106751d`"),
+        );
+        None
     }
 
     pub(super) fn radix(&mut self) -> Option<u32> {

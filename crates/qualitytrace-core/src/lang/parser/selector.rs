@@ -231,6 +231,18 @@ impl Parser<'_> {
             );
             return None;
         };
+        if number == 0 {
+            let span = self.span(open);
+            self.report(
+                Diagnostic::warning(
+                    "no-such-position",
+                    span,
+                    "`:nth_child` counts from 1: this selects nothing",
+                )
+                .labelled("no span is before the first")
+                .helped("write `:nth_child(1)` for the first span found"),
+            );
+        }
         self.blanks();
         if self.cursor.starts_with("(") {
             self.unexpected("unexpected-argument", "one argument only");
