@@ -31,10 +31,24 @@ use transports::Transports;
 pub(crate) enum Mode {
     /// Send batches as they close.
     Run,
-    /// Send everything; end when nothing is left or at this moment.
+    /// The process ends: send everything; end when nothing is left, when the receiver is down and the rest is on disk, or
+    /// at this moment.
     Flush(Instant),
+    /// The sink is gone from the configuration: send everything, with the pauses between attempts that it always makes;
+    /// end when nothing is left or at this moment.
+    Retire(Instant),
     /// Take nothing new; end when the requests on their way have their answers.
     Stop,
+}
+
+impl Mode {
+    /// When it ends, whatever is left.
+    fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Flush(deadline) | Self::Retire(deadline) => Some(deadline),
+            Self::Run | Self::Stop => None,
+        }
+    }
 }
 
 /// What the status shows of a delivery.
@@ -106,6 +120,8 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     pub(crate) async fn run(mut self) {
+        // Made before the spool is read, so that what is found damaged in it is told.
+        let mut complaints = Complaints::new(&self.sink.id, self.log_level, &self.queue);
         let queue = self.queue.clone();
         // Reading the spool of an earlier process may take a second; others need not wait for it.
         let _ = tokio::task::spawn_blocking(move || queue.recover()).await;
@@ -117,7 +133,6 @@ impl Delivery {
         let mut transports = Transports::new(&self.sink, std::mem::take(&mut self.former));
         let mut circuit = Circuit::new();
         let mut requests = FuturesUnordered::new();
-        let mut complaints = Complaints::new(&self.sink.id, self.log_level, &self.queue.ledger);
         let mut housekeeping = Instant::now();
         let mut tried_at_end = false;
         // Nobody is left who could change the mode. Requests on their way still get their answers.
@@ -132,7 +147,7 @@ impl Delivery {
                     let sync = self.sink.limits.spool_sync == Sync::Interval;
                     let _ = tokio::task::spawn_blocking(move || tend(&queue, &resource, sync)).await;
                 }
-                complaints.spool(self.queue.spool_problem(), now);
+                complaints.spool(self.queue.spool_status().as_ref(), now);
                 complaints.losses(&self.queue.ledger, now);
                 housekeeping = now + Duration::from_secs(1).min(self.sink.limits.spool_age / 4);
             }
@@ -140,7 +155,7 @@ impl Delivery {
                 items: self.sink.delivery.batch_items,
                 bytes: self.sink.delivery.batch_bytes,
                 throttle: self.sink.delivery.throttle,
-                flush: matches!(mode, Mode::Flush(_)),
+                flush: mode.deadline().is_some(),
             };
             let mut slots = circuit.slots(policy, self.sink.delivery.in_flight, now);
             match mode {
@@ -150,7 +165,7 @@ impl Delivery {
                     tried_at_end = true;
                     slots = slots.max(1);
                 }
-                Mode::Run | Mode::Flush(_) => {}
+                Mode::Run | Mode::Flush(_) | Mode::Retire(_) => {}
             }
             while requests.len() < slots {
                 let Some(part) = self.queue.next(due, now) else {
@@ -166,6 +181,7 @@ impl Delivery {
                     let down = circuit.failures() > 0 && self.queue.survives();
                     (requests.is_empty() && (self.queue.is_empty() || down)) || now >= deadline
                 }
+                Mode::Retire(deadline) => (requests.is_empty() && self.queue.is_empty()) || now >= deadline,
             };
             if ended {
                 break;
@@ -178,7 +194,7 @@ impl Delivery {
                     wake = wake.min(open_at.map_or(at, |open| open.max(at)));
                 }
             }
-            if let Mode::Flush(deadline) = mode {
+            if let Some(deadline) = mode.deadline() {
                 wake = wake.min(deadline);
             }
             tokio::select! {
@@ -283,6 +299,7 @@ fn tend(queue: &Queue, resource: &Bytes, sync: bool) {
     if queue.open_spool() {
         queue.recover();
     }
+    queue.tidy();
     queue.unload(resource);
     if sync {
         queue.sync();

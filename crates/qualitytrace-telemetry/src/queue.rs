@@ -20,7 +20,7 @@ use crate::{
     config::{Limits, Signal, Sync},
     item::Item,
     ledger::{Ledger, Loss},
-    spool::{Position, Spool},
+    spool::{Found, Position, Spool},
     status::SpoolStatus,
 };
 
@@ -199,8 +199,7 @@ impl Queue {
         if self.state().recovered {
             return;
         }
-        let found = spool.recover();
-        self.inherit(found);
+        self.inherit(spool.recover());
         self.state().recovered = true;
     }
 
@@ -210,15 +209,17 @@ impl Queue {
         let found = spool.adopt(folder)?;
         self.inherit(found);
         self.wake.notify_one();
-        Ok(found.iter().sum())
+        Ok(found.items.iter().sum())
     }
 
-    fn inherit(&self, found: [u64; 3]) {
+    fn inherit(&self, found: Found) {
         for signal in Signal::ALL {
-            self.ledger.of(signal).recovered(found[signal as usize]);
+            let (items, lost) = (found.items[signal as usize], found.lost[signal as usize]);
+            self.ledger.of(signal).recovered(items + lost);
+            self.ledger.of(signal).dropped_from_queue(Loss::Damaged, lost);
         }
         let mut state = self.state();
-        state.waiting_items += found.iter().sum::<u64>();
+        state.waiting_items += found.items.iter().sum::<u64>();
         state.oldest = Some(Instant::now());
     }
 
@@ -253,6 +254,13 @@ impl Queue {
             }
             let moved: usize = state.memory.drain(..count).map(|item| item.size()).sum();
             state.memory_bytes -= moved;
+        }
+    }
+
+    /// Gives back the disk that nothing waits on, and looks whether the spool can be used.
+    pub(crate) fn tidy(&self) {
+        if let Some(spool) = self.spool.get().filter(|_| self.state().recovered) {
+            spool.tidy();
         }
     }
 
@@ -462,11 +470,6 @@ impl Queue {
     /// Whether there should be a disk queue.
     pub(crate) fn wants_spool(&self) -> bool {
         self.root.is_some()
-    }
-
-    /// What is wrong with the disk queue now, if anything.
-    pub(crate) fn spool_problem(&self) -> Option<String> {
-        self.spool_status().and_then(|status| status.problem)
     }
 
     pub(crate) fn spool_status(&self) -> Option<SpoolStatus> {

@@ -53,6 +53,14 @@ impl Handle {
         self.queue.offer(&self.resource, items, self.sink.delivery.batch_bytes);
     }
 
+    /// Ends the use of its queue: what has room on the disk stays there for the next sink that takes it over, the rest is
+    /// given up.
+    pub(crate) fn leave(&self) {
+        self.queue.unload(&self.resource);
+        self.queue.abandon();
+        self.queue.release();
+    }
+
     /// Offers all metrics as they are now.
     pub(crate) fn offer_metrics(&self, metrics: &Metrics) {
         self.offer(metrics.items(self.sink.temporality, &self.deltas));

@@ -34,6 +34,22 @@ pub(crate) struct Taken {
     pub(crate) resource: Option<Bytes>,
 }
 
+/// What earlier processes left in a spool, per signal.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Found {
+    /// Items that can be read.
+    pub(crate) items: [u64; 3],
+    /// Items that cannot: one for each damaged stretch, since nothing says how many it held.
+    pub(crate) lost: [u64; 3],
+}
+
+impl Found {
+    fn add(&mut self, other: Self) {
+        add(&mut self.items, other.items);
+        add(&mut self.lost, other.lost);
+    }
+}
+
 /// A place in the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Position {
@@ -110,13 +126,13 @@ impl Spool {
     }
 
     /// Reads what earlier processes left, and returns how many items of each signal wait there.
-    pub(crate) fn recover(&self) -> [u64; 3] {
+    pub(crate) fn recover(&self) -> Found {
         let (old, cursor): (Vec<(u64, PathBuf, u64, u64)>, Position) = {
             let inner = self.inner();
             let old = inner.segments.iter().filter(|s| s.first == 0);
             (old.map(|s| (s.id, s.path.clone(), s.len, s.begin)).collect(), inner.cursor)
         };
-        let mut total = [0; 3];
+        let mut total = Found::default();
         for (id, path, len, begin) in old {
             let scan = scan(&path, len, if id == cursor.segment { cursor.offset.max(begin) } else { begin });
             let mut inner = self.inner();
@@ -130,7 +146,7 @@ impl Spool {
             let cut = segment.len.saturating_sub(scan.end);
             segment.recover(&scan);
             inner.bytes -= cut;
-            add(&mut total, scan.items);
+            total.add(scan.found);
         }
         let mut inner = self.inner();
         let first = inner.segments.front().map(|segment| Position { segment: segment.id, offset: 0 });
@@ -141,7 +157,7 @@ impl Spool {
         // Processes that shared the folder and ended: nobody else will ever come for what they left.
         for slot in (0..MAX_SLOTS).map(|slot| self.folder.with_file_name(slot.to_string())) {
             if slot != self.folder && slot.is_dir() {
-                add(&mut total, self.adopt(&slot).unwrap_or_default());
+                total.add(self.adopt(&slot).unwrap_or_default());
             }
         }
         total
@@ -149,14 +165,14 @@ impl Spool {
 
     /// Takes the segments of another folder over, unless a process uses it. Returns how many items of each signal
     /// came with them.
-    pub(crate) fn adopt(&self, folder: &Path) -> io::Result<[u64; 3]> {
-        let Locked::Ours(Some(lock)) = lock(folder)? else { return Ok([0; 3]) };
+    pub(crate) fn adopt(&self, folder: &Path) -> io::Result<Found> {
+        let Locked::Ours(Some(lock)) = lock(folder)? else { return Ok(Found::default()) };
         let cursor = read_cursor(folder).unwrap_or_default();
-        let mut total = [0; 3];
+        let mut total = Found::default();
         for (id, begin, path) in segments(folder)? {
             let begin = if id == cursor.segment { cursor.offset.max(begin) } else { begin };
             let scan = scan(&path, fs::metadata(&path)?.len(), begin);
-            if id < cursor.segment || scan.items == [0; 3] && scan.damage.is_empty() {
+            if id < cursor.segment || scan.found.items == [0; 3] && scan.damage.is_empty() {
                 fs::remove_file(&path)?;
                 continue;
             }
@@ -174,11 +190,16 @@ impl Spool {
             let mut segment = Segment { id, path: adopted, begin, ..Segment::default() };
             segment.recover(&scan);
             inner.segments.push_back(segment);
-            add(&mut total, scan.items);
+            total.add(scan.found);
         }
         fs::remove_dir_all(folder)?;
         drop(lock);
         Ok(total)
+    }
+
+    /// Gives back the room of what is acknowledged, and looks whether a problem is over.
+    pub(crate) fn tidy(&self) {
+        self.inner().tidy();
     }
 
     /// Leaves the folder to whoever opens it next.

@@ -67,6 +67,12 @@ pub struct Damage {
     pub reason: String,
 }
 
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at byte {}: {}", self.file, self.offset, self.reason)
+    }
+}
+
 /// What the status shows of a spool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -134,7 +140,10 @@ fn problems(health: &Health, spool: Option<&SpoolStatus>, ledger: &BTreeMap<Sign
         let why = health.last_problem.as_deref().unwrap_or("no answer");
         problems.push(format!("the last {} requests failed: {why}", health.failures));
     }
-    problems.extend(spool.and_then(|spool| spool.problem.clone()));
+    if let Some(spool) = spool {
+        problems.extend(spool.problem.clone());
+        problems.extend(damaged(spool));
+    }
     for (signal, balance) in ledger {
         let lost = balance.dropped.total() + balance.rejected;
         if lost > 0 {
@@ -142,6 +151,16 @@ fn problems(health: &Health, spool: Option<&SpoolStatus>, ledger: &BTreeMap<Sign
         }
     }
     problems
+}
+
+/// What of the disk queue could not be read, in one line that names the first place.
+fn damaged(spool: &SpoolStatus) -> Option<String> {
+    let first = spool.damage.first()?;
+    let more = match spool.damage.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} further places"),
+    };
+    Some(format!("{} bytes of the spool are damaged: {first}{more}", spool.damaged_bytes))
 }
 
 /// The addresses as they may be shown.
@@ -183,11 +202,7 @@ impl Status {
                     let _ = writeln!(out, "  spool problem: {problem}");
                 }
                 for damage in &spool.damage {
-                    let _ = writeln!(
-                        out,
-                        "  damaged: {} at byte {}: {}",
-                        damage.file, damage.offset, damage.reason
-                    );
+                    let _ = writeln!(out, "  damaged: {damage}");
                 }
             }
             for problem in &sink.problems {

@@ -82,6 +82,8 @@ struct Retired {
     root: Option<PathBuf>,
     /// Whoever sets it first has the queue: a reload that brings the sink back, or the end of its delivery.
     taken: Arc<AtomicBool>,
+    /// Its delivery and what comes behind it.
+    ending: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for Telemetry {
@@ -288,7 +290,7 @@ impl Telemetry {
         self.0.shared.sinks.set(set.clone());
         self.0.shared.refresh(&set);
         for task in old {
-            let _ = task.handle.mode.send(Mode::Flush(Instant::now() + RETIRE));
+            let _ = task.handle.mode.send(Mode::Retire(Instant::now() + RETIRE));
             if let Some(collector) = task.collector {
                 collector.abort();
             }
@@ -296,17 +298,15 @@ impl Telemetry {
             if control.retired.len() == MAX_RETIRED {
                 control.retired.remove(0);
             }
-            let (handle, root) = (task.handle.clone(), task.root);
-            control.retired.push(Retired { handle, root, taken: taken.clone() });
-            self.0.runtime.spawn(async move {
-                let _ = task.delivery.await;
-                if !taken.swap(true, SeqCst) {
-                    task.handle.queue.unload(&task.handle.resource);
-                    task.handle.queue.abandon();
-                    // What is left in the spool has no sink any more; another one may take it over.
-                    task.handle.queue.release();
+            let (handle, delivery, ours) = (task.handle.clone(), task.delivery, taken.clone());
+            let ending = self.0.runtime.spawn(async move {
+                let _ = delivery.await;
+                if !ours.swap(true, SeqCst) {
+                    handle.leave();
                 }
             });
+            let (handle, root) = (task.handle, task.root);
+            control.retired.push(Retired { handle, root, taken, ending: Some(ending) });
         }
         control.config = config;
         drop(control);
@@ -376,7 +376,7 @@ impl Telemetry {
             task.handle.queue.clone()
         } else {
             // The old queue empties itself beside the new one; both write in the same ledger.
-            let _ = task.handle.mode.send(Mode::Flush(Instant::now() + RETIRE));
+            let _ = task.handle.mode.send(Mode::Retire(Instant::now() + RETIRE));
             let ledger = task.handle.queue.ledger.clone();
             let root = config.spool_path.as_deref();
             let queue = Queue::open(&sink.id, root, &sink.limits, sink.lossy).with_ledger(ledger);
@@ -476,9 +476,17 @@ impl Telemetry {
     /// of the caller's.
     pub fn shutdown(&self, deadline: Duration) -> Status {
         let end = Instant::now() + deadline;
-        let (tasks, recorder, stop) = {
+        let (tasks, retired, recorder, stop) = {
             let mut control = self.control();
-            (std::mem::take(&mut control.tasks), control.recorder.take(), control.stop.take())
+            let retired: Vec<_> = control
+                .retired
+                .iter_mut()
+                .filter_map(|retired| {
+                    let _ = retired.handle.mode.send(Mode::Flush(end));
+                    retired.ending.take()
+                })
+                .collect();
+            (std::mem::take(&mut control.tasks), retired, control.recorder.take(), control.stop.take())
         };
         let Some((stop, delivery)) = stop else {
             return self.status();
@@ -497,11 +505,10 @@ impl Telemetry {
                 task.handle.offer_metrics(&self.0.metrics);
             }
             let _ = task.handle.mode.send(Mode::Flush(end));
-            let sender = sender.clone();
-            self.0.runtime.spawn(async move {
-                let _ = task.delivery.await;
-                drop(sender);
-            });
+            self.announce(task.delivery, sender.clone());
+        }
+        for ending in retired {
+            self.announce(ending, sender.clone());
         }
         drop(sender);
         let patience = end.saturating_duration_since(Instant::now()) + Duration::from_millis(500);
@@ -509,10 +516,13 @@ impl Telemetry {
         drop(stop);
         let _ = delivery.join();
         for handle in &self.0.shared.sinks.get().sinks {
-            handle.queue.unload(&handle.resource);
-            handle.queue.abandon();
             // The next process, or the next telemetry of this one, goes on with it.
-            handle.queue.release();
+            handle.leave();
+        }
+        for retired in &self.control().retired {
+            if !retired.taken.swap(true, SeqCst) {
+                retired.handle.leave();
+            }
         }
         let status = self.status();
         let log_level = self.control().config.log_level;
@@ -532,6 +542,16 @@ impl Telemetry {
             }
         });
         status
+    }
+}
+
+impl Telemetry {
+    /// Drops the sender when the task ends.
+    fn announce(&self, task: tokio::task::JoinHandle<()>, sender: mpsc::Sender<()>) {
+        self.0.runtime.spawn(async move {
+            let _ = task.await;
+            drop(sender);
+        });
     }
 }
 

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use crate::{
     config::{Level, Signal},
     ledger::{Ledger, Loss},
+    queue::Queue,
+    status::SpoolStatus,
 };
 
 /// How often a sink says the same in the log.
@@ -19,22 +21,29 @@ pub(crate) enum Kind {
     Refusal,
     Loss,
     Spool,
+    /// Bytes on disk that cannot be read.
+    Damage,
 }
 
 pub(crate) struct Complaints {
     sink: String,
     /// The least severe line that the embedding server wants to see.
     level: Level,
-    said: [Option<Instant>; 4],
+    said: [Option<Instant>; 5],
     /// What was given up when it was last said.
     lost: [u64; 8],
     spool: Option<String>,
+    /// Damaged bytes and places that were told.
+    damaged: (u64, usize),
 }
 
 impl Complaints {
-    pub(crate) fn new(sink: &str, level: Level, ledger: &Ledger) -> Self {
-        // What the ledger brings from before a reload was told by the delivery before.
-        Self { sink: sink.to_owned(), level, said: [None; 4], lost: lost(ledger), spool: None }
+    /// What the queue brings from before a reload was told by the delivery before.
+    pub(crate) fn new(sink: &str, level: Level, queue: &Queue) -> Self {
+        let spool = queue.spool_status();
+        let damaged = spool.map_or((0, 0), |spool| (spool.damaged_bytes, spool.damage.len()));
+        let lost = lost(&queue.ledger);
+        Self { sink: sink.to_owned(), level, said: [None; 5], lost, spool: None, damaged }
     }
 
     fn may_say(&mut self, kind: Kind, now: Instant) -> bool {
@@ -70,9 +79,12 @@ impl Complaints {
         tracing::warn!(sink = %self.sink, items, reasons = reasons.join(", "), "telemetry items were lost");
     }
 
-    /// The disk queue has this problem, or none.
-    pub(crate) fn spool(&mut self, problem: Option<String>, now: Instant) {
-        match (problem, &self.spool) {
+    /// The disk queue is in this state.
+    pub(crate) fn spool(&mut self, status: Option<&SpoolStatus>, now: Instant) {
+        if let Some(spool) = status {
+            self.damage(spool, now);
+        }
+        match (status.and_then(|spool| spool.problem.clone()), &self.spool) {
             (None, None) => {}
             (None, Some(_)) => {
                 self.spool = None;
@@ -87,6 +99,25 @@ impl Complaints {
                 }
             }
         }
+    }
+}
+
+impl Complaints {
+    /// Says what of the disk queue cannot be read and was not told yet.
+    fn damage(&mut self, spool: &SpoolStatus, now: Instant) {
+        let (bytes, places) = self.damaged;
+        if spool.damaged_bytes <= bytes || !self.may_say(Kind::Damage, now) {
+            return;
+        }
+        self.damaged = (spool.damaged_bytes, spool.damage.len());
+        let place = spool.damage.get(places).or(spool.damage.last()).map(ToString::to_string);
+        tracing::warn!(
+            sink = %self.sink,
+            bytes = spool.damaged_bytes - bytes,
+            place = place.unwrap_or_default(),
+            places = spool.damage.len().saturating_sub(places).max(1),
+            "telemetry spool is damaged; the items in these bytes are lost"
+        );
     }
 }
 

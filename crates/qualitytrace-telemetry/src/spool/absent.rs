@@ -13,6 +13,13 @@ pub(crate) struct Spool(Infallible);
 #[derive(Debug)]
 pub(crate) struct Refused;
 
+/// What nothing left behind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) items: [u64; 3],
+    pub(crate) lost: [u64; 3],
+}
+
 /// A place that nothing is at.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Position;
@@ -30,11 +37,15 @@ impl Spool {
         Err(io::Error::new(io::ErrorKind::Unsupported, Feature::Spool.missing()))
     }
 
-    pub(crate) fn recover(&self) -> [u64; 3] {
+    pub(crate) fn recover(&self) -> Found {
         match self.0 {}
     }
 
-    pub(crate) fn adopt(&self, _: &Path) -> io::Result<[u64; 3]> {
+    pub(crate) fn adopt(&self, _: &Path) -> io::Result<Found> {
+        match self.0 {}
+    }
+
+    pub(crate) fn tidy(&self) {
         match self.0 {}
     }
 

@@ -17,6 +17,8 @@ use crate::status::Damage;
 
 /// A segment is closed at this size, or at an eighth of a smaller cap.
 const SEGMENT: u64 = 8 << 20;
+/// What must fit on a disk that is not full any more.
+const PROBE: usize = 4_096;
 /// Damage is always counted; this many places are also named.
 const MAX_NAMED: usize = 32;
 
@@ -64,7 +66,7 @@ impl Segment {
         self.first = scan.first;
         self.len = scan.end;
         self.resource.clone_from(&scan.resource);
-        self.unread = scan.items;
+        self.unread = scan.found.items;
         self.gaps = scan.damage.iter().map(|damage| (damage.offset, damage.offset + damage.bytes)).collect();
     }
 }
@@ -160,6 +162,59 @@ impl Inner {
         self.read = Position { segment: self.next, offset: 0 };
         self.move_cursor(self.read);
         true
+    }
+
+    /// Gives back the room of what is acknowledged at once, and not when the next item is written, and looks whether a
+    /// problem is over.
+    pub(super) fn tidy(&mut self) {
+        // Of a folder that may only be read nothing can be removed.
+        if self.lock.is_some() {
+            self.reclaim();
+        }
+        if self.is_removed() {
+            let again = recovery::lock(&self.folder).and_then(|locked| match locked {
+                recovery::Locked::Ours(lock) => Ok(lock),
+                recovery::Locked::Theirs => Err(io::Error::other("another process uses it")),
+            });
+            let then = match again {
+                Ok(lock) => {
+                    self.lock = lock;
+                    // What is written from now on goes to a file that has a name.
+                    self.writer = None;
+                    self.cursor_file = None;
+                    self.write_cursor();
+                    "it was made again".to_owned()
+                }
+                Err(error) => format!("it cannot be made again: {error}"),
+            };
+            self.problem =
+                Some(format!("the folder of the spool, `{}`, was removed; {then}", self.folder.display()));
+        } else if self.problem.is_some() && self.bytes < self.capacity && self.probe().is_ok() {
+            self.problem = None;
+        }
+    }
+
+    /// Whether the folder that was opened is not the one of that name any more.
+    #[cfg(unix)]
+    fn is_removed(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let Some(Ok(opened)) = self.lock.as_ref().map(File::metadata) else { return false };
+        let named = fs::metadata(self.folder.join(recovery::LOCK));
+        named.map_or(true, |named| (named.dev(), named.ino()) != (opened.dev(), opened.ino()))
+    }
+
+    /// An open file cannot be removed there.
+    #[cfg(not(unix))]
+    fn is_removed(&self) -> bool {
+        false
+    }
+
+    /// Whether a file can be written.
+    fn probe(&self) -> io::Result<()> {
+        let path = self.folder.join("probe");
+        let written = fs::write(&path, [0; PROBE]);
+        let removed = fs::remove_file(&path);
+        written.and(removed)
     }
 
     fn roll(&mut self, resource: &Bytes) -> io::Result<()> {

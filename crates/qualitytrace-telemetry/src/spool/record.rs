@@ -88,6 +88,15 @@ pub(crate) fn resync(bytes: &Bytes, bad: usize) -> Option<usize> {
     (bad + 1..bytes.len()).find(|at| plausible(*at).is_some() && good(*at))
 }
 
+/// The signal of the record that begins here, as far as its bytes can be believed.
+pub(crate) fn signal(bytes: &[u8], start: usize) -> Signal {
+    match bytes.get(start + HEAD) {
+        Some(1) => Signal::Metrics,
+        Some(2) => Signal::Logs,
+        _ => Signal::Traces,
+    }
+}
+
 pub(crate) fn read(bytes: &Bytes) -> Read {
     if bytes.len() < HEAD {
         return Read::Short(HEAD as u64);

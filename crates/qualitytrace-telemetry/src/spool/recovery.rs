@@ -8,8 +8,8 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{Position, record};
-use crate::status::Damage;
+use super::{Found, Position, record};
+use crate::{config::Signal, status::Damage};
 
 pub(super) struct Scan {
     /// Where the first record begins.
@@ -18,7 +18,7 @@ pub(super) struct Scan {
     pub(super) end: u64,
     /// `None`: the header cannot be read.
     pub(super) resource: Option<Bytes>,
-    pub(super) items: [u64; 3],
+    pub(super) found: Found,
     /// What cannot be read, in order.
     pub(super) damage: Vec<Damage>,
 }
@@ -33,7 +33,7 @@ pub(super) fn scan(path: &Path, len: u64, offset: u64) -> Scan {
         bytes: to.saturating_sub(from).max(1),
         reason: reason.to_owned(),
     };
-    let mut scan = Scan { first: 1, end: 0, resource: None, items: [0; 3], damage: Vec::new() };
+    let mut scan = Scan { first: 1, end: 0, resource: None, found: Found::default(), damage: Vec::new() };
     let mut at = offset;
     if let Some((resource, first)) = record::read_header(&bytes) {
         scan.resource = Some(resource);
@@ -51,7 +51,7 @@ pub(super) fn scan(path: &Path, len: u64, offset: u64) -> Scan {
         let start = usize::try_from(at).unwrap_or(usize::MAX);
         let reason = match record::read(&bytes.slice(start..)) {
             record::Read::Item(item, len) => {
-                scan.items[item.signal as usize] += u64::from(item.count);
+                scan.found.items[item.signal as usize] += u64::from(item.count);
                 at += len;
                 scan.end = at;
                 continue;
@@ -60,10 +60,17 @@ pub(super) fn scan(path: &Path, len: u64, offset: u64) -> Scan {
             record::Read::Bad(reason) => reason,
         };
         let next = record::resync(&bytes, start).map_or(size, |next| next as u64);
+        scan.found.lost[record::signal(&bytes, start) as usize] += 1;
         scan.damage.push(damaged(at, next, reason));
         at = next;
     }
+    let nothing_read = scan.found.items == [0; 3] && scan.found.lost == [0; 3];
+    if scan.resource.is_none() && nothing_read {
+        // A header alone is no item, but what stood behind it was.
+        scan.found.lost[Signal::Traces as usize] += 1;
+    }
     if size < len && scan.damage.is_empty() {
+        scan.found.lost[Signal::Traces as usize] += 1;
         scan.damage.push(damaged(size, len, "the file is shorter than it was"));
     }
     scan
@@ -89,6 +96,9 @@ pub(super) fn segment_name(id: u64, begin: u64) -> String {
     if begin == 0 { format!("{id:020}.seg") } else { format!("{id:020}@{begin}.seg") }
 }
 
+/// The file that a process holds while it uses the folder.
+pub(super) const LOCK: &str = "lock";
+
 pub(super) enum Locked {
     /// `None`: the folder is read-only, so nobody can lock it.
     Ours(Option<File>),
@@ -101,7 +111,7 @@ pub(super) fn lock(folder: &Path) -> io::Result<Locked> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let made = builder.recursive(true).create(folder);
-    match OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock")) {
+    match OpenOptions::new().create(true).truncate(false).write(true).open(folder.join(LOCK)) {
         Ok(file) => match file.try_lock() {
             Ok(()) => Ok(Locked::Ours(Some(file))),
             Err(fs::TryLockError::WouldBlock) => Ok(Locked::Theirs),

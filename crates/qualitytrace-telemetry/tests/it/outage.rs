@@ -63,6 +63,19 @@ fn span_numbers(receiver: &Receiver) -> Vec<i64> {
     numbers
 }
 
+/// How many segment files lie below a folder.
+fn segments(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    let count = |path: std::path::PathBuf| {
+        if path.is_dir() {
+            segments(&path)
+        } else {
+            usize::from(path.extension().is_some_and(|it| it == "seg"))
+        }
+    };
+    entries.map(count).sum()
+}
+
 /// A small file system; needs the right to mount.
 struct Disk(tempfile::TempDir);
 
@@ -114,6 +127,8 @@ fn a_disk_that_the_spool_filled_is_used_again_when_the_receiver_is_back() {
     down.store(false, SeqCst);
     assert!(telemetry.flush(Duration::from_secs(30)), "{}", telemetry.status().render());
     assert_eq!(span_numbers(&receiver), (0..5_000).collect::<Vec<_>>());
+    // The room is given back, and the problem is over, before anything else is written.
+    wait_until(|| status(&telemetry).problems.is_empty() && segments(disk.0.path()) == 0);
     down.store(true, SeqCst);
     spans(&telemetry, 5_000..5_100);
     settle(&telemetry, 5_100);
@@ -123,6 +138,26 @@ fn a_disk_that_the_spool_filled_is_used_again_when_the_receiver_is_back() {
     let status = telemetry.shutdown(Duration::from_secs(20));
     assert!(status.holds(), "{}", status.render());
     assert_eq!(span_numbers(&receiver), (0..5_100).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_spool_that_is_removed_is_noticed_and_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("spools");
+    let receiver = Receiver::with("127.0.0.1:0", || Fault::Busy);
+    let telemetry = Telemetry::start(one(&root, &receiver.url())).unwrap();
+    spans(&telemetry, 0..20);
+    settle(&telemetry, 20);
+    fs::remove_dir_all(&root).unwrap();
+    wait_until(|| status(&telemetry).spool.unwrap().problem.is_some_and(|told| told.contains("was removed")));
+    spans(&telemetry, 20..40);
+    settle(&telemetry, 40);
+    wait_until(|| segments(&root) > 0 && status(&telemetry).spool.unwrap().problem.is_none());
+    telemetry.shutdown(Duration::ZERO);
+    drop(telemetry);
+    let receiver = Receiver::start();
+    Telemetry::start(one(&root, &receiver.url())).unwrap().shutdown(Duration::from_secs(20));
+    assert_eq!(span_numbers(&receiver), (20..40).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,6 +1,12 @@
 //! A changed configuration takes effect without losing an item.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
 
 use qualitytrace_telemetry::{
     Telemetry,
@@ -9,7 +15,7 @@ use qualitytrace_telemetry::{
 
 use crate::{
     basics::{config, sink, under},
-    receiver::{Receiver, number},
+    receiver::{Fault, Receiver, number, wait_until},
 };
 
 fn spans(telemetry: &Telemetry, range: std::ops::Range<i64>) {
@@ -77,4 +83,44 @@ fn an_unchanged_sink_is_left_alone_and_an_added_one_begins() {
     let [one, two] = receivers.map(Receiver::stop);
     assert_eq!((one.spans.len(), two.spans.len()), (20, 10));
     assert_eq!(status.sink("two").unwrap().ledger[&Signal::Traces].created, 10);
+}
+
+#[test]
+fn a_sink_that_is_taken_away_delivers_when_its_receiver_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let down = Arc::new(AtomicBool::new(true));
+    let switch = down.clone();
+    let receiver =
+        Receiver::with("127.0.0.1:0", move || if switch.load(SeqCst) { Fault::Busy } else { Fault::None });
+    let telemetry =
+        Telemetry::start(config(Some(folder.path()), vec![sink("gone", &receiver.url(), Transport::Http)]))
+            .unwrap();
+    spans(&telemetry, 0..30);
+    wait_until(|| telemetry.status().sink("gone").unwrap().health.failures > 0);
+    telemetry.reload(config(Some(folder.path()), Vec::new()));
+    // It fails once more after the change, and is not given up for that.
+    let failed = receiver.got().requests;
+    wait_until(|| receiver.got().requests > failed + 1);
+    down.store(false, SeqCst);
+    wait_until(|| receiver.got().spans.len() == 30);
+    wait_until(|| telemetry.status().sink("gone").unwrap().ledger[&Signal::Traces].exported == 30);
+    let status = telemetry.shutdown(Duration::from_secs(10));
+    assert!(status.holds(), "{}", status.render());
+}
+
+#[test]
+fn the_end_of_the_process_does_not_wait_for_a_sink_that_is_gone_and_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::with("127.0.0.1:0", || Fault::Busy);
+    let telemetry =
+        Telemetry::start(config(Some(folder.path()), vec![sink("gone", &receiver.url(), Transport::Http)]))
+            .unwrap();
+    spans(&telemetry, 0..30);
+    wait_until(|| telemetry.status().sink("gone").unwrap().health.failures > 0);
+    telemetry.reload(config(Some(folder.path()), Vec::new()));
+    let begun = Instant::now();
+    let status = telemetry.shutdown(Duration::from_secs(20));
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    let gone = status.sink("gone").unwrap().ledger[&Signal::Traces];
+    assert_eq!((gone.queued, gone.dropped.total()), (30, 0), "{}", status.render());
 }

@@ -1,5 +1,7 @@
 //! How the sinks of a server fare, as a table for people.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use serde_json::Value;
 
 const HEADS: [&str; 10] = [
@@ -20,7 +22,10 @@ pub(super) fn table(status: &Value) -> String {
     let rows: Vec<Vec<String>> =
         ledgers(status).map(|(sink, signal, ledger)| row(sink, signal, ledger)).collect();
     if rows.is_empty() {
-        return "no sinks; name one in the configuration, see docs/telemetry.md\n".to_owned();
+        return format!(
+            "no sinks; name one in the configuration, see docs/telemetry.md\n{}",
+            orphans(status)
+        );
     }
     let heads = HEADS.map(str::to_owned).to_vec();
     let all: Vec<&Vec<String>> = std::iter::once(&heads).chain(&rows).collect();
@@ -40,12 +45,35 @@ pub(super) fn table(status: &Value) -> String {
             out.push_str(&[&*text(&sink["id"]), ": ", problem, "\n"].concat());
         }
     }
+    out.push_str(&orphans(status));
     out
 }
 
-/// Whether anything was given up, or refused by its receiver.
+/// Disk queues that no sink writes to, a line for each.
+fn orphans(status: &Value) -> String {
+    let line = |orphan: &Value| {
+        let of = orphan["sink"].as_str().map(|sink| format!(" of {sink}")).unwrap_or_default();
+        format!(
+            "spool{of} without a sink: {} bytes in {}, removed {}; name the sink again to deliver them\n",
+            number(&orphan["bytes"]),
+            text(&orphan["path"]),
+            remaining(number(&orphan["expires_ms"])),
+        )
+    };
+    status["orphans"].as_array().into_iter().flatten().map(line).collect()
+}
+
+/// How long it is until then, in whole hours or minutes.
+fn remaining(until_ms: u64) -> String {
+    let until = UNIX_EPOCH + Duration::from_millis(until_ms);
+    let left = until.duration_since(SystemTime::now()).unwrap_or_default().as_secs();
+    if left >= 3_600 { format!("in {} h", left / 3_600) } else { format!("in {} min", left / 60) }
+}
+
+/// Whether anything was given up, refused by its receiver, or destroyed on disk.
 pub(super) fn has_losses(status: &Value) -> bool {
     ledgers(status).any(|(_, _, ledger)| dropped(ledger) + number(&ledger["rejected"]) > 0)
+        || sinks(status).any(|sink| number(&sink["spool"]["damaged_bytes"]) > 0)
 }
 
 fn sinks(status: &Value) -> impl Iterator<Item = &Value> {
@@ -115,6 +143,10 @@ mod tests {
              b         traces  closed         8            0         7         0        2       1          0\n\
              b: 2 spans were lost\n"
         );
-        assert_eq!(table(&json!({ "sinks": [], "retired": [] })).lines().count(), 1);
+        let mut none = json!({ "sinks": [], "retired": [] });
+        assert_eq!(table(&none).lines().count(), 1);
+        none["orphans"] = json!([{ "path": "/d/0", "sink": "tracer.a", "bytes": 741, "expires_ms": 0 }]);
+        let orphan = "spool of tracer.a without a sink: 741 bytes in /d/0, removed in 0 min; name the sink again to deliver them";
+        assert_eq!(table(&none).lines().last(), Some(orphan));
     }
 }
