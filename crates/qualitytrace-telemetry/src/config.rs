@@ -351,15 +351,28 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header, if its name and its value may travel.
+    /// A header, if its name and its value may travel. What frames a message (`content-length`, `content-type`, ...) is
+    /// the transport's.
     pub fn new(name: &str, value: &str) -> Option<Self> {
-        value::header(name, value)
+        value::header(name, value).ok()
     }
 }
 
 impl fmt::Debug for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ***", self.name)
+    }
+}
+
+impl Tls {
+    /// The setting that is missing, and why it is needed.
+    pub(crate) fn incomplete(&self) -> Option<(&'static str, String)> {
+        let name = match (&self.certificate, &self.key) {
+            (Some(_), None) => "tls.key",
+            (None, Some(_)) => "tls.certificate",
+            (Some(_), Some(_)) | (None, None) => return None,
+        };
+        Some((name, format!("`{name}` is missing: a certificate and its key go together")))
     }
 }
 

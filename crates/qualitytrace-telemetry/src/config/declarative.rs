@@ -8,6 +8,7 @@ mod limits;
 mod meter;
 mod reference;
 mod resource;
+mod shape;
 mod views;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -19,6 +20,9 @@ use super::{
     text::{self, Kind, Node},
     value,
 };
+
+/// How long an answer is waited for where the file sets no limit.
+const LONGEST_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// Reads the file that a variable names, and returns its text.
 pub(crate) fn read_file(
@@ -58,7 +62,7 @@ pub(crate) fn read(
     };
     reference::substitute(&mut root, environment, report);
     let mut reader = Declarative { report };
-    reader.keys(
+    reader.map(
         &root,
         "",
         &[
@@ -113,70 +117,16 @@ struct Declarative<'a> {
 }
 
 impl Declarative<'_> {
-    /// Complains about keys that are not known here.
-    fn keys(&mut self, node: &Node, path: &str, known: &[&str]) {
-        let Kind::Map(pairs) = &node.kind else { return };
-        for (key, origin, _) in pairs {
-            if known.contains(&key.as_str()) {
-                continue;
-            }
-            let full = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            if key.ends_with("/development") {
-                self.report.push(
-                    Severity::Warning,
-                    origin,
-                    &full,
-                    format!("`{full}` is not stable and has no effect here"),
-                    None,
-                );
-            } else {
-                let help = super::diagnostic::nearest(key, known.iter().copied()).map_or_else(
-                    || format!("expected {}", known.join("|")),
-                    |word| format!("did you mean `{word}`?"),
-                );
-                self.report.error(origin, &full, format!("`{full}` is not a known setting"), Some(help));
-            }
-        }
-    }
-
-    fn scalar(&mut self, node: &Node, key: &str) -> Option<(String, Origin)> {
-        let found = node.get(key)?;
-        match &found.kind {
-            Kind::Scalar(text) => Some((text.clone(), found.origin.clone())),
-            Kind::Null => None,
-            Kind::List(_) | Kind::Map(_) => {
-                self.report.error(&found.origin, key, format!("`{key}` is a single value"), None);
-                None
-            }
-        }
-    }
-
-    fn parsed<T>(
-        &mut self,
-        node: &Node,
-        key: &str,
-        allowed: &str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Option<(T, Origin)> {
-        let (text, origin) = self.scalar(node, key)?;
-        let parsed = parse(&text);
-        if parsed.is_none() {
-            self.report.bad_value(Severity::Error, &origin, key, &text, allowed);
-        }
-        Some((parsed?, origin))
-    }
-
     fn propagators(&mut self, root: &Node, config: &mut Config) {
         let Some(node) = root.get("propagator") else {
             return;
         };
-        self.keys(node, "propagator", &["composite", "composite_list"]);
+        self.map(node, "propagator", &["composite", "composite_list"]);
         let mut names: Vec<(String, Origin)> = Vec::new();
-        if let Some(Kind::List(items)) = node.get("composite").map(|node| &node.kind) {
-            for item in items {
-                if let Kind::Map(pairs) = &item.kind {
-                    names.extend(pairs.iter().map(|(name, origin, _)| (name.clone(), origin.clone())));
-                }
+        if let Some(composite) = node.get("composite") {
+            for (index, item) in self.list(composite, "propagator.composite").iter().enumerate() {
+                let pairs = self.pairs(item, &format!("propagator.composite.{index}"));
+                names.extend(pairs.iter().map(|(name, origin, _)| (name.clone(), origin.clone())));
             }
         }
         if let Some((list, origin)) = self.scalar(node, "composite_list") {
@@ -189,7 +139,7 @@ impl Declarative<'_> {
 
     fn provider(&mut self, root: &Node, name: &str, signal: Signal, config: &mut Config) {
         let Some(provider) = root.get(name) else { return };
-        self.keys(provider, name, &["processors", "limits", "sampler", "id_generator"]);
+        self.map(provider, name, &["processors", "limits", "sampler", "id_generator"]);
         if signal == Signal::Traces {
             self.id_generator(provider);
         } else {
@@ -201,27 +151,29 @@ impl Declarative<'_> {
             .get("sampler")
             .filter(|_| signal == Signal::Traces)
             .and_then(|node| self.sampler(node, 0).map(|sampler| (sampler, node.origin.clone())));
-        let Some(Kind::List(processors)) = provider.get("processors").map(|node| &node.kind) else {
-            self.report.error(&provider.origin, name, format!("`{name}` needs `processors`"), None);
+        let Some(processors) = provider.get("processors") else {
+            if matches!(provider.kind, Kind::Map(_) | Kind::Null) {
+                self.report.error(&provider.origin, name, format!("`{name}` needs `processors`"), None);
+            }
             return;
         };
-        for (index, processor) in processors.iter().enumerate() {
-            self.keys(processor, "processors", &["batch", "simple"]);
-            let (body, batch) = match (processor.get("batch"), processor.get("simple")) {
-                (Some(body), _) => (body, true),
-                (None, Some(body)) => (body, false),
-                (None, None) => continue,
+        for (index, processor) in self.list(processors, &format!("{name}.processors")).iter().enumerate() {
+            let Some((kind, body)) = self.one_of(processor, "processors", &["batch", "simple"]) else {
+                continue;
             };
+            let batch = kind == "batch";
             let known: &[&str] = if batch {
                 &["schedule_delay", "export_timeout", "max_queue_size", "max_export_batch_size", "exporter"]
             } else {
                 &["exporter"]
             };
-            self.keys(body, "batch", known);
+            self.map(body, kind, known);
             let id = format!("declarative.{}.{index}", signal.name());
-            let Some(mut sink) = body.get("exporter").and_then(|node| self.exporter(node, signal, id)) else {
+            let Some(exporter) = body.get("exporter") else {
+                self.report.error(&body.origin, kind, format!("`{kind}` needs an `exporter`"), None);
                 continue;
             };
+            let Some(mut sink) = self.exporter(exporter, signal, id) else { continue };
             sink.delivery.throttle = if batch {
                 Duration::from_secs(if signal == Signal::Traces { 5 } else { 1 })
             } else {
@@ -234,9 +186,7 @@ impl Declarative<'_> {
                 &mut sink.origins,
                 &mut sink.delivery.throttle,
             );
-            let timeout = |text: &str| text.parse().ok().filter(|ms| *ms > 0).map(Duration::from_millis);
-            let allowed = "a whole number of milliseconds above 0";
-            if let Some((timeout, origin)) = self.parsed(body, "export_timeout", allowed, timeout) {
+            if let Some((timeout, origin)) = self.timeout(body, "export_timeout") {
                 sink.limit_timeout(timeout, origin);
             }
             let count = |text: &str| text.parse::<usize>().ok().filter(|count| *count > 0);
@@ -262,7 +212,8 @@ impl Declarative<'_> {
 
     /// Ids are random; that is the only generator that there is.
     fn id_generator(&mut self, provider: &Node) {
-        let Some(Kind::Map(pairs)) = provider.get("id_generator").map(|node| &node.kind) else { return };
+        let Some(node) = provider.get("id_generator") else { return };
+        let pairs = self.pairs(node, "tracer_provider.id_generator");
         for (name, origin, _) in pairs.iter().filter(|(name, _, _)| name != "random") {
             let key = format!("tracer_provider.id_generator.{name}");
             let message = format!("`{key}` has no effect here: ids are random");
@@ -276,6 +227,18 @@ impl Declarative<'_> {
             let message = format!("`{full}` has no effect here");
             self.report.push(Severity::Warning, &found.origin, full, message, None);
         }
+    }
+
+    /// How long something is waited for. No limit is what 0 says.
+    fn timeout(&mut self, node: &Node, key: &str) -> Option<(Duration, Origin)> {
+        let parse = |text: &str| text.parse().ok().map(Duration::from_millis);
+        let (timeout, origin) = self.parsed(node, key, "a whole number of milliseconds", parse)?;
+        if !timeout.is_zero() {
+            return Some((timeout, origin));
+        }
+        let message = format!("`{key}` is 0, which means no limit: an answer is waited for an hour at most");
+        self.report.note(&origin, key, message);
+        Some((LONGEST_TIMEOUT, origin))
     }
 
     fn milliseconds(

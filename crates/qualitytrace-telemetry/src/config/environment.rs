@@ -287,12 +287,13 @@ fn sink(variables: &mut Variables, signal: Signal, address: Option<(String, Orig
 fn options(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
     if let Some((text, origin)) = variables.signal(signal, "HEADERS") {
         for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
-            let header = pair
-                .split_once('=')
-                .and_then(|(name, text)| value::header(name, &value::percent_decode(text.trim())?));
-            match header {
-                Some(header) => sink.headers.push(header),
-                None => variables.warn(&origin, "(a header)", "key=value pairs, percent-encoded"),
+            match value::header_pair(pair) {
+                Ok(header) => sink.headers.push(header),
+                Err(why) => {
+                    let name = origin.to_string();
+                    let message = format!("a header of `{}` is not sent", name.trim_start_matches('$'));
+                    variables.report.push(Severity::Warning, &origin, &name, message, Some(why));
+                }
             }
         }
         sink.origins.insert("headers".to_owned(), origin);
@@ -317,6 +318,11 @@ fn options(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
             *target = Some(PathBuf::from(path));
             sink.origins.insert(setting.to_owned(), origin);
         }
+    }
+    if let Some((name, message)) = sink.tls.incomplete() {
+        let given = if name == "tls.key" { "tls.certificate" } else { "tls.key" };
+        let origin = sink.origins.get(given).cloned().unwrap_or(Origin::Default);
+        variables.report.error(&origin, name, message, None);
     }
     processor(variables, signal, sink);
     let found = variables

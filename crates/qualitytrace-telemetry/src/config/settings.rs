@@ -142,19 +142,22 @@ impl Reader<'_> {
                 Kind::Null | Kind::Map(_) => Vec::new(),
             };
             for line in lines {
-                let Kind::Scalar(text) = &line.kind else { continue };
+                let Kind::Scalar(text) = &line.kind else {
+                    let message = format!("an entry of `{}` is not a header", given.key);
+                    let help = Some("write it as `Name: value`".to_owned());
+                    self.report.error(&line.origin, &given.key, message, help);
+                    continue;
+                };
                 let given = Given { node: line.clone(), ..given.clone() };
                 let Some(text) = self.expand(text, &given) else {
                     continue;
                 };
                 match value::header_line(&text) {
-                    Some(header) => headers.push(header),
-                    None => self.report.error(
-                        &line.origin,
-                        &given.key,
-                        format!("an entry of `{}` is not a header", given.key),
-                        Some("write it as `Name: value`".to_owned()),
-                    ),
+                    Ok(header) => headers.push(header),
+                    Err(why) => {
+                        let message = format!("an entry of `{}` is not a header that can be sent", given.key);
+                        self.report.error(&line.origin, &given.key, message, Some(why));
+                    }
                 }
             }
         }
@@ -167,13 +170,11 @@ impl Reader<'_> {
             };
             self.origins.insert("headers".to_owned(), given.node.origin.clone());
             match value::header(name, &text) {
-                Some(header) => headers.push(header),
-                None => self.report.error(
-                    &given.node.origin,
-                    &given.key,
-                    format!("`{}` is not a header that can be sent", given.key),
-                    None,
-                ),
+                Ok(header) => headers.push(header),
+                Err(why) => {
+                    let message = format!("`{}` is not a header that can be sent", given.key);
+                    self.report.error(&given.node.origin, &given.key, message, Some(why));
+                }
             }
         }
         headers
@@ -357,15 +358,9 @@ impl Reader<'_> {
             server_name: self.text("tls.server-name").map(|(name, _)| name),
             skip_verify: self.parsed("tls.skip-verify", value::boolean).unwrap_or(false),
         };
-        if tls.certificate.is_some() != tls.key.is_some() {
-            let name = if tls.key.is_none() { "tls.key" } else { "tls.certificate" };
+        if let Some((name, message)) = tls.incomplete() {
             let origin = self.anywhere();
-            self.report.error(
-                &origin,
-                name,
-                format!("`{name}` is missing: a certificate and its key go together"),
-                None,
-            );
+            self.report.error(&origin, name, message, None);
         }
         tls
     }

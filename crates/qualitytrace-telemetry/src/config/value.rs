@@ -115,17 +115,48 @@ pub(crate) fn ratio(share: f64) -> Sampler {
     }
 }
 
-/// A header, if the name and the value may travel.
-pub(crate) fn header(name: &str, value: &str) -> Option<Header> {
-    let name = http::HeaderName::try_from(name.trim()).ok()?;
-    let value = http::HeaderValue::try_from(value.trim()).ok()?;
-    Some(Header { name: name.as_str().to_owned(), value: value.to_str().ok()?.to_owned() })
+/// Headers that say where a message ends and how it is to be read. The transport sets them; any others would cut every
+/// request short or make it unreadable.
+const FRAMING: [&str; 13] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A header, if the name and the value may travel; the error says why not, and never tells the value.
+pub(crate) fn header(name: &str, value: &str) -> Result<Header, String> {
+    let wrong = |what: &str| format!("its {what} has characters that no header may have");
+    let name = http::HeaderName::try_from(name.trim()).map_err(|_| wrong("name"))?;
+    if FRAMING.contains(&name.as_str()) || name.as_str().starts_with("grpc-") {
+        return Err(format!(
+            "`{name}` says how the message is to be read, which the transport does; leave it out"
+        ));
+    }
+    let value = http::HeaderValue::try_from(value.trim()).map_err(|_| wrong("value"))?;
+    let value = value.to_str().map_err(|_| wrong("value"))?.to_owned();
+    Ok(Header { name: name.as_str().to_owned(), value })
 }
 
 /// `Name: value`.
-pub(crate) fn header_line(line: &str) -> Option<Header> {
-    let (name, value) = line.split_once(':')?;
+pub(crate) fn header_line(line: &str) -> Result<Header, String> {
+    let (name, value) = line.split_once(':').ok_or("write it as `Name: value`")?;
     header(name, value)
+}
+
+/// `name=value`, percent-encoded.
+pub(crate) fn header_pair(pair: &str) -> Result<Header, String> {
+    let (name, value) = pair.split_once('=').ok_or("write it as `name=value`")?;
+    header(name, &percent_decode(value.trim()).ok_or("its value is not percent-encoded")?)
 }
 
 /// Undoes `%41`.

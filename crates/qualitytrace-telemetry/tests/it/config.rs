@@ -211,7 +211,7 @@ fn what_is_wrong_is_named_with_its_place() {
     check(
         "t.toml",
         "[tracer.a]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"h:1\"\nheaders = [\"no colon\"]\n",
-        "t.toml:5:12: error: an entry of `tracer.a.headers` is not a header; write it as `Name: value`",
+        "t.toml:5:12: error: an entry of `tracer.a.headers` is not a header that can be sent; write it as `Name: value`",
     );
     check(
         "t.toml",

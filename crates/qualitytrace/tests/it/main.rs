@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod configure;
 mod contact;
+mod declarative;
 mod demo;
 mod evidence;
 mod feedback;
@@ -33,6 +34,7 @@ mod resources;
 #[expect(dead_code, reason = "measurements use the rest")]
 mod rough;
 mod run_spans;
+mod spool;
 mod startable;
 mod suites;
 mod systems;

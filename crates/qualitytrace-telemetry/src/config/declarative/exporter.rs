@@ -4,27 +4,21 @@ use std::path::PathBuf;
 
 use super::Declarative;
 use crate::config::{
-    Sampler, Signal, Sink, Transport,
-    diagnostic::Severity,
-    endpoint, table,
-    text::{Kind, Node},
-    value,
+    Sampler, Signal, Sink, Transport, diagnostic::Severity, endpoint, table, text::Node, value,
 };
 
 impl Declarative<'_> {
     pub(super) fn exporter(&mut self, node: &Node, signal: Signal, id: String) -> Option<Sink> {
-        self.keys(node, "exporter", &["otlp_http", "otlp_grpc", "console"]);
-        if let Some(console) = node.get("console") {
-            let message = "`console` has no effect here: the server writes its log itself".to_owned();
-            self.report.push(Severity::Warning, &console.origin, "exporter.console", message, None);
-            return None;
-        }
-        let (body, transport) = match (node.get("otlp_http"), node.get("otlp_grpc")) {
-            (Some(body), _) => (body, Transport::Http),
-            (None, Some(body)) => (body, Transport::Grpc),
-            (None, None) => return None,
+        let (body, transport) = match self.one_of(node, "exporter", &["otlp_http", "otlp_grpc", "console"])? {
+            ("otlp_http", body) => (body, Transport::Http),
+            ("otlp_grpc", body) => (body, Transport::Grpc),
+            (_, console) => {
+                let message = "`console` has no effect here: the server writes its log itself".to_owned();
+                self.report.push(Severity::Warning, &console.origin, "exporter.console", message, None);
+                return None;
+            }
         };
-        self.keys(
+        self.map(
             body,
             "otlp",
             &[
@@ -39,6 +33,11 @@ impl Declarative<'_> {
                 "default_histogram_aggregation",
             ],
         );
+        if signal != Signal::Metrics {
+            for key in ["temporality_preference", "default_histogram_aggregation"] {
+                self.without_effect(body, key, &format!("otlp.{key}"));
+            }
+        }
         let mut sink = Sink::new(id, transport);
         sink.origins.insert("transport".to_owned(), node.origin.clone());
         if let Some((encoding, origin)) = self.parsed(body, "encoding", "protobuf|json", |text| {
@@ -80,14 +79,17 @@ impl Declarative<'_> {
         }
         let allowed = "cumulative|delta|low_memory";
         let found = self.parsed(body, "temporality_preference", allowed, table::temporality);
-        if let Some((temporality, origin)) = found {
+        if let Some((temporality, origin)) = found.filter(|_| signal == Signal::Metrics) {
             sink.temporality = temporality;
             sink.origins.insert("temporality".to_owned(), origin);
         }
-        self.milliseconds(body, "timeout", "timeout", &mut sink.origins, &mut sink.delivery.timeout);
+        if let Some((timeout, origin)) = self.timeout(body, "timeout") {
+            sink.delivery.timeout = timeout;
+            sink.origins.insert("timeout".to_owned(), origin);
+        }
         self.headers(body, &mut sink);
         if let Some(tls) = body.get("tls") {
-            self.keys(tls, "tls", &["ca_file", "key_file", "cert_file", "insecure"]);
+            self.map(tls, "tls", &["ca_file", "key_file", "cert_file", "insecure"]);
             let files = [
                 ("ca_file", "tls.ca", &mut sink.tls.ca),
                 ("key_file", "tls.key", &mut sink.tls.key),
@@ -99,6 +101,9 @@ impl Declarative<'_> {
                     sink.origins.insert(setting.to_owned(), origin);
                 }
             }
+            if let Some((name, message)) = sink.tls.incomplete() {
+                self.report.error(&tls.origin, name, message, None);
+            }
         }
         Some(sink)
     }
@@ -106,51 +111,49 @@ impl Declarative<'_> {
     fn headers(&mut self, body: &Node, sink: &mut Sink) {
         if let Some((list, origin)) = self.scalar(body, "headers_list") {
             for pair in list.split(',').filter(|pair| !pair.trim().is_empty()) {
-                match pair
-                    .split_once('=')
-                    .and_then(|(name, text)| value::header(name, &value::percent_decode(text.trim())?))
-                {
-                    Some(header) => sink.headers.push(header),
-                    None => self.report.error(
-                        &origin,
-                        "headers_list",
-                        "an entry of `headers_list` is not `name=value`".to_owned(),
-                        None,
-                    ),
+                match value::header_pair(pair) {
+                    Ok(header) => sink.headers.push(header),
+                    Err(why) => {
+                        let message = format!("an entry of `headers_list` cannot be sent: {why}");
+                        self.report.error(&origin, "headers_list", message, None);
+                    }
                 }
             }
             sink.origins.insert("headers".to_owned(), origin);
         }
         let Some(node) = body.get("headers") else { return };
-        if let Kind::List(items) = &node.kind {
-            for item in items {
-                let name = self.scalar(item, "name");
-                let text = self.scalar(item, "value");
-                match name.zip(text).and_then(|((name, _), (text, _))| value::header(&name, &text)) {
-                    Some(header) => {
-                        sink.headers.retain(|other| other.name != header.name);
-                        sink.headers.push(header);
-                    }
-                    None => self.report.error(
-                        &item.origin,
-                        "headers",
-                        "a header needs `name` and `value`".to_owned(),
-                        None,
-                    ),
+        for item in self.list(node, "headers") {
+            self.map(item, "headers", &["name", "value"]);
+            let Some(((name, _), (text, _))) = self.scalar(item, "name").zip(self.scalar(item, "value"))
+            else {
+                let message = "a header needs `name` and `value`".to_owned();
+                self.report.error(&item.origin, "headers", message, None);
+                continue;
+            };
+            match value::header(&name, &text) {
+                Ok(header) => {
+                    sink.headers.retain(|other| other.name != header.name);
+                    sink.headers.push(header);
+                }
+                Err(why) => {
+                    let message = format!("the header `{name}` cannot be sent: {why}");
+                    self.report.error(&item.origin, "headers", message, None);
                 }
             }
-            sink.origins.insert("headers".to_owned(), node.origin.clone());
         }
+        sink.origins.insert("headers".to_owned(), node.origin.clone());
     }
 
     pub(super) fn sampler(&mut self, node: &Node, depth: usize) -> Option<Sampler> {
-        self.keys(node, "sampler", &["always_on", "always_off", "parent_based", "trace_id_ratio_based"]);
-        let Kind::Map(pairs) = &node.kind else { return None };
-        let (name, _, body) = pairs.first()?;
-        match name.as_str() {
-            "always_on" => Some(Sampler::AlwaysOn),
-            "always_off" => Some(Sampler::AlwaysOff),
+        let known = ["always_on", "always_off", "parent_based", "trace_id_ratio_based"];
+        let (name, body) = self.one_of(node, "sampler", &known)?;
+        match name {
+            "always_on" | "always_off" => {
+                self.map(body, name, &[]);
+                Some(if name == "always_on" { Sampler::AlwaysOn } else { Sampler::AlwaysOff })
+            }
             "trace_id_ratio_based" => {
+                self.map(body, name, &["ratio"]);
                 let parse = |text: &str| text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
                 let share = self.parsed(body, "ratio", "a number between 0 and 1", parse);
                 Some(value::ratio(share.map_or(1.0, |(share, _)| share)))
@@ -163,7 +166,7 @@ impl Declarative<'_> {
                     "local_parent_sampled",
                     "local_parent_not_sampled",
                 ];
-                self.keys(body, "parent_based", &slots);
+                self.map(body, "parent_based", &slots);
                 let mut slot = |name: &str, default: Sampler| {
                     Box::new(body.get(name).and_then(|node| self.sampler(node, depth + 1)).unwrap_or(default))
                 };

@@ -8,7 +8,7 @@ impl Declarative<'_> {
         if let Some(general) = root.get("attribute_limits") {
             let known =
                 ["attribute_value_length_limit", "attribute_value_depth_limit", "attribute_count_limit"];
-            self.keys(general, "attribute_limits", &known);
+            self.map(general, "attribute_limits", &known);
             let limits = &mut config.limits;
             self.limit(general, known[0], |limit| {
                 limits.span_attributes.length = limit;
@@ -33,7 +33,7 @@ impl Declarative<'_> {
                 "event_attribute_count_limit",
                 "link_attribute_count_limit",
             ];
-            self.keys(own, "tracer_provider.limits", &known);
+            self.map(own, "tracer_provider.limits", &known);
             self.limit(own, known[0], |limit| limits.span_attributes.length = limit);
             self.limit(own, known[1], |_| {});
             self.limit(own, known[2], |limit| limits.span_attributes.count = limit);
@@ -46,7 +46,7 @@ impl Declarative<'_> {
         if let Some(own) = root.get("logger_provider").and_then(|provider| provider.get("limits")) {
             let known =
                 ["attribute_value_length_limit", "attribute_value_depth_limit", "attribute_count_limit"];
-            self.keys(own, "logger_provider.limits", &known);
+            self.map(own, "logger_provider.limits", &known);
             self.limit(own, known[0], |limit| limits.log_attributes.length = limit);
             self.limit(own, known[1], |_| {});
             self.limit(own, known[2], |limit| limits.log_attributes.count = limit);

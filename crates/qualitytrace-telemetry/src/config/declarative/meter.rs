@@ -7,7 +7,7 @@ use crate::config::{
     CardinalityLimits, Config, DefaultHistogram, ExemplarFilter, InstrumentType, Signal,
     diagnostic::{Origin, Severity},
     metrics,
-    text::{Kind, Node},
+    text::Node,
     value,
 };
 
@@ -23,7 +23,7 @@ impl Declarative<'_> {
         let Some(provider) = root.get("meter_provider") else {
             return;
         };
-        self.keys(provider, "meter_provider", &["readers", "views", "exemplar_filter"]);
+        self.map(provider, "meter_provider", &["readers", "views", "exemplar_filter"]);
         if let Some(views) = provider.get("views") {
             config.metrics.views = self.views(views);
             config.origins.insert("telemetry.views".to_owned(), views.origin.clone());
@@ -33,29 +33,33 @@ impl Declarative<'_> {
             config.metrics.exemplars = filter;
             config.origins.insert("telemetry.exemplar-filter".to_owned(), origin);
         }
-        let Some(Kind::List(readers)) = provider.get("readers").map(|node| &node.kind) else {
-            return;
-        };
+        let Some(readers) = provider.get("readers") else { return };
         let mut shared = Shared::default();
-        for (index, reader) in readers.iter().enumerate() {
-            self.keys(reader, "readers", &["periodic", "pull"]);
-            if let Some(pull) = reader.get("pull") {
-                let message = "`pull` has no effect here: metrics are served at `/metrics`".to_owned();
-                self.report.push(Severity::Warning, &pull.origin, "readers.pull", message, None);
-                self.cardinality(pull, "pull", &mut shared, config);
-            }
-            if let Some(periodic) = reader.get("periodic") {
-                self.cardinality(periodic, "periodic", &mut shared, config);
-                self.periodic(periodic, index, &mut shared, config);
+        for (index, reader) in self.list(readers, "meter_provider.readers").iter().enumerate() {
+            match self.one_of(reader, "readers", &["periodic", "pull"]) {
+                Some(("periodic", periodic)) => {
+                    self.cardinality(periodic, "periodic", &mut shared, config);
+                    self.periodic(periodic, index, &mut shared, config);
+                }
+                Some((_, pull)) => {
+                    let message = "`pull` has no effect here: metrics are served at `/metrics`".to_owned();
+                    self.report.push(Severity::Warning, &pull.origin, "readers.pull", message, None);
+                    self.cardinality(pull, "pull", &mut shared, config);
+                }
+                None => {}
             }
         }
     }
 
     fn periodic(&mut self, body: &Node, index: usize, shared: &mut Shared, config: &mut Config) {
         let known = ["interval", "timeout", "exporter", "cardinality_limits", "producers"];
-        self.keys(body, "periodic", &known);
+        self.map(body, "periodic", &known);
         let id = format!("declarative.metrics.{index}");
-        let Some(exporter) = body.get("exporter") else { return };
+        let Some(exporter) = body.get("exporter") else {
+            let message = "`periodic` needs an `exporter`".to_owned();
+            self.report.error(&body.origin, "periodic", message, None);
+            return;
+        };
         let Some(mut sink) = self.exporter(exporter, Signal::Metrics, id) else { return };
         self.histogram(exporter, shared, config);
         self.without_effect(body, "producers", "periodic.producers");
@@ -66,9 +70,7 @@ impl Declarative<'_> {
             sink.interval = interval;
             sink.origins.insert("interval".to_owned(), origin);
         }
-        let allowed = "a whole number of milliseconds above 0";
-        let timeout = |text: &str| millis(text).filter(|timeout| !timeout.is_zero());
-        if let Some((timeout, origin)) = self.parsed(body, "timeout", allowed, timeout) {
+        if let Some((timeout, origin)) = self.timeout(body, "timeout") {
             sink.limit_timeout(timeout, origin);
         }
         config.sinks.push(sink);
@@ -81,7 +83,7 @@ impl Declarative<'_> {
         if let Some(node) = node {
             let types = InstrumentType::ALL.map(InstrumentType::name);
             let known: Vec<&str> = ["default"].into_iter().chain(types).collect();
-            self.keys(node, &format!("{path}.cardinality_limits"), &known);
+            self.map(node, &format!("{path}.cardinality_limits"), &known);
             let parse = metrics::cardinality;
             if let Some((limit, _)) = self.parsed(node, "default", metrics::CARDINALITY, parse) {
                 limits.default = limit;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::{
-    diagnostic::Report,
+    diagnostic::{Report, Severity},
     text::{Kind, Node},
 };
 
@@ -17,7 +17,14 @@ pub(super) fn substitute(node: &mut Node, environment: &BTreeMap<String, String>
             if !text.contains('$') {
                 return;
             }
-            match expand(text, environment) {
+            let mut unset = Vec::new();
+            let expanded = expand(text, environment, &mut unset);
+            for name in unset {
+                let message = format!("`${{{name}}}` is empty: the variable `{name}` is not set");
+                let help = Some(format!("set it, or write what counts without it: `${{{name}:-default}}`"));
+                report.push(Severity::Warning, &node.origin, &name, message, help);
+            }
+            match expanded {
                 Some(done) if done.is_empty() => node.kind = Kind::Null,
                 Some(done) => *text = done,
                 None => {
@@ -29,7 +36,8 @@ pub(super) fn substitute(node: &mut Node, environment: &BTreeMap<String, String>
     }
 }
 
-fn expand(text: &str, environment: &BTreeMap<String, String>) -> Option<String> {
+/// `None` where something is no reference. Variables without a value and without a default go to `unset`.
+fn expand(text: &str, environment: &BTreeMap<String, String>, unset: &mut Vec<String>) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -41,13 +49,18 @@ fn expand(text: &str, environment: &BTreeMap<String, String>) -> Option<String> 
         } else if let Some(inner) = rest.strip_prefix("${") {
             let end = inner.find('}')?;
             let reference = inner[..end].strip_prefix("env:").unwrap_or(&inner[..end]);
-            let (name, default) = reference.split_once(":-").unwrap_or((reference, ""));
+            let (name, default) =
+                reference.split_once(":-").map_or((reference, None), |(name, default)| (name, Some(default)));
             let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty() || !name.chars().all(good) {
+            if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(good) {
                 return None;
             }
+            let found = environment.get(name);
+            if found.is_none() && default.is_none() {
+                unset.push(name.to_owned());
+            }
             out.push_str(
-                environment.get(name).filter(|found| !found.is_empty()).map_or(default, String::as_str),
+                found.map(String::as_str).filter(|found| !found.is_empty()).or(default).unwrap_or_default(),
             );
             rest = &inner[end + 1..];
         } else {

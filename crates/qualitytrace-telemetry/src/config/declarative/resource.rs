@@ -12,7 +12,7 @@ const TYPES: &str = "string|bool|int|double|string_array|bool_array|int_array|do
 
 impl Declarative<'_> {
     pub(super) fn resource(&mut self, node: &Node, config: &mut Config) {
-        self.keys(node, "resource", &["attributes", "attributes_list", "schema_url"]);
+        self.map(node, "resource", &["attributes", "attributes_list", "schema_url"]);
         if let Some((url, origin)) = self.scalar(node, "schema_url") {
             config.schema_url = Some(url);
             config.origins.insert("telemetry.schema-url".to_owned(), origin);
@@ -34,11 +34,9 @@ impl Declarative<'_> {
                 }
             }
         }
-        let Some(Kind::List(items)) = node.get("attributes").map(|node| &node.kind) else {
-            return;
-        };
-        for item in items {
-            self.keys(item, "resource.attributes", &["name", "value", "type"]);
+        let Some(attributes) = node.get("attributes") else { return };
+        for item in self.list(attributes, "resource.attributes") {
+            self.map(item, "resource.attributes", &["name", "value", "type"]);
             let Some(((name, _), given)) = self.scalar(item, "name").zip(item.get("value")) else {
                 self.report.error(
                     &item.origin,

@@ -2,22 +2,16 @@
 
 use super::Declarative;
 use crate::config::{
-    Aggregation, AttributeKeys, InstrumentType, MetricView, Selector, Stream, metrics,
-    text::{Kind, Node},
-    value,
+    Aggregation, AttributeKeys, InstrumentType, MetricView, Selector, Stream, metrics, text::Node, value,
 };
 
 impl Declarative<'_> {
     pub(super) fn views(&mut self, node: &Node) -> Vec<MetricView> {
-        let Kind::List(items) = &node.kind else {
-            self.report.error(&node.origin, "views", "`views` is a list".to_owned(), None);
-            return Vec::new();
-        };
-        items.iter().filter_map(|item| self.view(item)).collect()
+        self.list(node, "views").iter().filter_map(|item| self.view(item)).collect()
     }
 
     fn view(&mut self, node: &Node) -> Option<MetricView> {
-        self.keys(node, "views", &["selector", "stream"]);
+        self.map(node, "views", &["selector", "stream"]);
         let (Some(selector), Some(stream)) = (node.get("selector"), node.get("stream")) else {
             let message = "a view needs `selector` and `stream`".to_owned();
             self.report.error(&node.origin, "views", message, None);
@@ -36,7 +30,7 @@ impl Declarative<'_> {
     fn selector(&mut self, node: &Node) -> Selector {
         let known =
             ["instrument_name", "instrument_type", "unit", "meter_name", "meter_version", "meter_schema_url"];
-        self.keys(node, "views.selector", &known);
+        self.map(node, "views.selector", &known);
         let types = InstrumentType::ALL.map(InstrumentType::name).join("|");
         let kind = self.parsed(node, "instrument_type", &types, InstrumentType::parse);
         let mut text = |key: &str| self.scalar(node, key).map(|(text, _)| text);
@@ -52,7 +46,7 @@ impl Declarative<'_> {
 
     fn stream(&mut self, node: &Node) -> Stream {
         let known = ["name", "description", "aggregation", "aggregation_cardinality_limit", "attribute_keys"];
-        self.keys(node, "views.stream", &known);
+        self.map(node, "views.stream", &known);
         let limit =
             self.parsed(node, "aggregation_cardinality_limit", metrics::CARDINALITY, metrics::cardinality);
         Stream {
@@ -65,7 +59,7 @@ impl Declarative<'_> {
     }
 
     fn attributes(&mut self, node: &Node) -> AttributeKeys {
-        self.keys(node, "views.stream.attribute_keys", &["included", "excluded"]);
+        self.map(node, "views.stream.attribute_keys", &["included", "excluded"]);
         let included = node.get("included").map(|node| self.texts(node, "included"));
         let excluded = node.get("excluded").map(|node| self.texts(node, "excluded"));
         AttributeKeys { included, excluded: excluded.unwrap_or_default() }
@@ -73,19 +67,12 @@ impl Declarative<'_> {
 
     fn aggregation(&mut self, node: &Node) -> Option<Aggregation> {
         let known: Vec<&str> = metrics::AGGREGATION.split('|').collect();
-        self.keys(node, "views.stream.aggregation", &known);
-        let Kind::Map(pairs) = &node.kind else { return None };
-        let (name, origin, body) = pairs.first()?;
-        if pairs.len() > 1 {
-            let message = "a stream has one aggregation".to_owned();
-            self.report.error(origin, "views.stream.aggregation", message, None);
-            return None;
-        }
+        let (name, body) = self.one_of(node, "views.stream.aggregation", &known)?;
         let mut aggregation = Aggregation::named(name)?;
         let path = format!("views.stream.aggregation.{name}");
         match &mut aggregation {
             Aggregation::ExplicitBucketHistogram { boundaries, record_min_max } => {
-                self.keys(body, &path, &["boundaries", "record_min_max"]);
+                self.map(body, &path, &["boundaries", "record_min_max"]);
                 if let Some(node) = body.get("boundaries") {
                     let texts = self.texts(node, "boundaries");
                     let numbers: Option<Vec<f64>> = texts.iter().map(|text| text.parse().ok()).collect();
@@ -100,7 +87,7 @@ impl Declarative<'_> {
                 self.record_min_max(body, record_min_max);
             }
             Aggregation::Base2ExponentialBucketHistogram { max_size, max_scale, record_min_max } => {
-                self.keys(body, &path, &["max_scale", "max_size", "record_min_max"]);
+                self.map(body, &path, &["max_scale", "max_size", "record_min_max"]);
                 if let Some((size, _)) = self.parsed(body, "max_size", metrics::MAX_SIZE, metrics::max_size) {
                     *max_size = size;
                 }
@@ -111,7 +98,7 @@ impl Declarative<'_> {
                 self.record_min_max(body, record_min_max);
             }
             Aggregation::Default | Aggregation::Drop | Aggregation::Sum | Aggregation::LastValue => {
-                self.keys(body, &path, &[]);
+                self.map(body, &path, &[]);
             }
         }
         Some(aggregation)
@@ -121,27 +108,5 @@ impl Declarative<'_> {
         if let Some((record, _)) = self.parsed(body, "record_min_max", "true|false", value::boolean) {
             *target = record;
         }
-    }
-
-    /// The texts of a list.
-    fn texts(&mut self, node: &Node, key: &str) -> Vec<String> {
-        let items = match &node.kind {
-            Kind::List(items) => items.as_slice(),
-            Kind::Null => &[],
-            Kind::Scalar(_) | Kind::Map(_) => {
-                self.report.error(&node.origin, key, format!("`{key}` is a list"), None);
-                &[]
-            }
-        };
-        let mut texts = Vec::new();
-        for item in items {
-            match &item.kind {
-                Kind::Scalar(text) => texts.push(text.clone()),
-                Kind::Null | Kind::List(_) | Kind::Map(_) => {
-                    self.report.error(&item.origin, key, format!("`{key}` is a list of single values"), None);
-                }
-            }
-        }
-        texts
     }
 }
