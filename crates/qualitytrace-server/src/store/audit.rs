@@ -26,30 +26,10 @@ pub struct Change {
     pub request: String,
 }
 
-impl Store {
-    /// Writes a change down.
-    pub async fn audit(&self, change: &Change) -> Result<(), Error> {
-        sqlx::query(
-            "INSERT INTO audit (at, entry, who, address, action, kind, id, request)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        )
-        .bind(signed(change.at.as_nanos()))
-        .bind(format!("{:016x}", rand::random::<u64>()))
-        .bind(&change.who)
-        .bind(&change.address)
-        .bind(&change.action)
-        .bind(&change.kind)
-        .bind(&change.id)
-        .bind(&change.request)
-        .execute(&self.write)
-        .await
-        .map_err(failed("write a change down"))?;
-        Ok(())
-    }
-
-    /// Writes down what the server, or a command beside it, did by itself.
-    pub async fn audit_own(&self, action: &str, kind: &str, id: &str) -> Result<(), Error> {
-        let change = Change {
+impl Change {
+    /// What the server, or a command beside it, did by itself.
+    pub(super) fn own(action: &str, kind: &str, id: &str) -> Self {
+        Self {
             at: clock::now(),
             who: String::new(),
             address: String::new(),
@@ -57,8 +37,41 @@ impl Store {
             kind: kind.to_owned(),
             id: id.to_owned(),
             request: String::new(),
-        };
-        self.audit(&change).await
+        }
+    }
+
+    /// Writes it down.
+    pub(super) async fn insert<'e>(
+        &self,
+        database: impl sqlx::Executor<'e, Database = sqlx::Any>,
+    ) -> Result<(), sqlx::Error> {
+        sqlx::query(
+            "INSERT INTO audit (at, entry, who, address, action, kind, id, request)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        )
+        .bind(signed(self.at.as_nanos()))
+        .bind(format!("{:016x}", rand::random::<u64>()))
+        .bind(self.who.clone())
+        .bind(self.address.clone())
+        .bind(self.action.clone())
+        .bind(self.kind.clone())
+        .bind(self.id.clone())
+        .bind(self.request.clone())
+        .execute(database)
+        .await?;
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Writes a change down.
+    pub async fn audit(&self, change: &Change) -> Result<(), Error> {
+        change.insert(&self.write).await.map_err(failed("write a change down"))
+    }
+
+    /// Writes down what the server, or a command beside it, did by itself.
+    pub async fn audit_own(&self, action: &str, kind: &str, id: &str) -> Result<(), Error> {
+        self.audit(&Change::own(action, kind, id)).await
     }
 
     /// Changes before a point of the log, newest first, each with its own point.

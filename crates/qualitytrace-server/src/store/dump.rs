@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Executor as _, Row as _};
 
+use super::verify::Check;
 use crate::private;
 
 /// What the first line begins with.
@@ -201,6 +202,7 @@ pub(super) async fn write(
     connection: &mut AnyConnection,
     header: &Header,
     path: &Path,
+    check: &mut Check,
     progress: &mut (dyn FnMut(u64) + Send),
 ) -> Result<Counts, DumpError> {
     let failed = |source| DumpError::File { operation: "write", path: path.to_owned(), source };
@@ -219,7 +221,9 @@ pub(super) async fn write(
         let mut rows = sqlx::query(text).fetch(&mut *connection);
         let count = counts.entry(table.name.to_owned()).or_default();
         while let Some(row) = rows.try_next().await? {
-            write_row(&mut out, &row, &columns, path)?;
+            let values = values(&row, &columns)?;
+            check.row(table.name, &columns, &values);
+            write_row(&mut out, &values).map_err(failed)?;
             *count += 1;
             total += 1;
             if total % PROGRESS_ROWS == 0 {
@@ -251,25 +255,28 @@ fn write_table(out: &mut impl Write, name: &str, columns: &[(String, Type)]) -> 
     Ok(())
 }
 
-fn write_row(
-    out: &mut impl Write,
-    row: &AnyRow,
-    columns: &[(String, Type)],
-    path: &Path,
-) -> Result<(), DumpError> {
-    let failed = |source| DumpError::File { operation: "write", path: path.to_owned(), source };
-    out.write_all(b"R").map_err(failed)?;
-    for (at, (_, kind)) in columns.iter().enumerate() {
-        let bytes = match kind {
-            Type::Integer => {
-                out.write_all(&row.try_get::<i64, _>(at)?.to_le_bytes()).map_err(failed)?;
+fn values(row: &AnyRow, columns: &[(String, Type)]) -> Result<Vec<Value>, sqlx::Error> {
+    let value = |(at, (_, kind)): (usize, &(String, Type))| match kind {
+        Type::Integer => row.try_get(at).map(Value::Integer),
+        Type::Text => row.try_get(at).map(Value::Text),
+        Type::Bytes => row.try_get(at).map(Value::Bytes),
+    };
+    columns.iter().enumerate().map(value).collect()
+}
+
+fn write_row(out: &mut impl Write, values: &[Value]) -> std::io::Result<()> {
+    out.write_all(b"R")?;
+    for value in values {
+        let bytes = match value {
+            Value::Integer(number) => {
+                out.write_all(&number.to_le_bytes())?;
                 continue;
             }
-            Type::Text => row.try_get::<String, _>(at)?.into_bytes(),
-            Type::Bytes => row.try_get::<Vec<u8>, _>(at)?,
+            Value::Text(text) => text.as_bytes(),
+            Value::Bytes(bytes) => bytes,
         };
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
-        out.write_all(&length).and_then(|()| out.write_all(&bytes)).map_err(failed)?;
+        out.write_all(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes())?;
+        out.write_all(bytes)?;
     }
     Ok(())
 }
@@ -291,7 +298,7 @@ pub(super) enum Item {
 
 /// Reads a backup.
 pub(super) struct Reader {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     pub(super) header: Header,
     input: BufReader<zstd::Decoder<'static, BufReader<File>>>,
     columns: Vec<(String, Type)>,

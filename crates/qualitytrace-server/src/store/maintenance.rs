@@ -8,7 +8,9 @@ use sqlx::any::AnyConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
 
+use super::audit::Change;
 use super::dump::{self, Counts, DumpError, Header, Reader};
+use super::verify::Check;
 use super::{Backend, Error, FILE_SETTINGS, Lock, Store, address, opening, with_mode, without_password};
 use crate::{clock, private};
 
@@ -19,6 +21,9 @@ const CONTENTS: [&str; 4] = ["resources", "runs", "suite_runs", "chunks"];
 /// Settings of a file while it is filled: nobody else has it, and it is synced as a whole.
 const FILLING: &str = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;";
 
+/// What is looked at in a backup.
+const ROWS: &str = "rows";
+
 /// Why a database could not be backed up, put back or looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum MaintenanceError {
@@ -28,6 +33,9 @@ pub enum MaintenanceError {
     /// The backup is of no use, or cannot be written.
     #[error(transparent)]
     Dump(#[from] DumpError),
+    /// The database is damaged so that it cannot even be opened.
+    #[error(transparent)]
+    Damaged(Error),
     /// Nothing lasts there.
     #[error("a database in memory ends with its server: name another one with --database-url or --data-dir")]
     Memory,
@@ -93,37 +101,50 @@ pub struct Restored {
     pub aside: Option<PathBuf>,
 }
 
-/// Writes the database into a new file, as it is at one moment. Servers may go on meanwhile.
+/// Writes the database into a new file, as it is at one moment. Servers may go on meanwhile. Rows whose content is damaged
+/// are in it as they are, and told.
 pub async fn backup(
     url: &str,
     path: &Path,
     progress: &mut (dyn FnMut(u64) + Send),
-) -> Result<Counts, MaintenanceError> {
+) -> Result<(Counts, Check), MaintenanceError> {
     let mut snapshot = snapshot(url).await?;
     let header = Header {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         migration: migration(&mut snapshot, url).await?,
         created: clock::now().as_nanos() / 1_000_000_000,
     };
-    let counts = dump::write(&mut snapshot, &header, path, progress).await?;
+    let mut check = Check::new(ROWS);
+    let counts = dump::write(&mut snapshot, &header, path, &mut check, progress).await?;
     snapshot.close().await?;
-    Ok(counts)
+    Ok((counts, check))
 }
 
-/// Reads a backup to its end. Answers with what it says of itself and how many rows it has.
+/// Reads a backup to its end. Answers with what it says of itself and what is wrong with its rows.
 pub fn check_backup(
     path: &Path,
     progress: &mut (dyn FnMut(u64) + Send),
-) -> Result<(Header, u64), MaintenanceError> {
+) -> Result<(Header, Check), MaintenanceError> {
     let mut reader = Reader::open(path)?;
-    let mut rows = 0;
-    while let Some(item) = reader.next()? {
-        if matches!(item, dump::Item::Row(_)) {
-            rows += 1;
-            progress(rows);
+    let mut check = Check::new(ROWS);
+    let mut table = (String::new(), Vec::new());
+    loop {
+        match reader.next() {
+            Ok(Some(dump::Item::Table(name, columns))) => table = (name, columns),
+            Ok(Some(dump::Item::Row(row))) => {
+                check.row(&table.0, &table.1, &row);
+                progress(check.looked_at);
+            }
+            Ok(None) => break,
+            // What follows cannot be read.
+            Err(error @ DumpError::Damaged { .. }) => {
+                check.find(error.to_string());
+                break;
+            }
+            Err(error) => return Err(error.into()),
         }
     }
-    Ok((reader.header, rows))
+    Ok((reader.header, check))
 }
 
 /// Puts a backup into a database that nobody works on and that is empty, or may lose what it has.
@@ -143,6 +164,11 @@ pub async fn restore(
         Backend::File => restore_file(url, &mut reader, force, progress).await,
         Backend::Postgres => restore_postgres(url, &mut reader, force, progress).await,
     }
+}
+
+/// Writes the restore into the audit log that was restored, for which no key is needed.
+async fn audit(connection: &mut AnyConnection, reader: &Reader) -> Result<(), sqlx::Error> {
+    Change::own("restore", "database", &reader.path.display().to_string()).insert(&mut *connection).await
 }
 
 /// Everything happens in one transaction: a restore that is broken off changes nothing.
@@ -180,6 +206,7 @@ async fn restore_postgres(
     let rows = dump::read(&mut connection, reader, true, progress).await?;
     connection.execute("COMMIT").await?;
     opening::migrate(&mut connection, None).await.map_err(open)?;
+    audit(&mut connection, reader).await?;
     connection.close().await?;
     Ok(Restored { rows, aside: None })
 }
@@ -225,6 +252,7 @@ async fn restore_file(
     let rows = dump::read(&mut connection, reader, false, progress).await?;
     connection.execute("COMMIT").await?;
     opening::migrate(&mut connection, None).await.map_err(open)?;
+    audit(&mut connection, reader).await?;
     connection.close().await?;
     let filled = std::fs::File::open(&draft.0).and_then(|file| file.sync_all());
     filled.map_err(failed("sync the new file beside"))?;
@@ -340,12 +368,21 @@ pub(super) async fn migration(connection: &mut AnyConnection, url: &str) -> Resu
             if matches!(&*code, "42P01" | "1") {
                 return Err(MaintenanceError::NotOurs { url: without_password(url) });
             }
-            Err(unusable(url, &sqlx::Error::Database(error)).into())
+            Err(unusable(url, &sqlx::Error::Database(error)))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-fn unusable(url: &str, error: &sqlx::Error) -> Error {
-    Error::Open { url: without_password(url), why: opening::why(error) }
+/// What the first byte of a code of SQLite says: its pages contradict each other, or are none.
+const DAMAGED: [u32; 2] = [11, 26];
+
+fn unusable(url: &str, error: &sqlx::Error) -> MaintenanceError {
+    let open = Error::Open { url: without_password(url), why: opening::why(error) };
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
+    if code.is_some_and(|code| DAMAGED.contains(&(code & 0xff))) {
+        MaintenanceError::Damaged(open)
+    } else {
+        MaintenanceError::Store(open)
+    }
 }

@@ -1,10 +1,11 @@
 //! Looking for damage: pages, tables, references, texts, traces, and secrets that no key opens. Changes nothing.
 
 use futures_util::TryStreamExt as _;
+use qualitytrace_core::id::TraceId;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Row as _};
 
 use super::chunks::unpacked;
-use super::dump::TABLES;
+use super::dump::{TABLES, Type, Value};
 use super::maintenance::{MaintenanceError, migration, snapshot};
 use super::sealed::{COLUMNS, Column, secrets_of};
 use super::{Backend, Store, opening};
@@ -45,17 +46,54 @@ pub struct Check {
 }
 
 impl Check {
-    fn new(name: &'static str) -> Self {
+    pub(super) fn new(name: &'static str) -> Self {
         Self { name, looked_at: 0, findings: Vec::new(), further: 0 }
     }
 
-    fn find(&mut self, finding: String) {
+    pub(super) fn find(&mut self, finding: String) {
         if self.findings.len() < NAMED {
             self.findings.push(finding);
         } else {
             self.further += 1;
         }
     }
+
+    /// Looks at the content of a row on its way into a backup or out of one.
+    pub(super) fn row(&mut self, table: &str, columns: &[(String, Type)], values: &[Value]) {
+        self.looked_at += 1;
+        let value = |name: &str| {
+            let at = columns.iter().position(|(column, _)| column == name)?;
+            values.get(at)
+        };
+        let (text, bytes, number) = (
+            |name: &str| if let Some(Value::Text(text)) = value(name) { text.as_str() } else { "" },
+            |name: &str| if let Some(Value::Bytes(bytes)) = value(name) { bytes.as_slice() } else { &[] },
+            |name: &str| if let Some(Value::Integer(number)) = value(name) { *number } else { 0 },
+        );
+        let fault = match table {
+            "run_events" => event_fault(text("test_id"), number("number"), text("body")),
+            "suite_run_events" => event_fault(text("suite_id"), number("number"), text("body")),
+            "chunks" => chunk_fault(bytes("trace_id"), bytes("data")),
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            self.find(fault);
+        }
+    }
+}
+
+/// What is wrong with an event, which is JSON.
+fn event_fault(id: &str, number: i64, body: &str) -> Option<String> {
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(body).is_ok();
+    (!is_json).then(|| format!("an event of run {number} of `{id}` is no JSON"))
+}
+
+/// What is wrong with what one request brought of a trace, which is packed.
+fn chunk_fault(trace: &[u8], data: &[u8]) -> Option<String> {
+    unpacked(data).is_err().then(|| {
+        let id = TraceId::from_slice(trace).map(|id| id.to_string()).unwrap_or_default();
+        format!("what arrived of trace {id} cannot be unpacked")
+    })
 }
 
 /// Looks at everything, as it is at one moment, and tells of each check when it is done.
@@ -143,10 +181,9 @@ async fn texts(connection: &mut AnyConnection, progress: &mut (dyn FnMut(&str, u
             }
             let (id, number) = (row.try_get::<String, _>(0), row.try_get::<i64, _>(1));
             let body: Result<String, _> = row.try_get(2);
-            let is_json = body.is_ok_and(|body| serde_json::from_str::<serde::de::IgnoredAny>(&body).is_ok());
-            if !is_json {
-                let (id, number) = (id.unwrap_or_default(), number.unwrap_or_default());
-                check.find(format!("an event of run {number} of `{id}` is no JSON"));
+            let (id, number) = (id.unwrap_or_default(), number.unwrap_or_default());
+            if let Some(fault) = event_fault(&id, number, &body.unwrap_or_default()) {
+                check.find(fault);
             }
         }
     }
@@ -172,12 +209,10 @@ async fn traces(connection: &mut AnyConnection, progress: &mut (dyn FnMut(&str, 
                 progress(check.name, check.looked_at);
             }
             bytes += row.try_get::<i64, _>(1).unwrap_or_default();
-            let data: Result<Vec<u8>, _> = row.try_get(2);
-            if data.and_then(|data| unpacked(&data)).is_err() {
-                let id: Vec<u8> = row.try_get(0).unwrap_or_default();
-                let id = qualitytrace_core::id::TraceId::from_slice(&id);
-                let id = id.map(|id| id.to_string()).unwrap_or_default();
-                check.find(format!("what arrived of trace {id} cannot be unpacked"));
+            let data: Vec<u8> = row.try_get(2).unwrap_or_default();
+            let id: Vec<u8> = row.try_get(0).unwrap_or_default();
+            if let Some(fault) = chunk_fault(&id, &data) {
+                check.find(fault);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::Args;
 use qualitytrace_server::config::Config;
-use qualitytrace_server::store::{self, Check, Counts, Store};
+use qualitytrace_server::store::{self, Check, Counts, MaintenanceError, Store};
 use qualitytrace_server::vault::Vault;
 
 use super::Exit;
@@ -72,7 +72,7 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<Exit> {
     else {
         return Ok(interrupted("nothing was written"));
     };
-    let counts = counts?;
+    let (counts, check) = counts?;
     let size = std::fs::metadata(&options.file).map_or(0, |file| file.len());
     report::out(&format!(
         "{} {}: {}, {size} bytes\n",
@@ -81,7 +81,12 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<Exit> {
         contents(&counts)
     ));
     report::out("  secrets in it stay sealed: keep a copy of the key (secrets.keyFile) in another place\n");
-    Ok(Exit::Passed)
+    if check.findings.is_empty() {
+        return Ok(Exit::Passed);
+    }
+    report::out(&shown(&check));
+    report::out("  the database is damaged, and so is this backup: keep the ones before it\n");
+    Ok(Exit::NotPassed)
 }
 
 /// Puts a backup back.
@@ -108,10 +113,7 @@ pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<Exit> {
     }
     // The store says which key it wants; what was restored stays restored.
     match Store::open_with(&config.database_url, vault(&config)?).await {
-        Ok(store) => {
-            store.audit_own("restore", "database", &options.file.display().to_string()).await?;
-            store.close().await;
-        }
+        Ok(store) => store.close().await,
         Err(error) => {
             report::err(&format!("{}: {:#}\n", report::style::unsure("warning"), anyhow::Error::from(error)));
         }
@@ -137,7 +139,15 @@ pub(crate) async fn verify(options: VerifyOptions) -> anyhow::Result<Exit> {
     let Some(verified) = interruptible(verify).await else {
         return Ok(interrupted("not everything was looked at"));
     };
-    verified?;
+    match verified {
+        Ok(()) => {}
+        Err(MaintenanceError::Damaged(error)) => {
+            is_whole = false;
+            let mark = report::style::bad("✘");
+            report::out(&format!("{mark} {:#}\n", anyhow::Error::from(error)));
+        }
+        Err(error) => return Err(error.into()),
+    }
     Ok(if is_whole { Exit::Passed } else { Exit::NotPassed })
 }
 
@@ -150,11 +160,16 @@ async fn verify_backup(file: &Path) -> anyhow::Result<Exit> {
     let Some(read) = interruptible(reading).await else {
         return Ok(interrupted("not everything was looked at"));
     };
-    let (header, rows) = read??;
+    let (header, check) = read??;
+    if !check.findings.is_empty() {
+        report::out(&shown(&check));
+        return Ok(Exit::NotPassed);
+    }
     report::out(&format!(
-        "{} {}: {rows} rows, written by version {}\n",
+        "{} {}: {} rows, written by version {}\n",
         report::style::good("✔"),
         file.display(),
+        check.looked_at,
         header.version
     ));
     Ok(Exit::Passed)

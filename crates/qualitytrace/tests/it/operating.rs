@@ -156,7 +156,9 @@ async fn a_damaged_backup_is_refused_and_changes_nothing() {
         std::fs::write(&path, bytes).unwrap();
         let told = ends(1, &["restore", path.to_str().unwrap(), "--database-url", &to]).await;
         assert!(told.contains(expected), "{name}: {told}");
-        let told = ends(1, &["verify", "--backup", path.to_str().unwrap(), "--database-url", &to]).await;
+        // Damage that is found is a result; what was never a backup cannot be looked at.
+        let code = if expected == "is damaged" { 2 } else { 1 };
+        let told = ends(code, &["verify", "--backup", path.to_str().unwrap(), "--database-url", &to]).await;
         assert!(told.contains(expected), "{name}: {told}");
         assert!(!folder.path().join("to.db").exists(), "{name}");
     }
@@ -167,8 +169,61 @@ async fn a_damaged_backup_is_refused_and_changes_nothing() {
     let told = ends(1, &["backup", "b", "--database-url", "sqlite::memory:"]).await;
     assert!(told.contains("a database in memory ends with its server"), "{told}");
     std::fs::write(folder.path().join("odd.db"), "no database at all").unwrap();
-    let told = ends(1, &["verify", "--database-url", &url(folder.path(), "odd.db")]).await;
-    assert!(told.contains("not a database"), "{told}");
+    let told = ends(2, &["verify", "--database-url", &url(folder.path(), "odd.db")]).await;
+    assert!(told.contains("✘") && told.contains("not a database"), "{told}");
+}
+
+#[tokio::test]
+async fn a_backup_of_damaged_rows_is_told_of_when_it_is_made_and_when_it_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = url(folder.path(), "d.db");
+    let server = Served::start(program(), &database, &[]).await;
+    fill(&server).await;
+    drop(server);
+    // Whoever closes the file last moves everything out of the log.
+    ends(0, &["verify", "--database-url", &database]).await;
+    let file = folder.path().join("d.db");
+    let whole = std::fs::read(&file).unwrap();
+    let place = |part: &[u8]| whole.windows(part.len()).position(|window| window == part).unwrap();
+    let trace: Vec<u8> =
+        (0..32).step_by(2).map(|at| u8::from_str_radix(&TRACE[at..at + 2], 16).unwrap()).collect();
+    // The length before what arrived of the trace, and the beginning of an event.
+    let span = place(&[&[0x0a, 16][..], &trace].concat());
+    let event = place(b"\"what\":\"created\"");
+    let harms = [
+        (span - 12..span, 0, "what arrived of trace 0af7651916cd43dd8448eb211c80319c cannot be unpacked"),
+        (event..event + 8, b'~', "is no JSON"),
+    ];
+    for (number, (range, byte, expected)) in harms.into_iter().enumerate() {
+        let mut bytes = whole.clone();
+        bytes[range].fill(byte);
+        std::fs::write(&file, bytes).unwrap();
+        let backup = folder.path().join(format!("backup{number}"));
+        let backup = backup.to_str().unwrap();
+        let database = ["--database-url", &*database];
+        for command in [&["backup", backup][..], &["verify", "--backup", backup]] {
+            let arguments = [command, &database[..]].concat();
+            let told = ends(2, &arguments).await;
+            assert!(told.contains(expected), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_restore_without_the_key_is_in_the_audit_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (url(folder.path(), "from.db"), url(folder.path(), "to.db"));
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (key, other, backup) = (path("right.key"), path("other.key"), path("backup"));
+    let server = Served::start(program(), &from, &["--secrets.keyFile", &key]).await;
+    fill(&server).await;
+    ends(0, &["backup", &backup, "--database-url", &from]).await;
+    drop(server);
+    let told = ends(0, &["restore", &backup, "--database-url", &to, "--secrets.keyFile", &other]).await;
+    assert!(told.contains("warning"), "{told}");
+    let server = Served::start(program(), &to, &["--secrets.keyFile", &key]).await;
+    let changes = client().get(server.url("/api/audit")).send().await.unwrap().text().await.unwrap();
+    assert!(changes.contains("\"restore\"") && changes.contains(&backup), "{changes}");
 }
 
 #[tokio::test]
