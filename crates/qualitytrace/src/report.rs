@@ -6,6 +6,7 @@ pub(crate) mod junit;
 pub(crate) mod pretty;
 pub(crate) mod progress;
 pub(crate) mod style;
+pub(crate) mod visible;
 pub(crate) mod waterfall;
 
 use std::io::{self, Write};
@@ -85,6 +86,8 @@ pub(crate) struct TestReport {
     pub(crate) is_corrected: bool,
     /// Required gates that did not pass, other than the specs.
     pub(crate) failed_gates: Vec<FailedGate>,
+    /// Where specs do not count because the required gates leave them out: the required gates that passed.
+    pub(crate) instead_of_specs: Option<Vec<&'static str>>,
     /// What else a reader of the verdict has to know.
     pub(crate) notes: Vec<String>,
     /// The trace, for the picture; only fetched when it is needed.
@@ -193,6 +196,7 @@ impl TestReport {
             has_no_trace: false,
             is_corrected: false,
             failed_gates: Vec::new(),
+            instead_of_specs: None,
             notes: Vec::new(),
             trace: None,
         }
@@ -309,6 +313,7 @@ impl TestReport {
             is_corrected,
             notes: if is_judged { notes.into_iter().chain(gates.notes).collect() } else { notes },
             failed_gates: if is_judged { gates.failed } else { Vec::new() },
+            instead_of_specs: (!gates.requires_specs).then_some(gates.passing),
             ..Self::skipped(name, id)
         }
     }

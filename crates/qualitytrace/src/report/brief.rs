@@ -18,36 +18,46 @@ pub(crate) fn text(text: &str) -> String {
 
 /// A verdict without what nobody would read.
 pub(super) fn verdict(verdict: &Verdict) -> Verdict {
+    each_text(verdict, text)
+}
+
+/// A verdict with each of its texts changed.
+pub(super) fn each_text(verdict: &Verdict, text: Change) -> Verdict {
     Verdict {
         outcome: verdict.outcome,
         missing: verdict.missing.iter().map(|missing| text(missing)).collect(),
-        specs: verdict.specs.iter().map(spec).collect(),
-        outputs: verdict.outputs.iter().map(output).collect(),
+        specs: verdict.specs.iter().map(|known| spec(known, text)).collect(),
+        outputs: verdict.outputs.iter().map(|known| output(known, text)).collect(),
     }
 }
 
-fn spec(spec: &Spec) -> Spec {
+/// What becomes of a text.
+type Change = fn(&str) -> String;
+
+fn spec(spec: &Spec, text: Change) -> Spec {
     Spec {
         name: text(&spec.name),
         selector: text(&spec.selector),
         problem: spec.problem.as_deref().map(text),
         nearest: spec.nearest.iter().map(|hint| text(hint)).collect(),
-        assertions: spec.assertions.iter().map(assertion).collect(),
+        assertions: spec.assertions.iter().map(|known| assertion(known, text)).collect(),
         ..*spec
     }
 }
 
-fn assertion(assertion: &Assertion) -> Assertion {
+fn assertion(assertion: &Assertion, text: Change) -> Assertion {
     Assertion {
         assertion: text(&assertion.assertion),
         outcome: assertion.outcome,
-        results: assertion.results.iter().map(result).collect(),
+        results: assertion.results.iter().map(|known| result(known, text)).collect(),
     }
 }
 
-fn result(result: &SpanResult) -> SpanResult {
+fn result(result: &SpanResult, text: Change) -> SpanResult {
     SpanResult {
         span: text(&result.span),
+        service: text(&result.service),
+        alias: result.alias.as_deref().map(text),
         observed: text(&result.observed),
         expected: text(&result.expected),
         error: result.error.as_deref().map(text),
@@ -55,9 +65,9 @@ fn result(result: &SpanResult) -> SpanResult {
     }
 }
 
-fn output(output: &Output) -> Output {
+fn output(output: &Output, text: Change) -> Output {
     Output {
-        name: output.name.clone(),
+        name: text(&output.name),
         value: text(&output.value),
         span_id: output.span_id.clone(),
         error: output.error.as_deref().map(text),

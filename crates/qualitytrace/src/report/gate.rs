@@ -25,7 +25,9 @@ pub(super) struct Gates {
     passed: bool,
     /// Whether those that did not pass could still be passed.
     is_open: bool,
-    requires_specs: bool,
+    pub(super) requires_specs: bool,
+    /// Those of the analyzer that passed.
+    pub(super) passing: Vec<&'static str>,
     /// Those of the analyzer that did not pass.
     pub(super) failed: Vec<FailedGate>,
     /// What else is to be said of them.
@@ -38,10 +40,13 @@ impl Gates {
         let analysis = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some());
         let is_required = |gate: Gate| required.iter().any(|name| name == gate.as_str());
         let gates = run::gates(required, &facts);
-        let failed = [Gate::AnalyzerScore, Gate::AnalyzerRules]
+        let (failed, passing): (Vec<Gate>, Vec<Gate>) = [Gate::AnalyzerScore, Gate::AnalyzerRules]
             .into_iter()
-            .filter(|gate| is_required(*gate) && gates.failed.iter().any(|name| name == gate.as_str()));
-        let failed = failed.filter_map(|gate| {
+            .filter(|gate| is_required(*gate))
+            .partition(|gate| gates.failed.iter().any(|name| name == gate.as_str()));
+        let is_checked = analysis.is_some_and(Linter::has_rules);
+        let passing = passing.into_iter().filter(|_| is_checked).map(Gate::as_str).collect();
+        let failed = failed.into_iter().filter_map(|gate| {
             let is_open = gates.inconclusive.iter().any(|open| open == gate.as_str());
             let message = match &facts.analysis_open {
                 Some(reason) if is_open => format!("a span that is not here could break it: {reason}"),
@@ -66,7 +71,7 @@ impl Gates {
             notes.push("failed specs do not count: the required gates leave out test-specs".to_owned());
         }
         let is_open = gates.is_inconclusive();
-        Self { passed: gates.passed, is_open, requires_specs, failed: failed.collect(), notes }
+        Self { passed: gates.passed, is_open, requires_specs, passing, failed: failed.collect(), notes }
     }
 
     /// What the test comes to whose specs came to this.

@@ -3,10 +3,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use qualitytrace_server::wire::verdict::{Assertion, Spec};
+use qualitytrace_server::wire::verdict::{Assertion, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 
 use super::{Ending, Outcome, TestReport};
+
+/// Culprits that the message of a case names; the rest is counted.
+const NAMED_CULPRITS: usize = 20;
 
 /// The whole file.
 pub(crate) fn document(reports: &[TestReport], took: Duration) -> String {
@@ -54,6 +57,14 @@ impl Case {
     }
 }
 
+impl Case {
+    /// The same where what it says does not count.
+    fn not_required(self) -> Self {
+        let problem = self.problem.map(|(_, why)| (Kind::Skipped, format!("not required: {why}")));
+        Self { problem, ..self }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Failure,
@@ -86,7 +97,12 @@ impl Suite {
     fn of(report: &TestReport) -> Self {
         let mut cases = self::cases(report);
         for earlier in report.earlier.iter().flat_map(self::cases) {
-            let Some(problem) = earlier.problem else { continue };
+            let Some(problem) = earlier
+                .problem
+                .filter(|(kind, _)| report.instead_of_specs.is_none() || *kind != Kind::Skipped)
+            else {
+                continue;
+            };
             match cases.iter_mut().find(|case| case.class == earlier.class && case.name == earlier.name) {
                 Some(case) => case.earlier.push(problem),
                 // It is about the earlier run as a whole: that there was no verdict, or not all of the trace.
@@ -171,12 +187,16 @@ impl Case {
 fn cases(report: &TestReport) -> Vec<Case> {
     match &report.ending {
         Ending::Judged(verdict) => {
-            let gates = report.failed_gates.iter();
-            let gates = gates.map(|gate| {
+            let failed = report.failed_gates.iter().map(|gate| {
                 let kind = if gate.is_open { Kind::Inconclusive } else { Kind::Failure };
                 Case::new("gate", gate.name, Some((kind, gate.message.clone())))
             });
-            judged(verdict).into_iter().chain(gates).collect()
+            let Some(passed) = &report.instead_of_specs else {
+                return judged(verdict).into_iter().chain(failed).collect();
+            };
+            // The gates are what was tested: as many failures here as the exit code tells of.
+            let passed = passed.iter().map(|name| Case::new("gate", name, None));
+            judged(verdict).into_iter().map(Case::not_required).chain(failed).chain(passed).collect()
         }
         Ending::Broken(why) => vec![Case::new(&report.id, "run", Some((Kind::Error, why.clone())))],
         Ending::Skipped(why) => vec![Case::new(&report.id, "run", Some((Kind::Skipped, (*why).to_owned())))],
@@ -211,25 +231,32 @@ fn problem(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
     if assertion.outcome == wire::Outcome::Passed {
         return None;
     }
-    let failing = assertion.culprits().next();
-    Some(match (failing, &spec.problem) {
-        (Some(result), _) if result.passed => {
-            (Kind::Failure, format!("{}: the claim holds here, got {}", place(&result.span), result.observed))
-        }
-        (Some(result), _) if result.error.as_deref().is_none_or(|error| error == "no match") => (
-            Kind::Failure,
-            format!("{}: got {}, expected {}", place(&result.span), result.observed, result.expected),
-        ),
-        (Some(result), _) => {
-            (Kind::Error, format!("{}: {}", place(&result.span), result.error.as_deref().unwrap_or_default()))
-        }
-        (None, Some(problem)) => (Kind::Failure, problem.clone()),
-        (None, None) => (Kind::Failure, "did not hold".to_owned()),
-    })
+    let mut culprits = assertion.culprits().map(culprit);
+    let Some((kind, first)) = culprits.next() else {
+        let said = spec.problem.clone().unwrap_or_else(|| "did not hold".to_owned());
+        return Some((Kind::Failure, said));
+    };
+    let mut said = vec![first];
+    said.extend(culprits.by_ref().take(NAMED_CULPRITS - 1).map(|(_, told)| told));
+    let rest = culprits.count();
+    if rest > 0 {
+        said.push(format!("and {rest} more"));
+    }
+    Some((kind, said.join("; ")))
 }
 
-fn place(span: &str) -> &str {
-    if span.is_empty() { "the selection" } else { span }
+/// What one span, or the selection, has to do with it.
+fn culprit(result: &SpanResult) -> (Kind, String) {
+    let place = if result.span.is_empty() { "the selection" } else { &result.span };
+    match result.error.as_deref() {
+        None if result.passed => {
+            (Kind::Failure, format!("{place}: the claim holds here, got {}", result.observed))
+        }
+        None | Some("no match") => {
+            (Kind::Failure, format!("{place}: got {}, expected {}", result.observed, result.expected))
+        }
+        Some(error) => (Kind::Error, format!("{place}: {error}")),
+    }
 }
 
 fn push(xml: &mut String, indent: usize, line: &str) {

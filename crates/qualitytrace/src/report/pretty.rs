@@ -6,7 +6,7 @@ use std::time::Duration;
 use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 
-use super::{Ending, Outcome, Phases, TestReport, style, waterfall};
+use super::{Ending, Outcome, Phases, TestReport, style, visible, waterfall};
 
 /// Different failing results shown of one assertion; the rest is counted.
 const SHOWN_RESULTS: usize = 5;
@@ -17,6 +17,7 @@ const LEAST_NAME: usize = 16;
 
 /// One test: its line, its specs, and for what did not pass the facts.
 pub(crate) fn test(report: &TestReport) -> String {
+    let report = &visible::report(report);
     let mut text = String::new();
     let name = report.title();
     if report.outcome == Outcome::Skipped {

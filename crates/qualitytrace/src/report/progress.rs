@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
-use super::{out, style};
+use super::{out, style, visible};
 
 /// Letters of the line at most.
 const LONGEST: usize = 100;
@@ -41,7 +41,9 @@ impl Drop for Confirming<'_> {
 impl Progress {
     /// Nothing has begun of `total` tests.
     pub(crate) fn start(total: usize) -> Self {
-        let is_live = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        // A dumb terminal cannot take a line back.
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let is_live = !is_dumb && std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
         Self { total, is_live, state: Mutex::default() }
     }
 
@@ -75,11 +77,11 @@ impl Progress {
             return;
         }
         self.clear();
-        let line: String =
-            format!("{}/{} done, running: {}", state.done, self.total, state.running.join(", "))
-                .chars()
-                .take(style::width().map_or(LONGEST, |width| LONGEST.min(width - 1)))
-                .collect();
+        let running = visible::text(&state.running.join(", "));
+        let line: String = format!("{}/{} done, running: {running}", state.done, self.total)
+            .chars()
+            .take(style::width().map_or(LONGEST, |width| LONGEST.min(width - 1)))
+            .collect();
         let mut stderr = anstream::stderr().lock();
         let _ = write!(stderr, "{}", style::faint(line));
         let _ = stderr.flush();

@@ -8,7 +8,7 @@ use qualitytrace_server::wire::verdict::Assertion;
 use qualitytrace_server::wire::{Span, Trace, Verdict};
 
 use super::pretty::{duration, fitting, padded};
-use super::style;
+use super::{style, visible};
 
 /// Rows drawn of one trace; the rest is counted.
 const MAX_ROWS: usize = 40;
@@ -45,8 +45,8 @@ pub(crate) fn draw(trace: &Trace, verdict: &Verdict) -> Vec<String> {
 
 fn row(span: &Span, [name, bar, service]: [usize; 3], time: Range<u64>, is_culprit: bool) -> String {
     let mark = if is_culprit { style::bad("✘") } else { " ".to_owned() };
-    let name = padded(&format!("{}{}", "  ".repeat(span.depth), span.name), name);
-    let service = style::faint(padded(&span.service, service));
+    let name = padded(&format!("{}{}", "  ".repeat(span.depth), visible::text(&span.name)), name);
+    let service = style::faint(padded(&visible::text(&span.service), service));
     let bar = self::bar(span, bar, time);
     let bar = if is_culprit || span.status == "error" { style::bad(bar) } else { style::good(bar) };
     let took = duration(Duration::from_nanos(span.end.saturating_sub(span.start)));

@@ -85,6 +85,39 @@ async fn server_with_a_trace(trace: &str) -> Served {
     server
 }
 
+#[tokio::test]
+async fn every_culprit_is_named_in_junit_and_texts_of_others_stay_on_their_line() {
+    let server = Served::start(program(), "sqlite::memory:", &[]).await;
+    Client::new(server.url("")).put_settle("200ms").await;
+    let span = |number: u64| {
+        let value = if number == 1 { "v\n✔ forged\u{202e}".to_owned() } else { format!("v{number}") };
+        json!({
+            "traceId": TRACE, "spanId": format!("{number:016x}"), "name": format!("step {number}\nx"), "kind": 1,
+            "parentSpanId": if number == 1 { String::new() } else { format!("{:016x}", 1) },
+            "startTimeUnixNano": "1", "endTimeUnixNano": "2",
+            "attributes": [{ "key": "v", "value": { "stringValue": value } }],
+        })
+    };
+    let spans: Vec<_> = (1..=25).map(span).collect();
+    let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] });
+    let sent = reqwest::Client::new().post(server.url("/v1/traces")).json(&body).send().await.unwrap();
+    assert!(sent.status().is_success());
+    let broken = inconclusive("\"T\\n✔ all is well\"")
+        .replace("span[name = \"worker\"]", "span[v exists]")
+        .replace("attr:tracetest.selected_spans.count = 1", "none attr:v contains \"v\"");
+    let (code, text, junit) = run(&[("t.yaml", &broken)], &["t.yaml", "--server", &server.url("")]).await;
+    assert_eq!(code, Some(2), "{text}");
+    for line in text.lines() {
+        assert!(!line.starts_with(['✔', 'x']), "{line:?} is forged: {text}");
+    }
+    assert!(!text.contains('\u{202e}'), "{text}");
+    holds(&text, &["T\\n✔ all is well", "`step 1\\nx`", "v\\n✔ forged\\u{202e}"]);
+    holds(
+        &junit,
+        &["step 1&#xA;x: the claim holds here", "step 20&#xA;x: the claim holds here", "; and 5 more\""],
+    );
+}
+
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
 fn inconclusive(name: &str) -> String {

@@ -1,0 +1,59 @@
+//! Texts of others as a terminal may be given them: a line stays a line, and letters stay in their order.
+
+use super::{Ending, FailedGate, TestReport, brief};
+
+/// A text in which what would end the line, steer the terminal or turn the direction of writing is spelled out.
+pub(crate) fn text(text: &str) -> String {
+    if !text.contains(is_unseen) {
+        return text.to_owned();
+    }
+    let shown = |letter: char| match letter {
+        letter if is_unseen(letter) => letter.escape_default().to_string(),
+        letter => letter.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
+/// Controls, separators of lines, and marks that change in which direction what follows is shown.
+fn is_unseen(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The same report with every text as it may be shown, but for the trace, of which only some spans are.
+pub(super) fn report(report: &TestReport) -> TestReport {
+    let some = |known: &Option<String>| known.as_deref().map(text);
+    let all = |texts: &[String]| texts.iter().map(|known| text(known)).collect();
+    TestReport {
+        name: text(&report.name),
+        id: text(&report.id),
+        suite: some(&report.suite),
+        step: some(&report.step),
+        part: some(&report.part),
+        trace_id: text(&report.trace_id),
+        earlier: report.earlier.iter().map(self::report).collect(),
+        ending: match &report.ending {
+            Ending::Skipped(why) => Ending::Skipped(why),
+            Ending::Judged(verdict) => Ending::Judged(brief::each_text(verdict, text)),
+            Ending::Broken(why) => Ending::Broken(text(why)),
+        },
+        debts: all(&report.debts),
+        undecided: all(&report.undecided),
+        failed_gates: report.failed_gates.iter().map(gate).collect(),
+        notes: all(&report.notes),
+        ..report.clone()
+    }
+}
+
+fn gate(gate: &FailedGate) -> FailedGate {
+    FailedGate { message: text(&gate.message), ..gate.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_steers_a_terminal_is_spelled_out() {
+        assert_eq!(super::text("a\nb\t\u{1b}[31m\u{202e}c"), "a\\nb\\t\\u{1b}[31m\\u{202e}c");
+        assert_eq!(super::text("plain, ü, 漢字, 👍"), "plain, ü, 漢字, 👍");
+    }
+}
