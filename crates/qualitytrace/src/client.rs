@@ -16,7 +16,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Method, StatusCode};
 use rustls::CertificateError;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::contact::{Contact, Pauses};
 
@@ -222,6 +222,14 @@ impl Client {
         let runner: Value =
             serde_json::from_slice(&body).context("the server's answer is not a test runner")?;
         Ok(serde_json::from_value(runner["spec"]["requiredGates"].clone()).ok())
+    }
+
+    /// How runs wait that say nothing of it; empty when the server does not tell.
+    pub(crate) async fn usual_profile(&self) -> anyhow::Result<Map<String, Value>> {
+        let Some(body) = self.get("/api/pollingprofiles/current").await? else { return Ok(Map::new()) };
+        let mut profile: Value =
+            serde_json::from_slice(&body).context("the server's answer is not a polling profile")?;
+        Ok(serde_json::from_value(profile["spec"].take()).unwrap_or_default())
     }
 
     /// The series that begins with this run, when it has more runs than these, or is over, or the server is asked for

@@ -13,11 +13,11 @@ use qualitytrace_server::server::Server;
 
 use super::Exit;
 use super::files::File;
-use super::interrupt::Interrupt;
+use super::interrupt::{Interrupt, end_signal};
 use super::own_token::{OwnToken, TokenFile};
 use super::plan::Plan;
 use super::run;
-use super::serve::{start_logging, stop_signal};
+use super::serve::start_logging;
 use crate::client::{Client, Wanted};
 use crate::demo::{Bug, EXAMPLES, Shop};
 use crate::report;
@@ -62,7 +62,7 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     if options.keep && exit.as_ref().is_ok_and(|exit| *exit != Exit::Interrupted) {
         let file = token.written()?;
         report::out(&next_steps(address, &file, &shop, bug));
-        stop_signal().await;
+        end_signal().await;
     }
     let stopped = shop.stop().await;
     server.shutdown().await;

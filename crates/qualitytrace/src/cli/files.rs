@@ -133,6 +133,24 @@ pub(crate) fn find_twins(files: &mut [File]) {
     }
 }
 
+/// Fails if a file cannot be written there, as far as that can be known before it is.
+pub(crate) fn require_writable(path: &Path) -> anyhow::Result<()> {
+    if path.is_dir() {
+        bail!("this is a folder; name a file in it");
+    }
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        Some(_) | None => Path::new("."),
+    };
+    if !folder.is_dir() {
+        bail!("there is no folder {}; make it first", folder.display());
+    }
+    // A device or a pipe is written to as it is.
+    let target = if path.exists() { path } else { folder };
+    rustix::fs::access(target, rustix::fs::Access::WRITE_OK)
+        .with_context(|| format!("{} cannot be written", target.display()))
+}
+
 fn is_definition(path: &Path) -> anyhow::Result<bool> {
     let source = std::fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
     Ok(definition::is_meant(&String::from_utf8_lossy(&source), format_of(path)))

@@ -1,13 +1,38 @@
-//! Ctrl-C while tests run: what is under way is stopped, what has not begun is left alone, and all of it is reported.
+//! Ctrl-C, or the end of the terminal, while tests run: what is under way is stopped, what has not begun is left alone, and all of it is reported.
 
 use std::pin::pin;
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::Exit;
 use super::serve::stop_signal;
 use crate::report;
+
+/// Waits for Ctrl-C, for a polite request to end, or for the end of the terminal.
+pub(crate) async fn end_signal() {
+    if ignores_hangup() {
+        return stop_signal().await;
+    }
+    match signal(SignalKind::hangup()) {
+        Ok(mut hangup) => {
+            tokio::select! {
+                () = stop_signal() => {}
+                _ = hangup.recv() => {}
+            }
+        }
+        Err(_) => stop_signal().await,
+    }
+}
+
+/// Whether the end of the terminal is nothing to this process: `nohup` asks for that. To listen would undo it.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & 1 << (SignalKind::hangup().as_raw_value() - 1) != 0
+}
 
 /// Tells when the user does not want to wait any longer.
 #[derive(Debug)]
@@ -21,9 +46,10 @@ impl Interrupt {
     pub(crate) fn listen() -> Self {
         let (raise, raised) = watch::channel(false);
         let listener = tokio::spawn(async move {
-            stop_signal().await;
+            end_signal().await;
             report::err("\nstopping what is under way; once more to leave at once\n");
             raise.send_replace(true);
+            // A terminal that goes away may say so more than once; that is no second wish.
             stop_signal().await;
             std::process::exit(Exit::Interrupted.code().into());
         });

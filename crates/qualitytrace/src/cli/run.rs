@@ -13,6 +13,7 @@ use qualitytrace_core::wait::Policy;
 use qualitytrace_server::config::{Config, Listen};
 use qualitytrace_server::limits::Limits;
 use qualitytrace_server::server::Server;
+use serde_json::{Map, Value};
 
 use super::Exit;
 use super::beside::{Beside, ChosenSet};
@@ -58,7 +59,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "GATE,...", value_delimiter = ',', value_parser = gate)]
     required_gates: Vec<String>,
     /// Triggers under way at one time; tests that only wait for their spans are not counted
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
     parallel: usize,
     /// Further tries of a test that does not pass; what the tests say themselves does not count then
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
@@ -107,7 +108,7 @@ struct OtlpOptions {
     otlp_http_addr: Listen,
 }
 
-/// How the server that is started for the run waits, unless a polling profile says something else.
+/// How to wait, unless a polling profile of the tests says something else.
 #[derive(Debug, Clone, Args)]
 struct Windows {
     /// Silence that ends a wait when nothing is owed, like 150ms
@@ -130,9 +131,42 @@ impl Windows {
         }
     }
 
+    /// Refuses windows that contradict each other.
+    fn check(&self, policy: &Policy) -> anyhow::Result<()> {
+        let quiet = self.quiet.unwrap_or(policy.quiet);
+        let settle = self.settle.unwrap_or(policy.settle);
+        if self.quiet.is_some() && quiet > settle {
+            bail!(
+                "--quiet {quiet:?} is longer than --settle {settle:?}: a wait that owes nothing would take longer than one \
+                 that does; give a shorter --quiet or a longer --settle"
+            );
+        }
+        Ok(())
+    }
+
+    /// Puts them into a polling profile. What a profile `of_tests` says itself stays.
+    fn put_into(&self, profile: &mut Map<String, Value>, of_tests: bool) {
+        let text = |time: Duration| match time.subsec_nanos() % 1_000_000 {
+            0 => format!("{}ms", time.as_millis()),
+            _ => format!("{}ns", time.as_nanos()),
+        };
+        let periodic = profile.entry("periodic").or_insert_with(|| Value::Object(Map::new()));
+        let windows = [("quiet", self.quiet), ("settle", self.settle), ("timeout", self.timeout)];
+        for (name, window) in windows {
+            let is_said = of_tests && !periodic[name].is_null();
+            if let Some(window) = window.filter(|_| !is_said) {
+                periodic[name] = text(window).into();
+            }
+        }
+    }
+
     fn are_given(&self) -> bool {
         self.quiet.is_some() || self.settle.is_some() || self.timeout.is_some()
     }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "write a whole number above 0".to_owned())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -164,6 +198,9 @@ impl FromStr for Variable {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+        if name.trim().is_empty() {
+            return Err("the name is missing; write NAME=VALUE".to_owned());
+        }
         Ok(Self(name.to_owned(), value.to_owned()))
     }
 }
@@ -178,11 +215,11 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
             file.display()
         );
     }
-    if let Some(url) = options.server.as_ref().filter(|_| options.windows.are_given()) {
-        bail!(
-            "how long the server at {url} waits is a matter of its polling profile; leave out --quiet, --settle and \
-             --timeout, or leave out --server (and QUALITYTRACE_SERVER_URL) to run the tests here"
-        );
+    options.windows.check(&Policy::DEFAULT)?;
+    for (flag, file) in [("--learned", &options.learned), ("--junit", &options.junit)] {
+        if let Some(file) = file {
+            files::require_writable(file).with_context(|| format!("{flag} {}", file.display()))?;
+        }
     }
     if let Some(url) = options.server.as_ref().filter(|_| !options.uninstrumented.is_empty()) {
         bail!(
@@ -225,22 +262,33 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     };
     let interrupt = Interrupt::listen();
     let reports = plan.run(&client, &wanted, options.parallel, options.confirm, &interrupt).await;
+    // What cannot be written does not keep the rest from being told; it is told last.
+    let mut unwritten: Vec<anyhow::Error> = Vec::new();
     if let Some(server) = server {
         let taught = match &options.learned {
-            Some(path) => Some((path, server.learned().await?)),
+            Some(path) => Some((path, server.learned().await)),
             None => None,
         };
         server.shutdown().await;
         if let Some((path, taught)) = taught {
-            learned::write(path, taught, &plan.ids())?;
+            let written =
+                taught.map_err(Into::into).and_then(|taught| learned::write(path, taught, &plan.ids()));
+            unwritten.extend(written.err());
         }
     }
     let reports = reports?;
     report::out(&report::pretty::summary(&reports, began.elapsed()));
     if let Some(path) = &options.junit {
         let xml = report::junit::document(&reports, began.elapsed());
-        std::fs::write(path, xml)
-            .with_context(|| format!("failed to write the JUnit report {}", path.display()))?;
+        let written = std::fs::write(path, xml)
+            .with_context(|| format!("failed to write the JUnit report {}", path.display()));
+        unwritten.extend(written.err());
+    }
+    if let Some(last) = unwritten.pop() {
+        for error in unwritten {
+            report::err(&format!("{} {error:#}\n", report::style::error("error:")));
+        }
+        return Err(last);
     }
     if reports.is_empty() {
         bail!("nothing was run: the suites of these files have no steps");
@@ -265,6 +313,16 @@ async fn wanted(options: &Options, plan: &Plan, client: &Client, is_own: bool) -
         None if beside.required_gates.is_some() => beside.required_gates,
         None => client.usual_gates().await?,
     };
+    let mut settings = beside.settings;
+    if !is_own && options.windows.are_given() {
+        let of_tests = settings.polling_profile.is_some();
+        let mut profile = match settings.polling_profile.take() {
+            Some(profile) => profile,
+            None => client.usual_profile().await?,
+        };
+        options.windows.put_into(&mut profile, of_tests);
+        settings.polling_profile = Some(profile);
+    }
     Ok(Wanted {
         variables: options
             .variables
@@ -274,7 +332,7 @@ async fn wanted(options: &Options, plan: &Plan, client: &Client, is_own: bool) -
         variable_set,
         variable_set_id,
         required_gates,
-        settings: beside.settings,
+        settings,
         retries: options.retries,
         repeat: options.repeat,
     })

@@ -146,12 +146,41 @@ async fn flags_count_more_than_what_stands_in_the_folder() {
 async fn specs_that_no_gate_requires_are_shown_and_do_not_count() {
     let wrong = TEST.replace("count = 1", "count = 7");
     let files = [("test.yaml", &*wrong), ("profile.yaml", PROFILE)];
-    let (code, text, _) = judged(&files, &["--required-gates", "analyzer-score"], None).await;
+    let (code, text, junit) = judged(&files, &["--required-gates", "analyzer-score"], None).await;
     holds(
         &text,
         &["got 1, expected 7", "failed specs do not count: the required gates leave out test-specs"],
     );
     assert_eq!(code, Some(0), "{text}");
+    // A CI system that reads the file agrees with one that reads the exit code.
+    holds(
+        &junit,
+        &[
+            "tests=\"2\" failures=\"0\" errors=\"0\" skipped=\"1\"",
+            "<skipped type=\"skipped\" message=\"not required: root: got 1, expected 7\">",
+            "<testcase classname=\"gate\" name=\"analyzer-score\"></testcase>",
+        ],
+    );
+    let strict = [("test.yaml", &*wrong), ("profile.yaml", PROFILE), FILES[2]];
+    let (code, text, junit) = judged(&strict, &["--required-gates", "analyzer-score"], None).await;
+    assert_eq!(code, Some(2), "{text}");
+    holds(&junit, &["tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"1\""]);
+}
+
+#[tokio::test]
+async fn windows_of_the_command_line_count_on_a_server_too() {
+    let server = Served::start(crate::program(), "sqlite::memory:", &[]).await;
+    let silent = TEST.replace("\"root\"", "\"never comes\"");
+    let begun = std::time::Instant::now();
+    let flags = ["--settle", "300ms", "--quiet", "50ms", "--timeout", "2s", "--confirm", "0s"];
+    let (code, text, _) = judged(&[("test.yaml", &*silent)], &flags, Some(&server)).await;
+    assert_eq!(code, Some(2), "{text}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}: {text}", begun.elapsed());
+    let runs = reqwest::get(server.url("/api/tests/poor/run/1/events")).await.unwrap().text().await.unwrap();
+    holds(&runs, &["Spans are awaited for at most 2000 ms", "quiet window 50 ms"]);
+    let kept = reqwest::get(server.url("/api/pollingprofiles/current")).await.unwrap();
+    let kept: serde_json::Value = kept.json().await.unwrap();
+    assert_eq!(kept["spec"]["periodic"]["timeout"], "1m", "nothing changes there: {kept}");
 }
 
 const SET: &str = "type: VariableSet

@@ -1,4 +1,4 @@
-//! Ctrl-C during `qualitytrace run`: the runs under way are stopped, a suite still cleans up, and the report is written.
+//! Ctrl-C, or the end of the terminal, during `qualitytrace run`: the runs under way are stopped, a suite still cleans up, and the report is written.
 
 use std::process::Stdio;
 
@@ -68,8 +68,70 @@ fn run(files: &[(&str, &str)], url: &str) -> (tempfile::TempDir, tokio::process:
 }
 
 fn interrupt(child: &tokio::process::Child) {
+    send("-INT", child);
+}
+
+fn send(signal: &str, child: &tokio::process::Child) {
     let id = child.id().unwrap().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_run_whose_terminal_goes_away_ends_its_commands_and_reports() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let command = "type: Test
+spec:
+  id: command
+  name: Command
+  skipTraceCollection: true
+  trigger:
+    type: exec
+    exec:
+      command: [bash, -c, 'sleep 1001 & echo $! $$ > pids; mv pids ready; exec sleep 1002']
+";
+    let (folder, child) = run(&[("a.yaml", command)], &url);
+    let ready = folder.path().join("ready");
+    while !ready.exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let processes = std::fs::read_to_string(ready).unwrap();
+    send("-HUP", &child);
+    let output = child.wait_with_output().await.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("1 test: 0 passed, 1 stopped"), "{text}");
+    assert!(folder.path().join("report.xml").exists());
+    for process in processes.split_whitespace() {
+        // One that ended and that nobody has asked for is still listed.
+        let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{process} is still there: {state}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_under_nohup_goes_on_when_its_terminal_goes_away() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let test = HANGING.replace("  trigger:", "  skipTraceCollection: true\n  trigger:");
+    std::fs::write(folder.path().join("a.yaml"), test).unwrap();
+    let program = super::program().display();
+    let flags = format!("--var URL={url} --otlp-grpc-addr off --otlp-http-addr off");
+    let child = Command::new("bash")
+        .current_dir(folder.path())
+        .args(["-c", &format!("trap '' HUP; exec {program} run a.yaml {flags}")])
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let (_, mut connection) = asked(&listener).await;
+    send("-HUP", &child);
+    connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("1 test: 1 passed"), "{text}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use crate::program;
@@ -41,4 +42,58 @@ async fn the_next_run_knows_what_this_one_learned() {
         assert_eq!(known["tests"]["order"]["spans"].as_array().unwrap().len(), 8, "{known:#}");
         assert!(known["services"]["mailer"].is_object(), "{known:#}");
     }
+}
+
+/// A test whose request goes to this address, run with these arguments.
+fn asking(folder: &std::path::Path, url: &str, arguments: &[&str]) -> Command {
+    let trigger = format!("{{ type: http, httpRequest: {{ method: GET, url: '{url}' }} }}");
+    let text =
+        format!("type: Test\nspec:\n  id: t\n  name: T\n  skipTraceCollection: true\n  trigger: {trigger}\n");
+    std::fs::write(folder.join("t.yaml"), text).unwrap();
+    let mut command = Command::new(program());
+    command.current_dir(folder).args(["run", "t.yaml", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"]);
+    command.args(arguments);
+    command
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_is_told_before_the_first_trigger() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    for flag in ["--learned", "--junit"] {
+        let output = asking(folder.path(), &url, &[flag, "missing/file"]).output().await.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("{flag} missing/file: there is no folder missing")), "{said}");
+        assert_eq!(
+            listener.accept().unwrap_err().kind(),
+            std::io::ErrorKind::WouldBlock,
+            "nothing was triggered"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_at_the_end_keeps_nothing_else_from_being_written() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let doomed = folder.path().join("doomed");
+    std::fs::create_dir(&doomed).unwrap();
+    let mut command = asking(folder.path(), &url, &["--learned", "doomed/l.json", "-j", "report.xml"]);
+    let running = tokio::spawn(async move { command.output().await.unwrap() });
+    let (mut stream, _) = listener.accept().await.unwrap();
+    std::fs::create_dir(doomed.join("l.json")).unwrap();
+    let mut buffer = [0; 4096];
+    let _ = stream.read(&mut buffer).await.unwrap();
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    let output = running.await.unwrap();
+    let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{text}{said}");
+    assert!(text.contains("1 test: 1 passed"), "{text}");
+    assert!(said.contains("what earlier runs taught in doomed/l.json"), "{said}");
+    let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
+    assert!(junit.contains("<testsuite name=\"T\""), "{junit}");
 }
