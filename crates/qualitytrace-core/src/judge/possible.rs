@@ -55,19 +55,19 @@ fn matters(absence: &Absence, selector: &Selector, grows_only: bool, is_content:
     } else {
         Box::new(selector.steps())
     };
-    let names_service = selector.steps().any(|step| names_service(&step.condition));
+    let names_one = || selector.steps().any(|step| names_service(&step.condition));
     match absence.of {
         // Every system calls somebody who sends no spans, and two complete runs have shown that this one does not.
-        Whose::AnyoneButIfNamed(_) if !names_service => return false,
+        Whose::AnyoneButIfNamed(_) => {
+            return selector
+                .steps()
+                .any(|step| names_service(&step.condition) && possible(&step.condition, absence).can_hold);
+        }
         // Most systems call somebody who sends no spans, and most selectors name no service. What is said of each span that
         // they found, and of their number, is not taken to be said of such a peer's, too; `none`, `any`, an extreme or a sum is.
-        Whose::AnyoneBut(_) if !names_service && is_content => return false,
+        Whose::AnyoneBut(_) if is_content && !names_one() => return false,
         Whose::Refused if is_content => return false,
-        Whose::Anyone
-        | Whose::Refused
-        | Whose::Service(_)
-        | Whose::AnyoneBut(_)
-        | Whose::AnyoneButIfNamed(_) => {}
+        Whose::Anyone | Whose::Refused | Whose::Service(_) | Whose::AnyoneBut(_) => {}
     }
     selector.chains.is_empty() || steps.any(|step| possible(&step.condition, absence).can_hold)
 }

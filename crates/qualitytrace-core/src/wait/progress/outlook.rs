@@ -415,7 +415,12 @@ impl Progress {
 
     /// How late the services of this trace are known to deliver.
     pub(in crate::wait) fn slowest(&self, register: &Register) -> Duration {
-        self.lags(register).map(|(_, lag)| lag).max().unwrap_or_default()
+        let within = self.lags(register).map(|(service, lag)| {
+            // Of who is slow and known by few deliveries, the next may be later by far.
+            let slow = register.delivers_within(service).filter(|_| lag > Policy::DEFAULT.settle);
+            slow.unwrap_or(lag + lag / 4)
+        });
+        within.max().unwrap_or_default()
     }
 
     /// What the services of this trace may still deliver of a first run, because their lag is not over.
@@ -426,23 +431,18 @@ impl Progress {
         now: Timestamp,
     ) -> Vec<Absence> {
         let base = self.last_end.map_or(answered_at, |end| end.max(answered_at));
-        let late = self.lags(register).filter(|(_, lag)| now < base + *lag);
+        let late = self.lags(register).filter(|(_, lag)| now < base + *lag + *lag / 4);
         late.map(|(service, _)| {
             Absence::new(Whose::Service(Arc::clone(service)), register.still_waiting(service, now))
         })
         .collect()
     }
 
-    /// The services of this trace, and a quarter more than the longest that they ever took; of those that are known to be slow,
-    /// and by few deliveries, twice as long.
+    /// The services of this trace, and the longest that they ever took.
     fn lags<'a>(&'a self, register: &'a Register) -> impl Iterator<Item = (&'a Arc<str>, Duration)> {
         let services: BTreeSet<&Arc<str>> =
             self.arrivals.iter().map(|arrival| self.shape.text(arrival.service)).collect();
-        services.into_iter().filter_map(|service| {
-            let lag = register.get(service)?.largest_lag();
-            let within = register.delivers_within(service).filter(|_| lag > Policy::DEFAULT.settle);
-            Some((service, within.unwrap_or(lag + lag / 4)))
-        })
+        services.into_iter().filter_map(|service| Some((service, register.get(service)?.largest_lag())))
     }
 }
 
