@@ -238,6 +238,12 @@ pub fn read_as(source: &str, format: Format, kind: Kind) -> Reading {
     read_with(source, format, Some(kind))
 }
 
+/// Reads a resource that was checked when it was stored: nothing is said about it again. `None` if it cannot be read.
+pub fn read_stored(source: &str, format: Format, kind: Kind) -> Option<Resource> {
+    let reader = Reader::of_stored(source, format);
+    parse(&reader).iter().find_map(|node| resource(&reader, node, Some(kind)))
+}
+
 /// Whether a text is meant as a definition: it has `type` or `spec`, or cannot be read and speaks of a `spec`.
 pub fn is_meant(source: &str, format: Format) -> bool {
     let reader = Reader::new(source, format);

@@ -6,6 +6,9 @@ use super::node::{Entry, Node, Scalar, Shape, Style};
 use super::reader::Reader;
 use crate::lang::limits::{MAX_DEFINITION_DEPTH, MAX_DEFINITION_NODES};
 
+/// Bytes of what is said about a number that is too large.
+const LONGEST_NUMBER: usize = 80;
+
 /// The one document of a JSON text; `None` when it is not JSON.
 pub(super) fn parse(reader: &Reader<'_>) -> Option<Node> {
     let mut scan = Scan { text: reader.source, at: 0, depth: 0, nodes: 0 };
@@ -153,9 +156,14 @@ impl Scan<'_> {
         match serde_json::from_str(text) {
             Ok(serde_json::Value::Null) => Ok(Shape::Null),
             Ok(_) => Ok(Shape::Scalar(Scalar { text: text.to_owned(), style: Style::Plain, is_text: false })),
-            Err(_) => {
+            Err(error) => {
+                let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+                let too_large = format!("the number {text} is too large");
                 self.at = start;
-                Err(self.refuse("a value should stand here"))
+                // Its length is what it is refused for.
+                let is_short = too_large.len() <= LONGEST_NUMBER;
+                let is_large = is_number && is_short && error.to_string().starts_with("number out of range");
+                Err(self.refuse(if is_large { &too_large } else { "a value should stand here" }))
             }
         }
     }

@@ -101,6 +101,13 @@ impl Scalar {
         }
     }
 
+    /// Whether it is a whole number that does not fit 64 bits.
+    pub(super) fn is_large_int(&self) -> bool {
+        let digits = self.text.strip_prefix(['-', '+']).unwrap_or(&self.text);
+        let is_int = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_int && !self.is_text && self.as_int().is_none()
+    }
+
     pub(super) fn as_int(&self) -> Option<i64> {
         if self.is_text {
             return None;

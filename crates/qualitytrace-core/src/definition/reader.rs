@@ -15,6 +15,8 @@ pub(super) struct Reader<'s> {
     pub(super) source: &'s str,
     pub(super) format: Format,
     diagnostics: RefCell<Vec<Diagnostic>>,
+    /// How many are kept.
+    most: usize,
     /// How many more were found than are kept.
     left_out: Cell<usize>,
 }
@@ -24,7 +26,13 @@ const MAX_DIAGNOSTICS: usize = 1_000;
 
 impl<'s> Reader<'s> {
     pub(super) fn new(source: &'s str, format: Format) -> Self {
-        Self { source, format, diagnostics: RefCell::default(), left_out: Cell::default() }
+        let (diagnostics, left_out) = (RefCell::default(), Cell::default());
+        Self { source, format, diagnostics, most: MAX_DIAGNOSTICS, left_out }
+    }
+
+    /// Reads what was checked when it was stored: what is odd about it was said then.
+    pub(super) fn of_stored(source: &'s str, format: Format) -> Self {
+        Self { most: 0, ..Self::new(source, format) }
     }
 
     /// What was found wrong, in the order of the file.
@@ -50,13 +58,13 @@ impl<'s> Reader<'s> {
 
     /// Whether no more diagnostics are kept.
     fn is_full(&self) -> bool {
-        self.diagnostics.borrow().len() >= MAX_DIAGNOSTICS
+        self.diagnostics.borrow().len() >= self.most
     }
 
     pub(super) fn report(&self, diagnostic: Diagnostic) {
         let mut kept = self.diagnostics.borrow_mut();
         // The first error is always kept: it decides whether the file can be used.
-        if kept.len() < MAX_DIAGNOSTICS || (diagnostic.is_error() && !kept.iter().any(Diagnostic::is_error)) {
+        if kept.len() < self.most || (diagnostic.is_error() && !kept.iter().any(Diagnostic::is_error)) {
             kept.push(diagnostic);
         } else {
             self.left_out.set(self.left_out.get() + 1);
@@ -106,7 +114,14 @@ impl<'s> Reader<'s> {
         {
             return Some(number);
         }
-        self.mismatch(node, what, "a whole number");
+        match &node.shape {
+            Shape::Scalar(scalar) if scalar.is_large_int() => {
+                let message =
+                    format!("{what} takes a whole number of 64 bits, and {} is larger", scalar.text);
+                self.error("wrong-type", node.span.clone(), message);
+            }
+            _ => self.mismatch(node, what, "a whole number"),
+        }
         None
     }
 

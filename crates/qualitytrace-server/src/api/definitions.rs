@@ -118,8 +118,7 @@ pub(super) fn suite(stored: &StoredDefinition) -> Result<TestSuite, Refusal> {
 
 fn read(kind: Kind, stored: &StoredDefinition) -> Result<Resource, Refusal> {
     let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
-    let reading = definition::read_as(&stored.definition, format, kind);
-    reading.documents.into_iter().next().map(|document| document.resource).ok_or_else(|| {
+    definition::read_stored(&stored.definition, format, kind).ok_or_else(|| {
         tracing::error!(id = stored.id, "a stored definition cannot be read");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the stored definition cannot be read")
     })

@@ -171,17 +171,13 @@ fn position(text: &str, byte: usize) -> (usize, usize) {
 /// The resource in a row of the store.
 pub(in crate::api) fn stored_resource(kind: Kind, stored: &StoredResource) -> Result<Resource, Problem> {
     let text = format!("{{\"spec\":{}}}", stored.spec);
-    definition::read_as(&text, Format::Json, kind)
-        .documents
-        .pop()
-        .map(|document| document.resource)
-        .ok_or_else(|| {
-            tracing::error!(kind = kind.as_str(), id = stored.id, "a stored definition cannot be read");
-            Problem {
-                status: http::StatusCode::INTERNAL_SERVER_ERROR,
-                message: format!("the stored {} cannot be read", kind.as_str()),
-            }
-        })
+    definition::read_stored(&text, Format::Json, kind).ok_or_else(|| {
+        tracing::error!(kind = kind.as_str(), id = stored.id, "a stored definition cannot be read");
+        Problem {
+            status: http::StatusCode::INTERNAL_SERVER_ERROR,
+            message: format!("the stored {} cannot be read", kind.as_str()),
+        }
+    })
 }
 
 /// Nine characters that need no escaping anywhere, nor quotes in YAML: the first one is a letter.

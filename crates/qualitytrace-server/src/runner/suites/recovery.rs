@@ -130,8 +130,7 @@ impl Runner {
 
 fn read(stored: &StoredDefinition) -> Option<TestSuite> {
     let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
-    let reading = definition::read_as(&stored.definition, format, Kind::TestSuite);
-    match reading.documents.into_iter().next()?.resource {
+    match definition::read_stored(&stored.definition, format, Kind::TestSuite)? {
         Resource::TestSuite(suite) => Some(suite),
         _ => None,
     }
