@@ -39,6 +39,7 @@ use self::log::Log;
 use self::memory::Memory;
 use self::queue::{Admission, Relays};
 use self::suites::Suites;
+use crate::budget::Budget;
 use crate::client::Client;
 use crate::clock;
 use crate::cluster::Cluster;
@@ -80,6 +81,8 @@ pub struct Runner {
     turns: Places,
     /// One permit for each run under way. A run that only waits for spans holds no other.
     waits: Places,
+    /// What the spans of all runs under way may take.
+    traces: Budget,
     /// Wakes whoever gives turns.
     queued: Notify,
     cluster: Arc<Cluster>,
@@ -118,6 +121,15 @@ pub enum Error {
     /// It was deleted, or another server has taken it over.
     #[error("the run was deleted, or another server has taken it over")]
     Lost,
+    /// All runs together may not take as much memory as the trace of one.
+    #[error(
+        "the trace takes more memory than the {limit} bytes that runs have for traces (limits.apiBytes); send fewer \
+         spans, or raise the limit"
+    )]
+    TraceTooLarge {
+        /// All that there is, in bytes.
+        limit: u64,
+    },
     /// A step of a suite ended without a word.
     #[error("a step of a suite broke off")]
     Step {
@@ -174,6 +186,7 @@ impl Runner {
             policy,
             turns: Places::new(config.get().limits.concurrent_runs),
             waits: Places::new(config.get().limits.waiting_runs),
+            traces: Budget::new(config.get().limits.api_bytes),
             queued: Notify::new(),
             cluster: Arc::new(Cluster::join(store.clone()).await?),
             relays: Relays::default(),
@@ -208,6 +221,7 @@ impl Runner {
         let config = self.config.get();
         self.turns.resize(config.limits.concurrent_runs);
         self.waits.resize(config.limits.waiting_runs);
+        self.traces.resize(config.limits.api_bytes);
     }
 
     /// Wakes whenever something has happened to a run.

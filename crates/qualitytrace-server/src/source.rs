@@ -14,7 +14,7 @@ use crate::follow::Following;
 use crate::ingest::Ingest;
 use crate::otlp::convert;
 use crate::register::SharedRegister;
-use crate::store::{self, Signal, Store, StoredChunk};
+use crate::store::{self, Signal, Store, StoredChunk, TraceSize};
 
 /// Reads and follows traces.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub struct Source {
 pub struct Arrival {
     /// When they arrived.
     pub at: Timestamp,
+    /// Bytes of the request that brought them.
+    bytes: u64,
     /// The spans.
     pub spans: Vec<Span>,
 }
@@ -99,9 +101,7 @@ impl Source {
     /// What arrived at these points in time, with the trace of each.
     pub async fn arrivals(&self, at: &[Timestamp]) -> Result<Vec<(TraceId, Arrival)>, store::Error> {
         let chunks = self.store.chunks_of(at).await?.into_iter();
-        let arrival = |(trace, StoredChunk { arrived, data })| {
-            (trace, Arrival { at: arrived, spans: decode(trace, data) })
-        };
+        let arrival = |(trace, StoredChunk { arrived, data })| (trace, Arrival::new(trace, arrived, data));
         Ok(chunks.map(arrival).collect())
     }
 
@@ -169,10 +169,19 @@ pub async fn load(store: &Store, trace: TraceId) -> Result<Trace, store::Error> 
 
 async fn arrivals(store: &Store, trace: TraceId, after: Timestamp) -> Result<Vec<Arrival>, store::Error> {
     let chunks = store.chunks(trace, Signal::Spans, after).await?;
-    Ok(chunks
-        .into_iter()
-        .map(|chunk| Arrival { at: chunk.arrived, spans: decode(trace, chunk.data) })
-        .collect())
+    Ok(chunks.into_iter().map(|chunk| Arrival::new(trace, chunk.arrived, chunk.data)).collect())
+}
+
+impl Arrival {
+    fn new(trace: TraceId, at: Timestamp, data: bytes::Bytes) -> Self {
+        let bytes = data.len() as u64;
+        Self { at, bytes, spans: decode(trace, data) }
+    }
+
+    /// How much of the trace it is.
+    pub(crate) fn size(&self) -> TraceSize {
+        TraceSize { spans: self.spans.len() as u64, bytes: self.bytes }
+    }
 }
 
 fn decode(trace: TraceId, data: bytes::Bytes) -> Vec<Span> {

@@ -34,10 +34,6 @@ const SMALL_BODY: u64 = 64 << 10;
 const BODY_FACTOR: u64 = 5;
 /// The same for texts of ours: events of runs, and definitions.
 const TEXT_FACTOR: u64 = 4;
-/// Bytes in memory for a span beside those that were sent.
-const SPAN_BYTES: u64 = 500;
-/// Bytes in memory for a byte of a span as sent: as it is stored, and as it is read.
-const SENT_FACTOR: u64 = 2;
 
 /// Subscriptions may hold one part of so many.
 const SUBSCRIBED_PART: u64 = 4;
@@ -116,12 +112,12 @@ impl Memory {
 
     /// Holds what it takes to read traces.
     pub(super) async fn hold_traces(&self, size: TraceSize) -> Result<(), Problem> {
-        self.hold(taken_by(size)).await
+        self.hold(size.in_memory()).await
     }
 
     /// Holds what it takes to read traces, until what is returned is dropped.
     pub(super) async fn borrow_traces(&self, size: TraceSize) -> Result<Lease, Problem> {
-        self.borrow(taken_by(size)).await
+        self.borrow(size.in_memory()).await
     }
 
     /// Bytes that are held.
@@ -157,11 +153,6 @@ impl Memory {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Lease>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Bytes that traces take in memory.
-fn taken_by(size: TraceSize) -> u64 {
-    size.spans * SPAN_BYTES + size.bytes * SENT_FACTOR
 }
 
 /// Bytes that the head of a request takes.

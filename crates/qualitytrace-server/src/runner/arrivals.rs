@@ -18,6 +18,7 @@ use super::memory::Memory;
 use super::patience::Patience;
 use super::queue::Announced;
 use super::spans::{self, Poll};
+use crate::budget::{Budget, Lease, NoRoom};
 use crate::clock;
 use crate::compute;
 use crate::follow::Following;
@@ -31,6 +32,16 @@ const EVIDENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// A timer that fires later than this tells that the server stood still.
 const STALL: Duration = Duration::from_millis(250);
 
+/// How long room for the spans of a run is waited for before that is said.
+const ROOM_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What there is of the spans that were read.
+enum Held {
+    All,
+    /// They were let go of, and there is room for them now.
+    Nothing,
+}
+
 /// What has arrived of a run's trace.
 #[derive(Debug)]
 pub(super) struct Arrivals {
@@ -41,6 +52,11 @@ pub(super) struct Arrivals {
     changes: Following,
     cursor: Cursor,
     spans: Vec<Span>,
+    /// Bytes that the spans take.
+    bytes: u64,
+    /// What all runs share for their spans, and what this one has of it.
+    budget: Budget,
+    lease: Option<Lease>,
 }
 
 /// How a wait came to its end.
@@ -80,6 +96,7 @@ impl Arrivals {
         trace: TraceId,
         begin: Begin,
         history: Arc<History>,
+        budget: Budget,
     ) -> Self {
         Self {
             progress: Progress::new(begin, history),
@@ -89,6 +106,9 @@ impl Arrivals {
             trace,
             cursor: Cursor::default(),
             spans: Vec::new(),
+            bytes: 0,
+            budget,
+            lease: None,
         }
     }
 
@@ -202,6 +222,37 @@ impl Arrivals {
     pub(super) fn forget(&mut self) {
         self.spans = Vec::new();
         self.cursor = Cursor::default();
+        (self.bytes, self.lease) = (0, None);
+    }
+
+    /// Counts what the spans take. When others have the memory, it is waited for with empty hands: two runs that wait for
+    /// what the other one holds would wait for ever.
+    async fn hold(&mut self) -> Result<Held, Error> {
+        let missing = |lease: &Lease| self.bytes.saturating_sub(lease.bytes());
+        let held = match &mut self.lease {
+            Some(lease) => lease.grow(missing(lease)),
+            None => self.budget.lease().and_then(|lease| self.lease.insert(lease).grow(self.bytes)),
+        };
+        match held {
+            Ok(()) => return Ok(Held::All),
+            Err(NoRoom::Ever { limit }) => return Err(Error::TraceTooLarge { limit }),
+            Err(NoRoom::Now) => {}
+        }
+        let all = self.bytes;
+        self.forget();
+        loop {
+            let mut lease = self.budget.lease().map_err(|_| Error::Lost)?;
+            match lease.grow_within(all, ROOM_PATIENCE).await {
+                Ok(()) => {
+                    self.lease = Some(lease);
+                    return Ok(Held::Nothing);
+                }
+                Err(NoRoom::Ever { limit }) => return Err(Error::TraceTooLarge { limit }),
+                Err(NoRoom::Now) => {
+                    tracing::debug!(trace = %self.trace, "waits for memory that other runs have");
+                }
+            }
+        }
     }
 
     /// The tree of what is here, below the trigger.
@@ -212,6 +263,18 @@ impl Arrivals {
     /// Takes in what arrived since the last look and says how many spans are new. Waits for a database that is away.
     pub(super) async fn read(&mut self, memory: &Memory, mask: &Mask) -> Result<usize, Error> {
         let mut new = 0;
+        loop {
+            new += self.read_once(memory, mask).await?;
+            match self.hold().await? {
+                Held::All => return Ok(new),
+                // All of it is read again.
+                Held::Nothing => {}
+            }
+        }
+    }
+
+    async fn read_once(&mut self, memory: &Memory, mask: &Mask) -> Result<usize, Error> {
+        let mut new = 0;
         let patience = Patience::new();
         let (arrivals, is_all) = loop {
             match self.source.news(self.trace, &mut self.cursor).await.map_err(Error::from) {
@@ -221,8 +284,10 @@ impl Arrivals {
         };
         if is_all {
             self.spans.clear();
+            self.bytes = 0;
         }
         for arrival in arrivals {
+            self.bytes += arrival.size().in_memory();
             for span in arrival.spans {
                 // What is learned of a run is kept for others, and in files.
                 let named = (!mask.is_empty()).then(|| Span { name: mask.word(&span.name), ..span.clone() });

@@ -2,7 +2,6 @@
 //!
 //! Its two hard choices, is the trace complete and did it pass, are calls to pure functions.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use qualitytrace_core::definition::{self, Format, Resource, Test, Trigger};
@@ -20,7 +19,6 @@ use super::judging::Judge;
 use super::log::Log;
 use super::nothing::Request;
 use super::patience::patiently;
-use super::queue::Announced;
 use super::settings::Waiting;
 use super::spans::Poll;
 use super::{Error, Runner, random_span_id, resolving, settings, spans};
@@ -167,8 +165,7 @@ impl Runner {
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
         let history = patiently(|| async { self.memory.history(&stored.id).await }).await?;
-        let announced = Announced::new(Arc::clone(&self.cluster), context.trace);
-        let mut arrivals = Arrivals::follow(self.source.clone(), announced, context.trace, begin, history);
+        let mut arrivals = self.arrivals(context.trace, begin, history);
         if let Some(wish) = log.mark_triggered().await? {
             self.control.wish(log.run(), wish);
         }
@@ -395,8 +392,7 @@ fn debts(ended: &Ended) -> Vec<String> {
 /// The test that a run is of.
 pub(super) fn read(stored: &StoredTest) -> Result<Test, Error> {
     let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
-    let reading = definition::read_as(&stored.definition, format, definition::Kind::Test);
-    match reading.documents.into_iter().next().map(|document| document.resource) {
+    match definition::read_stored(&stored.definition, format, definition::Kind::Test) {
         Some(Resource::Test(test)) => Ok(test),
         _ => Err(Error::Definition { test: stored.id.clone() }),
     }

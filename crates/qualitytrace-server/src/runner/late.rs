@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qualitytrace_core::definition::Trigger;
+use qualitytrace_core::id::TraceId;
 use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::State;
 use qualitytrace_core::trace::Trace;
-use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Wait, absences, is_absence_proven, wait};
+use qualitytrace_core::wait::{Absence, Begin, CONFIRM, History, Wait, absences, is_absence_proven, wait};
 use tokio::time::Instant;
 
 use super::arrivals::Arrivals;
@@ -30,6 +31,12 @@ const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_LATE_WINDOW: Duration = Duration::from_mins(10);
 
 impl Runner {
+    /// Follows a trace.
+    pub(super) fn arrivals(&self, trace: TraceId, begin: Begin, history: Arc<History>) -> Arrivals {
+        let announced = Announced::new(Arc::clone(&self.cluster), trace);
+        Arrivals::follow(self.source.clone(), announced, trace, begin, history, self.traces.clone())
+    }
+
     /// Looks for late spans until then.
     pub(super) async fn watch_late(&self, log: &mut Log, mut judged: Judged, deadline: Instant) {
         judged.arrivals.forget();
@@ -208,8 +215,7 @@ impl Runner {
         let waiting = self.waiting(&run.test, &test, &settings).await?;
         let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
         let history = self.memory.history(&run.test).await?;
-        let announced = Announced::new(Arc::clone(&self.cluster), run.trace);
-        let mut arrivals = Arrivals::follow(self.source.clone(), announced, run.trace, begin, history);
+        let mut arrivals = self.arrivals(run.trace, begin, history);
         arrivals
             .progress
             .know_uninstrumented(waiting.map(|waiting| waiting.uninstrumented).unwrap_or_default());

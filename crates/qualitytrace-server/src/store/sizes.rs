@@ -21,6 +21,18 @@ pub struct TraceSize {
     pub bytes: u64,
 }
 
+/// Bytes in memory for a span beside those that were sent.
+const SPAN_BYTES: u64 = 500;
+/// Bytes in memory for a byte of a span as sent: as it is stored, and as it is read.
+const SENT_FACTOR: u64 = 2;
+
+impl TraceSize {
+    /// Bytes that they take in memory once they are read.
+    pub(crate) fn in_memory(self) -> u64 {
+        self.spans * SPAN_BYTES + self.bytes * SENT_FACTOR
+    }
+}
+
 /// The bytes of the texts of a row that users write.
 const OWN_BYTES: &str = "octet_length(r.variables) + octet_length(r.request)";
 

@@ -268,3 +268,59 @@ async fn a_socket_takes_only_subscriptions_to_what_can_be_there() {
     assert_eq!(say(&mut socket, &subscribe("test/t/run/1001")).await["type"], "success");
     server.shutdown().await;
 }
+
+/// Sends a trace of so many spans with an attribute of so many bytes each.
+async fn send_trace(base: &str, trace: &str, spans: usize, bytes: usize) {
+    let span = |number: usize| {
+        let parent = if number == 1 { String::new() } else { format!("{:016x}", 1) };
+        json!({
+            "traceId": trace, "spanId": format!("{number:016x}"), "parentSpanId": parent, "name": "x", "kind": 1,
+            "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": "1700000001000000000",
+            "attributes": [{ "key": "large", "value": { "stringValue": "x".repeat(bytes) } }],
+        })
+    };
+    let spans: Vec<Value> = (1..=spans).map(span).collect();
+    let request = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] });
+    let sent = reqwest::Client::new().post(format!("{base}/v1/traces")).json(&request).send().await.unwrap();
+    assert_eq!(sent.status(), StatusCode::OK);
+}
+
+/// Starts a run that judges a trace, and answers with its events once it is over.
+async fn judged(base: &str, trace: &str) -> String {
+    let client = reqwest::Client::new();
+    let trigger = json!({ "type": "traceid", "traceid": { "id": trace } });
+    let specs = json!([{ "selector": "span[name = \"x\"]", "assertions": ["attr:large | length > 0"] }]);
+    let spec = json!({ "id": trace, "name": trace, "trigger": trigger, "specs": specs });
+    let test = json!({ "type": "Test", "spec": spec });
+    client.post(format!("{base}/api/tests")).json(&test).send().await.unwrap().error_for_status().unwrap();
+    let run = client.post(format!("{base}/api/tests/{trace}/run")).json(&json!({})).send().await.unwrap();
+    assert_eq!(run.status(), StatusCode::OK);
+    let stream = client.get(format!("{base}/api/tests/{trace}/run/1/events/stream")).send();
+    tokio::time::timeout(DEADLINE, async { stream.await.unwrap().text().await.unwrap() })
+        .await
+        .expect("the run ends")
+}
+
+#[tokio::test]
+async fn the_traces_of_runs_share_a_bound() {
+    let limits = Limits { api_bytes: 4 * MIB as u64, ..Limits::default() };
+    let (server, address) = server(limits).await;
+    let base = format!("http://{address}");
+    let id = |number: u8| format!("{:032x}", u32::from(number) + 0xa000);
+    // One that is larger than all that there is.
+    send_trace(&base, &id(0), 40, 64 * 1024).await;
+    let events = judged(&base, &id(0)).await;
+    assert!(events.contains("limits.apiBytes") && !events.contains("\"judged\""), "{events:.2000}");
+    // Some that fit, but not at one time: they take turns.
+    for number in 1..=4 {
+        send_trace(&base, &id(number), 20, 48 * 1024).await;
+    }
+    let runs = (1..=4).map(|number| {
+        let (base, trace) = (base.clone(), id(number));
+        async move { judged(&base, &trace).await }
+    });
+    for events in futures_util::future::join_all(runs).await {
+        assert!(events.contains("\"judged\"") && events.contains("\"passed\""), "{events:.2000}");
+    }
+    server.shutdown().await;
+}

@@ -178,3 +178,64 @@ async fn a_wait_for_a_trace_ends_with_its_run() {
     // Nothing can be seen of a wait but that it has not ended.
     check("traceid", &trigger, async || tokio::time::sleep(Duration::from_millis(300)).await).await;
 }
+
+/// A test with so many assertions, each of which reads all of a large answer.
+async fn judged(url: &str, client: &Client, subject: SocketAddr, id: &str, assertions: usize) -> String {
+    let claim = |number: usize| format!("attr:tracetest.response.body | json_path '$[{number}]' = \"0\"");
+    let test = json!({ "type": "Test", "spec": {
+        "id": id, "name": id, "skipTraceCollection": true,
+        "trigger": { "type": "http", "httpRequest": { "method": "GET", "url": format!("http://{subject}/") } },
+        "specs": [{ "selector": "span[]", "assertions": (0..assertions).map(claim).collect::<Vec<_>>() }],
+    } });
+    client.put(url).json(&test).send().await.unwrap().error_for_status().unwrap();
+    let start = client.post(format!("{url}/{id}/run")).json(&json!({}));
+    start.send().await.unwrap().error_for_status().unwrap();
+    format!("{url}/{id}/run/1")
+}
+
+/// Waits until the run is being judged: its trigger was answered, and it waits for nothing.
+async fn until_answered(client: &Client, run: &str) {
+    let answered = async {
+        while !matches!(state(client, run).await.as_str(), "AWAITING_TRACE" | "FINISHED") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), answered).await.expect("the trigger is answered");
+}
+
+async fn state(client: &Client, run: &str) -> String {
+    let shown: Value = client.get(run).send().await.unwrap().json().await.unwrap();
+    shown["state"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn judging_ends_with_its_run() {
+    const FEW: usize = 10;
+    const MANY: usize = 20 * FEW;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let subject = listener.local_addr().unwrap();
+    let numbers = format!("[{}0]", "0,".repeat(200_000));
+    let router = axum::Router::new().fallback(move || std::future::ready(numbers.clone()));
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let ((server, url), client) = (server().await, Client::new());
+
+    // How long a part of it takes on this machine, at this moment.
+    let few = judged(&url, &client, subject, "few", FEW).await;
+    until_answered(&client, &few).await;
+    let began = Instant::now();
+    client.get(format!("{few}/events/stream")).send().await.unwrap().text().await.unwrap();
+    let part = began.elapsed();
+
+    let many = judged(&url, &client, subject, "many", MANY).await;
+    until_answered(&client, &many).await;
+    // Nothing can be seen of an evaluation but that it has not ended.
+    tokio::time::sleep(part).await;
+    let wanted = Instant::now();
+    client.post(format!("{many}/stop")).send().await.unwrap().error_for_status().unwrap();
+    client.get(format!("{many}/events/stream")).send().await.unwrap().text().await.unwrap();
+    let took = wanted.elapsed();
+    println!("judging {FEW} takes {part:?}; {MANY} were stopped after {took:?}");
+    assert_eq!(state(&client, &many).await, "STOPPED");
+    assert!(took < part * 6 + Duration::from_millis(500), "stopped after {took:?}, {FEW} take {part:?}");
+    server.shutdown().await;
+}
