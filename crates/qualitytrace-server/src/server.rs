@@ -153,7 +153,7 @@ impl Server {
         let guarded = |routes: Routes| {
             let routes = routes.layer(middleware::from_fn(door::carry_out)).layer(receive.clone());
             let routes = routes.layer(middleware::from_fn(door::content_type));
-            let routes = routes.layer(check.clone()).layer(same_origin.clone());
+            let routes = watch.refusals_of(routes.layer(check.clone()).layer(same_origin.clone()));
             // Requests to the OTLP endpoints leave nothing.
             let routes = routes.layer(middleware::from_fn(door::name));
             routes.layer(middleware::from_fn(crate::watch::recorded))

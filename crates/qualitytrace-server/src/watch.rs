@@ -80,6 +80,11 @@ impl Watch {
         routes.layer(middleware::from_fn_with_state(self.clone(), request::record))
     }
 
+    /// Measures what layers inside of this one refuse before a route is asked.
+    pub(crate) fn refusals_of(&self, routes: Routes) -> Routes {
+        routes.layer(middleware::from_fn_with_state(self.clone(), request::measure_refused))
+    }
+
     /// Begins the span that stands for the trigger, in the trace of the system under test.
     pub(crate) fn trigger_span(&self, kind: &str, context: &trigger::Context) -> TriggerRecord {
         let trace = TraceId::from_bytes(context.trace.to_bytes());

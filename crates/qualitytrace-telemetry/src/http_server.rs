@@ -9,7 +9,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use http::{
@@ -103,6 +103,12 @@ impl HttpServer {
         let active = Active::begin(&self.active, &facts);
         Exchange { facts, span, began: Instant::now(), duration: self.duration.clone(), _active: active }
     }
+
+    /// A request was refused before it was answered: it took so long, and has no span.
+    pub fn refused(&self, facts: &Facts, status: StatusCode, took: Duration) {
+        let error = status.is_server_error().then(|| status.as_str());
+        self.duration.record(took.as_secs_f64(), &labels(facts, Some(status), error));
+    }
 }
 
 /// A request that is being answered.
@@ -161,20 +167,25 @@ impl Exchange {
             self.span.record("error.type", error);
             self.span.record("otel.status_code", "ERROR");
         }
-        // Every label has a bounded number of values, whatever clients send.
-        let mut labels = vec![
-            KeyValue::new("http.request.method", self.facts.method),
-            KeyValue::new("url.scheme", self.facts.scheme),
-            KeyValue::new("network.protocol.version", self.facts.version),
-        ];
-        labels.extend(
-            status.map(|status| KeyValue::new("http.response.status_code", i64::from(status.as_u16()))),
-        );
-        labels.extend(self.facts.route.map(|route| KeyValue::new("http.route", route)));
-        labels.extend(error.map(|error| KeyValue::new("error.type", error.to_owned())));
+        let labels = labels(&self.facts, status, error);
         let took = self.began.elapsed().as_secs_f64();
         self.span.in_scope(|| self.duration.record(took, &labels));
     }
+}
+
+/// What is said of a request where requests are counted. Every label has a bounded number of values, whatever clients
+/// send.
+fn labels(facts: &Facts, status: Option<StatusCode>, error: Option<&str>) -> Vec<KeyValue> {
+    let mut labels = vec![
+        KeyValue::new("http.request.method", facts.method),
+        KeyValue::new("url.scheme", facts.scheme),
+        KeyValue::new("network.protocol.version", facts.version),
+    ];
+    labels
+        .extend(status.map(|status| KeyValue::new("http.response.status_code", i64::from(status.as_u16()))));
+    labels.extend(facts.route.clone().map(|route| KeyValue::new("http.route", route)));
+    labels.extend(error.map(|error| KeyValue::new("error.type", error.to_owned())));
+    labels
 }
 
 /// Tells the route of a request by what a router left among its extensions.

@@ -16,7 +16,7 @@ pub fn query(address: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
         None => (query, ""),
     };
     let is_redacted = |pair: &str| match pair.split_once('=') {
-        Some((name, value)) => !value.is_empty() && is_secret(&canonical(name)),
+        Some((name, value)) => !value.is_empty() && (is_secret(&canonical(name)) || is_bearer(value)),
         None => false,
     };
     if !query.split(['&', ';']).any(is_redacted) {
@@ -33,6 +33,14 @@ pub fn query(address: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
     }
     shown.push_str(fragment);
     Cow::Owned(shown)
+}
+
+/// Whether a value is a token by its first word, escaped or not, whatever its name is.
+pub fn is_bearer(value: &str) -> bool {
+    // Nine bytes, each escaped or not, say whether it begins like this.
+    let end = value.char_indices().nth(27).map_or(value.len(), |(at, _)| at);
+    let value = canonical(&value[..end]);
+    value.trim_start().strip_prefix("bearer").is_some_and(|rest| rest.starts_with([' ', '+']))
 }
 
 /// Names of values that are secrets wherever they stand.
@@ -116,6 +124,7 @@ mod tests {
         check("/x?token=&token", "/x?token=&token");
         check("/x?a=1&b=token", "/x?a=1&b=token");
         check("/x?%=token&%4=1&é%", "/x?%=token&%4=1&é%");
+        check("/x?q=Bearer%20abc&r=%42earer+abc&s=bearers&t=1", "/x?q=***&r=***&s=bearers&t=1");
         check("/x", "/x");
     }
 }

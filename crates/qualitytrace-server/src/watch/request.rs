@@ -1,5 +1,9 @@
 //! Requests to the API: a server span each, as the caller's child.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{MatchedPath, OriginalUri, RawPathParams, Request, State};
 use axum::middleware::Next;
@@ -56,9 +60,33 @@ pub(super) async fn record(
         error.type = Empty,
         otel.status_code = Empty,
     );
+    if let Some(Measured(is_measured)) = request.extensions().get() {
+        is_measured.store(true, Ordering::Relaxed);
+    }
     let exchange = watch.http.begin(facts, request.headers(), span);
     let response = next.run(request).instrument(exchange.span().clone()).await;
     exchange.end(response.status());
+    response
+}
+
+/// Whether a request came as far as [`record`].
+#[derive(Debug, Clone, Default)]
+struct Measured(Arc<AtomicBool>);
+
+/// Measures a request that is refused before its route is asked: it has no route, and leaves no span.
+pub(super) async fn measure_refused(
+    State(watch): State<Watch>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let (began, measured) = (Instant::now(), Measured::default());
+    let facts = Facts::new(&request, request.uri(), None);
+    request.extensions_mut().insert(measured.clone());
+    let response = next.run(request).await;
+    let is_refused = response.status().is_client_error() || response.status().is_server_error();
+    if is_refused && !measured.0.load(Ordering::Relaxed) {
+        watch.http.refused(&facts, response.status(), began.elapsed());
+    }
     response
 }
 
@@ -90,7 +118,9 @@ fn is_listed(name: &str, secret: &[String]) -> bool {
 /// The headers as JSON, without what is secret. Addresses among them lose the secrets of their query.
 fn shown(headers: &HeaderMap, secret: &[String]) -> String {
     object(headers.iter().map(|(name, value)| {
-        let value = if is_listed(name.as_str(), secret) { "***" } else { value.to_str().unwrap_or("") };
+        let value = value.to_str().unwrap_or("");
+        let is_secret = is_listed(name.as_str(), secret) || redact::is_bearer(value);
+        let value = if is_secret { "***" } else { value };
         (name.as_str(), redact::query(value, |name| is_secret_value(name, secret)))
     }))
 }
@@ -115,7 +145,7 @@ mod tests {
     #[test]
     fn secret_headers_are_masked() {
         let mut headers = HeaderMap::new();
-        headers.insert("authorization", "Bearer abc".parse().unwrap());
+        headers.insert("authorization", "Basic abc".parse().unwrap());
         headers.insert("x-shop-api-key", "abc".parse().unwrap());
         headers.insert("accept", "*/*".parse().unwrap());
         assert_eq!(
@@ -124,7 +154,17 @@ mod tests {
         );
         assert_eq!(
             shown(&headers, &["Accept".to_owned()]),
-            r#"{"authorization":"Bearer abc","x-shop-api-key":"abc","accept":"***"}"#
+            r#"{"authorization":"Basic abc","x-shop-api-key":"abc","accept":"***"}"#
+        );
+        let mut headers = HeaderMap::new();
+        for (name, value) in
+            [("x-auth", "abc"), ("baggage", "user=abc"), ("my-bearer", "abc"), ("x", "Bearer abc")]
+        {
+            headers.insert(name, value.parse().unwrap());
+        }
+        assert_eq!(
+            shown(&headers, &Config::default().redact_headers),
+            r#"{"x-auth":"***","baggage":"***","my-bearer":"***","x":"***"}"#
         );
     }
 

@@ -115,3 +115,43 @@ async fn the_allocator_of_a_server_reserves_few_addresses() {
     let variables = std::fs::read_to_string(format!("/proc/{process}/environ")).unwrap();
     assert!(variables.contains("MALLOC_ARENA_MAX="), "{variables}");
 }
+
+#[tokio::test]
+async fn requests_that_are_refused_before_their_route_are_measured() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let arguments = ["--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
+    let more = [
+        "--database-url",
+        "sqlite::memory:",
+        "--auth.tokens",
+        "full:token-of-the-strangers,read:token-of-the-readers",
+    ];
+    let server = Served::start_in(program(), &[], &[&arguments[..], &more].concat()).await;
+    let client = Client::new();
+    let full = |request: reqwest::RequestBuilder| request.bearer_auth("token-of-the-strangers");
+    for (request, status) in [
+        (client.get(server.url("/api/tests")), 401),
+        (client.get(server.url("/api/tests")).bearer_auth("a-token-that-nobody-has"), 401),
+        (client.delete(server.url("/api/tests/x")).bearer_auth("token-of-the-readers"), 403),
+        (full(client.post(server.url("/api/tests")).header("content-type", "text/plain").body("x")), 415),
+        (full(client.get(server.url("/nowhere"))), 404),
+        (full(client.delete(server.url("/api/tests/x"))), 404),
+    ] {
+        assert_eq!(request.send().await.unwrap().status(), status);
+    }
+    let text = full(client.get(server.url("/metrics"))).send().await.unwrap().text().await.unwrap();
+    let count = |status: &str, has_route: bool| -> f64 {
+        let is_meant = |line: &&str| {
+            line.starts_with("http_server_request_duration_seconds_count{")
+                && line.contains(&format!("http_response_status_code=\"{status}\""))
+                && line.contains("http_route=") == has_route
+        };
+        text.lines()
+            .filter(is_meant)
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+            .sum()
+    };
+    let counts = ["401", "403", "415", "404"].map(|status| count(status, false));
+    assert_eq!(counts.map(|count| count.to_string()), ["2", "1", "1", "1"], "{text}");
+    assert_eq!(count("404", true).to_string(), "1", "a request that came to its route has it: {text}");
+}
