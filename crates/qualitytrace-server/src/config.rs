@@ -37,7 +37,7 @@ pub const OTLP_GRPC_PORT: u16 = 4317;
 /// The port where OTLP over HTTP is expected.
 pub const OTLP_HTTP_PORT: u16 = 4318;
 /// Headers whose values never leave the server in its telemetry; `*` stands for any text.
-const SECRET_HEADERS: [&str; 9] = [
+const SECRET_HEADERS: [&str; 12] = [
     "authorization",
     "proxy-authorization",
     "cookie",
@@ -47,6 +47,9 @@ const SECRET_HEADERS: [&str; 9] = [
     "*secret*",
     "*password*",
     "*credential*",
+    "*auth*",
+    "*bearer*",
+    "baggage",
 ];
 
 /// Where to listen, where to store, how much to take.

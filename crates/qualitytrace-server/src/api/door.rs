@@ -10,7 +10,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
-use http::header::{CONTENT_TYPE, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::answer::Problem;
@@ -126,14 +126,32 @@ fn needed(extensions: &http::Extensions) -> Needed {
     extensions.get().copied().unwrap_or(unknown)
 }
 
-/// Refuses bodies that are neither JSON nor YAML.
+/// Refuses bodies that are neither JSON nor YAML, and those that would have to be decompressed first.
 pub(crate) async fn content_type(request: Request, next: Next) -> Response {
     let reads_body = needed(request.extensions()).is_registered && !request.method().is_safe();
-    if reads_body && !request.body().is_end_stream() && !is_text(request.headers()) {
-        discard(request.into_body(), STRANGERS_BYTES).await;
-        return not_text();
+    if reads_body && !request.body().is_end_stream() {
+        let refused = encoded(request.headers()).or_else(|| (!is_text(request.headers())).then(not_text));
+        if let Some(refused) = refused {
+            discard(request.into_body(), STRANGERS_BYTES).await;
+            return refused;
+        }
     }
     next.run(request).await
+}
+
+/// What is answered to a body that is encoded.
+fn encoded(headers: &HeaderMap) -> Option<Response> {
+    let is_plain = |coding: &HeaderValue| {
+        coding.is_empty() || coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity")
+    };
+    if headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        return None;
+    }
+    let message = "the body has a Content-Encoding, which is not read here; send it as it is".to_owned();
+    let problem = Problem { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, message };
+    let mut response = problem.into_response();
+    response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    Some(response)
 }
 
 /// Whether a body is JSON or YAML. A program may leave its type out; a browser does so where a page of another origin

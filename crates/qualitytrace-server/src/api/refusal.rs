@@ -157,6 +157,10 @@ pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
         return Err(Refusal::bad_request(format!("json: cannot unmarshal {other}, an object is expected")));
     }
     let read = serde_json::from_slice(body).or_else(|error| {
+        // Which of the two is meant is not known.
+        if error.to_string().starts_with("duplicate field") {
+            return Err(error);
+        }
         // Other clients write null where there is nothing.
         let bare = serde_json::from_slice(body).map(without_nulls).and_then(serde_json::from_value);
         bare.map_err(|_| error)

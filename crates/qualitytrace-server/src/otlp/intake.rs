@@ -68,7 +68,8 @@ impl Encoding {
 
     /// The encoding of this name; no name means none.
     pub(super) fn named(name: &str) -> Option<Self> {
-        match name.trim() {
+        // Names of codings have no case.
+        match name.trim().to_ascii_lowercase().as_str() {
             "" | "identity" | "none" => Some(Self::Identity),
             "gzip" | "x-gzip" => Some(Self::Gzip),
             "zstd" => Some(Self::Zstd),

@@ -9,6 +9,7 @@ mod access;
 mod adversary;
 mod api;
 mod away;
+mod codings;
 mod conformance;
 mod databases;
 mod description;
