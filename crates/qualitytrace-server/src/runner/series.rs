@@ -221,6 +221,10 @@ impl Runner {
             let series = serde_json::from_str(&before).ok();
             let Some(mut series) = series.filter(|series: &Series| series.outcome.is_none()) else { break };
             series.end(series::Outcome::Stopped);
+            // Its latest run is stopped next; if that was over before, the server that follows it says so.
+            if let Some(latest) = series.runs.last_mut().filter(|latest| latest.outcome.is_none()) {
+                latest.outcome = Some(wire::series::Outcome::Stopped);
+            }
             let (outcome, after) =
                 (wire::series::Outcome::Stopped.as_str(), serde_json::to_string(&series).unwrap_or_default());
             if self.store.end_series(&first.test, first.number, &before, outcome, &after).await? {
