@@ -538,6 +538,16 @@ impl Sink {
         }
     }
 
+    /// Warns of a batch that the queue never holds.
+    pub(crate) fn check_batch(&self, report: &mut Report) {
+        let (batch, queue) = (self.delivery.batch_items, self.limits.queue_items);
+        if let Some(origin) = self.origins.get("batch.items").filter(|_| batch > queue) {
+            let message = format!("a batch of {batch} items is larger than the queue, which holds {queue}");
+            let help = Some("set a larger queue, or a smaller batch".to_owned());
+            report.push(Severity::Warning, origin, "batch.items", message, help);
+        }
+    }
+
     /// Whether the two differ in anything but where their settings came from.
     pub(crate) fn same_settings(&self, other: &Self) -> bool {
         let bare = |sink: &Self| Self { origins: BTreeMap::new(), ..sink.clone() };

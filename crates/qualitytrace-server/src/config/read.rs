@@ -299,6 +299,9 @@ fn is_below(key: &str, block: &str) -> bool {
     same_key(key.split('.').next().unwrap_or_default(), block)
 }
 
+/// Where metrics of the server go.
+const METRICS: &str = "metrics.open-telemetry";
+
 /// What nobody knows is an error where it looks like a setting of ours, and a warning elsewhere: files of Tracetest may
 /// hold keys of any version.
 fn unknown(given: &Foreign, report: &mut Report) {
@@ -322,7 +325,13 @@ fn unknown(given: &Foreign, report: &mut Report) {
     if given.value == Value::Nothing && is_block {
         return;
     }
-    let near = nearest(key, SETTINGS.iter().map(|setting| setting.key));
+    // Blocks of the telemetry have one spelling.
+    let block = key.match_indices('.').nth(1).map_or(key, |(end, _)| &key[..end]);
+    let near = if same_key(block, METRICS) && block != METRICS {
+        Some(format!("{METRICS}{}", &key[block.len()..]))
+    } else {
+        nearest(key, SETTINGS.iter().map(|setting| setting.key)).map(str::to_owned)
+    };
     let ours =
         SETTINGS.iter().filter_map(|setting| setting.key.split_once('.')).any(|(block, _)| below(block));
     let shared = SHARED_BLOCKS.iter().any(|block| below(block));

@@ -202,6 +202,7 @@ impl Declarative<'_> {
                 sink.delivery.batch_items = items;
                 sink.origins.insert("batch.items".to_owned(), origin);
             }
+            sink.check_batch(self.report);
             if let Some((sampler, origin)) = &sampler {
                 sink.sampler = sampler.clone();
                 sink.origins.insert("sampling".to_owned(), origin.clone());

@@ -196,8 +196,15 @@ fn resource(variables: &mut Variables, config: &mut Config) {
 }
 
 fn sampler(variables: &mut Variables) -> Option<(Sampler, Origin)> {
-    let (name, origin) = variables.get("OTEL_TRACES_SAMPLER")?;
     let argument = variables.get("OTEL_TRACES_SAMPLER_ARG");
+    let Some((name, origin)) = variables.get("OTEL_TRACES_SAMPLER") else {
+        if let Some((_, origin)) = argument {
+            let key = "OTEL_TRACES_SAMPLER_ARG";
+            let message = format!("`{key}` has no effect: `OTEL_TRACES_SAMPLER` is not set");
+            variables.report.push(Severity::Warning, &origin, key, message, None);
+        }
+        return None;
+    };
     let share = variables
         .parsed(argument, "a number between 0 and 1", |text| {
             text.parse().ok().filter(|x| (0.0..=1.0).contains(x))
@@ -372,4 +379,5 @@ fn processor(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
             sink.origins.insert(setting.to_owned(), origin);
         }
     }
+    sink.check_batch(variables.report);
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use super::{
-    Header, Role, Signal, Sink, Sync, Target, Tls, Transport,
+    Header, Level, Role, Signal, Sink, Sync, Target, Tls, Transport,
     diagnostic::{Origin, Report, Severity},
     endpoint,
     table::{canonical, compression, expected, temporality},
@@ -243,6 +243,13 @@ impl Reader<'_> {
             let help = Some("set `enable.span-exporter`, `enable.log-exporter` or `enable.metric-exporter` to `true`, or `enable` to `false`".to_owned());
             self.report.push(Severity::Warning, &origin, id, message, help);
             return None;
+        }
+        let is_of_levels = sink.targets.is_empty() && !sink.endpoints.contains_key(&Signal::Metrics);
+        if sink.level == Level::Disable && is_of_levels && enabled {
+            let origin = self.origins.get("level").cloned().unwrap_or_else(|| self.anywhere());
+            let message = format!("`{id}` sends nothing: its `level` is `disable`");
+            let help = Some("set another `level`, or `enable` to `false`".to_owned());
+            self.report.push(Severity::Warning, &origin, "level", message, help);
         }
         sink.origins = self.origins;
         enabled.then_some(sink)

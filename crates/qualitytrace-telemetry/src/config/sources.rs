@@ -451,6 +451,12 @@ fn exporter(rest: &str, given: &Given, exporters: &mut BTreeMap<String, Draft>, 
 
 fn tracer(rest: &str, given: &Given, tracers: &mut BTreeMap<String, Draft>, report: &mut Report) {
     let (id, path) = rest.split_once('.').unwrap_or((rest, ""));
+    if path.is_empty() && matches!(given.node.kind, Kind::Null | Kind::Map(_)) {
+        let message = format!("`{}` is empty: it has no `type` and no `transport`", given.key);
+        let help = Some("set `type` to `open-telemetry` and `transport` to `grpc` or `http`".to_owned());
+        report.error(&given.node.origin, &given.key, message, help);
+        return;
+    }
     let draft = tracers.entry(id.to_owned()).or_default();
     if path.is_empty() || !draft.take(path, given.clone()) {
         unknown(given, &format!("tracer.{id}."), report);

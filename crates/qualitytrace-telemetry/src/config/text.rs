@@ -249,11 +249,13 @@ pub(crate) fn toml(path: &str, text: &str, report: &mut Report) -> Vec<Entry> {
     let mut errors = Errors::default();
     let mut collect = |event: parser::Event| events.push(event);
     parser::parse_document(&tokens, &mut parser::RecursionGuard::new(&mut collect, 32), &mut errors);
-    let mut reader = Toml { path, text, source, table: String::new(), errors, entries: Vec::new() };
+    let (table, empty) = (String::new(), None);
+    let mut reader = Toml { path, text, source, table, empty, errors, entries: Vec::new() };
     let mut rest = events.as_slice();
     while !rest.is_empty() {
         rest = reader.line(rest);
     }
+    reader.end_table("");
     for error in reader.errors.0 {
         let at = error.unexpected().or(error.context()).map_or(0, |span| span.start());
         report.error(
@@ -288,6 +290,8 @@ struct Toml<'a> {
     text: &'a str,
     source: Source<'a>,
     table: String,
+    /// Where the table begins, as long as nothing stands in it.
+    empty: Option<Origin>,
     errors: Errors,
     entries: Vec<Entry>,
 }
@@ -298,16 +302,27 @@ impl Toml<'_> {
         use parser::EventKind as E;
         match events[0].kind() {
             E::StdTableOpen | E::ArrayTableOpen => {
+                let origin = position(self.path, self.text, events[0].span().start());
                 let (key, rest) = self.key(&events[1..]);
-                self.table = key;
+                self.end_table(&key);
+                (self.table, self.empty) = (key, Some(origin));
                 rest
             }
             E::SimpleKey => {
+                self.empty = None;
                 let (key, rest) = self.key(events);
                 let table = self.table.clone();
                 self.value(&join(&table, &key), rest)
             }
             _ => &events[1..],
+        }
+    }
+
+    /// A table in which nothing stands is a key without a value, unless the next one is a part of it.
+    fn end_table(&mut self, next: &str) {
+        let is_part = next.strip_prefix(&self.table).is_some_and(|rest| rest.starts_with('.'));
+        if let Some(origin) = self.empty.take().filter(|_| !is_part) {
+            self.entries.push(Entry { key: self.table.clone(), node: Node { kind: Kind::Null, origin } });
         }
     }
 

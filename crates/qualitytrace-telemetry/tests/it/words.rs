@@ -92,11 +92,11 @@ fn standard_variables_that_bound_queues_and_records_are_honoured() {
         &[],
         &[
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"),
-            ("OTEL_BSP_MAX_QUEUE_SIZE", "11"),
-            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "12"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "12"),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "11"),
             ("OTEL_BSP_EXPORT_TIMEOUT", "1300"),
-            ("OTEL_BLRP_MAX_QUEUE_SIZE", "21"),
-            ("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", "22"),
+            ("OTEL_BLRP_MAX_QUEUE_SIZE", "22"),
+            ("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", "21"),
             ("OTEL_BLRP_EXPORT_TIMEOUT", "30000"),
             ("OTEL_METRIC_EXPORT_TIMEOUT", "2300"),
             ("OTEL_LOG_LEVEL", "ERROR"),
@@ -118,7 +118,7 @@ fn standard_variables_that_bound_queues_and_records_are_honoured() {
         (sink.limits.queue_items, sink.delivery.batch_items, timeout)
     };
     let [traces, metrics, logs] = config.sinks.as_slice() else { panic!("{config:?}") };
-    assert_eq!((of(traces), of(logs)), ((11, 12, 1_300), (21, 22, 10_000)));
+    assert_eq!((of(traces), of(logs)), ((12, 11, 1_300), (22, 21, 10_000)));
     assert_eq!(metrics.delivery.timeout, Duration::from_millis(2_300));
     assert_eq!(config.log_level, Level::Error);
     let limits = config.limits;

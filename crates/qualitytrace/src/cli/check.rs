@@ -1,9 +1,10 @@
 //! `qualitytrace check`.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use qualitytrace_core::definition::Resource;
+use qualitytrace_core::definition::{Resource, Step, TestSuite};
 use qualitytrace_core::lang::Severity;
 use qualitytrace_server::trigger::unverified_secret;
 
@@ -27,6 +28,7 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
     let mut bad = 0;
     let mut files = files::read_all(&options.paths)?;
     files::find_twins(&mut files);
+    let known: HashSet<String> = files.iter().flat_map(File::test_ids).map(str::to_owned).collect();
     for file in &mut files {
         // The text is judged here, wherever it is read; a run needs the files that it names.
         for missing in file.reading.diagnostics.iter_mut().filter(|found| found.code == NO_FILE) {
@@ -43,6 +45,9 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
                 file.path.display()
             ));
         }
+        for note in elsewhere(file, &known) {
+            report::out(&format!("{} {note}\n", report::style::strong("note:")));
+        }
         let usable = file.reading.is_usable(options.strict);
         bad += usize::from(!usable);
         let mark = if usable { report::style::good("✔") } else { report::style::bad("✘") };
@@ -55,6 +60,22 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
             Ok(Exit::Error)
         }
     }
+}
+
+/// What to say of steps that name tests which none of the files has: they may be on the server.
+fn elsewhere(file: &File, known: &HashSet<String>) -> Vec<String> {
+    let suites = file.reading.documents.iter().filter_map(|document| match &document.resource {
+        Resource::TestSuite(suite) => Some(suite),
+        _ => None,
+    });
+    let steps = suites.flat_map(TestSuite::all_steps).filter(|step| !step.is_path());
+    let missing = steps.filter(|step| !known.contains(&step.test.value));
+    let note = |step: &Step| {
+        let at = step.test.origin.as_ref().map_or(0, |origin| origin.span.start);
+        let (place, id) = (file.place(at), &step.test.value);
+        format!("{place}: none of these files has a test with the id `{id}`; it must be on the server")
+    };
+    missing.map(note).collect()
 }
 
 /// What to say of tests that send secrets without verifying who gets them. Files of the original do so, and stay usable.

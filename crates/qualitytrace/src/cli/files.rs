@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use qualitytrace_core::definition::{self, Document, Format, Kind, Reading};
+use qualitytrace_core::definition::{self, Document, Format, Kind, Reading, Resource};
 use qualitytrace_core::lang::{self, Diagnostic, Severity};
 
 use super::references;
@@ -55,8 +55,14 @@ impl File {
         format!("{}\n\n", shown.trim_end())
     }
 
+    /// The ids of the tests in it.
+    pub(crate) fn test_ids(&self) -> impl Iterator<Item = &str> {
+        let tests = self.reading.documents.iter().map(|document| &document.resource);
+        tests.filter(|resource| matches!(resource, Resource::Test(_))).filter_map(Resource::id)
+    }
+
     /// A place in it, as people find it.
-    fn place(&self, at: usize) -> String {
+    pub(crate) fn place(&self, at: usize) -> String {
         let before = &self.source[..at];
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;

@@ -208,11 +208,17 @@ fn judged(verdict: &Verdict) -> Vec<Case> {
     let specs = verdict.specs.iter().flat_map(|spec| {
         let class = if spec.name.is_empty() { &spec.selector } else { &spec.name };
         spec.assertions.iter().map(|assertion| {
-            let problem = match (problem(spec, assertion), assertion.outcome) {
-                (Some((_, said)), wire::Outcome::Inconclusive) => {
-                    Some((Kind::Inconclusive, format!("inconclusive: {missing}; {said}")))
+            let problem = match assertion.outcome {
+                wire::Outcome::Inconclusive => {
+                    // A test that failed for good says of each spec what it lacks.
+                    let of_spec = spec.problem.as_ref().filter(|_| missing.is_empty());
+                    let reason = of_spec.unwrap_or(&missing).clone();
+                    let said = [Some(reason), culprits(assertion).map(|(_, said)| said)];
+                    let said: Vec<String> =
+                        said.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+                    Some((Kind::Inconclusive, format!("inconclusive: {}", said.join("; "))))
                 }
-                (problem, _) => problem,
+                wire::Outcome::Passed | wire::Outcome::Failed => problem(spec, assertion),
             };
             Case::new(class, &assertion.assertion, problem)
         })
@@ -231,11 +237,17 @@ fn problem(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
     if assertion.outcome == wire::Outcome::Passed {
         return None;
     }
-    let mut culprits = assertion.culprits().map(culprit);
-    let Some((kind, first)) = culprits.next() else {
+    let without = || {
         let said = spec.problem.clone().unwrap_or_else(|| "did not hold".to_owned());
-        return Some((Kind::Failure, said));
+        (Kind::Failure, said)
     };
+    Some(culprits(assertion).unwrap_or_else(without))
+}
+
+/// What the spans that break a claim have to do with it; `None` where none does.
+fn culprits(assertion: &Assertion) -> Option<(Kind, String)> {
+    let mut culprits = assertion.culprits().map(culprit);
+    let (kind, first) = culprits.next()?;
     let mut said = vec![first];
     said.extend(culprits.by_ref().take(NAMED_CULPRITS - 1).map(|(_, told)| told));
     let rest = culprits.count();

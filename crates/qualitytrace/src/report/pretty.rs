@@ -151,14 +151,17 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
         self::spec(text, spec, &mut told);
     }
     for output in &verdict.outputs {
-        self::output(text, output);
+        self::output(text, output, &told);
     }
     for note in &report.notes {
         line(text, 1, &style::unsure(note));
     }
-    for gate in &report.failed_gates {
+    for (index, gate) in report.failed_gates.iter().enumerate() {
         let outcome = if gate.is_open { Outcome::Inconclusive } else { Outcome::Failed };
-        line(text, 1, &format!("{} gate {}: {}", mark(outcome), gate.name, gate.message));
+        // Gates that are open are open for one reason.
+        let is_told = report.failed_gates[..index].iter().any(|earlier| earlier.message == gate.message);
+        let message = if is_told { "likewise".to_owned() } else { without_reasons(&gate.message, &told) };
+        line(text, 1, &format!("{} gate {}: {message}", mark(outcome), gate.name));
     }
     if verdict.outcome == wire::Outcome::Inconclusive {
         line(text, 1, &style::unsure("the trace is not complete, so the verdict could still change:"));
@@ -170,7 +173,7 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
         unpaid(text, report);
     }
     if verdict.outcome != wire::Outcome::Passed {
-        for debt in report.debts.iter().filter(|debt| !verdict.missing.contains(debt)) {
+        for debt in report.debts.iter().filter(|debt| !verdict.missing.contains(debt) && !told.contains(debt)) {
             line(text, 1, &style::faint(format!("missing: {debt}")));
         }
         if let Some(trace) = &report.trace {
@@ -211,7 +214,13 @@ fn spec<'v>(text: &mut String, spec: &'v Spec, told: &mut Vec<&'v String>) {
             told.push(problem);
         }
     }
-    for hint in &spec.nearest {
+    // A claim that there is none looks for no span.
+    let claims_absence = spec.selected == 0
+        && spec
+            .assertions
+            .iter()
+            .any(|claim| !claim.results.is_empty() && claim.results.iter().all(|result| result.passed));
+    for hint in spec.nearest.iter().filter(|_| !claims_absence) {
         line(text, 3, &style::unsure(hint));
     }
     for assertion in spec.assertions.iter().filter(|assertion| assertion.outcome != wire::Outcome::Passed) {
@@ -272,9 +281,14 @@ fn or_nothing(value: &str) -> &str {
     if value.is_empty() { "nothing" } else { value }
 }
 
-fn output(text: &mut String, output: &Output) {
+/// A sentence without the reasons in it that are told elsewhere in the same report.
+fn without_reasons(sentence: &str, told: &[&String]) -> String {
+    told.iter().fold(sentence.to_owned(), |sentence, reason| sentence.replace(&format!(": {reason}"), ""))
+}
+
+fn output(text: &mut String, output: &Output, told: &[&String]) {
     let value = match &output.error {
-        Some(error) => style::bad(error),
+        Some(error) => style::bad(without_reasons(error, told)),
         None => style::faint(&output.value),
     };
     line(text, 1, &format!("{} {} = {value}", style::faint("→"), output.name));

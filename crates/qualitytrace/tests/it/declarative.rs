@@ -121,3 +121,41 @@ fn headers_that_frame_a_message_are_refused_in_every_dialect() {
         assert!(said.contains(&expected), "{name}: {said}");
     }
 }
+
+/// What `config check` says of a file and of variables, and whether they are accepted.
+fn config_check(text: &str, variables: &[(&str, &str)]) -> (bool, String) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("c.toml"), text).unwrap();
+    let mut command = Command::new(program());
+    command.args(["config", "check", "--config", "c.toml"]).current_dir(folder.path());
+    told(command.envs(variables.iter().copied()))
+}
+
+#[test]
+fn settings_that_send_nothing_or_are_not_heard_are_told() {
+    let otlp = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318");
+    let (accepted, said) = config_check("", &[otlp, ("OTEL_TRACES_SAMPLER_ARG", "0.1")]);
+    assert!(
+        accepted
+            && said.contains("`OTEL_TRACES_SAMPLER_ARG` has no effect: `OTEL_TRACES_SAMPLER` is not set"),
+        "{said}"
+    );
+    let sizes = [("OTEL_BSP_MAX_QUEUE_SIZE", "10"), ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "20")];
+    let (accepted, said) = config_check("", &[otlp, sizes[0], sizes[1]]);
+    assert!(
+        accepted && said.contains("a batch of 20 items is larger than the queue, which holds 10"),
+        "{said}"
+    );
+    let (accepted, said) = config_check("[metrics.opentelemetry]\ntransport = \"grpc\"\n", &[]);
+    assert!(!accepted && said.contains("did you mean `metrics.open-telemetry.transport`?"), "{said}");
+    let tracer = "[tracer.a]\ntype = \"otel\"\ntransport = \"http\"\nendpoint = \"http://c:4318\"\n";
+    let (accepted, said) = config_check(&format!("{tracer}level = \"disable\"\n"), &[]);
+    assert!(
+        accepted && said.contains("c.toml:5:9: warning: `tracer.a` sends nothing: its `level` is"),
+        "{said}"
+    );
+    let (accepted, said) = config_check(&format!("{tracer}[tracer.b]\n"), &[]);
+    assert!(!accepted && said.contains("c.toml:5:1: error: `tracer.b` is empty"), "{said}");
+    let (accepted, said) = config_check(&format!("[tracer]\n{tracer}[telemetry]\n[server]\n"), &[]);
+    assert!(accepted && !said.contains("warning"), "empty blocks are no mistake: {said}");
+}

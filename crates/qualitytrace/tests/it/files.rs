@@ -90,3 +90,19 @@ fn an_answer_of_the_server_is_a_sentence() {
     let told = "the server answers 400 Bad Request: step `nobody` names the test `nobody`, which is not there; store it, or remove the step\n";
     holds(&text, &[told]);
 }
+
+#[test]
+fn a_step_that_no_file_has_is_noted_and_a_pipe_is_no_file() {
+    let suite = format!("{SUITE}  - nobody\n  - t\n");
+    let (code, text) = run(&[("s.yaml", &suite), ("t.yaml", &test("t", "/", ""))], &["check", "."]);
+    assert_eq!(code, Some(0), "{text}");
+    holds(&text, &["note: ./s.yaml:6:5: none of these files has a test with the id `nobody`"]);
+    assert_eq!(text.matches("note:").count(), 1, "{text}");
+
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.yaml"), test("t", "/", "")).unwrap();
+    let pipe = folder.path().join("pipe.yaml");
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    let output = Command::new("timeout").arg("20").arg(program()).arg("check").arg(folder.path()).output();
+    assert_eq!(output.unwrap().status.code(), Some(0));
+}

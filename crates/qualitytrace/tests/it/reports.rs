@@ -145,6 +145,47 @@ async fn an_inconclusive_test_is_an_error_and_counted_once() {
     holds(&junit, &["<error type=\"inconclusive\" message=\"inconclusive: the parent 00000000000000cc"]);
 }
 
+#[tokio::test]
+async fn why_it_is_inconclusive_is_told_once() {
+    let server = server_with_a_trace(TRACE).await;
+    let open = inconclusive("T")
+        + "  - selector: span[name = \"gone\"]
+    assertions: [attr:tracetest.selected_spans.count = 0]
+  outputs:
+  - {name: N, selector: 'span[name = \"worker\"]', value: attr:tracetest.selected_spans.count}
+";
+    let failed = open.replace(
+        "  specs:\n",
+        "  specs:\n  - {selector: 'span[name contains \"a long\"]', assertions: ['attr:name = \"b\"']}\n",
+    );
+    for (test, expected) in [(&open, 4), (&failed, 2)] {
+        let (code, text, junit) = run(&[("t.yaml", test)], &["t.yaml", "--server", &server.url("")]).await;
+        assert_eq!(code, Some(expected), "{text}");
+        assert_eq!(text.matches("the parent 00000000000000cc").count(), 1, "{text}");
+        holds(&text, &["output \"N\" is inconclusive\n"]);
+        for line in junit.lines().filter(|line| line.contains("type=\"inconclusive\"")) {
+            assert_eq!(line.matches("the parent 00000000000000cc").count(), 1, "{line}");
+        }
+        assert_eq!(junit.matches("type=\"inconclusive\"").count(), 2, "{junit}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_there_is_none_gets_no_hint_where_to_find_one() {
+    let server = server_with_a_trace(TRACE).await;
+    let told = async |count: u32| {
+        let claim = inconclusive("T")
+            .replace("\"worker\"", "\"workr\"")
+            .replace("count = 1", &format!("count = {count}"));
+        let (code, text, _) = run(&[("t.yaml", &claim)], &["t.yaml", "--server", &server.url("")]).await;
+        assert_ne!(code, Some(0), "{text}");
+        text
+    };
+    holds(&told(1).await, &["the nearest span is"]);
+    let text = told(0).await;
+    assert!(!text.contains("the nearest span is"), "{text}");
+}
+
 /// What the program prints at a terminal with so many columns.
 fn at_a_terminal(columns: u16, folder: &Path, arguments: &[&str]) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

@@ -36,3 +36,18 @@ fn output_that_is_lost_is_no_success_but_a_reader_that_has_seen_enough_is_none()
         assert_eq!(run(writer.into()), (Some(0), String::new()), "{arguments:?}");
     }
 }
+
+#[test]
+fn flags_that_mean_nothing_are_refused_with_the_reason() {
+    for (arguments, told) in [
+        (&["run", ".", "--parallel", "0"][..], "write a whole number above 0"),
+        (&["run", ".", "--var", "=x"], "the name is missing; write NAME=VALUE"),
+        (&["run", ".", "--quiet", "10s", "--settle", "1s"], "--quiet 10s is longer than --settle 1s"),
+        (&["run", ".", "--quiet", "7s"], "--quiet 7s is longer than --settle 6s"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_qualitytrace")).args(arguments).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?} {said}");
+        assert!(said.contains(told), "{said}");
+    }
+}
