@@ -329,7 +329,7 @@ fn options(variables: &mut Variables, signal: Signal, sink: &mut Sink) {
     if let Some((name, message)) = sink.tls.incomplete() {
         let given = if name == "tls.key" { "tls.certificate" } else { "tls.key" };
         let origin = sink.origins.get(given).cloned().unwrap_or(Origin::Default);
-        variables.report.error(&origin, name, message, None);
+        variables.report.push(Severity::Warning, &origin, name, message, None);
     }
     processor(variables, signal, sink);
     let found = variables

@@ -131,11 +131,10 @@ impl Windows {
         }
     }
 
-    /// Refuses windows that contradict each other.
-    fn check(&self, policy: &Policy) -> anyhow::Result<()> {
-        let quiet = self.quiet.unwrap_or(policy.quiet);
-        let settle = self.settle.unwrap_or(policy.settle);
-        if self.quiet.is_some() && quiet > settle {
+    /// Refuses windows that contradict each other. What another server has as its own is not known here.
+    fn check(&self, is_own: bool) -> anyhow::Result<()> {
+        let settle = self.settle.or(is_own.then_some(Policy::DEFAULT.settle));
+        if let Some((quiet, settle)) = self.quiet.zip(settle).filter(|(quiet, settle)| quiet > settle) {
             bail!(
                 "--quiet {quiet:?} is longer than --settle {settle:?}: a wait that owes nothing would take longer than one \
                  that does; give a shorter --quiet or a longer --settle"
@@ -215,7 +214,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
             file.display()
         );
     }
-    options.windows.check(&Policy::DEFAULT)?;
+    options.windows.check(options.server.is_none())?;
     for (flag, file) in [("--learned", &options.learned), ("--junit", &options.junit)] {
         if let Some(file) = file {
             files::require_writable(file).with_context(|| format!("{flag} {}", file.display()))?;

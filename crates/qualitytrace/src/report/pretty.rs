@@ -173,7 +173,8 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
         unpaid(text, report);
     }
     if verdict.outcome != wire::Outcome::Passed {
-        for debt in report.debts.iter().filter(|debt| !verdict.missing.contains(debt) && !told.contains(debt)) {
+        for debt in report.debts.iter().filter(|debt| !verdict.missing.contains(debt) && !told.contains(debt))
+        {
             line(text, 1, &style::faint(format!("missing: {debt}")));
         }
         if let Some(trace) = &report.trace {

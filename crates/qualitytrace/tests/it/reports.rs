@@ -186,8 +186,8 @@ async fn a_claim_that_there_is_none_gets_no_hint_where_to_find_one() {
     assert!(!text.contains("the nearest span is"), "{text}");
 }
 
-/// What the program prints at a terminal with so many columns.
-fn at_a_terminal(columns: u16, folder: &Path, arguments: &[&str]) -> String {
+/// What the program prints at a terminal of this kind with so many columns; its errors, too, where they are `shown`.
+fn at_a_terminal(term: &str, shown: bool, columns: u16, folder: &Path, arguments: &[&str]) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let mut ours = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
     grantpt(&ours).unwrap();
@@ -197,7 +197,9 @@ fn at_a_terminal(columns: u16, folder: &Path, arguments: &[&str]) -> String {
     let size = rustix::termios::Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     rustix::termios::tcsetwinsize(&theirs, size).unwrap();
     let mut command = Command::new(program());
-    command.args(arguments).current_dir(folder).env("NO_COLOR", "1").stdout(theirs).stderr(Stdio::null());
+    let errors = if shown { theirs.try_clone().unwrap().into() } else { Stdio::null() };
+    command.args(arguments).current_dir(folder).envs([("NO_COLOR", "1"), ("TERM", term)]);
+    command.stdout(theirs).stderr(errors);
     let mut child = command.spawn().unwrap();
     // Nobody but the program holds the other side now.
     drop(command);
@@ -209,13 +211,29 @@ fn at_a_terminal(columns: u16, folder: &Path, arguments: &[&str]) -> String {
 }
 
 #[tokio::test]
+async fn what_is_under_way_is_shown_where_the_line_can_be_taken_back() {
+    let server = server_with_a_trace(TRACE).await;
+    for (term, expected) in [("xterm", true), ("dumb", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("t.yaml"), inconclusive("T")).unwrap();
+        let url = server.url("");
+        let text = tokio::task::spawn_blocking(move || {
+            at_a_terminal(term, true, 80, folder.path(), &["run", "t.yaml", "--server", &url])
+        });
+        let text = text.await.unwrap();
+        holds(&text, &["? T "]);
+        assert_eq!(text.contains("running: T"), expected, "{term}: {text:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_narrow_terminal_gets_narrow_lines() {
     let server = server_with_a_trace(TRACE).await;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("t.yaml"), inconclusive(&"T".repeat(60))).unwrap();
     let url = server.url("");
     let text = tokio::task::spawn_blocking(move || {
-        at_a_terminal(60, folder.path(), &["run", "t.yaml", "--server", &url])
+        at_a_terminal("xterm", false, 60, folder.path(), &["run", "t.yaml", "--server", &url])
     });
     let text = text.await.unwrap();
     holds(&text, &["? TTT", "…", "━"]);
