@@ -36,7 +36,9 @@ fn attack(program: &Path, folder: &Path) -> Result<()> {
     let tokens = format!("full:{FULL},read:{READ}");
     let guards = ["--auth.tokens", &tokens, "--auth.otlp", "true", "--trigger.deny", DENIED];
     let (_guarded, guarded) = start(program, &folder.join("guarded"), &guards)?;
-    let target = Target { address, guarded };
+    // It is attacked until we end.
+    let program: &'static Path = Box::leak(program.to_owned().into_boxed_path());
+    let target = Target { address, guarded, program: Some(program) };
     println!("{:<26} {:>8} {:>9}  answer", "attack", "s", "peak MiB");
     let mut missed = 0;
     for attack in attacks() {

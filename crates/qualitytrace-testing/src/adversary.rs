@@ -7,8 +7,10 @@
 mod cases;
 mod guarded;
 pub mod http;
+mod programs;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use http::Answer;
@@ -36,6 +38,8 @@ pub struct Target {
     pub address: SocketAddr,
     /// The main port of a server with the tokens [`FULL`] and [`READ`], whose triggers may not speak to [`DENIED`].
     pub guarded: SocketAddr,
+    /// The program, for attacks that start one of their own.
+    pub program: Option<&'static Path>,
 }
 
 /// The token that allows everything.
@@ -58,7 +62,7 @@ pub struct Report {
 
 /// All attacks, in order.
 pub fn attacks() -> impl Iterator<Item = Attack> {
-    cases::ALL.iter().flat_map(|table| table.iter().copied()).chain(guarded::ALL)
+    cases::ALL.iter().flat_map(|table| table.iter().copied()).chain(programs::ALL).chain(guarded::ALL)
 }
 
 impl Attack {
@@ -80,6 +84,10 @@ impl Attack {
 }
 
 impl Target {
+    fn program(&self) -> Result<&'static Path, String> {
+        self.program.ok_or_else(|| "there is no program to start".to_owned())
+    }
+
     /// The answer to a GET.
     pub fn get(&self, path: &str, limit: Duration) -> Result<Answer, String> {
         self.send("GET", path, &[], b"", limit)

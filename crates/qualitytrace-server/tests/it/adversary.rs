@@ -32,7 +32,8 @@ async fn small_attacks_are_answered_and_the_server_stays() {
     let safety = Safety { access: Access { tokens, otlp: true }, ..Safety::default() };
     let deny = Deny::new([DENIED.parse().unwrap()]);
     let guarded = start(Limits { deny, ..limits }, safety).await;
-    let target = Target { address: server.addresses().http, guarded: guarded.addresses().http };
+    let (address, guarded_address) = (server.addresses().http, guarded.addresses().http);
+    let target = Target { address, guarded: guarded_address, program: None };
     let reports = tokio::task::spawn_blocking(move || {
         attacks().filter(|attack| attack.is_small).map(|attack| attack.carry_out(&target)).collect::<Vec<_>>()
     });

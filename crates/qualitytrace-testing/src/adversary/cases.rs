@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -104,7 +104,7 @@ const TEXTS: [Attack; 9] = [
 /// More than fits into memory, and clients that stop.
 const MEMORY: [Attack; 3] = [
     attack("30 half-sent bodies", 60, true, |to| {
-        let begin = |_| half_sent(to, "/api/tests").map_err(|error| error.to_string());
+        let begin = |_| half_sent(to.address, "/api/tests").map_err(|error| error.to_string());
         let streams: Vec<TcpStream> = (0..30).map(begin).collect::<Result<_, _>>()?;
         let small = to.get("/api/tests?take=1", LONGEST)?;
         let answers: Vec<_> = thread::scope(|scope| {
@@ -191,7 +191,7 @@ const CROWDS: [Attack; 2] = [
         resolve(to, "1 + 1")
     }),
     attack("ingest flooder", 60, true, |to| {
-        let flood: Vec<TcpStream> = (0..40).map_while(|_| half_sent(to, "/v1/traces").ok()).collect();
+        let flood: Vec<TcpStream> = (0..40).map_while(|_| half_sent(to.address, "/v1/traces").ok()).collect();
         let small = to.get("/api/tests?take=1", LONGEST)?;
         drop(flood);
         let trace = format!("{:032x}", 0xadd_fffe_u64);
@@ -254,7 +254,7 @@ fn judged(to: &Target, id: &str, trace: &str, parts: &str) -> Outcome {
 }
 
 /// An OTLP request in protobuf with a chain of spans.
-fn request(trace: &str, length: u64) -> Vec<u8> {
+pub(super) fn request(trace: &str, length: u64) -> Vec<u8> {
     let trace: Vec<u8> =
         (0..16).filter_map(|at| u8::from_str_radix(&trace[at * 2..at * 2 + 2], 16).ok()).collect();
     let mut spans = Vec::new();
@@ -291,10 +291,10 @@ fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
 }
 
 /// A connection on which most of a large body was sent.
-fn half_sent(to: &Target, path: &str) -> std::io::Result<TcpStream> {
+pub(super) fn half_sent(to: SocketAddr, path: &str) -> std::io::Result<TcpStream> {
     let announced = 60 << 20;
     let mut stream =
-        http::begin(to.address, "POST", path, &[("content-type", "application/json")], announced, LONGEST)?;
+        http::begin(to, "POST", path, &[("content-type", "application/json")], announced, LONGEST)?;
     // A server that refuses may stop reading.
     let piece = vec![b' '; 1 << 20];
     for _ in 0..announced / piece.len() - 1 {
