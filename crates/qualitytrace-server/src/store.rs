@@ -1,4 +1,4 @@
-//! What stays: traces, tests, runs and their events, in SQLite or PostgreSQL.
+//! The store: traces, tests, runs and their events, in SQLite or PostgreSQL.
 //!
 //! One SQL text serves `sqlite::memory:`, `sqlite://FILE` and `postgres://...`. Every write is one statement or one
 //! transaction that begins with a write, so SQLite never has to upgrade a read lock.
@@ -70,7 +70,7 @@ pub use sizes::TraceSize;
 pub use suites::{NewSuiteRun, StepRuns, StoredSuiteRun};
 pub use verify::{Check, verify};
 
-/// What a SQLite URL says of a database in memory that has no name.
+/// How a SQLite URL names an unnamed in-memory database.
 const MEMORY: &str = ":memory:";
 /// Connections for readers of a SQLite file.
 const SQLITE_READERS: u32 = 4;
@@ -85,26 +85,26 @@ pub struct Store {
     read: AnyPool,
     /// SQLite has one writer at a time: giving it one connection makes writers queue instead of fail.
     write: AnyPool,
-    /// Where other servers may be at work on the same tables.
+    /// The PostgreSQL URL, when other servers may work on the same tables.
     shared: Option<Arc<str>>,
-    /// Keeps the secrets.
+    /// Seals and opens secrets.
     vault: Vault,
-    /// Whether the database knows by which key its secrets are sealed.
+    /// Whether the database has a mark of the key that seals its secrets.
     is_key_marked: Arc<AtomicBool>,
     inserts: chunks::Inserts,
-    /// Of a SQLite file.
+    /// SQLite files only.
     checkpoints: Option<Arc<Checkpoints>>,
-    /// A connection that nobody uses. A database in memory lasts as long as one is open, and the others may be given
-    /// up when whoever waits for an answer goes away.
+    /// An unused connection. An in-memory database lasts as long as one connection is open, and the pool may drop
+    /// the others when a caller cancels its statement.
     keeper: Option<AnyPool>,
-    /// Of a SQLite file.
+    /// SQLite files only.
     lock: Option<Arc<Lock>>,
-    /// The folder of a SQLite file.
+    /// The folder of the SQLite file.
     folder: Option<Arc<Path>>,
     probe: Arc<condition::Probe>,
 }
 
-/// Why the store could not do what it was asked.
+/// Errors of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The URL names no database that we know.
@@ -115,7 +115,7 @@ pub enum Error {
         /// The URL as given, without its password.
         url: String,
     },
-    /// Another server works on it.
+    /// Another server works on the database.
     #[error(
         "another server works on the database {url}; stop it, choose another place with --data-dir or --database-url, or \
          let both share a PostgreSQL"
@@ -124,7 +124,7 @@ pub enum Error {
         /// The URL.
         url: String,
     },
-    /// The database does not answer, answers with a refusal, or is not one that we can use.
+    /// The database does not answer, refuses the connection, or is not usable.
     #[error("the database {url} cannot be opened: {why}")]
     Open {
         /// The URL without its password.
@@ -143,9 +143,9 @@ pub enum Error {
     /// A statement failed.
     #[error("failed to {operation}")]
     Query {
-        /// What was to be done.
+        /// The operation that the statement was part of.
         operation: &'static str,
-        /// What the driver says.
+        /// The error of the driver.
         #[source]
         source: sqlx::Error,
     },
@@ -164,12 +164,12 @@ pub enum Error {
 }
 
 impl Store {
-    /// Opens the database and brings its tables up to date. Secrets are sealed for as long as the process lasts.
+    /// Opens the database and migrates its tables. Secrets are sealed with a key that lasts as long as the process.
     pub async fn open(url: &str) -> Result<Self, Error> {
         Self::open_sealed(url, KeyPlace::Memory).await
     }
 
-    /// What kind of database a URL means, or what is wrong with the URL. Opens nothing.
+    /// Parses a URL and returns its kind of database, or what is wrong with it. Opens nothing.
     pub(crate) fn check(url: &str) -> Result<Backend, Error> {
         let shown = || without_password(url);
         let backend = Backend::of(url).ok_or_else(|| Error::Url { url: shown() })?;
@@ -188,21 +188,21 @@ impl Store {
         file.get_filename().parent().filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned)
     }
 
-    /// Opens the database, whose secrets are sealed with the key from this place.
+    /// Opens the database; its secrets are sealed with the key from this place.
     pub async fn open_sealed(url: &str, key: KeyPlace) -> Result<Self, Error> {
         let store = Self::open_unchecked(url, Vault::open(key)?).await?;
         store.check_key().await?;
         Ok(store)
     }
 
-    /// The same with a vault that may know previous keys.
+    /// Opens the database with a vault that may know previous keys.
     pub async fn open_with(url: &str, vault: Vault) -> Result<Self, Error> {
         let store = Self::open_unchecked(url, vault).await?;
         store.check_key().await?;
         Ok(store)
     }
 
-    /// The same whether or not the key is the one of this database: to drop what no key opens.
+    /// Opens the database without checking that the key is the one of this database: to drop what no key opens.
     pub async fn open_unchecked(url: &str, vault: Vault) -> Result<Self, Error> {
         let backend = Self::check(url)?;
         sqlx::any::install_default_drivers();
@@ -226,7 +226,7 @@ impl Store {
                 let options = |mode| AnyConnectOptions::from_str(&with_mode(url, mode));
                 opening::prepare(&options("rwc").map_err(open)?, FILE_SETTINGS).await.map_err(unusable)?;
                 condition::check_pages(url).await.map_err(unusable)?;
-                // A file that somebody removes must not come back empty.
+                // A file that was removed must not come back empty.
                 let (options, place) = (options("rw").map_err(open)?, place::Place::of(url));
                 let write = file_pool(1, place.clone()).connect_with(options.clone()).await.map_err(open)?;
                 let read = file_pool(SQLITE_READERS, place).connect_lazy_with(options);
@@ -259,7 +259,7 @@ impl Store {
         })
     }
 
-    /// Whether other servers may be at work on the same tables.
+    /// Whether other servers may work on the same tables.
     pub fn is_shared(&self) -> bool {
         self.shared.is_some()
     }
@@ -277,12 +277,12 @@ impl Store {
     }
 }
 
-/// Whether nothing is left of this database when the process ends.
+/// Whether the database ends with the process.
 pub(crate) fn is_in_memory(url: &str) -> bool {
     matches!(Backend::of(url), Some(Backend::Memory))
 }
 
-/// What keeps a database.
+/// The kind of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     Memory,
@@ -311,7 +311,8 @@ fn pool(connections: u32) -> AnyPoolOptions {
         .max_lifetime(None)
 }
 
-/// A database in memory that several connections of this process can find. One without a name gets a name of its own.
+/// The URL of an in-memory database that several connections of this process can open. An unnamed one gets a unique
+/// name.
 fn named_memory(url: &str) -> String {
     if url.ends_with(MEMORY) {
         return format!("sqlite:file:qualitytrace-{:032x}?mode=memory", rand::random::<u128>());
@@ -319,10 +320,11 @@ fn named_memory(url: &str) -> String {
     url.to_owned()
 }
 
-/// Connections to SQLite. Nobody can cut them: asking whether they are still there would double the trips to their thread.
+/// A pool of SQLite connections. They cannot be cut, so they are not pinged: that would double the trips to their
+/// thread.
 fn sqlite_pool(connections: u32, place: Option<place::Place>) -> AnyPoolOptions {
-    // SQLite itself ends a transaction when the disk is full. The driver takes it for open, would begin the next one
-    // inside of it, and commit nothing for ever after.
+    // SQLite itself ends a transaction when the disk is full. The driver takes it for open, would begin the next
+    // one inside it, and commit nothing from then on.
     pool(connections).test_before_acquire(false).before_acquire(move |connection, _| {
         let is_usable = !connection.is_in_transaction() && place.as_ref().is_none_or(place::Place::is_there);
         Box::pin(async move { Ok(is_usable) })
@@ -345,7 +347,7 @@ fn file_pool(connections: u32, place: Option<place::Place>) -> AnyPoolOptions {
     })
 }
 
-/// The URL with the option that says whether the file is made when it is not there, unless it has one.
+/// The URL with the `mode` option (whether a missing file is created), unless it has one.
 fn with_mode(url: &str, mode: &str) -> String {
     if url.contains("mode=") {
         return url.to_owned();
@@ -354,12 +356,12 @@ fn with_mode(url: &str, mode: &str) -> String {
     format!("{url}{separator}mode={mode}")
 }
 
-/// Names the operation that a statement was part of.
+/// Wraps a driver error with the name of the operation.
 fn failed(operation: &'static str) -> impl Fn(sqlx::Error) -> Error {
     move |source| Error::Query { operation, source }
 }
 
-/// How many rows were written: none where what they belong to was removed in the same moment.
+/// The number of rows written: 0 when the parent row was removed at the same time.
 fn rows_written(done: Result<AnyQueryResult, sqlx::Error>) -> Result<u64, sqlx::Error> {
     match done {
         Ok(done) => Ok(done.rows_affected()),

@@ -1,15 +1,15 @@
-//! The address of a database as it may be shown, and as the driver gets it: without what opens it to those who read along.
+//! Database URLs without secrets: for display, and for the driver, which logs parameters that it does not know.
 
-/// What stands in place of a secret.
+/// Replaces a secret.
 const MASK: &str = "***";
-/// Parts of the names of parameters whose values open something.
+/// Parts of parameter names whose values are secret.
 const SECRETS: [&str; 4] = ["pass", "key", "secret", "token"];
 
-/// Those of them that the driver of PostgreSQL understands.
+/// Secret parameters that the PostgreSQL driver understands.
 const UNDERSTOOD: [&str; 3] = ["password", "sslkey", "ssl-key"];
 
-/// The URL for the driver of PostgreSQL, which repeats parameters that it does not understand in the log: it gets none
-/// with secrets.
+/// The URL for the PostgreSQL driver, without unknown secret parameters: the driver repeats unknown parameters in
+/// the log.
 pub(super) fn for_driver(url: &str) -> String {
     let Some((place, query)) = url.split_once('?') else { return url.to_owned() };
     let is_wanted = |pair: &&str| {
@@ -20,16 +20,17 @@ pub(super) fn for_driver(url: &str) -> String {
     format!("{place}?{}", pairs.join("&"))
 }
 
-/// The URL without passwords: `postgres://user:secret@host` loses its secret, and so do parameters like `password`.
+/// The URL for display: `postgres://user:secret@host` loses its password, and parameters like `password` are
+/// redacted.
 pub(crate) fn without_password(url: &str) -> String {
     let (scheme, rest) =
         url.split_once("://").map_or(("", url), |(scheme, rest)| (&url[..scheme.len() + 3], rest));
-    // A password may hold what should have been escaped, and a parameter may hold `@`, too.
+    // A password may hold characters that should have been escaped, and a parameter may hold `@`, too.
     let head = rest.split('?').next().unwrap_or_default();
     let login_end = if head.contains('@') || is_host(head) { head.rfind('@') } else { rest.rfind('@') };
     let (user, place) = match login_end {
         Some(at) => (rest[..at].split(':').next(), &rest[at + 1..]),
-        // Where a port should be there is something else: a password, perhaps.
+        // What stands in place of the port may be a password.
         None if !is_host(head) && !url.starts_with("sqlite") => {
             return format!("{scheme}{}:{MASK}", head.split(':').next().unwrap_or_default());
         }
@@ -41,7 +42,7 @@ pub(crate) fn without_password(url: &str) -> String {
     format!("{scheme}{user}{place}{query}")
 }
 
-/// Parameters as `postgres.params` has them, without passwords.
+/// Redacts passwords in parameters as `postgres.params` has them.
 pub(crate) fn parameters_without_password(parameters: &str) -> String {
     let mut out = String::new();
     for part in parameters.split_inclusive([' ', '&']) {
@@ -58,7 +59,7 @@ pub(crate) fn parameters_without_password(parameters: &str) -> String {
     out
 }
 
-/// Whether this is the host of a URL with its port and its path, and not the beginning of a login.
+/// Whether this is a host with its port and path, and not the beginning of a login.
 fn is_host(place: &str) -> bool {
     let authority = place.split('/').next().unwrap_or_default();
     let after_host = authority.rsplit_once(']').map_or(authority, |(_, rest)| rest);
@@ -70,7 +71,7 @@ fn is_secret(name: &str) -> bool {
     SECRETS.iter().any(|part| name.contains(part))
 }
 
-/// A name without escapes: `p%61ssword` is `password`.
+/// Decodes percent-escapes: `p%61ssword` is `password`.
 fn decoded(name: &str) -> String {
     url::form_urlencoded::parse(name.as_bytes()).next().map(|(name, _)| name.into_owned()).unwrap_or_default()
 }

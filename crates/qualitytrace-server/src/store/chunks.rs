@@ -1,4 +1,4 @@
-//! What arrived, by trace.
+//! Chunks: what each export request brought of a trace.
 
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _, Row};
 
 use super::{Error, Store, failed};
 
-/// Rows that one statement inserts at the most, as a power of two: powers keep the distinct statements few.
+/// The most rows that one statement inserts, as a power of two: powers keep the number of distinct statements
+/// small.
 const MAX_ROWS_LOG: usize = 6;
-/// Rows that one round of eviction removes, so that it never holds the writer for long.
+/// Rows that one round of eviction removes, so that it never blocks the writer for long.
 const EVICTION_ROWS: i64 = 5_000;
 
 /// What a chunk holds.
@@ -35,13 +36,14 @@ impl Signal {
 /// When chunks count as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// When they are on the disk: a power cut does not undo them.
+    /// When they are synced to disk: they survive a power cut.
     Synced,
-    /// When the operating system has them: they survive the death of the process, a power cut may undo the last ones.
+    /// When the operating system has them: they survive the death of the process; a power cut may undo the last
+    /// ones.
     Buffered,
 }
 
-/// The part of a request that belongs to one trace, on its way into the store.
+/// The part of a request that belongs to one trace, to be stored.
 #[derive(Debug, Clone)]
 pub struct NewChunk {
     /// The trace.
@@ -56,23 +58,23 @@ pub struct NewChunk {
     pub data: Packed,
 }
 
-/// Data in the form in which it is stored.
+/// Compressed data, as it is stored.
 #[derive(Debug, Clone)]
 pub struct Packed(Vec<u8>);
 
 impl Packed {
-    /// Packs data.
+    /// Compresses data with LZ4.
     pub fn new(data: &[u8]) -> Self {
         Self(lz4_flex::compress_prepend_size(data))
     }
 
-    /// Bytes that it takes in the store.
+    /// Compressed size in bytes.
     pub fn size(&self) -> usize {
         self.0.len()
     }
 }
 
-/// A chunk as it was stored.
+/// A stored chunk.
 #[derive(Debug, Clone)]
 pub struct StoredChunk {
     /// When it arrived.
@@ -82,12 +84,13 @@ pub struct StoredChunk {
 }
 
 impl Store {
-    /// Stores chunks, all or none of them, and answers with the bytes retained in total. Their data is taken out.
+    /// Stores chunks, all or none, and returns the bytes retained in total. Moves the data out of `chunks`.
     pub async fn append_chunks(&self, chunks: &mut [NewChunk]) -> Result<u64, Error> {
         self.append_chunks_as(chunks, Durability::Synced).await
     }
 
-    /// The same, as durable as is wanted. Must be seen through: a connection that is dropped half way stays buffered.
+    /// Does the same with the given durability. Must run to completion: a connection dropped half way stays
+    /// buffered.
     pub async fn append_chunks_as(
         &self,
         chunks: &mut [NewChunk],
@@ -96,7 +99,7 @@ impl Store {
         let failed = failed("store what arrived");
         let added: usize = chunks.iter().map(|chunk| chunk.data.size()).sum();
         let mut connection = self.write.acquire().await.map_err(&failed)?;
-        // SQLite knows no durability of a single transaction. It has one writer, so that nobody else notices.
+        // SQLite has no durability setting per transaction. Its single writer connection makes it safe to switch.
         let is_relaxed = durability == Durability::Buffered && self.checkpoints.is_some();
         if is_relaxed {
             connection.execute("PRAGMA synchronous = NORMAL").await.map_err(&failed)?;
@@ -151,7 +154,7 @@ impl Store {
         Ok(retained)
     }
 
-    /// The chunks of a trace that arrived after `after`, in order of arrival.
+    /// Returns the chunks of a trace that arrived after `after`, in order of arrival.
     pub async fn chunks(
         &self,
         trace: TraceId,
@@ -178,7 +181,7 @@ impl Store {
             .collect()
     }
 
-    /// Chunks stored of a trace.
+    /// Counts the stored chunks of a trace.
     pub async fn chunk_count(&self, trace: TraceId, signal: Signal) -> Result<u64, Error> {
         let count: i64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM chunks WHERE trace_id = $1 AND signal = $2")
@@ -190,7 +193,7 @@ impl Store {
         Ok(unsigned(count))
     }
 
-    /// Spans stored of a trace.
+    /// Counts the stored spans of a trace.
     pub async fn span_count(&self, trace: TraceId) -> Result<u64, Error> {
         let count: i64 = sqlx::query_scalar(
             "SELECT CAST(COALESCE(SUM(items), 0) AS BIGINT) FROM chunks WHERE trace_id = $1 AND signal = 0",
@@ -202,7 +205,7 @@ impl Store {
         Ok(unsigned(count))
     }
 
-    /// Bytes retained in total.
+    /// Returns the bytes retained in total.
     pub async fn retained_bytes(&self) -> Result<u64, Error> {
         let bytes: i64 = sqlx::query_scalar("SELECT value FROM totals WHERE name = 'retained_bytes'")
             .fetch_one(&self.read)
@@ -211,9 +214,10 @@ impl Store {
         Ok(unsigned(bytes))
     }
 
-    /// Removes some of the oldest chunks that arrived before `before` and belong to no run, until there is `room`.
+    /// Removes some of the oldest chunks that arrived before `before` and belong to no run, until `room` bytes are
+    /// free.
     ///
-    /// Answers with the bytes still retained and whether there may be more to remove.
+    /// Returns the bytes still retained, and whether there may be more to remove.
     pub async fn evict(&self, before: Timestamp, room: u64) -> Result<(u64, bool), Error> {
         let failed = failed("remove old traces");
         let mut transaction = self.begin_removal().await.map_err(&failed)?;
@@ -263,7 +267,7 @@ impl Store {
 pub(super) struct Inserts([Arc<str>; MAX_ROWS_LOG + 1]);
 
 impl Inserts {
-    /// For PostgreSQL, which numbers its parameters; for SQLite, which has to search for numbered ones.
+    /// `numbered` for PostgreSQL, which numbers its parameters; SQLite would have to search for numbered ones.
     pub(super) fn new(numbered: bool) -> Self {
         const COLUMNS: usize = 6;
         let parameter = |at: usize| if numbered { format!("${}", at + 1) } else { "?".to_owned() };
@@ -278,13 +282,13 @@ impl Inserts {
     }
 }
 
-/// What was packed.
+/// Decompresses stored data.
 pub(super) fn unpacked(packed: &[u8]) -> Result<Bytes, sqlx::Error> {
     let data = lz4_flex::decompress_size_prepended(packed);
     data.map(Bytes::from).map_err(|damage| sqlx::Error::Decode(Box::new(damage)))
 }
 
-/// Databases have no unsigned numbers; ours stay far below the limit.
+/// Databases have no unsigned integers; ours stay far below the limit.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

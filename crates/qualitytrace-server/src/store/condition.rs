@@ -1,4 +1,4 @@
-//! The condition of a database: whether it can be written to, and whether its pages are whole.
+//! Health checks of a database: whether it can be written to, and whether its pages are intact.
 
 use std::path::Path;
 use std::str::FromStr as _;
@@ -11,15 +11,15 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use super::dump::TABLES;
 use super::{Error, Store};
 
-/// How long a successful write counts as a sign that the next one succeeds.
+/// How long a successful write probe is cached.
 const PROBE_LIFETIME: Duration = Duration::from_secs(1);
-/// A disk with less room than this is full: a write that still fits leaves nothing for the next.
+/// A disk with fewer free bytes than this counts as full: a write that still fits leaves nothing for the next.
 const LEAST_ROOM: u64 = 4 << 20;
 /// The document that a probe writes.
 const PROBE: &str = "write-probe";
-/// How long the pages of a file are looked at when it is opened.
+/// The time limit of the page check at startup.
 const CHECK_TIME: Duration = Duration::from_secs(1);
-/// Instructions of SQLite between two looks at the clock.
+/// SQLite instructions between two checks of the clock.
 const CHECK_STEP: i32 = 1_000;
 
 /// When a probe last succeeded.
@@ -27,7 +27,7 @@ const CHECK_STEP: i32 = 1_000;
 pub(super) struct Probe(Mutex<Option<Instant>>);
 
 impl Store {
-    /// Whether something can be stored now, found out by storing something, at most once a second.
+    /// Checks that the store is writable by writing a document, at most once a second.
     pub async fn check_writable(&self) -> Result<(), Error> {
         let last = *self.probe.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(folder) = &self.folder
@@ -46,17 +46,16 @@ impl Store {
     }
 }
 
-/// How much room is left on the disk of this folder; `None` where nobody can tell.
+/// The free bytes on the disk of this folder; `None` when unknown.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let room = rustix::fs::statvfs(folder).ok()?;
     Some(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
-/// Looks at the pages of a SQLite file, what users wrote before what senders delivered, until the time is over. Answers
-/// with what is damaged.
+/// Checks the pages of a SQLite file, table by table, until [`CHECK_TIME`] is over. The error says what is damaged.
 pub(super) async fn check_pages(url: &str) -> Result<(), String> {
     let Ok(options) = SqliteConnectOptions::from_str(url) else { return Ok(()) };
-    // What keeps it from being opened is told by whoever opens it for good.
+    // A failure to open the file is reported when the pool is opened.
     let Ok(mut connection) = options.create_if_missing(false).connect().await else { return Ok(()) };
     let start = Instant::now();
     if let Ok(mut handle) = connection.lock_handle().await {
@@ -76,23 +75,23 @@ pub(super) async fn check_pages(url: &str) -> Result<(), String> {
         Err(sqlx::Error::Database(error)) if error.code().is_some_and(|code| is_damage(&code)) => {
             Err(format!("{}; {DAMAGED}", error.message()))
         }
-        // Another error is told when the database is opened for good.
+        // Other errors are reported when the pool is opened.
         Ok(None) | Err(_) => Ok(()),
     }
 }
 
-/// What to do about a damaged file.
+/// The next step for a damaged file.
 pub(super) const DAMAGED: &str = "it is damaged: check the disk, see with `qualitytrace verify` how far it goes, and put \
                                   back a backup with `qualitytrace restore --force`";
 
-/// SQLite says so by the lower byte of its code.
+/// SQLite's primary result code is the lower byte.
 fn is_damage(code: &str) -> bool {
     code.parse().is_ok_and(|code: u32| code & 0xff == 11)
 }
 
 async fn check_tables(connection: &mut SqliteConnection) -> Result<Option<String>, sqlx::Error> {
     for table in TABLES {
-        // Nothing but the name of a table becomes part of this text.
+        // Only table names become part of this SQL.
         let text = AssertSqlSafe(format!("PRAGMA quick_check('{}')", table.name));
         let said: Vec<String> = sqlx::query_scalar(text).fetch_all(&mut *connection).await?;
         if let Some(damage) = said.into_iter().find(|said| said != "ok") {

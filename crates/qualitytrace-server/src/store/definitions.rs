@@ -1,4 +1,4 @@
-//! What users define, every version of it, as they wrote it.
+//! Definitions: every version, with the text as the user wrote it.
 
 use qualitytrace_core::definition::Kind;
 use qualitytrace_core::time::Timestamp;
@@ -11,26 +11,26 @@ use super::{Error, Store, failed, sealing};
 /// The latest version of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResource {
-    /// With its tenant.
+    /// The id with its tenant.
     pub id: String,
-    /// Counts from 1.
+    /// The version, from 1.
     pub version: u64,
     /// When version 1 was stored.
     pub created: Timestamp,
-    /// What it means, as JSON.
+    /// The parsed definition as JSON.
     pub spec: String,
 }
 
 /// One version of a resource, as the user wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDefinition {
-    /// With its tenant.
+    /// The id with its tenant.
     pub id: String,
-    /// Counts from 1.
+    /// The version, from 1.
     pub version: u64,
     /// When version 1 was stored.
     pub created: Timestamp,
-    /// How the text is written: `yaml` or `json`.
+    /// The format of the text: `yaml` or `json`.
     pub format: String,
     /// The definition, as the user wrote it.
     pub definition: String,
@@ -40,7 +40,7 @@ pub struct StoredDefinition {
 pub type StoredTest = StoredDefinition;
 
 impl Store {
-    /// The latest version of a resource.
+    /// Loads the latest version of a resource.
     pub async fn resource(&self, kind: Kind, id: &str) -> Result<Option<StoredResource>, Error> {
         let row = sqlx::query("SELECT id, version, created, spec FROM resources WHERE kind = $1 AND id = $2")
             .bind(kind.as_str())
@@ -51,14 +51,14 @@ impl Store {
         row.map(|row| self.opened(kind, &row)).transpose()
     }
 
-    /// The latest versions of some resources; those that are not there are left out.
+    /// Loads the latest versions of some resources; missing ones are left out.
     pub async fn resources(&self, kind: Kind, ids: &[&str]) -> Result<Vec<StoredResource>, Error> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
         let failed = failed("load definitions");
         let marks: Vec<String> = (2..ids.len() + 2).map(|at| format!("${at}")).collect();
-        // Nothing but numbered marks becomes part of this text.
+        // Only numbered placeholders become part of this SQL.
         let text = format!(
             "SELECT id, version, created, spec FROM resources WHERE kind = $1 AND id IN ({})",
             marks.join(", ")
@@ -69,7 +69,7 @@ impl Store {
         rows.iter().map(|row| self.opened(kind, row)).collect()
     }
 
-    /// A version of a resource as the user wrote it; the latest when none is named.
+    /// Loads a version of a resource as the user wrote it; the latest by default.
     pub async fn definition(
         &self,
         kind: Kind,
@@ -94,14 +94,14 @@ impl Store {
         Ok(Some(stored))
     }
 
-    /// The resource in a row, with its secrets.
+    /// Reads the resource in a row and opens its secrets.
     pub(super) fn opened(&self, kind: Kind, row: &AnyRow) -> Result<StoredResource, Error> {
         let mut stored = resource(row).map_err(failed("load a definition"))?;
         stored.spec = self.unseal(&sealing::place(kind, &stored.id), stored.spec)?;
         Ok(stored)
     }
 
-    /// A version of a test; the latest when none is named.
+    /// Loads a version of a test; the latest by default.
     pub async fn test(&self, id: &str, version: Option<u64>) -> Result<Option<StoredDefinition>, Error> {
         self.definition(Kind::Test, id, version).await
     }

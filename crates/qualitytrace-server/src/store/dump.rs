@@ -1,7 +1,7 @@
-//! A database as one file: written from one moment of a database that may be in use, read into an empty one.
+//! The backup file: written from a consistent snapshot of a database that may be in use, read into an empty one.
 //!
-//! The file is the same for SQLite and PostgreSQL. One line says what it is; the rest is zstd with a checksum: tables with
-//! the names of their columns, rows, and at the end how many rows there are. Secrets stay sealed in it.
+//! The format is the same for SQLite and PostgreSQL. The first line is a header; the rest is zstd with a checksum:
+//! tables with their column names, rows, and the number of rows at the end. Secrets stay sealed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,17 +16,17 @@ use sqlx::{AnyConnection, AssertSqlSafe, Executor as _, Row as _};
 use super::verify::Check;
 use crate::private;
 
-/// What the first line begins with.
+/// The magic at the beginning of the first line.
 const MAGIC: &str = "qualitytrace-backup 1 ";
 /// The longest first line.
 const LONGEST_HEADER: u64 = 4_096;
-/// Bytes of one value at the most: no row of ours comes near it, and a damaged length must not take all memory.
+/// The longest value in bytes: no row comes near it, and a damaged length must not exhaust the memory.
 const LONGEST_VALUE: u32 = 1 << 30;
-/// Columns of a table at the most.
+/// The most columns of a table.
 const MOST_COLUMNS: u16 = 64;
-/// Rows between two signs of progress.
+/// Rows between two progress reports.
 const PROGRESS_ROWS: u64 = 1_000;
-/// How hard to compress: traces are compressed already.
+/// The compression level: traces are compressed already.
 const LEVEL: i32 = 1;
 
 /// The type of a column.
@@ -48,7 +48,7 @@ const fn table(name: &'static str, columns: &'static str) -> Table {
     Table { name, columns }
 }
 
-/// Everything that is kept, what others refer to first. Which servers are alive is not kept.
+/// Every table in a backup, parents first. The live servers are left out.
 #[rustfmt::skip]
 pub(super) const TABLES: &[Table] = &[
     table("documents", "name:t body:t"),
@@ -92,33 +92,33 @@ impl Type {
     }
 }
 
-/// Why a backup could not be written or read.
+/// Errors of writing or reading a backup.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// The file cannot be written.
+    /// The file cannot be written or read.
     #[error("failed to {operation} {}", path.display())]
     File {
-        /// What was to be done.
+        /// The operation that failed.
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
-    /// There is a file of this name.
+    /// The file exists already.
     #[error("{} is there already; name another file, or remove it", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// It is something else.
+    /// The file is not a backup.
     #[error("{} is no backup of qualitytrace; name a file that `qualitytrace backup` wrote", path.display())]
     NoBackup {
         /// The file.
         path: PathBuf,
     },
-    /// It is not whole.
+    /// The backup is incomplete or damaged.
     #[error("the backup {} is damaged: {why}; take another one", path.display())]
     Damaged {
         /// The file.
@@ -126,7 +126,7 @@ pub enum DumpError {
         /// What is wrong.
         why: String,
     },
-    /// It was written by a newer program.
+    /// The backup was written by a newer version.
     #[error(
         "the backup {} was written by a newer version of qualitytrace ({version}); restore it with that version",
         path.display()
@@ -134,7 +134,7 @@ pub enum DumpError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Who wrote it.
+        /// The version that wrote it.
         version: String,
     },
     /// The database failed.
@@ -142,21 +142,21 @@ pub enum DumpError {
     Database(#[from] sqlx::Error),
 }
 
-/// What a backup says of itself.
+/// The header of a backup.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Header {
-    /// The program that wrote it.
+    /// The version of the program that wrote it.
     pub version: String,
-    /// The last migration of its tables.
+    /// The latest migration of its tables.
     pub migration: i64,
     /// When it was taken, in seconds since 1970.
     pub created: u64,
 }
 
-/// How many rows there are of each table.
+/// The number of rows of each table.
 pub type Counts = BTreeMap<String, u64>;
 
-/// A file that takes its name when it is complete. Dropped before that, it leaves nothing.
+/// A file that gets its name when it is complete. Dropped before that, it is removed.
 #[derive(Debug)]
 struct Partial {
     path: PathBuf,
@@ -180,7 +180,7 @@ impl Partial {
     fn complete(mut self, file: &File) -> Result<(), DumpError> {
         let failed = |source| DumpError::File { operation: "write", path: self.path.clone(), source };
         file.sync_all().map_err(failed)?;
-        // A hard link fails where somebody else made the file meanwhile.
+        // A hard link fails when another process created the file meanwhile.
         std::fs::hard_link(&self.draft, &self.path).map_err(failed)?;
         private::sync_folder(self.path.parent().unwrap_or(Path::new(""))).map_err(failed)?;
         let _ = std::fs::remove_file(&self.draft);
@@ -197,7 +197,7 @@ impl Drop for Partial {
     }
 }
 
-/// Writes everything that this connection sees, in one transaction that has begun, into a new file.
+/// Writes everything that this connection sees into a new file. The caller has begun the transaction.
 pub(super) async fn write(
     connection: &mut AnyConnection,
     header: &Header,
@@ -216,7 +216,7 @@ pub(super) async fn write(
         let columns = table.columns();
         write_table(&mut out, table.name, &columns).map_err(failed)?;
         let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-        // Nothing but names of our own becomes part of this text.
+        // Only names from [`TABLES`] become part of this SQL.
         let text = AssertSqlSafe(format!("SELECT {} FROM {}", names.join(", "), table.name));
         let mut rows = sqlx::query(text).fetch(&mut *connection);
         let count = counts.entry(table.name.to_owned()).or_default();
@@ -289,14 +289,14 @@ pub(super) enum Value {
     Bytes(Vec<u8>),
 }
 
-/// What stands in a backup, one after another.
+/// The items of a backup, in order.
 #[derive(Debug)]
 pub(super) enum Item {
     Table(String, Vec<(String, Type)>),
     Row(Vec<Value>),
 }
 
-/// Reads a backup.
+/// Reads a backup, item by item.
 pub(super) struct Reader {
     pub(super) path: PathBuf,
     pub(super) header: Header,
@@ -320,7 +320,7 @@ impl Reader {
         Ok(Self { path: path.to_owned(), header, input, columns: Vec::new(), rows: 0, is_over: false })
     }
 
-    /// The next item; `None` after the last one, which is not reached if anything is missing.
+    /// Returns the next item; `None` after the last one, an error when anything is missing.
     pub(super) fn next(&mut self) -> Result<Option<Item>, DumpError> {
         if self.is_over {
             return Ok(None);
@@ -361,7 +361,7 @@ impl Reader {
                 if expected != self.rows {
                     return Err(odd("rows are missing"));
                 }
-                // Reading to the end checks the checksum.
+                // Reading to the end verifies the checksum.
                 let mut rest = [0; 1];
                 if self.input.read(&mut rest)? != 0 {
                     return Err(odd("something follows its end"));
@@ -387,7 +387,7 @@ impl Reader {
         let length = u16::from_le_bytes(self.array()?);
         let bytes = self.bytes(u32::from(length))?;
         let name = String::from_utf8(bytes).map_err(std::io::Error::other)?;
-        // It becomes part of a statement.
+        // The name becomes part of an SQL statement.
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         if is_name { Ok(name) } else { Err(std::io::Error::other("a name is not one of ours")) }
     }
@@ -408,7 +408,7 @@ impl Reader {
     }
 }
 
-/// Puts all that follows in a backup into the tables of this connection, which lose what they have.
+/// Replaces the content of the tables with the rest of a backup.
 pub(super) async fn read(
     connection: &mut AnyConnection,
     reader: &mut Reader,
@@ -430,7 +430,7 @@ pub(super) async fn read(
                 let mark = |at: usize| if numbered { format!("${at}") } else { "?".to_owned() };
                 let marks: Vec<String> = (1..=columns.len()).map(mark).collect();
                 let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-                // Nothing but names that were checked becomes part of this text.
+                // Only checked names become part of this SQL.
                 insert = format!("INSERT INTO {name} ({}) VALUES ({})", names.join(", "), marks.join(", "));
                 counts.insert(name.clone(), 0);
                 current = name;

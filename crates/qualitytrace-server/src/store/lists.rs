@@ -1,4 +1,4 @@
-//! Pages of resources, found by index.
+//! Paginated lists of resources, read by index.
 
 use qualitytrace_core::definition::Kind;
 use sqlx::any::AnyRow;
@@ -11,32 +11,32 @@ use super::{Error, Store, failed};
 /// A page of resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// How many there are in all.
+    /// The number of resources in all.
     pub count: u64,
-    /// The ones on this page.
+    /// The resources on this page.
     pub items: Vec<StoredResource>,
 }
 
-/// Which resources, in which order.
+/// Filter, order and page of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct Listing<'a> {
-    /// What they are.
+    /// The kind of resource.
     pub kind: Kind,
-    /// Whose they are; empty for nobody's.
+    /// The tenant; empty for none.
     pub tenant: &'a str,
-    /// Part of a name or a description, in any case; `%` stands for anything.
+    /// Part of a name or description, case-insensitive; `%` matches anything.
     pub query: &'a str,
-    /// What decides the order.
+    /// The sort column.
     pub order: Order,
-    /// Whether the smallest comes first.
+    /// Whether the order is ascending.
     pub ascending: bool,
-    /// How many at most.
+    /// The page size.
     pub take: u64,
-    /// How many to leave out first.
+    /// The offset of the page.
     pub skip: u64,
 }
 
-/// What decides the order of a list.
+/// The sort column of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// When it was first stored.
@@ -64,13 +64,13 @@ impl Order {
 }
 
 impl Store {
-    /// One page of resources.
+    /// Returns one page of resources.
     pub async fn list(&self, listing: &Listing<'_>) -> Result<Page, Error> {
         let (count, items) = self.list_of(&[listing.kind], listing).await?;
         Ok(Page { count, items: items.into_iter().map(|(_, item)| item).collect() })
     }
 
-    /// One page of resources of these kinds, in one order; and how many there are in all.
+    /// Returns one page of resources of several kinds in one order, and the number of them in all.
     pub async fn list_of(
         &self,
         kinds: &[Kind],
@@ -99,8 +99,7 @@ impl Store {
     }
 }
 
-/// The statement for one page: tenant, pattern, take and skip are its parameters. Nothing that a user wrote becomes part
-/// of it.
+/// The SQL of one page, with the parameters tenant, pattern, take and skip. No user input becomes part of it.
 pub(super) fn page_text(kinds: &[Kind], listing: &Listing<'_>) -> String {
     let (column, direction) = (listing.order.column(), if listing.ascending { "ASC" } else { "DESC" });
     let order = format!("ORDER BY place {direction}, id {direction} LIMIT");
@@ -108,7 +107,7 @@ pub(super) fn page_text(kinds: &[Kind], listing: &Listing<'_>) -> String {
         let columns = format!("kind, id, version, created, spec, {column} AS place");
         format!("SELECT {columns} FROM resources WHERE kind = '{kind}' AND {}", condition(listing))
     };
-    // Of several kinds as much is read, each by its index, as the page can need.
+    // With several kinds, each one reads by its index at most as many rows as the page can need.
     let all = match kinds {
         [kind] => one(kind.as_str()),
         _ => each(kinds, &|kind| format!("SELECT * FROM ({} {order} $3 + $4) AS {kind}", one(kind))),
@@ -128,7 +127,7 @@ const fn condition(listing: &Listing<'_>) -> &'static str {
     }
 }
 
-/// The pattern of a search: anything before and after, and in place of spaces.
+/// The `LIKE` pattern of a search: any text before, after and in place of spaces.
 pub(super) fn pattern(query: &str) -> String {
     let query = query.to_lowercase().replace('\\', r"\\").replace(' ', "%");
     format!("%{query}%")

@@ -1,4 +1,5 @@
-//! One server at a time works on a SQLite file: a second one would take the runs of the first for lost.
+//! The lock file of a SQLite database: one server at a time, because a second one would take the runs of the first
+//! for orphans.
 
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;
@@ -9,22 +10,22 @@ use sqlx::sqlite::SqliteConnectOptions;
 
 use crate::private;
 
-/// Held while the database is open. The system lets go of it when the process ends, however it ends.
+/// Held while the database is open. The system releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
-/// Another process has the database.
+/// Another process holds the lock.
 #[derive(Debug)]
 pub(super) struct Taken;
 
-/// How long a server that is about to end may take to let go.
+/// How long to wait for a server that is shutting down.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often to try meanwhile: nobody tells when a lock is free.
+/// The pause between two attempts: file locks have no notification.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Lock {
-    /// Takes the lock beside the file of this URL, and waits for a server that is about to end. `None` where there can be
-    /// no lock, which opening the file will explain.
+    /// Takes the lock beside the file of this URL, and waits for a server that is shutting down. `None` when the
+    /// lock file cannot be opened, which opening the database will explain.
     pub(super) async fn take(url: &str) -> Result<Option<Self>, Taken> {
         let start = Instant::now();
         loop {
@@ -40,7 +41,7 @@ impl Lock {
         let mut path = options.get_filename().as_os_str().to_owned();
         path.push("-lock");
         let path = PathBuf::from(path);
-        // Fails when it is there, which is as well.
+        // Fails when the file exists, which is fine.
         let _ = private::file(&path);
         let file = File::options().append(true).open(path);
         let Ok(file) = file else { return Ok(None) };
@@ -54,7 +55,7 @@ impl Lock {
         }
     }
 
-    /// Leaves the database to the next server.
+    /// Releases the lock for the next server.
     pub(super) fn release(&self) {
         // The end of the process does the same.
         let _ = self.0.unlock();

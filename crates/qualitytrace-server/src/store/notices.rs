@@ -1,6 +1,6 @@
-//! What servers that share a database tell each other, through the database.
+//! Notifications between servers that share a database, sent through `LISTEN` and `NOTIFY`.
 //!
-//! A notice is a hint and may get lost: whatever it says can also be read from the tables.
+//! A notification is a hint and may get lost: everything it says can also be read from the tables.
 
 use qualitytrace_core::id::TraceId;
 use serde::{Deserialize, Serialize};
@@ -10,34 +10,34 @@ use super::{Error, Store, Wish, failed};
 
 /// The channel that every server listens on.
 const CHANNEL: &str = "qualitytrace";
-/// Bytes of one message; PostgreSQL refuses 8,000 and more.
+/// The longest message in bytes; PostgreSQL refuses 8,000 and more.
 const MESSAGE_BYTES: usize = 7_500;
 
-/// What one server tells the others.
+/// A notification from one server to the others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Notice {
-    /// It has just begun.
+    /// The server has just started.
     Joined,
-    /// Runs wait for somebody to carry them out.
+    /// Runs are queued.
     Queued,
-    /// Something happened to a run.
+    /// The events of a run changed.
     Run(String, u64),
-    /// A user wants something of a run.
+    /// A user sent a command to a run.
     Wish(String, u64, Wish),
-    /// Something happened to a run of a suite.
+    /// The events of a suite run changed.
     SuiteRun(String, u64),
-    /// A user wants a run of a suite to end.
+    /// A user stops a suite run.
     StopSuite(String, u64),
-    /// It waits for spans of this trace.
+    /// The server waits for spans of this trace.
     Follows(TraceHex),
-    /// It waits for them no longer.
+    /// The server no longer waits for them.
     Unfollows(TraceHex),
     /// Spans of this trace arrived.
     Arrived(TraceHex),
 }
 
-/// A trace id as it is written.
+/// A trace id, serialized as hex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TraceHex(pub TraceId);
@@ -56,16 +56,16 @@ impl TryFrom<String> for TraceHex {
     }
 }
 
-/// What came in from another server.
+/// What a listener received.
 #[derive(Debug)]
 pub enum Heard {
-    /// What it told.
+    /// Notifications of another server.
     Notices(Vec<Notice>),
-    /// The connection was gone for a while: whatever was told meanwhile is lost.
+    /// The connection was lost for a while: notifications sent meanwhile are missing.
     Gap,
 }
 
-/// Hears what other servers tell.
+/// A subscription to the notifications of other servers.
 #[derive(Debug)]
 pub struct Listener {
     connection: PgListener,
@@ -79,7 +79,7 @@ struct Message<'a> {
 }
 
 impl Store {
-    /// Begins to listen to the others; `None` where there are none.
+    /// Subscribes to the notifications of other servers; `None` when the database is not shared.
     pub async fn listen(&self, server: &str) -> Result<Option<Listener>, Error> {
         let Some(url) = &self.shared else { return Ok(None) };
         let failed = failed("listen to other servers");
@@ -88,13 +88,13 @@ impl Store {
         Ok(Some(Listener { connection, server: server.to_owned() }))
     }
 
-    /// Tells the other servers.
+    /// Publishes notifications to the other servers.
     pub async fn tell(&self, server: &str, notices: Vec<Notice>) -> Result<(), Error> {
         if !self.is_shared() {
             return Ok(());
         }
         for message in messages(server, notices) {
-            // The driver knows no empty type, which is what the function returns.
+            // The driver has no `void` type, which is what the function returns.
             sqlx::query("SELECT CAST(pg_notify($1, $2) AS TEXT)")
                 .bind(CHANNEL)
                 .bind(message)
@@ -107,14 +107,14 @@ impl Store {
 }
 
 impl Listener {
-    /// Waits for the next word of another server.
+    /// Waits for the next message of another server.
     pub async fn hear(&mut self) -> Result<Heard, Error> {
         loop {
             let Some(told) = self.connection.try_recv().await.map_err(failed("listen to other servers"))?
             else {
                 return Ok(Heard::Gap);
             };
-            // A newer version may say what this one does not understand.
+            // A newer version may send messages that this one does not know.
             let Ok(message) = serde_json::from_str::<Message<'_>>(told.payload()) else { continue };
             if message.from != self.server {
                 return Ok(Heard::Notices(message.notices));
@@ -123,7 +123,7 @@ impl Listener {
     }
 }
 
-/// Messages that hold all notices, none of them too long. A notice that fits into none is left out.
+/// Splits notifications into messages of at most [`MESSAGE_BYTES`]. One that is too long by itself is dropped.
 fn messages(server: &str, notices: Vec<Notice>) -> Vec<String> {
     let text = |notices: Vec<Notice>| {
         serde_json::to_string(&Message { from: server.into(), notices }).unwrap_or_default()

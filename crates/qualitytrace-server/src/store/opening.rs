@@ -1,4 +1,4 @@
-//! Opening a database: asked once before anything rests on it, and explained in one sentence when it is of no use.
+//! Connecting to a database and migrating it; failures are explained in one sentence with the next step.
 
 use std::io::ErrorKind;
 use std::str::FromStr as _;
@@ -13,19 +13,19 @@ use super::ACQUIRE_TIMEOUT;
 use super::away::is_away;
 use crate::private;
 
-/// How long to wait before the database is asked again.
+/// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Makes the file of a SQLite URL for its owner alone; what SQLite puts beside it becomes the same. One that is there
-/// stays as it is, and what cannot be made is explained when it is opened.
+/// Creates the file of a SQLite URL, readable by its owner only; SQLite gives the files beside it the same mode. An
+/// existing file is left as it is, and a failure is reported when the file is opened.
 pub(super) fn make_file(url: &str) {
     if let Ok(options) = SqliteConnectOptions::from_str(url) {
         let _ = private::file(options.get_filename());
     }
 }
 
-/// Connects once, with these statements, and brings the tables up to date. A pool would try again and again, and forget
-/// why. Answers with what is wrong and what to do.
+/// Connects once, runs these statements and migrates the tables. A pool would retry and lose the cause. The error
+/// says what is wrong and what to do.
 pub(super) async fn prepare(options: &AnyConnectOptions, statements: &'static str) -> Result<(), String> {
     let mut connection = connect(options).await.map_err(|error| why(&error))?;
     if !statements.is_empty() {
@@ -35,18 +35,18 @@ pub(super) async fn prepare(options: &AnyConnectOptions, statements: &'static st
     connection.close().await.map_err(|error| why(&error))
 }
 
-/// Brings tables up to this migration; to the last one when none is named.
+/// Migrates the tables to this version, or to the latest.
 pub(super) async fn migrate(connection: &mut AnyConnection, to: Option<i64>) -> Result<(), String> {
     let migrated = sqlx::migrate!().run_direct(to, connection, false).await;
     migrated.map_err(|error| why_not_migrated(&error))
 }
 
-/// The last migration that this program knows.
+/// The latest migration that this program knows.
 pub(super) fn latest_migration() -> i64 {
     sqlx::migrate!().iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
-/// Connects. A database that is started together with the server may not be there yet.
+/// Connects, with retries: a database that starts together with the server may not be up yet.
 pub(super) async fn connect(options: &AnyConnectOptions) -> Result<AnyConnection, sqlx::Error> {
     let start = Instant::now();
     let mut is_told = false;
@@ -66,7 +66,7 @@ pub(super) async fn connect(options: &AnyConnectOptions) -> Result<AnyConnection
     }
 }
 
-/// What is wrong and what to do.
+/// Explains an error: what is wrong and what to do.
 pub(super) fn why(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
@@ -85,7 +85,7 @@ pub(super) fn why(error: &sqlx::Error) -> String {
     }
 }
 
-/// What to do about what a database says: PostgreSQL by five letters, SQLite by a number.
+/// The next step for an error code: five characters from PostgreSQL, a number from SQLite.
 fn next_step(code: &str) -> &'static str {
     match code {
         "3D000" => "create it with `createdb NAME`, or correct the name",
@@ -94,7 +94,7 @@ fn next_step(code: &str) -> &'static str {
         "53300" => "raise max_connections of PostgreSQL, or stop what takes them",
         "57P01" | "57P02" | "57P03" => "PostgreSQL is starting or stopping, so try again",
         _ if code.len() == 5 => "look into the log of PostgreSQL",
-        // The lower byte says what it is, the upper ones details.
+        // The lower byte is the primary result code, the upper ones are details.
         _ => match code.parse().map_or(0, |code: u32| code & 0xff) {
             5 | 6 => "stop the program that works on it",
             8 => "let the server's user write the file and its folder",

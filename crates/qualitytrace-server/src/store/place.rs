@@ -1,4 +1,5 @@
-//! Whether the file of a database is still where it was opened: SQLite goes on writing into one that is gone.
+//! The identity of a database file: detects that it was moved or deleted, since SQLite goes on writing into a
+//! deleted file.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use sqlx::sqlite::SqliteConnectOptions;
 
-/// A file, and which one it was.
+/// A path, and the device and inode of the file that it named when it was opened.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     path: Arc<Path>,
@@ -15,13 +16,13 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The file of this URL as it is now; `None` when it cannot be looked at.
+    /// The identity of the file of this URL now; `None` when its metadata cannot be read.
     pub(super) fn of(url: &str) -> Option<Self> {
         let path: PathBuf = SqliteConnectOptions::from_str(url).ok()?.get_filename().to_owned();
         Some(Self { identity: identity(&path)?, path: path.into() })
     }
 
-    /// Whether it is still there.
+    /// Whether the path still names the same file.
     pub(super) fn is_there(&self) -> bool {
         identity(&self.path) == Some(self.identity)
     }

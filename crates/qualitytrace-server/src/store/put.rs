@@ -1,4 +1,4 @@
-//! Storing what users define: each change a version, none of them lost.
+//! Upserts of definitions: every change is a new version.
 
 use qualitytrace_core::definition::secrets::Unknown;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored};
@@ -8,29 +8,29 @@ use sqlx::{Any, Transaction};
 use super::chunks::signed;
 use super::{Error, Store, StoredResource, failed, sealing};
 
-/// The id of what a server has one of.
+/// The id of resources that exist once per server.
 pub const CURRENT: &str = "current";
-/// In place of the time of its last run, where there is none: clients know such as later than all others.
+/// Stored as the last run of a resource that never ran: clients sort these after all others.
 pub(super) const NEVER_RUN: i64 = i64::MAX;
-/// What is said of a text that cannot be an id.
+/// The error text for an invalid id.
 pub(crate) const NO_ID: &str =
     "an id has at most 256 bytes and no control characters, and is neither `.` nor `..`; choose another";
-/// Bytes of an id. Everything that has one is asked for by a path that holds it, three letters for each byte.
+/// The longest id in bytes. Ids are part of request paths, where an escaped byte takes three characters.
 const LONGEST_ID: usize = 256;
 
-/// Whether a text can be an id.
+/// Whether a text is a valid id.
 pub(crate) fn is_id(id: &str) -> bool {
     id.len() <= LONGEST_ID && !matches!(id, "" | "." | "..") && !id.chars().any(char::is_control)
 }
 
-/// A resource on its way into the store.
+/// A resource to be stored.
 #[derive(Debug, Clone)]
 pub struct NewDefinition<'a> {
-    /// What it is.
+    /// The kind of resource.
     pub kind: Kind,
-    /// Names it, within its tenant.
+    /// The id within its tenant.
     pub id: String,
-    /// Whose it is; empty for nobody's.
+    /// The tenant; empty for none.
     pub tenant: &'a str,
     /// For searches and sorting.
     pub name: String,
@@ -38,16 +38,16 @@ pub struct NewDefinition<'a> {
     pub description: String,
     /// For sorting: the type of a demo, empty for all else.
     pub sort_kind: String,
-    /// How the text is written.
+    /// The format of the text.
     pub format: Format,
     /// The definition, as the user wrote it.
     pub text: &'a str,
-    /// What it means, as JSON. A version is a new meaning.
+    /// The parsed definition as JSON. A change of it makes a new version.
     pub spec: String,
 }
 
 impl<'a> NewDefinition<'a> {
-    /// A resource that its user knows by this id and wrote like this. It is nobody's.
+    /// A resource with this id and definition text, without a tenant.
     pub fn of(resource: &Resource, id: &str, format: Format, text: &'a str) -> Self {
         let spec =
             definition::to_spec_json(resource, &Stored { id: Some(id.to_owned()), ..Stored::default() });
@@ -67,39 +67,39 @@ impl<'a> NewDefinition<'a> {
     }
 }
 
-/// Whether a resource may be there already.
+/// Whether the resource must exist, must not exist, or either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It must not be there.
+    /// Must not exist.
     Create,
-    /// It must be there.
+    /// Must exist.
     Update,
-    /// Both will do.
+    /// May exist.
     Upsert,
 }
 
-/// What came of storing a resource.
+/// The outcome of an upsert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Put {
-    /// It is new.
+    /// The resource is new.
     Created(StoredResource),
-    /// It was there and is now this.
+    /// The resource has a new version.
     Updated(StoredResource),
-    /// It was there, just so.
+    /// The stored resource has the same meaning.
     Same(StoredResource),
-    /// It is there and was not to be.
+    /// The resource exists, and [`Mode::Create`] was given.
     Exists,
-    /// It is not there and was to be.
+    /// The resource does not exist, and [`Mode::Update`] was given.
     Missing,
-    /// It holds a mask that stands for nothing.
+    /// The definition holds a redaction mask for which no secret is stored.
     Masked(Unknown),
 }
 
 impl Store {
     /// Stores a resource: a new one as version 1, a changed one as its next version.
     ///
-    /// A text that means the same as the stored one takes its place without a new version, unless a program made JSON
-    /// of what somebody wrote in YAML.
+    /// A text with the same meaning replaces the stored text without a new version, unless it is JSON and the
+    /// stored text is YAML: then a program converted what a user wrote.
     pub async fn put(&self, new: &NewDefinition<'_>, mode: Mode, now: Timestamp) -> Result<Put, Error> {
         self.mark_key_for(std::slice::from_ref(new)).await?;
         let failed = failed("store a definition");
@@ -111,7 +111,7 @@ impl Store {
         Ok(put)
     }
 
-    /// Stores resources and the document of this name, all or none of them. Answers with the place of the first that
+    /// Stores resources and the document of this name, all or none. Returns the index of the first resource that
     /// cannot be stored, and why.
     pub async fn put_all(
         &self,
@@ -152,7 +152,7 @@ impl Store {
                 (None, Mode::Update) => Put::Missing,
                 (None, Mode::Create | Mode::Upsert) => match self.insert(transaction, new, now).await? {
                     Some(stored) => Put::Created(stored),
-                    // Somebody else was faster: look again.
+                    // Another transaction inserted it first: load it and try again.
                     None => continue,
                 },
                 (Some(known), Mode::Update | Mode::Upsert) if known.spec == new.spec => {
@@ -166,8 +166,8 @@ impl Store {
         }
     }
 
-    /// The latest version of a resource, which nobody else can change before the transaction ends: whoever comes
-    /// meanwhile waits instead of losing a race.
+    /// Loads the latest version of a resource and locks its row until the transaction ends: concurrent writers wait
+    /// instead of losing a race.
     async fn taken(
         &self,
         transaction: &mut Transaction<'_, Any>,
@@ -184,7 +184,7 @@ impl Store {
         row.map(|row| self.opened(new.kind, &row)).transpose()
     }
 
-    /// `None` when the id was taken meanwhile.
+    /// `None` when another transaction took the id.
     async fn insert(
         &self,
         transaction: &mut Transaction<'_, Any>,
@@ -301,13 +301,13 @@ const fn word(format: Format) -> &'static str {
     }
 }
 
-/// Bytes in the order in which people expect names: letters and digits first, whatever their case, then all the rest.
+/// The sort key of a name: letters and digits first, case-insensitive, then all the rest.
 fn sort_key(name: &str) -> Vec<u8> {
     let letters: String =
         name.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     let mut key = letters.into_bytes();
     key.push(0);
-    // Lower case comes before upper case where nothing else differs.
+    // Lower case sorts before upper case where nothing else differs.
     key.extend(
         name.chars().filter(|letter| letter.is_alphanumeric()).map(|letter| u8::from(letter.is_uppercase())),
     );

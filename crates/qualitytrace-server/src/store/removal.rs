@@ -1,8 +1,7 @@
-//! Removing things with all that belongs to them.
+//! Deletion of resources and runs with everything that belongs to them.
 //!
-//! Removals happen one after another: each begins by taking the same row. Of two at once that remove the last runs of
-//! one trace, each would otherwise leave the trace to the other; and two that meet in many rows could wait for each
-//! other for ever.
+//! Removals are serialized: each begins by locking the same row. Of two concurrent removals of the last runs of one
+//! trace, each would otherwise leave the trace to the other; and two that share many rows could deadlock.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +17,7 @@ use super::{Error, Store, failed};
 /// Traces that one statement removes.
 const TRACES_AT_ONCE: usize = 500;
 
-/// Runs of suites: one of them, or all of a suite.
+/// Which runs of a suite: one, or all of them.
 #[derive(Debug, Clone, Copy)]
 enum Which {
     One(u64),
@@ -26,11 +25,11 @@ enum Which {
 }
 
 impl Store {
-    /// Removes a resource and all that belongs to it. `false` when it was not there.
+    /// Deletes a resource and everything that belongs to it. `false` when it does not exist.
     pub async fn delete(&self, kind: Kind, id: &str) -> Result<bool, Error> {
         let failed = failed("delete a definition");
         let mut transaction = self.begin_removal().await.map_err(&failed)?;
-        // Whoever begins a run of it takes this row first: none is added from here on.
+        // A new run locks this row first, so none is added from here on.
         let found = sqlx::query("UPDATE resources SET version = version WHERE kind = $1 AND id = $2")
             .bind(kind.as_str())
             .bind(id)
@@ -51,7 +50,7 @@ impl Store {
             }
             _ => Vec::new(),
         };
-        // Versions, runs, events and histories go with it: the tables say so.
+        // Versions, runs, events and histories are deleted by cascade.
         sqlx::query("DELETE FROM resources WHERE kind = $1 AND id = $2")
             .bind(kind.as_str())
             .bind(id)
@@ -63,7 +62,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes a run, its events and its trace. `false` when it was not there.
+    /// Deletes a run, its events and its trace. `false` when it does not exist.
     pub async fn delete_run(&self, test: &str, number: u64) -> Result<bool, Error> {
         let failed = failed("delete a run");
         let mut transaction = self.begin_removal().await.map_err(&failed)?;
@@ -83,8 +82,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes a run of a suite with the runs that it started, their events and their traces. `false` when it was not
-    /// there.
+    /// Deletes a suite run with the runs that it started, their events and their traces. `false` when it does not
+    /// exist.
     pub async fn delete_suite_run(&self, suite: &str, number: u64) -> Result<bool, Error> {
         let failed = failed("delete a run of a suite");
         let mut transaction = self.begin_removal().await.map_err(&failed)?;
@@ -105,7 +104,7 @@ impl Store {
         Ok(true)
     }
 
-    /// A transaction that removes; another such one waits until this one is over.
+    /// Begins a removal; a second one waits until this transaction ends.
     pub(super) async fn begin_removal(&self) -> Result<Transaction<'static, Any>, sqlx::Error> {
         let mut transaction = self.write.begin().await?;
         sqlx::query("UPDATE totals SET value = value + 1 WHERE name = 'removals'")
@@ -114,7 +113,7 @@ impl Store {
         Ok(transaction)
     }
 
-    /// Removes the runs that runs of a suite started, and answers with their traces.
+    /// Deletes the runs that runs of a suite started, and returns their traces.
     async fn delete_step_runs(
         &self,
         transaction: &mut Transaction<'_, Any>,
@@ -126,8 +125,8 @@ impl Store {
             Which::All => 0,
         };
         if self.is_shared() {
-            // Whoever adds a step holds its suite's run and waits for the test's run; this way round, too, nobody waits
-            // for whoever waits for him.
+            // The transaction that adds a step locks the suite run first and then the test's run. The same order
+            // here prevents a deadlock.
             sqlx::query(
                 "SELECT number FROM suite_runs WHERE suite_id = $1 AND ($2 = 0 OR number = $2) FOR UPDATE",
             )
@@ -158,14 +157,14 @@ impl Store {
     }
 }
 
-/// Takes removed runs off the number of those that there are; another one may be the last of them now.
+/// Subtracts removed runs from the stored count, and updates the time of the last run.
 async fn count_off(
     transaction: &mut Transaction<'_, Any>,
     Table { name, id, numbers, kind, .. }: Table,
     of: &str,
     gone: i64,
 ) -> Result<(), sqlx::Error> {
-    // In the order in which runs are begun, so that nobody waits for each other.
+    // In the lock order of new runs, to prevent deadlocks.
     let latest = format!("SELECT created FROM {name} WHERE {id} = $1 ORDER BY number DESC LIMIT 1");
     let text = format!(
         "UPDATE resources SET last_run = COALESCE(({latest}), {NEVER_RUN}) WHERE kind = '{}' AND id = $1",
@@ -177,7 +176,8 @@ async fn count_off(
     Ok(())
 }
 
-/// Removes what arrived of these traces, unless another run is about it: a rerun judges the trace of an earlier run.
+/// Deletes the chunks of these traces, unless another run refers to them: a rerun judges the trace of an earlier
+/// run.
 async fn delete_traces(
     transaction: &mut Transaction<'_, Any>,
     traces: &[Vec<u8>],
@@ -185,7 +185,7 @@ async fn delete_traces(
     let mut gone = 0;
     for traces in traces.chunks(TRACES_AT_ONCE) {
         let marks: Vec<String> = (1..=traces.len()).map(|at| format!("${at}")).collect();
-        // Nothing but numbered marks becomes part of this text.
+        // Only numbered placeholders become part of this SQL.
         let text = format!(
             "DELETE FROM chunks WHERE trace_id IN ({})
              AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.trace_id = chunks.trace_id) RETURNING size",

@@ -1,4 +1,4 @@
-//! Which texts hold secrets, and how they are kept: sealed as a whole, and opened where they are read.
+//! Sealing of definitions with secrets: text and spec are sealed as a whole when stored, and opened when read.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -8,13 +8,13 @@ use qualitytrace_core::definition::{Format, Kind};
 
 use super::{Error, NewDefinition, Store, StoredResource};
 
-/// The document by which a database knows its key.
+/// The document that marks the key of a database.
 pub(super) const MARK: &str = "secrets";
-/// What it says.
+/// Its content before it is sealed.
 pub(super) const MARKED: &str = "the key of this database";
 
 impl Store {
-    /// Refuses a key that is not the one of this database, before anything is sealed with it.
+    /// Fails when the key is not the one of this database, before anything is sealed with it.
     pub(super) async fn check_key(&self) -> Result<(), Error> {
         if let Some(mark) = self.document(MARK).await? {
             self.vault.unseal(MARK, mark)?;
@@ -23,18 +23,18 @@ impl Store {
         Ok(())
     }
 
-    /// Makes sure that the database knows its key before the first secret is sealed.
+    /// Stores the key mark before the first secret is sealed.
     async fn mark_key(&self) -> Result<(), Error> {
         if !self.is_key_marked.load(Ordering::Relaxed) {
             let mark = self.vault.seal(MARK, MARKED)?;
             self.add_document(MARK, &mark).await?;
-            // Another server on the same database may have been faster, with another key.
+            // Another server on the same database may have marked another key first.
             self.check_key().await?;
         }
         Ok(())
     }
 
-    /// The same if there is a secret in these definitions.
+    /// Stores the key mark if these definitions hold a secret.
     pub(super) async fn mark_key_for(&self, new: &[NewDefinition<'_>]) -> Result<(), Error> {
         if new.iter().any(has_secrets) { self.mark_key().await } else { Ok(()) }
     }
@@ -44,18 +44,18 @@ impl Store {
         Ok(self.vault.unseal(belongs_to, text)?)
     }
 
-    /// Seals a secret that a run of a test was given.
+    /// Seals a secret variable of a run.
     pub async fn seal_variable(&self, test: &str, value: &str) -> Result<String, Error> {
         self.mark_key().await?;
         Ok(self.vault.seal(&run_place(test), value)?)
     }
 
-    /// Opens such a secret.
+    /// Opens a secret variable of a run.
     pub fn unseal_variable(&self, test: &str, sealed: &str) -> Result<String, Error> {
         self.unseal(&run_place(test), sealed.to_owned())
     }
 
-    /// The definition and its meaning as they are kept, once the key is marked.
+    /// Returns text and spec as they are stored: sealed if they hold secrets. The key must be marked before.
     pub(super) fn kept<'n>(&self, new: &'n NewDefinition<'_>) -> Result<(Cow<'n, str>, Cow<'n, str>), Error> {
         if !has_secrets(new) {
             return Ok((Cow::Borrowed(new.text), Cow::Borrowed(&new.spec)));
@@ -65,13 +65,13 @@ impl Store {
     }
 }
 
-/// A secret under a mistyped name stands in the text only.
+/// The text is checked as well: a secret under a mistyped name is not in the spec.
 fn has_secrets(new: &NewDefinition<'_>) -> bool {
     !secrets(&in_envelope(&new.spec), Format::Json, new.kind).is_empty()
         || !secrets(new.text, new.format, new.kind).is_empty()
 }
 
-/// What a definition is sealed as.
+/// The context that a definition is sealed with.
 pub(super) fn place(kind: Kind, id: &str) -> String {
     format!("{}/{id}", kind.as_str())
 }
@@ -80,7 +80,7 @@ pub(super) fn run_place(test: &str) -> String {
     format!("runs of {test}")
 }
 
-/// Text and meaning of a definition with the stored secrets in place of their masks.
+/// Replaces the masks in text and spec with the stored secrets.
 pub(super) fn filled(
     new: &NewDefinition<'_>,
     stored: Option<&StoredResource>,

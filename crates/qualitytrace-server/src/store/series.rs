@@ -1,28 +1,28 @@
-//! Runs of a test that were asked for together.
+//! Series: runs of a test that were requested together.
 
 use sqlx::Row;
 
 use super::chunks::{signed, unsigned};
 use super::{Error, Store, failed, rows_written};
 
-/// How far back the flake rate looks, in runs of the test.
+/// The window of the flake rate, in runs of the test.
 const FLAKE_WINDOW: i64 = 100;
 
-/// How often the series of a test disagreed with themselves, among its latest runs.
+/// How many of the latest series of a test were flaky.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flakiness {
-    /// Series that are over.
+    /// Series that have ended.
     pub series: u64,
     /// Those of them that were flaky.
     pub flaky: u64,
 }
 
-/// A series under way whose server is not there any more.
+/// A series in progress whose server is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanSeries {
     /// The test.
     pub test: String,
-    /// The first of its runs.
+    /// The number of its first run.
     pub first: u64,
     /// The server that is gone.
     pub owner: String,
@@ -31,7 +31,8 @@ pub struct OrphanSeries {
 }
 
 impl Store {
-    /// Keeps a series as it stands. One that is over stays so: `false` then, or when it is not there any more.
+    /// Stores the state of a series. One that has ended is not reopened: `false` then, or when its first run was
+    /// deleted.
     pub async fn put_series(
         &self,
         test: &str,
@@ -56,7 +57,7 @@ impl Store {
         Ok(rows_written(done).map_err(failed("store a series of runs"))? > 0)
     }
 
-    /// Ends a series under way that is still as it was read. `false` when it has gone on.
+    /// Ends a series in progress, if its body is still `before`. `false` when it has changed.
     pub async fn end_series(
         &self,
         test: &str,
@@ -79,7 +80,7 @@ impl Store {
         Ok(done.map_err(failed("end a series of runs"))?.rows_affected() == 1)
     }
 
-    /// The series that begins with this run, as JSON.
+    /// Returns the series that begins with this run, as JSON.
     pub async fn series(&self, test: &str, first: u64) -> Result<Option<String>, Error> {
         sqlx::query_scalar("SELECT body FROM series WHERE test_id = $1 AND first = $2")
             .bind(test)
@@ -89,7 +90,7 @@ impl Store {
             .map_err(failed("load a series of runs"))
     }
 
-    /// Takes over a series under way from a server that is gone. `false` when another server did.
+    /// Takes over a series in progress from a server that is gone. `false` when another server did.
     pub async fn take_series(&self, orphan: &OrphanSeries, owner: &str) -> Result<bool, Error> {
         let done = sqlx::query(
             "UPDATE series SET owner = $1 WHERE test_id = $2 AND first = $3 AND owner = $4 AND outcome = ''",
@@ -103,7 +104,7 @@ impl Store {
         Ok(done.map_err(failed("take over a series of runs"))?.rows_affected() == 1)
     }
 
-    /// The series under way whose server is not there any more.
+    /// Lists the series in progress whose server is gone.
     pub async fn orphan_series(&self) -> Result<Vec<OrphanSeries>, Error> {
         let failed = failed("look for series without a server");
         let rows = sqlx::query(
@@ -124,7 +125,7 @@ impl Store {
         rows.iter().map(series).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// How flaky some tests are, in the order of the tests.
+    /// Returns the flakiness of some tests, in the order of the tests.
     pub async fn flakiness(&self, tests: &[&str]) -> Result<Vec<Flakiness>, Error> {
         let failed = failed("sum up series of runs");
         let mut found = vec![Flakiness::default(); tests.len()];
@@ -132,7 +133,7 @@ impl Store {
             return Ok(found);
         }
         let marks: Vec<String> = (1..=tests.len()).map(|at| format!("${at}")).collect();
-        // Nothing but numbered marks becomes part of this text.
+        // Only numbered placeholders become part of this SQL.
         let text = format!(
             "SELECT s.test_id, COUNT(*) AS series, SUM(CASE WHEN s.outcome = 'flaky' THEN 1 ELSE 0 END) AS flaky
              FROM series s JOIN run_numbers n ON n.test_id = s.test_id
