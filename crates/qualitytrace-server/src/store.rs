@@ -107,7 +107,7 @@ pub struct Store {
 /// Errors of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The URL names no database that we know.
+    /// The URL names no supported database.
     #[error(
         "`{url}` is not a database URL: use sqlite::memory:, sqlite://FILE or postgres://USER:PASSWORD@HOST/NAME"
     )]
@@ -137,7 +137,7 @@ pub enum Error {
     NoRoom {
         /// The folder of the database.
         folder: PathBuf,
-        /// How much is left.
+        /// Bytes left.
         free: u64,
     },
     /// A statement failed.

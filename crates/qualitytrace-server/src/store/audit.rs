@@ -1,4 +1,4 @@
-//! Who changed what, and when.
+//! The audit log: who changed what, and when.
 
 use qualitytrace_core::time::Timestamp;
 use sqlx::Row as _;
@@ -7,27 +7,27 @@ use super::chunks::{signed, unsigned};
 use super::{Error, Store, failed};
 use crate::clock;
 
-/// A change.
+/// An entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// When it was made.
     pub at: Timestamp,
-    /// The scope of the token and the beginning of its hash; empty without tokens.
+    /// The scope of the token and the first characters of its hash; empty without tokens.
     pub who: String,
     /// The address of the client; empty for the server itself.
     pub address: String,
-    /// What was done.
+    /// The action.
     pub action: String,
-    /// What it was done to.
+    /// The kind of what was changed.
     pub kind: String,
-    /// The id of that.
+    /// The id of what was changed.
     pub id: String,
     /// The id of the request.
     pub request: String,
 }
 
 impl Change {
-    /// What the server, or a command beside it, did by itself.
+    /// A change by the server itself, or by a command beside it.
     pub(super) fn own(action: &str, kind: &str, id: &str) -> Self {
         Self {
             at: clock::now(),
@@ -40,7 +40,7 @@ impl Change {
         }
     }
 
-    /// Writes it down.
+    /// Inserts the entry.
     pub(super) async fn insert<'e>(
         &self,
         database: impl sqlx::Executor<'e, Database = sqlx::Any>,
@@ -64,17 +64,17 @@ impl Change {
 }
 
 impl Store {
-    /// Writes a change down.
+    /// Appends an entry.
     pub async fn audit(&self, change: &Change) -> Result<(), Error> {
         change.insert(&self.write).await.map_err(failed("write a change down"))
     }
 
-    /// Writes down what the server, or a command beside it, did by itself.
+    /// Appends a change by the server itself, or by a command beside it.
     pub async fn audit_own(&self, action: &str, kind: &str, id: &str) -> Result<(), Error> {
         self.audit(&Change::own(action, kind, id)).await
     }
 
-    /// Changes before a point of the log, newest first, each with its own point.
+    /// Lists entries before a cursor, newest first, each with its own cursor.
     pub async fn changes(
         &self,
         before: Option<(u64, &str)>,
@@ -108,7 +108,7 @@ impl Store {
         rows.iter().map(change).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Removes changes before a point in time, and all but the latest `most`.
+    /// Deletes entries older than `before`, and all but the latest `most`. Returns how many.
     pub async fn forget_changes(&self, before: Timestamp, most: u64) -> Result<u64, Error> {
         let failed = failed("remove old changes");
         let old = sqlx::query("DELETE FROM audit WHERE at < $1").bind(signed(before.as_nanos()));

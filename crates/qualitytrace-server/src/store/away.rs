@@ -1,12 +1,11 @@
-//! Databases that do not answer, or have no room, for a while.
+//! Classification of errors: database unavailable, disk full, file gone.
 
 use super::Error;
 
 const FULL: &str = "the disk of the database is full; make room on it, then try again";
 
 impl Error {
-    /// Whether the database does not answer, for want of a connection. What was asked may be asked again; whether it was
-    /// done already, nobody knows.
+    /// Whether the database is unavailable. The operation may be retried; whether it was already done is unknown.
     pub fn is_away(&self) -> bool {
         match self {
             Self::Query { source, .. } => is_away(source),
@@ -19,7 +18,7 @@ impl Error {
         }
     }
 
-    /// What clients read of a mistake that is gone when somebody has done something about it.
+    /// The message to clients for an error that goes away when an operator acts.
     pub fn passing(&self) -> Option<&'static str> {
         if self.is_away() {
             return Some("the database does not answer; try again in a moment");
@@ -37,13 +36,13 @@ impl Error {
         is_full(&code).then_some(FULL)
     }
 
-    /// Whether it is certain that the database was not asked.
+    /// Whether the statement certainly did not reach the database.
     pub fn is_unasked(&self) -> bool {
         matches!(self, Self::Query { source: sqlx::Error::PoolTimedOut, .. })
     }
 }
 
-/// PostgreSQL says so by five letters, SQLite by a number whose lower byte says what it is.
+/// PostgreSQL reports it with five characters, SQLite with a number whose lower byte is the primary code.
 fn is_full(code: &str) -> bool {
     code == "53100" || (code.len() < 5 && code.parse().is_ok_and(|code: u32| code & 0xff == 13))
 }
@@ -55,11 +54,11 @@ fn is_gone(code: &str) -> bool {
 
 pub(super) fn is_away(error: &sqlx::Error) -> bool {
     match error {
-        // A connection that breaks while it is made speaks no sense.
+        // A connection that breaks during the handshake can give any protocol error.
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut => {
             true
         }
-        // Connections that break or are refused, and a server that is starting or stopping.
+        // Broken or refused connections, and a PostgreSQL that is starting or stopping.
         sqlx::Error::Database(error) => error.code().is_some_and(|code| {
             code.len() == 5
                 && (code.starts_with("08") || matches!(&*code, "53300" | "57P01" | "57P02" | "57P03"))

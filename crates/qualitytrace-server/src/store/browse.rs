@@ -1,4 +1,4 @@
-//! Traces to look at: which there are, newest first.
+//! Queries for browsing stored traces, newest first.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::chunks::{signed, unpacked, unsigned};
 use super::{Error, Store, StoredChunk, failed};
 
 impl Store {
-    /// When something last arrived.
+    /// Returns the time of the last arrival.
     pub async fn last_arrival(&self) -> Result<Option<Timestamp>, Error> {
         let last: Option<i64> =
             sqlx::query_scalar("SELECT arrived FROM chunks ORDER BY arrived DESC LIMIT 1")
@@ -21,9 +21,9 @@ impl Store {
         Ok(last.map(|last| Timestamp::from_nanos(unsigned(last))))
     }
 
-    /// Arrivals of spans before a point in time, newest first: the trace of each, and when it came.
+    /// Lists arrivals of spans before a point in time, newest first: trace and time of each.
     ///
-    /// A trace that came in several requests is there several times.
+    /// A trace that came in several requests is listed several times.
     pub async fn arrivals_before(
         &self,
         before: Timestamp,
@@ -41,7 +41,7 @@ impl Store {
         rows.iter().map(arrival).filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// When spans of these traces last arrived.
+    /// Returns the time of the last arrival of spans for each of these traces.
     pub async fn last_arrivals(&self, traces: &[TraceId]) -> Result<HashMap<TraceId, Timestamp>, Error> {
         let failed = failed("look for the last arrivals of traces");
         let select = "SELECT trace_id, MAX(arrived) AS arrived FROM chunks WHERE signal = 0 AND trace_id IN";
@@ -50,33 +50,33 @@ impl Store {
         rows.iter().map(arrival).filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// The chunks of these traces that hold spans, in order of arrival.
+    /// Loads the chunks of these traces that hold spans, in order of arrival.
     pub async fn span_chunks(&self, traces: &[TraceId]) -> Result<Vec<(TraceId, StoredChunk)>, Error> {
         let select = "SELECT trace_id, arrived, data FROM chunks WHERE signal = 0 AND trace_id IN";
         let rows = self.of_traces(&format!("{select} ({}) ORDER BY arrived", places(traces)), traces).await;
         chunks(rows)
     }
 
-    /// The chunks with spans that arrived at these points in time.
+    /// Loads the chunks with spans that arrived at these times.
     pub async fn chunks_of(&self, arrivals: &[Timestamp]) -> Result<Vec<(TraceId, StoredChunk)>, Error> {
         if arrivals.is_empty() {
             return Ok(Vec::new());
         }
         let select = "SELECT trace_id, arrived, data FROM chunks WHERE signal = 0 AND arrived IN";
-        // Nothing but numbered marks becomes part of this text.
+        // Only numbered placeholders become part of this SQL.
         let query = sqlx::query(AssertSqlSafe(format!("{select} ({})", places(arrivals))));
         let query = arrivals.iter().fold(query, |query, at| query.bind(signed(at.as_nanos())));
         chunks(query.fetch_all(&self.read).await)
     }
 
-    /// The runs that are about these traces and were given secrets, in a fixed order: the trace and the test of each,
-    /// and its variables as they are kept.
+    /// Lists the runs of these traces that were given secrets, in a fixed order: trace, test, and variables as they
+    /// are stored.
     pub(crate) async fn secret_variables(
         &self,
         traces: &[TraceId],
     ) -> Result<Vec<(TraceId, String, String)>, Error> {
         let failed = failed("list the runs of traces");
-        // How a sealed value begins.
+        // The beginning of a sealed value.
         let select = r#"SELECT trace_id, test_id, variables FROM runs WHERE variables LIKE '%{"secret":%' AND trace_id IN"#;
         let text = format!("{select} ({}) ORDER BY test_id, number", places(traces));
         let mut found = Vec::new();
@@ -93,7 +93,7 @@ impl Store {
         if traces.is_empty() {
             return Ok(Vec::new());
         }
-        // Nothing but numbered marks becomes part of this text.
+        // Only numbered placeholders become part of this SQL.
         let query = sqlx::query(AssertSqlSafe(text.to_owned()));
         let query = traces.iter().fold(query, |query, trace| query.bind(trace.to_bytes().to_vec()));
         query.fetch_all(&self.read).await
@@ -112,7 +112,7 @@ fn chunks(rows: Result<Vec<AnyRow>, sqlx::Error>) -> Result<Vec<(TraceId, Stored
     Ok(chunks)
 }
 
-/// `$1, $2, ...`, one for each.
+/// `$1, $2, ...`: a placeholder for each item.
 pub(super) fn places<T>(items: &[T]) -> String {
     (1..=items.len()).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
 }

@@ -1,9 +1,9 @@
-//! Small documents of which there is one each.
+//! Named singleton documents.
 
 use super::{Error, Store, failed};
 
 impl Store {
-    /// The document of this name, as JSON.
+    /// Loads the document of this name, as JSON.
     pub async fn document(&self, name: &str) -> Result<Option<String>, Error> {
         sqlx::query_scalar("SELECT body FROM documents WHERE name = $1")
             .bind(name)
@@ -12,7 +12,7 @@ impl Store {
             .map_err(failed("load a document"))
     }
 
-    /// Keeps the document of this name, unless there is one.
+    /// Stores the document of this name, unless it exists.
     pub(crate) async fn add_document(&self, name: &str, body: &str) -> Result<(), Error> {
         sqlx::query("INSERT INTO documents (name, body) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(name)
@@ -23,13 +23,13 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the document of this name.
+    /// Upserts the document of this name.
     pub async fn put_document(&self, name: &str, body: &str) -> Result<(), Error> {
         put(&self.write, name, body).await.map_err(failed("store a document"))
     }
 }
 
-/// Keeps the document of this name as part of what else is written.
+/// Upserts the document of this name, within the caller's transaction.
 pub(super) async fn put<'e>(
     executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
     name: &str,

@@ -1,4 +1,4 @@
-//! The events of runs, of tests and of suites alike.
+//! Events of runs and suite runs.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use super::runs::{RUNS, Table};
 use super::suites::SUITE_RUNS;
 use super::{Error, Store, failed, rows_written};
 
-/// Something that happened to a run.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// Counts from 1 within the run.
+    /// The sequence number within the run, from 1.
     pub seq: u64,
     /// When it happened.
     pub at: Timestamp,
-    /// What happened, as JSON.
+    /// The event as JSON.
     pub body: String,
 }
 
 impl Store {
-    /// Appends events to a run that this owner has. An event that is already there stays as it is.
+    /// Appends events to a run of this owner. An existing event stays as it is.
     pub async fn append_events(
         &self,
         test: &str,
@@ -35,7 +35,7 @@ impl Store {
         append(&self.write, RUNS, (test, number, owner), events).await.map_err(failed("store events"))
     }
 
-    /// The same for a run of a suite.
+    /// Appends events to a suite run of this owner.
     pub async fn append_suite_events(
         &self,
         suite: &str,
@@ -48,12 +48,12 @@ impl Store {
             .map_err(failed("store events of a suite's run"))
     }
 
-    /// The events of a run after `after`, in order.
+    /// Loads the events of a run after `after`, in order.
     pub async fn events(&self, test: &str, number: u64, after: u64) -> Result<Vec<StoredEvent>, Error> {
         self.events_in(RUNS, (test, number), after).await.map_err(failed("load the events of a run"))
     }
 
-    /// The events of a run of a suite after `after`, in order.
+    /// Loads the events of a suite run after `after`, in order.
     pub async fn suite_events(
         &self,
         suite: &str,
@@ -65,7 +65,7 @@ impl Store {
             .map_err(failed("load the events of a suite's run"))
     }
 
-    /// The events of the runs of a test from one number to another, in order, by run.
+    /// Loads the events of a range of runs of a test, in order, by run.
     pub async fn events_between(
         &self,
         test: &str,
@@ -75,7 +75,7 @@ impl Store {
         self.between(RUNS, test, (first, last)).await.map_err(failed("load the events of runs"))
     }
 
-    /// The events of the runs of a suite from one number to another, in order, by run.
+    /// Loads the events of a range of runs of a suite, in order, by run.
     pub async fn suite_events_between(
         &self,
         suite: &str,
@@ -100,8 +100,8 @@ impl Store {
         query.fetch_all(&self.read).await?.iter().map(event).collect()
     }
 
-    /// Changes the row of a run, and adds events to it in the same step. `false` when the statement changes no row: no
-    /// event is written then.
+    /// Updates the row of a run and appends events in one transaction. `false` when the statement changes no row;
+    /// no event is written then.
     pub(super) async fn change_with_events(
         &self,
         change: Query<'_, sqlx::Any, sqlx::any::AnyArguments>,
@@ -138,7 +138,7 @@ impl Store {
     }
 }
 
-/// Appends events to a run that this owner has. An event that is already there stays as it is.
+/// Appends events to a run of this owner. An existing event stays as it is.
 async fn append(
     pool: &sqlx::AnyPool,
     table: Table,
@@ -158,7 +158,8 @@ async fn append(
     Ok(())
 }
 
-/// Rows of events: the run is given first and once, then number, time and text of each.
+/// The `VALUES` rows of events: the parameters are the run (once), then sequence number, time and body of each
+/// event.
 fn values(events: usize) -> String {
     let row = |at: usize| format!("($1, $2, ${}, ${}, ${})", at * 3 + 3, at * 3 + 4, at * 3 + 5);
     format!("VALUES {}", (0..events).map(row).collect::<Vec<_>>().join(", "))

@@ -1,4 +1,4 @@
-//! Backing a database up, putting a backup back, and looking for damage. Each connects on its own, beside a server.
+//! Backup, restore and check of a database. Each opens its own connection, beside a server.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
@@ -14,50 +14,50 @@ use super::verify::Check;
 use super::{Backend, Error, FILE_SETTINGS, Lock, Store, address, opening, with_mode, without_password};
 use crate::{clock, private};
 
-/// How long a server of a shared database may take to show a sign of life: its beat comes every second.
+/// How long to watch for a heartbeat of a server on a shared database: it comes every second.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(2_500);
-/// What a database holds that somebody would miss.
+/// The tables that must be empty for a restore without `--force`.
 const CONTENTS: [&str; 4] = ["resources", "runs", "suite_runs", "chunks"];
-/// Settings of a file while it is filled: nobody else has it, and it is synced as a whole.
+/// Settings while a file is filled: no other process has it open, and it is synced as a whole.
 const FILLING: &str = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;";
 
-/// What is looked at in a backup.
+/// The name of the check of a backup.
 const ROWS: &str = "rows";
 
-/// Why a database could not be backed up, put back or looked at.
+/// Errors of backup, restore and verification.
 #[derive(Debug, thiserror::Error)]
 pub enum MaintenanceError {
-    /// The database is of no use.
+    /// The database cannot be used.
     #[error(transparent)]
     Store(#[from] Error),
-    /// The backup is of no use, or cannot be written.
+    /// The backup cannot be read or written.
     #[error(transparent)]
     Dump(#[from] DumpError),
-    /// The database is damaged so that it cannot even be opened.
+    /// The database is so damaged that it cannot be opened.
     #[error(transparent)]
     Damaged(Error),
-    /// Nothing lasts there.
+    /// An in-memory database does not last.
     #[error("a database in memory ends with its server: name another one with --database-url or --data-dir")]
     Memory,
-    /// There is no file.
+    /// The file does not exist.
     #[error("there is no database {}; name another one with --database-url or --data-dir", path.display())]
     Missing {
         /// The file.
         path: PathBuf,
     },
-    /// It is something else.
+    /// The database has no tables of Qualitytrace.
     #[error("the database {url} is not one of qualitytrace: it has no tables of ours")]
     NotOurs {
         /// The URL without its password.
         url: String,
     },
-    /// Somebody would miss what is there.
+    /// The database is not empty.
     #[error("the database {url} is not empty; --force replaces what is in it")]
     NotEmpty {
         /// The URL without its password.
         url: String,
     },
-    /// It cannot be read, so that nobody knows what is in it.
+    /// The database cannot be read, so its content is unknown.
     #[error(
         "the database {url} cannot be read ({why}); --force puts the backup in its place and keeps it aside"
     )]
@@ -67,7 +67,7 @@ pub enum MaintenanceError {
         /// What is wrong.
         why: String,
     },
-    /// Servers work on it.
+    /// Servers work on the database.
     #[error("servers work on the database {url}; stop them first")]
     InUse {
         /// The URL without its password.
@@ -76,11 +76,11 @@ pub enum MaintenanceError {
     /// The file of the database cannot be replaced.
     #[error("failed to {operation} {}", path.display())]
     File {
-        /// What was to be done.
+        /// The operation that failed.
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -92,7 +92,7 @@ impl From<sqlx::Error> for MaintenanceError {
     }
 }
 
-/// What came of a restore.
+/// The result of a restore.
 #[derive(Debug)]
 pub struct Restored {
     /// Rows of each table.
@@ -101,8 +101,8 @@ pub struct Restored {
     pub aside: Option<PathBuf>,
 }
 
-/// Writes the database into a new file, as it is at one moment. Servers may go on meanwhile. Rows whose content is damaged
-/// are in it as they are, and told.
+/// Writes a consistent snapshot of the database into a new file; servers may go on meanwhile. Rows with damaged
+/// content are kept as they are, and reported.
 pub async fn backup(
     url: &str,
     path: &Path,
@@ -120,7 +120,7 @@ pub async fn backup(
     Ok((counts, check))
 }
 
-/// Reads a backup to its end. Answers with what it says of itself and what is wrong with its rows.
+/// Reads a backup to the end. Returns its header and what is wrong with its rows.
 pub fn check_backup(
     path: &Path,
     progress: &mut (dyn FnMut(u64) + Send),
@@ -136,7 +136,7 @@ pub fn check_backup(
                 progress(check.looked_at);
             }
             Ok(None) => break,
-            // What follows cannot be read.
+            // The rest cannot be read.
             Err(error @ DumpError::Damaged { .. }) => {
                 check.find(error.to_string());
                 break;
@@ -147,7 +147,7 @@ pub fn check_backup(
     Ok((reader.header, check))
 }
 
-/// Puts a backup into a database that nobody works on and that is empty, or may lose what it has.
+/// Restores a backup into a database that no server works on and that is empty, or may be replaced.
 pub async fn restore(
     url: &str,
     path: &Path,
@@ -166,12 +166,12 @@ pub async fn restore(
     }
 }
 
-/// Writes the restore into the audit log that was restored, for which no key is needed.
+/// Writes the restore into the restored audit log, for which no key is needed.
 async fn audit(connection: &mut AnyConnection, reader: &Reader) -> Result<(), sqlx::Error> {
     Change::own("restore", "database", &reader.path.display().to_string()).insert(&mut *connection).await
 }
 
-/// Everything happens in one transaction: a restore that is broken off changes nothing.
+/// Runs in one transaction: an interrupted restore changes nothing.
 async fn restore_postgres(
     url: &str,
     reader: &mut Reader,
@@ -192,7 +192,7 @@ async fn restore_postgres(
             return Err(MaintenanceError::NotEmpty { url: shown });
         }
     }
-    // Tables that are there keep their form: the form of an older backup could not be had without dropping them.
+    // Existing tables keep their schema: the schema of an older backup would require dropping them.
     let open = |why| Error::Open { url: shown.clone(), why };
     if known.is_none() {
         opening::migrate(&mut connection, Some(reader.header.migration)).await.map_err(open)?;
@@ -200,7 +200,7 @@ async fn restore_postgres(
         opening::migrate(&mut connection, None).await.map_err(open)?;
     }
     connection.execute("BEGIN").await?;
-    // Servers that start meanwhile wait until the end.
+    // Servers that start meanwhile wait for the commit.
     connection.execute("LOCK TABLE servers IN EXCLUSIVE MODE").await?;
     connection.execute("DELETE FROM servers").await?;
     let rows = dump::read(&mut connection, reader, true, progress).await?;
@@ -211,7 +211,7 @@ async fn restore_postgres(
     Ok(Restored { rows, aside: None })
 }
 
-/// A new file is filled beside the old one and takes its name at the end. The old one is kept aside.
+/// Fills a new file beside the old one and renames it at the end. The old file is kept aside.
 async fn restore_file(
     url: &str,
     reader: &mut Reader,
@@ -263,7 +263,7 @@ async fn restore_file(
     Ok(Restored { rows, aside })
 }
 
-/// A file that goes when it is not needed any more.
+/// A temporary file, removed on drop.
 struct Draft(PathBuf);
 
 impl Drop for Draft {
@@ -278,9 +278,9 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Gives the file of a database a second name, and its log with it: a log must never meet another file.
+/// Hard-links the database file to a second name and moves its WAL with it: a WAL must never meet another file.
 async fn put_aside(url: &str, file: &Path) -> std::io::Result<PathBuf> {
-    // Closed in good order, it has no log. One that is damaged may keep it.
+    // A cleanly closed file has no WAL. A damaged one may keep it.
     if let Ok(options) = AnyConnectOptions::from_str(&with_mode(url, "rw"))
         && let Ok(mut connection) = AnyConnection::connect_with(&options).await
     {
@@ -321,7 +321,7 @@ async fn is_empty(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
     Ok(true)
 }
 
-/// Whether a server shows a sign of life.
+/// Whether a server writes heartbeats.
 async fn beats(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
     let read = "SELECT id, beat FROM servers ORDER BY id";
     let before: Vec<(String, i64)> = sqlx::query_as(read).fetch_all(&mut *connection).await?;
@@ -333,7 +333,7 @@ async fn beats(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
     Ok(after.iter().any(|server| !before.contains(server)))
 }
 
-/// A connection that sees the database as it is at one moment, until it is closed.
+/// Opens a connection that sees the database as it is at one moment, until it is closed.
 pub(super) async fn snapshot(url: &str) -> Result<AnyConnection, MaintenanceError> {
     sqlx::any::install_default_drivers();
     let (url_of_driver, begin) = match Store::check(url)? {
@@ -357,14 +357,14 @@ pub(super) async fn snapshot(url: &str) -> Result<AnyConnection, MaintenanceErro
     Ok(connection)
 }
 
-/// The last migration of a database.
+/// The latest migration of a database.
 pub(super) async fn migration(connection: &mut AnyConnection, url: &str) -> Result<i64, MaintenanceError> {
     let text = "SELECT CAST(COALESCE(MAX(version), 0) AS BIGINT) FROM _sqlx_migrations";
     match sqlx::query_scalar(text).fetch_one(&mut *connection).await {
         Ok(version) => Ok(version),
         Err(sqlx::Error::Database(error)) => {
             let code = error.code().unwrap_or_default();
-            // No such table; anything else is damage.
+            // The table does not exist; any other error is damage.
             if matches!(&*code, "42P01" | "1") {
                 return Err(MaintenanceError::NotOurs { url: without_password(url) });
             }
@@ -374,7 +374,7 @@ pub(super) async fn migration(connection: &mut AnyConnection, url: &str) -> Resu
     }
 }
 
-/// What the first byte of a code of SQLite says: its pages contradict each other, or are none.
+/// SQLite's primary result codes for a corrupt file and for a file that is not a database.
 const DAMAGED: [u32; 2] = [11, 26];
 
 fn unusable(url: &str, error: &sqlx::Error) -> MaintenanceError {

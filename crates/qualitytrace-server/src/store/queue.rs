@@ -1,6 +1,6 @@
-//! The queue of runs: who waits, who is next, and what becomes of runs whose server went away.
+//! The queue of runs: enqueueing, claiming, user commands, and takeover of runs whose server is gone.
 //!
-//! Every step is one compare-and-set statement, so that servers that share the tables need no other agreement.
+//! Every step is one compare-and-set statement, so that servers that share the tables need no other coordination.
 
 use std::time::Duration;
 
@@ -12,33 +12,33 @@ use super::chunks::{signed, unsigned};
 use super::runs::{RUNS, stored};
 use super::{Error, NewRun, Store, StoredEvent, StoredRun, failed};
 
-/// How far behind the one before it a run of the same test waits. Whoever asks for a thousand runs at once is overtaken
-/// by another test that comes this much later.
+/// How far a run is queued behind the previous run of the same test. A client that requests a thousand runs at once
+/// is overtaken by another test that comes this much later.
 const SPACING: Duration = Duration::from_secs(1);
 
-/// How far clients that have less than their share may go beyond the bound of the queue, as a multiple of it.
+/// How far clients below their fair share may exceed the bound of the queue, as a multiple of it.
 const OVERFLOW: u64 = 2;
 
-/// Runs that take longer than this are not looked at again when their server goes away after their verdict.
+/// A judged run that began longer ago than this before its window is not taken over for late spans.
 const LONGEST_RUN: Duration = Duration::from_hours(1);
 
-/// The states of a run that a server is at work on.
+/// The states of a run in progress.
 const UNDER_WAY: &str = "('EXECUTING', 'AWAITING_TRACE', 'ANALYZING_TRACE', 'AWAITING_TEST_RESULTS')";
 
-/// What became of a new run.
+/// The outcome of inserting a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inserted {
-    /// It is there, with this number.
+    /// The run is stored with this number.
     Number(u64),
-    /// The test is not there any more.
+    /// The test was deleted.
     NoTest,
-    /// The run of a suite that it is a step of is not there any more.
+    /// The suite run that it is a step of was deleted.
     NoSuiteRun,
-    /// As many runs wait as may.
+    /// The queue is full.
     QueueFull,
 }
 
-/// A run that this server has to carry out now.
+/// A run that this server has claimed for execution.
 #[derive(Debug, Clone)]
 pub struct Claimed {
     /// The run.
@@ -47,7 +47,7 @@ pub struct Claimed {
     pub seq: u64,
 }
 
-/// A run whose server is not there any more.
+/// A run in progress whose server is gone.
 #[derive(Debug, Clone)]
 pub struct Orphan {
     /// The run.
@@ -60,7 +60,7 @@ pub struct Orphan {
     pub triggered: bool,
 }
 
-/// A run that was judged, whose server is not there any more.
+/// A judged run whose server is gone.
 #[derive(Debug, Clone)]
 pub struct JudgedOrphan {
     /// The run.
@@ -73,7 +73,7 @@ pub struct JudgedOrphan {
     pub ended: Timestamp,
 }
 
-/// What is known at the end of a run.
+/// What is written at the end of a run.
 #[derive(Debug)]
 pub struct RunEnd {
     /// Its last state.
@@ -86,13 +86,13 @@ pub struct RunEnd {
     pub events: Vec<StoredEvent>,
 }
 
-/// What a user wants of a run.
+/// A user's command to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wish {
-    /// It waits no longer.
+    /// Stops waiting for more spans.
     Skip,
-    /// It ends.
+    /// Stops the run.
     Stop,
 }
 
@@ -110,9 +110,9 @@ impl Wish {
 }
 
 impl Store {
-    /// Stores a new run and its first event. One that has to wait for its turn is refused when `bound` others wait and
-    /// its client has its share of them: a queue that one client fills stays open for the others, up to [`OVERFLOW`]
-    /// times the bound.
+    /// Stores a new run and its first event. A run that has to queue is refused when `bound` others wait and its
+    /// client has its fair share of them: a queue that one client fills stays open for the others, up to
+    /// [`OVERFLOW`] times the bound.
     pub async fn insert_run(&self, run: &NewRun, bound: u64) -> Result<Inserted, Error> {
         let failed = failed("store a run");
         let created = signed(run.created.as_nanos());
@@ -126,7 +126,7 @@ impl Store {
         if known.rows_affected() == 0 {
             return Ok(Inserted::NoTest);
         }
-        // Whoever changed the row above first has its turn first: no number is given twice.
+        // The row lock above serializes inserts, so that no number is given twice.
         let number: i64 = sqlx::query_scalar(
             "INSERT INTO run_numbers (test_id, number, stored) VALUES ($1, 1, 1)
              ON CONFLICT (test_id) DO UPDATE SET number = run_numbers.number + 1, stored = run_numbers.stored + 1
@@ -177,7 +177,7 @@ impl Store {
             .await
             .map_err(&failed)?;
         if let Some((suite, suite_run)) = &run.step_of {
-            // Whoever is deleting the suite's run now is waited for.
+            // Waits for a transaction that is deleting the suite run.
             let lock = if self.is_shared() { "FOR KEY SHARE" } else { "" };
             let text = format!(
                 "INSERT INTO suite_run_steps (suite_id, number, test_id, run)
@@ -199,11 +199,11 @@ impl Store {
         Ok(Inserted::Number(unsigned(number)))
     }
 
-    /// Takes up to `most` of the runs that wait, those whose turn it is first. Where several clients wait, those with the
-    /// fewest runs under way come first.
+    /// Claims up to `most` queued runs in order of their turn. Where several clients wait, those with the fewest
+    /// runs in progress come first.
     pub async fn claim_runs(&self, owner: &str, most: usize) -> Result<Vec<Claimed>, Error> {
         let failed = failed("claim runs");
-        // Another server may be claiming now: what it has locked is skipped, not waited for.
+        // Rows that another server is claiming are skipped, not waited for.
         let lock = if self.is_shared() { "FOR UPDATE OF runs SKIP LOCKED" } else { "" };
         let next = if self.several_clients_wait().await.map_err(&failed)? {
             format!(
@@ -260,8 +260,8 @@ impl Store {
         Ok(first != last)
     }
 
-    /// Notes that the trigger is about to be sent, and answers with what the user wants by now. `None` when the run is
-    /// not this owner's any more: the trigger must not be sent then.
+    /// Marks the trigger as about to be sent, and returns the user's command so far. `None` when the run belongs to
+    /// another owner now: the trigger must not be sent then.
     pub async fn mark_triggered(
         &self,
         test: &str,
@@ -282,7 +282,7 @@ impl Store {
         Ok(wish.map(|word| Wish::named(&word)))
     }
 
-    /// Whether this owner noted that the trigger is sent.
+    /// Whether this owner has marked the trigger as sent.
     pub async fn is_triggered(&self, test: &str, number: u64, owner: &str) -> Result<bool, Error> {
         let found: Option<i64> = sqlx::query_scalar(
             "SELECT triggered FROM runs
@@ -297,9 +297,9 @@ impl Store {
         Ok(found.is_some())
     }
 
-    /// Notes what a user wants of a run. Answers with the run's owner, empty while it waits; `None` when it is over.
+    /// Stores a user's command. Returns the owner of the run, empty while it is queued; `None` when it has ended.
     pub async fn wish(&self, test: &str, number: u64, wish: Wish) -> Result<Option<String>, Error> {
-        // Nothing but names of states becomes part of this text.
+        // Only names of states become part of this SQL.
         let text = format!(
             "UPDATE runs SET wish = $1
              WHERE test_id = $2 AND number = $3 AND (state = 'CREATED' OR state IN {UNDER_WAY}) RETURNING owner"
@@ -313,7 +313,7 @@ impl Store {
             .map_err(failed("note a wish"))
     }
 
-    /// What users want of the runs that this owner has.
+    /// Lists the user commands for the runs of this owner.
     pub async fn wishes(&self, owner: &str) -> Result<Vec<(String, u64, Wish)>, Error> {
         let failed = failed("read wishes");
         let text = format!(
@@ -331,7 +331,7 @@ impl Store {
         Ok(wishes)
     }
 
-    /// Takes a run that nobody has, or that its owner lost, in this state. `false` when somebody was faster.
+    /// Moves a run from one owner and state to another. `false` when another server was faster.
     pub async fn take_run(
         &self,
         test: &str,
@@ -355,8 +355,8 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Ends a run that this owner has under way, with all that is known at its end. `false` when it is over, or not this
-    /// owner's: nothing is written then.
+    /// Ends a run in progress of this owner. `false` when it has ended or belongs to another owner; nothing is
+    /// written then.
     pub async fn end_run(&self, test: &str, number: u64, owner: &str, end: &RunEnd) -> Result<bool, Error> {
         let text = format!(
             "UPDATE runs SET state = $1, passed = $2, failed = $3, secrets = $4
@@ -374,7 +374,8 @@ impl Store {
         changed.map_err(failed("end a run"))
     }
 
-    /// Puts a run back into the queue whose trigger was not sent. `false` when it was, or when somebody was faster.
+    /// Puts a run back into the queue whose trigger was not sent. `false` when it was, or when another server was
+    /// faster.
     pub async fn requeue(
         &self,
         test: &str,
@@ -394,7 +395,7 @@ impl Store {
         changed.map_err(failed("put a run back into the queue"))
     }
 
-    /// Runs under way whose server is not there any more.
+    /// Lists runs in progress whose server is gone.
     pub async fn orphans(&self) -> Result<Vec<Orphan>, Error> {
         let failed = failed("look for runs without a server");
         let text = format!(
@@ -415,8 +416,7 @@ impl Store {
         rows.iter().map(orphan).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Runs that were judged, or ended because nothing had come, less than `window` ago by a server that is not there any
-    /// more.
+    /// Lists runs that were judged, or ended without a trace, less than `window` ago by a server that is gone.
     pub async fn judged_orphans(&self, now: Timestamp, window: Duration) -> Result<Vec<JudgedOrphan>, Error> {
         let failed = failed("look for judged runs without a server");
         let rows = sqlx::query(
@@ -445,7 +445,7 @@ impl Store {
         Ok(orphans)
     }
 
-    /// The traces of the runs that other servers are at work on.
+    /// Lists the traces of the runs in progress on other servers.
     pub async fn traces_elsewhere(&self, owner: &str) -> Result<Vec<qualitytrace_core::id::TraceId>, Error> {
         let failed = failed("look for traces that other servers wait for");
         let text = format!("SELECT trace_id FROM runs WHERE state IN {UNDER_WAY} AND owner <> $1");

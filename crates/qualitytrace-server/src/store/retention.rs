@@ -1,4 +1,4 @@
-//! What has had its time, and what there is in all.
+//! Retention: runs that are too old or too many, and row counts.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::runs::{RUNS, Table};
 use super::suites::SUITE_RUNS;
 use super::{Error, Store, failed};
 
-/// The tables that hold what users and senders brought.
+/// The tables with data of users and exporters.
 const TABLES: [&str; 12] = [
     "chunks",
     "resources",
@@ -28,7 +28,7 @@ const TABLES: [&str; 12] = [
     "suite_run_steps",
 ];
 
-/// Whose runs.
+/// Which kind of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunsOf {
     /// Runs of tests.
@@ -47,7 +47,7 @@ impl RunsOf {
 }
 
 impl Store {
-    /// Some of the runs that are over and were asked for before a point in time, oldest first.
+    /// Lists some of the runs that have ended and were requested before a point in time, oldest first.
     pub async fn runs_before(
         &self,
         of: RunsOf,
@@ -69,11 +69,11 @@ impl Store {
         rows.iter().map(run).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Some of the runs that are over and older than the latest `most` of their test or suite.
+    /// Lists some of the runs that have ended and are older than the latest `most` of their test or suite.
     pub async fn surplus_runs(&self, of: RunsOf, most: u64, limit: u64) -> Result<Vec<(String, u64)>, Error> {
         let failed = failed("look for surplus runs");
         let Table { name, id, numbers, .. } = of.table();
-        // SQLite reads the tables of a CROSS JOIN in the order in which they are written.
+        // SQLite reads the tables of a CROSS JOIN in the written order.
         let text = format!(
             "SELECT r.{id}, r.number FROM {numbers} n CROSS JOIN {name} r
              WHERE n.number > $1 AND r.{id} = n.{id} AND r.number <= n.number - $1 AND r.state NOT IN ({}) LIMIT $2",
@@ -88,7 +88,7 @@ impl Store {
         rows.iter().map(run).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// How many rows each table has.
+    /// Counts the rows of each table.
     pub async fn row_counts(&self) -> Result<BTreeMap<&'static str, u64>, Error> {
         let mut counts = BTreeMap::new();
         for table in TABLES {
@@ -101,8 +101,8 @@ impl Store {
     }
 }
 
-/// The words of the states in which a run is not over; nothing that a user wrote. Those in which it is are no help in
-/// finding a run, and a database that is asked for them by name looks through most of the table.
+/// The states of runs in progress, as an SQL list; no user input. Asking for the final states instead is not
+/// selective: the database would scan most of the table.
 fn unfinished_states() -> String {
     let states = State::ALL.into_iter().filter(|state| !state.is_final());
     states.map(|state| format!("'{}'", state.as_str())).collect::<Vec<_>>().join(", ")

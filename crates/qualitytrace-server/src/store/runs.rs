@@ -1,4 +1,4 @@
-//! Runs.
+//! Runs of tests: rows, states, summaries and learned histories.
 
 use qualitytrace_core::definition::Kind;
 use qualitytrace_core::id::TraceId;
@@ -9,85 +9,85 @@ use sqlx::{AssertSqlSafe, Row};
 use super::chunks::{signed, unsigned};
 use super::{Error, Store, failed, rows_written};
 
-/// A run that is about to begin.
+/// A run to be stored.
 #[derive(Debug, Clone)]
 pub struct NewRun {
     /// The test.
     pub test: String,
-    /// The version of the test that is run, whatever becomes of the test meanwhile.
+    /// The version of the test that is run, even if the test changes meanwhile.
     pub test_version: u64,
     /// The trace that the trigger will cause.
     pub trace: TraceId,
-    /// The state to begin in.
+    /// The initial state.
     pub state: &'static str,
-    /// When it was asked for.
+    /// When it was requested.
     pub created: Timestamp,
     /// Variables given to this run, as a JSON object.
     pub variables: String,
-    /// What else was asked for, as JSON.
+    /// The rest of the request, as JSON.
     pub request: String,
-    /// The server that carries it out; empty when it waits for its turn.
+    /// The server that executes it; empty while it is queued.
     pub owner: String,
-    /// Who asked for it: a token or an address; empty for the server itself.
+    /// The client that requested it: a token or an address; empty for the server itself.
     pub client: String,
-    /// The run of a suite that it is a step of: the suite, and the number.
+    /// The suite run that it is a step of: suite and number.
     pub step_of: Option<(String, u64)>,
     /// Its first event, as JSON.
     pub event: String,
 }
 
-/// A run as it stands.
+/// A stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRun {
     /// The test.
     pub test: String,
-    /// Counts from 1 within the test.
+    /// The number within the test, from 1.
     pub number: u64,
     /// The version of the test that is run.
     pub test_version: u64,
     /// The trace that the trigger causes.
     pub trace: TraceId,
-    /// The state reached so far.
+    /// The current state.
     pub state: String,
-    /// When it was asked for.
+    /// When it was requested.
     pub created: Timestamp,
     /// Variables given to this run, as a JSON object.
     pub variables: String,
-    /// What else was asked for, as JSON.
+    /// The rest of the request, as JSON.
     pub request: String,
 }
 
-/// How the runs of a test went.
+/// A summary of the runs of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunSummary {
-    /// How many there are.
+    /// The number of runs.
     pub runs: u64,
-    /// When the last one was asked for.
+    /// When the last one was requested.
     pub last: Option<Timestamp>,
-    /// Assertions of the last one that held.
+    /// Passed assertions of the last run.
     pub passed: u64,
-    /// Assertions of the last one that did not hold.
+    /// Failed assertions of the last run.
     pub failed: u64,
 }
 
-/// Where runs are kept: the table, and its column that says of what they are.
+/// A table of runs, and its column with the id of the test or suite.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table {
-    /// What they are runs of.
+    /// The kind of resource that is run.
     pub(super) kind: Kind,
     pub(super) name: &'static str,
     pub(super) id: &'static str,
-    /// The table of what happened to them.
+    /// The table of their events.
     pub(super) events: &'static str,
-    /// The table that says which number was the last, and how many runs there are.
+    /// The table with the last number and the count of stored runs.
     pub(super) numbers: &'static str,
 }
 
 pub(super) const RUNS: Table =
     Table { kind: Kind::Test, name: "runs", id: "test_id", events: "run_events", numbers: "run_numbers" };
 
-/// Moves a run that this owner has from one state to another. `false` when it was not in the first, or is not this
-/// owner's.
+/// Moves a run of this owner from one state to another. `false` when it was not in the first, or belongs to another
+/// owner.
 pub(super) async fn move_state<'e>(
     executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
     Table { name, id, .. }: Table,
@@ -102,7 +102,7 @@ pub(super) async fn move_state<'e>(
     Ok(query.execute(executor).await?.rows_affected() == 1)
 }
 
-/// Notes how many assertions of a run held and how many did not.
+/// Stores how many assertions of a run passed and failed.
 pub(super) async fn count<'e>(
     executor: impl sqlx::Executor<'e, Database = sqlx::Any>,
     Table { name, id, .. }: Table,
@@ -116,7 +116,7 @@ pub(super) async fn count<'e>(
 }
 
 impl Store {
-    /// Notes how many assertions held and how many did not.
+    /// Stores how many assertions passed and failed.
     pub async fn count_assertions(
         &self,
         test: &str,
@@ -129,7 +129,7 @@ impl Store {
             .map_err(failed("count the assertions of a run"))
     }
 
-    /// Runs of a test, newest first, and how many there are in all.
+    /// Lists runs of a test, newest first, and counts them all.
     pub async fn runs(&self, test: &str, take: u64, skip: u64) -> Result<(u64, Vec<StoredRun>), Error> {
         let failed = failed("list runs");
         let count = self.run_count(RUNS, test).await.map_err(&failed)?;
@@ -147,7 +147,7 @@ impl Store {
         Ok((count, runs))
     }
 
-    /// How many runs there are of a test or suite.
+    /// Counts the runs of a test or suite.
     pub(super) async fn run_count(&self, table: Table, of: &str) -> Result<u64, sqlx::Error> {
         let Table { id, numbers, .. } = table;
         let text = format!("SELECT stored FROM {numbers} WHERE {id} = $1");
@@ -156,12 +156,12 @@ impl Store {
         Ok(count.map_or(0, unsigned))
     }
 
-    /// How the runs of some tests went, in the order of the tests.
+    /// Summarizes the runs of some tests, in the order of the tests.
     pub async fn run_summaries(&self, tests: &[&str]) -> Result<Vec<RunSummary>, Error> {
         self.summaries(RUNS, tests).await.map_err(failed("sum up runs"))
     }
 
-    /// How the runs of tests or suites went, in the order of their ids.
+    /// Summarizes the runs of tests or suites, in the order of their ids.
     pub(super) async fn summaries(&self, table: Table, ids: &[&str]) -> Result<Vec<RunSummary>, sqlx::Error> {
         let mut summaries = vec![RunSummary::default(); ids.len()];
         if ids.is_empty() {
@@ -169,7 +169,7 @@ impl Store {
         }
         let Table { name, id, numbers, .. } = table;
         let marks: Vec<String> = (1..=ids.len()).map(|at| format!("${at}")).collect();
-        // Nothing but names of ours and numbered marks becomes part of this text.
+        // Only names of ours and numbered placeholders become part of this SQL.
         let text = format!(
             "SELECT n.{id} AS id, n.stored AS runs, r.created, r.passed, r.failed FROM {numbers} n
              JOIN {name} r ON r.{id} = n.{id} AND r.number = (SELECT MAX(l.number) FROM {name} l WHERE l.{id} = n.{id})
@@ -196,7 +196,8 @@ impl Store {
         Ok(summaries)
     }
 
-    /// Moves a run from one state to another. `false` when it was not in `from`: somebody else was faster.
+    /// Moves a run of this owner from one state to another. `false` when it was not in `from`, or belongs to
+    /// another owner.
     pub async fn change_state(
         &self,
         test: &str,
@@ -210,7 +211,7 @@ impl Store {
             .map_err(failed("change the state of a run"))
     }
 
-    /// Makes a run be about another trace.
+    /// Points a run at another trace.
     pub async fn set_trace(&self, test: &str, number: u64, trace: TraceId) -> Result<(), Error> {
         sqlx::query("UPDATE runs SET trace_id = $1 WHERE test_id = $2 AND number = $3")
             .bind(trace.to_bytes().to_vec())
@@ -222,7 +223,7 @@ impl Store {
         Ok(())
     }
 
-    /// A run.
+    /// Loads a run.
     pub async fn run(&self, test: &str, number: u64) -> Result<Option<StoredRun>, Error> {
         let row = sqlx::query(
             "SELECT test_id, number, test_version, trace_id, state, created, variables, request FROM runs
@@ -236,7 +237,7 @@ impl Store {
         row.map(|row| stored(&row)).transpose().map_err(failed("load a run"))
     }
 
-    /// The outputs of a run that must not be shown: a JSON object with sealed values; empty for none.
+    /// Loads the secret outputs of a run: a JSON object with sealed values; empty for none.
     pub async fn secret_outputs(&self, test: &str, number: u64) -> Result<String, Error> {
         let kept = sqlx::query_scalar("SELECT secrets FROM runs WHERE test_id = $1 AND number = $2")
             .bind(test)
@@ -247,7 +248,7 @@ impl Store {
         Ok(kept.unwrap_or_default())
     }
 
-    /// What earlier runs taught about the shape of this test's trace, as JSON.
+    /// Loads what earlier runs learned about the shape of this test's trace, as JSON.
     pub async fn history(&self, test: &str) -> Result<Option<String>, Error> {
         sqlx::query_scalar("SELECT body FROM histories WHERE test_id = $1")
             .bind(test)
@@ -256,7 +257,7 @@ impl Store {
             .map_err(failed("load what earlier runs taught"))
     }
 
-    /// What earlier runs taught about every test, as JSON.
+    /// Loads what earlier runs learned about every test, as JSON.
     pub async fn histories(&self) -> Result<Vec<(String, String)>, Error> {
         let failed = failed("load what earlier runs taught");
         let rows = sqlx::query("SELECT test_id, body FROM histories ORDER BY test_id")
@@ -267,7 +268,7 @@ impl Store {
         rows.iter().map(pair).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Keeps what a run taught, unless somebody else has changed it meanwhile.
+    /// Stores what a run learned. `false` when it changed meanwhile.
     pub async fn replace_history(
         &self,
         test: &str,
@@ -291,7 +292,7 @@ impl Store {
         Ok(rows_written(done).map_err(failed("store what a run taught"))? == 1)
     }
 
-    /// Keeps what a run taught about the shape of this test's trace.
+    /// Stores what a run learned about the shape of this test's trace.
     pub async fn put_history(&self, test: &str, body: &str) -> Result<(), Error> {
         let done = sqlx::query(
             "INSERT INTO histories (test_id, body)

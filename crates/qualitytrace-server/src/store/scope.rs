@@ -1,19 +1,19 @@
-//! Ids as the store knows them: those of a tenant begin with the tenant.
+//! Tenant-scoped ids: the id of a tenant's resource begins with the tenant.
 
-/// Stands between a tenant and an id. No id may contain it.
+/// Separates tenant and id. No id may contain it.
 const SEPARATOR: char = '\u{1f}';
 
-/// An id of a tenant, as the store knows it. An empty tenant is none.
+/// The stored id of a tenant's resource. An empty tenant is none.
 pub fn scoped(tenant: &str, id: &str) -> String {
     if tenant.is_empty() { id.to_owned() } else { format!("{tenant}{SEPARATOR}{id}") }
 }
 
-/// An id as the user knows it.
+/// The id as the user knows it, without the tenant.
 pub fn unscoped(id: &str) -> &str {
     id.rsplit_once(SEPARATOR).map_or(id, |(_, id)| id)
 }
 
-/// Another id of the tenant that this one belongs to.
+/// The stored id of another resource of the same tenant.
 pub fn beside(id: &str, other: &str) -> String {
     scoped(id.rsplit_once(SEPARATOR).map_or("", |(tenant, _)| tenant), other)
 }

@@ -1,4 +1,4 @@
-//! Every sealed value of a database: sealed anew when the key changes, dropped when the key is lost.
+//! Sealed values of a database: resealed when the key changes, dropped when the key is lost.
 
 use qualitytrace_core::definition::{Format, Kind, read_as};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::sealing::{self, MARK, MARKED};
 use super::{Error, NewDefinition, Store, failed, unscoped};
 use crate::vault::Vault;
 
-/// Cells that are read at one time.
+/// Cells per query.
 const STEP: i64 = 200;
 
 /// How a column holds sealed values.
@@ -22,17 +22,17 @@ enum Form {
     Members,
 }
 
-/// A column that may hold sealed values. Each table has a kind, an id and a number that name a row.
+/// A column that may hold sealed values. Kind, id and number name a row of its table.
 #[derive(Debug)]
 pub(super) struct Column {
     table: &'static str,
-    /// The column with the id, and the one with the number.
+    /// The id column and the number column.
     key: (&'static str, &'static str),
     name: &'static str,
     form: Form,
 }
 
-/// All of them.
+/// Every column that may hold sealed values.
 pub(super) const COLUMNS: &[Column] = &[
     Column { table: "definitions", key: ("id", "version"), name: "text", form: Form::Whole },
     Column { table: "resources", key: ("id", "version"), name: "spec", form: Form::Whole },
@@ -41,7 +41,7 @@ pub(super) const COLUMNS: &[Column] = &[
     Column { table: "suite_runs", key: ("suite_id", "number"), name: "variables", form: Form::Members },
 ];
 
-/// One value of such a column.
+/// A value of such a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cell {
     kind: String,
@@ -73,7 +73,7 @@ impl Column {
         })
     }
 
-    /// What a value of this cell is sealed as.
+    /// The context that values of this cell are sealed with.
     pub(super) fn place(&self, cell: &Cell) -> String {
         match self.form {
             Form::Whole => format!("{}/{}", cell.kind, cell.id),
@@ -81,7 +81,7 @@ impl Column {
         }
     }
 
-    /// How users know the cell.
+    /// The name of the cell in messages to the user.
     pub(super) fn name_of(&self, Cell { kind, id, number, .. }: &Cell) -> String {
         let id = unscoped(id);
         match (self.table, self.name) {
@@ -93,7 +93,7 @@ impl Column {
     }
 }
 
-/// The sealed texts of a cell.
+/// Returns the sealed texts of a cell.
 pub(super) fn secrets_of(column: &Column, cell: &Cell) -> Vec<String> {
     match column.form {
         Form::Whole => vec![cell.body.clone()],
@@ -105,10 +105,10 @@ pub(super) fn secrets_of(column: &Column, cell: &Cell) -> Vec<String> {
 }
 
 impl Store {
-    /// Seals everything with the current key that a previous key sealed, and answers with how many values that were.
+    /// Reseals everything that a previous key sealed with the current key, and returns how many values changed.
     ///
-    /// Each value is changed by itself, and only if nobody else has changed it. The database takes the current key for
-    /// its own at the end: broken off before, it goes on where it was, and both keys are needed until then.
+    /// Each value is changed by itself, with compare-and-set. The key mark is replaced at the end: after an
+    /// interruption, the next call continues, and both keys are needed until then.
     pub async fn reseal(&self, progress: &mut (dyn FnMut(u64) + Send)) -> Result<u64, Error> {
         let (mut changed, mut seen) = (0, 0);
         for column in COLUMNS {
@@ -146,7 +146,7 @@ impl Store {
         Ok(changed)
     }
 
-    /// The names of everything that no key opens.
+    /// Lists the names of all values that no key opens.
     pub async fn lost_secrets(&self) -> Result<Vec<String>, Error> {
         let mut lost = Vec::new();
         for column in COLUMNS {
@@ -163,10 +163,10 @@ impl Store {
         Ok(lost)
     }
 
-    /// Drops what no key opens, and answers with the names of it.
+    /// Drops the values that no key opens, and returns their names.
     ///
-    /// A definition is sealed as a whole: an empty one takes its place, so that its runs stay. A run loses the values of
-    /// its secret variables, and the spans of its trace: nobody could mask the secrets in them any more.
+    /// A definition is sealed as a whole: an empty one replaces it, so that its runs stay. A run loses the values
+    /// of its secret variables, and the spans of its trace: the secrets in them could no longer be redacted.
     pub async fn forget_lost_secrets(&self) -> Result<Vec<String>, Error> {
         let mut forgotten = Vec::new();
         for column in COLUMNS {
@@ -209,7 +209,7 @@ impl Store {
         secrets_of(column, cell).into_iter().any(|sealed| self.vault.unseal(&place, sealed).is_err())
     }
 
-    /// Some of the cells of a column with sealed values, in order.
+    /// Loads the next cells of a column with sealed values, in order.
     async fn sealed_cells(&self, column: &Column, after: Option<&Cell>) -> Result<Vec<Cell>, Error> {
         let failed = failed("read what is sealed");
         let (id, number) = column.key;
@@ -217,13 +217,13 @@ impl Store {
             format!("AND (kind, {id}, {number}) > ($1, $2, $3) ORDER BY kind, {id}, {number} LIMIT $4");
         let (kind, id, number) =
             after.map_or(("", "", 0), |cell| (cell.kind.as_str(), cell.id.as_str(), cell.number));
-        // Nothing but names of our own becomes part of this text.
+        // Only names of our own become part of this SQL.
         let query = sqlx::query(AssertSqlSafe(column.select(&beyond))).bind(kind).bind(id).bind(number);
         let rows = query.bind(STEP).fetch_all(&self.read).await.map_err(&failed)?;
         rows.iter().map(Column::cell).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Puts another text into a cell, unless somebody was faster.
+    /// Replaces the text of a cell. `false` when it changed meanwhile.
     async fn replace_cell(&self, column: &Column, cell: &Cell, body: &str) -> Result<bool, Error> {
         let Column { table, key: (id, number), name, .. } = column;
         let text = format!(
@@ -255,7 +255,7 @@ impl Store {
     }
 }
 
-/// The text of a cell with its sealed values changed; `None` when none was.
+/// Applies `change` to the sealed values of a cell; `None` when none changed.
 fn rewritten(
     column: &Column,
     cell: &Cell,
@@ -285,7 +285,7 @@ fn without_secrets(kept: &str) -> String {
     Value::Object(members).to_string()
 }
 
-/// What takes the place of a definition, or of what it means, that nobody can read any more.
+/// The replacement for the text or spec of a definition that no key opens.
 fn empty_definition(column: &Column, cell: &Cell) -> String {
     let id = unscoped(&cell.id);
     let description = "Its definition was sealed with a key that is lost; apply it again.";

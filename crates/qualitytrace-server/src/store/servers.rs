@@ -1,4 +1,4 @@
-//! The servers that share the database.
+//! Registration and heartbeats of the servers that share the database.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use sqlx::Row;
 use super::chunks::{signed, unsigned};
 use super::{Error, Store, failed};
 
-/// A server as its row shows it.
+/// A registered server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// The server.
+    /// The id of the server.
     pub id: String,
-    /// Grows while it is alive.
+    /// Its heartbeat counter, which grows while it is alive.
     pub beat: u64,
-    /// By how much its ingest is behind.
+    /// How far its ingest lags behind.
     pub backlog: Duration,
 }
 
 impl Store {
-    /// A server begins to work on these tables. Where they cannot be shared, every earlier one is gone.
+    /// Registers a server. Where the database cannot be shared, all earlier ones are removed.
     pub async fn enter(&self, server: &str) -> Result<(), Error> {
         let failed = failed("register the server");
         if !self.is_shared() {
@@ -33,7 +33,7 @@ impl Store {
         Ok(())
     }
 
-    /// Says that a server is alive. `false` when the others have given it up.
+    /// Writes a heartbeat. `false` when the other servers have removed this one.
     pub async fn beat(&self, server: &str, backlog: Duration) -> Result<bool, Error> {
         let done = sqlx::query("UPDATE servers SET beat = beat + 1, backlog = $1 WHERE id = $2")
             .bind(signed(u64::try_from(backlog.as_millis()).unwrap_or(u64::MAX)))
@@ -44,7 +44,7 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Every server but this one.
+    /// Lists every server but this one.
     pub async fn peers(&self, server: &str) -> Result<Vec<Peer>, Error> {
         let failed = failed("look for other servers");
         let rows = sqlx::query("SELECT id, beat, backlog FROM servers WHERE id <> $1 ORDER BY id")
@@ -62,7 +62,7 @@ impl Store {
         rows.iter().map(peer).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Gives a server up whose beat stands still. `false` when it was alive after all, or already given up.
+    /// Removes a server whose heartbeat stands still. `false` when it is alive after all, or already removed.
     pub async fn give_up(&self, server: &Peer) -> Result<bool, Error> {
         let done = sqlx::query("DELETE FROM servers WHERE id = $1 AND beat = $2")
             .bind(&server.id)
@@ -73,7 +73,7 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// A server ends in good order.
+    /// Unregisters a server that shuts down.
     pub async fn leave(&self, server: &str) -> Result<(), Error> {
         sqlx::query("DELETE FROM servers WHERE id = $1")
             .bind(server)

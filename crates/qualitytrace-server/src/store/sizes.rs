@@ -1,4 +1,4 @@
-//! How large things are, asked before they are loaded: memory is taken for them first.
+//! Sizes of stored data, measured before it is loaded, so that memory can be reserved first.
 
 use qualitytrace_core::definition::Kind;
 use qualitytrace_core::id::TraceId;
@@ -12,37 +12,37 @@ use super::runs::{RUNS, StoredRun, Table, stored};
 use super::suites::SUITE_RUNS;
 use super::{Error, Store, failed};
 
-/// What is stored of traces.
+/// The stored size of traces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TraceSize {
     /// Spans.
     pub spans: u64,
-    /// Bytes of the requests that brought them, unpacked.
+    /// Bytes of the export requests, decompressed.
     pub bytes: u64,
 }
 
-/// Bytes in memory for a span beside those that were sent.
+/// Overhead in memory per span, in bytes.
 const SPAN_BYTES: u64 = 500;
-/// Bytes in memory for a byte of a span as sent: as it is stored, and as it is read.
+/// Bytes in memory per byte of an export request: the stored and the decoded form.
 const SENT_FACTOR: u64 = 2;
 
 impl TraceSize {
-    /// Bytes that they take in memory once they are read.
+    /// Estimated bytes in memory once decoded.
     pub(crate) fn in_memory(self) -> u64 {
         self.spans * SPAN_BYTES + self.bytes * SENT_FACTOR
     }
 }
 
-/// The bytes of the texts of a row that users write.
+/// The bytes of the user-written columns of a run.
 const OWN_BYTES: &str = "octet_length(r.variables) + octet_length(r.request)";
 
 impl Store {
-    /// The bytes of a run with its events after `after`.
+    /// Measures a run with its events after `after`.
     pub async fn run_size(&self, test: &str, number: u64, after: u64) -> Result<u64, Error> {
         self.size_of_run(RUNS, (test, number), after).await.map_err(failed("measure a run"))
     }
 
-    /// The bytes of a run of a suite with its events after `after`.
+    /// Measures a suite run with its events after `after`.
     pub async fn suite_run_size(&self, suite: &str, number: u64, after: u64) -> Result<u64, Error> {
         self.size_of_run(SUITE_RUNS, (suite, number), after).await.map_err(failed("measure a suite's run"))
     }
@@ -64,8 +64,8 @@ impl Store {
         Ok(bytes.map_or(0, unsigned))
     }
 
-    /// The numbers of a page of runs of a test, newest first, each with the bytes of the run and its events; and how many
-    /// runs there are in all.
+    /// Measures a page of runs of a test, newest first: the number of each, and the bytes of the run and its
+    /// events. Also counts all runs.
     pub async fn run_sizes(&self, test: &str, take: u64, skip: u64) -> Result<(u64, Vec<(u64, u64)>), Error> {
         let failed = failed("measure runs");
         let count = self.run_count(RUNS, test).await.map_err(&failed)?;
@@ -80,7 +80,7 @@ impl Store {
         Ok((count, rows.iter().map(size).collect::<Result<_, _>>().map_err(&failed)?))
     }
 
-    /// The runs of a test from one number to another, newest first.
+    /// Loads a range of runs of a test, newest first.
     pub async fn runs_between(&self, test: &str, first: u64, last: u64) -> Result<Vec<StoredRun>, Error> {
         let failed = failed("load runs");
         let rows = sqlx::query(
@@ -96,7 +96,7 @@ impl Store {
         rows.iter().map(stored).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// The bytes of a page of runs of a suite, with their events and those of the runs of their steps.
+    /// Measures a page of runs of a suite, with their events and those of their step runs.
     pub async fn suite_page_size(&self, suite: &str, take: u64, skip: u64) -> Result<u64, Error> {
         let text = format!(
             "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM (
@@ -114,7 +114,7 @@ impl Store {
         Ok(unsigned(bytes))
     }
 
-    /// The bytes of the runs of the steps of one run of a suite.
+    /// Measures the events of the step runs of one suite run.
     pub async fn step_runs_size(&self, suite: &str, number: u64) -> Result<u64, Error> {
         let bytes: i64 = sqlx::query_scalar(
             "SELECT CAST(COALESCE(SUM(octet_length(e.body)), 0) AS BIGINT) FROM suite_run_steps s
@@ -129,26 +129,26 @@ impl Store {
         Ok(unsigned(bytes))
     }
 
-    /// What is stored of these traces.
+    /// Measures the stored spans of these traces.
     pub async fn trace_size(&self, traces: &[TraceId]) -> Result<TraceSize, Error> {
         let failed = failed("measure traces");
-        // Packed data begins with its size.
+        // Compressed data begins with its size.
         let select = "SELECT items, substr(data, 1, 4) AS size FROM chunks WHERE signal = 0 AND trace_id IN";
         let text = format!("{select} ({})", super::browse::places(traces));
         self.of_traces(&text, traces).await.and_then(|rows| total(&rows)).map_err(failed)
     }
 
-    /// The size of what arrived at these points in time.
+    /// Measures the spans that arrived at these times.
     pub async fn arrival_size(&self, arrivals: &[Timestamp]) -> Result<TraceSize, Error> {
         let failed = failed("measure what arrived");
         let select = "SELECT items, substr(data, 1, 4) AS size FROM chunks WHERE signal = 0 AND arrived IN";
-        // Nothing but numbered marks becomes part of this text.
+        // Only numbered placeholders become part of this SQL.
         let query = sqlx::query(AssertSqlSafe(format!("{select} ({})", super::browse::places(arrivals))));
         let query = arrivals.iter().fold(query, |query, at| query.bind(signed(at.as_nanos())));
         query.fetch_all(&self.read).await.and_then(|rows| total(&rows)).map_err(failed)
     }
 
-    /// The bytes of a page of resources.
+    /// Measures a page of resources.
     pub async fn list_size(&self, kinds: &[Kind], listing: &Listing<'_>) -> Result<u64, Error> {
         let page = super::lists::page_text(kinds, listing);
         let text =

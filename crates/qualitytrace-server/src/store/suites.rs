@@ -1,4 +1,4 @@
-//! Runs of suites, and the runs of tests that they started.
+//! Suite runs, and the runs of tests that they started.
 
 use std::collections::BTreeMap;
 
@@ -12,41 +12,41 @@ use super::events::{StoredEvent, event};
 use super::runs::{RunSummary, StoredRun, Table, count, move_state, stored};
 use super::{Error, Store, failed};
 
-/// A run of a suite that is about to begin.
+/// A suite run to be stored.
 #[derive(Debug, Clone)]
 pub struct NewSuiteRun {
     /// The suite.
     pub suite: String,
     /// The version of the suite that is run.
     pub version: u64,
-    /// The state to begin in.
+    /// The initial state.
     pub state: &'static str,
-    /// When it was asked for.
+    /// When it was requested.
     pub created: Timestamp,
     /// Variables given to it, as a JSON object.
     pub variables: String,
-    /// What else was asked for, as JSON.
+    /// The rest of the request, as JSON.
     pub request: String,
     /// The server that starts its steps.
     pub owner: String,
 }
 
-/// A run of a suite as it stands.
+/// A stored suite run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSuiteRun {
     /// The suite.
     pub suite: String,
-    /// Counts from 1 within the suite.
+    /// The number within the suite, from 1.
     pub number: u64,
     /// The version of the suite that is run.
     pub version: u64,
-    /// The state reached so far.
+    /// The current state.
     pub state: String,
-    /// When it was asked for.
+    /// When it was requested.
     pub created: Timestamp,
     /// Variables given to it, as a JSON object.
     pub variables: String,
-    /// What else was asked for, as JSON.
+    /// The rest of the request, as JSON.
     pub request: String,
     /// Assertions of its steps that held.
     pub passed: u64,
@@ -56,7 +56,7 @@ pub struct StoredSuiteRun {
     pub owner: String,
 }
 
-/// The runs of tests that runs of a suite started: each with its events, by the number of the suite's run.
+/// The runs that runs of a suite started, each with its events, by number of the suite run.
 pub type StepRuns = BTreeMap<u64, Vec<(StoredRun, Vec<StoredEvent>)>>;
 
 pub(super) const SUITE_RUNS: Table = Table {
@@ -67,14 +67,14 @@ pub(super) const SUITE_RUNS: Table = Table {
     numbers: "suite_run_numbers",
 };
 
-/// The states of a run of a suite that a server is at work on.
+/// The states of a suite run in progress.
 const UNDER_WAY: &str = "('CREATED', 'EXECUTING')";
 
 const COLUMNS: &str =
     "suite_id, number, suite_version, state, created, variables, request, passed, failed, owner";
 
 impl Store {
-    /// Stores a new run of a suite and answers with its number; `None` when the suite is not there any more.
+    /// Stores a new suite run and returns its number; `None` when the suite was deleted.
     pub async fn insert_suite_run(&self, run: &NewSuiteRun) -> Result<Option<u64>, Error> {
         let failed = failed("store a run of a suite");
         let mut transaction = self.write.begin().await.map_err(&failed)?;
@@ -115,7 +115,7 @@ impl Store {
         Ok(Some(unsigned(number)))
     }
 
-    /// A run of a suite.
+    /// Loads a suite run.
     pub async fn suite_run(&self, suite: &str, number: u64) -> Result<Option<StoredSuiteRun>, Error> {
         let text = format!("SELECT {COLUMNS} FROM suite_runs WHERE suite_id = $1 AND number = $2");
         let row = sqlx::query(sqlx::AssertSqlSafe(text))
@@ -127,7 +127,7 @@ impl Store {
         row.map(|row| suite_run(&row)).transpose().map_err(failed("load a run of a suite"))
     }
 
-    /// Runs of a suite, newest first, and how many there are in all.
+    /// Lists runs of a suite, newest first, and counts them all.
     pub async fn suite_runs(
         &self,
         suite: &str,
@@ -150,7 +150,7 @@ impl Store {
         Ok((count, runs))
     }
 
-    /// Runs of suites under way whose server is not there any more.
+    /// Lists suite runs in progress whose server is gone.
     pub async fn orphan_suite_runs(&self) -> Result<Vec<StoredSuiteRun>, Error> {
         let text = format!(
             "SELECT {COLUMNS} FROM suite_runs
@@ -166,8 +166,8 @@ impl Store {
             .map_err(failed("look for suites without a server"))
     }
 
-    /// Moves a run of a suite that this owner has from one state to another. `false` when it was not in `from`, or is
-    /// not this owner's any more.
+    /// Moves a suite run of this owner from one state to another. `false` when it was not in `from`, or belongs to
+    /// another owner now.
     pub async fn change_suite_state(
         &self,
         suite: &str,
@@ -181,7 +181,7 @@ impl Store {
             .map_err(failed("change the state of a suite's run"))
     }
 
-    /// Notes that a user wants a run of a suite to end. `false` when it is over.
+    /// Stores a user's stop command for a suite run. `false` when it has ended.
     pub async fn wish_suite_stopped(&self, suite: &str, number: u64) -> Result<bool, Error> {
         let text = format!(
             "UPDATE suite_runs SET wish = 'stop' WHERE suite_id = $1 AND number = $2 AND state IN {UNDER_WAY}"
@@ -195,7 +195,7 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// The runs of suites of this owner that a user wants to end.
+    /// Lists the suite runs of this owner that a user has stopped.
     pub async fn suites_wished_stopped(&self, owner: &str) -> Result<Vec<(String, u64)>, Error> {
         let failed = failed("read wishes");
         let text = format!(
@@ -210,7 +210,7 @@ impl Store {
         rows.iter().map(wish).collect::<Result<_, _>>().map_err(&failed)
     }
 
-    /// Notes how many assertions held and how many did not, so far.
+    /// Stores how many assertions passed and failed so far.
     pub async fn count_suite_assertions(
         &self,
         suite: &str,
@@ -222,8 +222,8 @@ impl Store {
             .map_err(failed("count the assertions of a suite's run"))
     }
 
-    /// Moves a run of a suite that this owner has under way to its last state, together with its last event. `false`
-    /// when it is over, or not this owner's: nothing is written then.
+    /// Ends a suite run of this owner: writes its last state and its last event. `false` when it has ended or
+    /// belongs to another owner; nothing is written then.
     pub async fn end_suite_run(
         &self,
         suite: &str,
@@ -243,8 +243,8 @@ impl Store {
         changed.map_err(failed("end a run of a suite"))
     }
 
-    /// Takes a run of a suite under way, and the series of its steps, from an owner that is gone. `false` when somebody
-    /// was faster.
+    /// Takes over a suite run in progress, and the series of its steps, from a server that is gone. `false` when
+    /// another server did.
     pub async fn take_suite_run(
         &self,
         suite: &str,
@@ -261,7 +261,7 @@ impl Store {
                  (SELECT test_id, run FROM suite_run_steps WHERE suite_id = $2 AND number = $3)";
         let mut transaction = self.write.begin().await.map_err(&failed)?;
         let mut taken = 0;
-        // The run comes last: whether it was taken decides about both.
+        // The run comes last: whether it was taken over decides about both.
         for text in [series.to_owned(), text] {
             let done = sqlx::query(sqlx::AssertSqlSafe(text))
                 .bind(to)
@@ -280,7 +280,7 @@ impl Store {
         Ok(true)
     }
 
-    /// The run of a suite that a run of a test is a step of.
+    /// Returns the suite run that a run of a test is a step of.
     pub async fn suite_of(&self, test: &str, number: u64) -> Result<Option<(String, u64)>, Error> {
         let failed = failed("find the suite of a run");
         let row = sqlx::query("SELECT suite_id, number FROM suite_run_steps WHERE test_id = $1 AND run = $2")
@@ -293,7 +293,7 @@ impl Store {
         row.map(pair).transpose().map_err(&failed)
     }
 
-    /// What the runs of a suite from one number to another started, in two statements however many they are.
+    /// Loads the step runs of a range of suite runs, in two statements however many there are.
     pub async fn step_runs(&self, suite: &str, first: u64, last: u64) -> Result<StepRuns, Error> {
         let failed = failed("load the steps of runs of a suite");
         let query = |text| {
@@ -334,7 +334,7 @@ impl Store {
         Ok(steps)
     }
 
-    /// How the runs of some suites went, in the order of the suites.
+    /// Summarizes the runs of some suites, in the order of the suites.
     pub async fn suite_summaries(&self, suites: &[&str]) -> Result<Vec<RunSummary>, Error> {
         self.summaries(SUITE_RUNS, suites).await.map_err(failed("sum up runs of suites"))
     }

@@ -1,4 +1,4 @@
-//! Looking for damage: pages, tables, references, texts, traces, and secrets that no key opens. Changes nothing.
+//! Verification of a database: pages, tables, references, texts, traces, and secrets that no key opens. Read-only.
 
 use futures_util::TryStreamExt as _;
 use qualitytrace_core::id::TraceId;
@@ -11,12 +11,12 @@ use super::sealed::{COLUMNS, Column, secrets_of};
 use super::{Backend, Store, opening};
 use crate::vault::Vault;
 
-/// Findings that are named of one check; more are counted.
+/// Findings listed per check; further ones are counted.
 const NAMED: usize = 20;
-/// Rows between two signs of progress.
+/// Rows between two progress reports.
 const PROGRESS_ROWS: u64 = 1_000;
 
-/// Rows of one table that refer to rows of another that are not there.
+/// Foreign keys to verify: table, id, and the query for its parent row.
 #[rustfmt::skip]
 const REFERENCES: &[(&str, &str, &str)] = &[
     ("definitions", "kind || '/' || id", "SELECT 1 FROM resources p WHERE p.kind = t.kind AND p.id = t.id"),
@@ -32,16 +32,16 @@ const REFERENCES: &[(&str, &str, &str)] = &[
     ("suite_run_steps", "test_id", "SELECT 1 FROM runs p WHERE p.test_id = t.test_id AND p.number = t.run"),
 ];
 
-/// What a check found.
+/// The result of one check.
 #[derive(Debug)]
 pub struct Check {
-    /// What was looked at.
+    /// The name of the check.
     pub name: &'static str,
-    /// How much of it there is.
+    /// How many items were checked.
     pub looked_at: u64,
-    /// What is wrong, in sentences; none when all is well.
+    /// Findings as sentences; empty when there are none.
     pub findings: Vec<String>,
-    /// How many more findings there are.
+    /// The number of further findings.
     pub further: u64,
 }
 
@@ -58,7 +58,7 @@ impl Check {
         }
     }
 
-    /// Looks at the content of a row on its way into a backup or out of one.
+    /// Checks the content of a row that is written to a backup or read from one.
     pub(super) fn row(&mut self, table: &str, columns: &[(String, Type)], values: &[Value]) {
         self.looked_at += 1;
         let value = |name: &str| {
@@ -82,13 +82,13 @@ impl Check {
     }
 }
 
-/// What is wrong with an event, which is JSON.
+/// Reports an event that is not JSON.
 fn event_fault(id: &str, number: i64, body: &str) -> Option<String> {
     let is_json = serde_json::from_str::<serde::de::IgnoredAny>(body).is_ok();
     (!is_json).then(|| format!("an event of run {number} of `{id}` is no JSON"))
 }
 
-/// What is wrong with what one request brought of a trace, which is packed.
+/// Reports a chunk that cannot be decompressed.
 fn chunk_fault(trace: &[u8], data: &[u8]) -> Option<String> {
     unpacked(data).is_err().then(|| {
         let id = TraceId::from_slice(trace).map(|id| id.to_string()).unwrap_or_default();
@@ -96,7 +96,7 @@ fn chunk_fault(trace: &[u8], data: &[u8]) -> Option<String> {
     })
 }
 
-/// Looks at everything, as it is at one moment, and tells of each check when it is done.
+/// Runs all checks on one snapshot, and reports each one when it is done.
 pub async fn verify(
     url: &str,
     vault: &Vault,
@@ -127,7 +127,7 @@ pub async fn verify(
         done(traces(&mut snapshot, progress).await);
         done(secrets(&mut snapshot, vault, progress).await);
     }
-    // What it saw does not matter any more.
+    // The snapshot is read-only, so a failure to close it does not matter.
     let _ = snapshot.close().await;
     Ok(())
 }
@@ -160,7 +160,7 @@ async fn references(connection: &mut AnyConnection) -> Check {
     check
 }
 
-/// Every event is JSON; and every table can be read to its end.
+/// Checks that every event is JSON and that the tables of events can be read to the end.
 async fn texts(connection: &mut AnyConnection, progress: &mut (dyn FnMut(&str, u64) + Send)) -> Check {
     let mut check = Check::new("events");
     for (table, id) in [("run_events", "test_id"), ("suite_run_events", "suite_id")] {
