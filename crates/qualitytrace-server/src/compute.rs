@@ -1,8 +1,8 @@
-//! Threads for what computes: requests to the API, and runs.
+//! Thread pools for CPU work: requests to the API, and runs.
 //!
-//! Definitions, selectors, expressions and traces take as much time as their authors want, within their budgets. The threads
-//! that serve sockets take in spans and say that the server is alive; they do none of this. Whatever is computed ends when
-//! nobody waits for it any more: its [`budget`] knows.
+//! Definitions, selectors, expressions and traces take as much time as their authors want, within their budgets. The
+//! threads that serve sockets receive spans and respond to health checks; they do none of this work. A computation ends
+//! when its caller no longer waits for it: its [`budget`] is stopped.
 
 use std::sync::LazyLock;
 
@@ -10,15 +10,14 @@ use qualitytrace_core::lang::{Budget, Stop};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{AbortHandle, JoinError};
 
-/// Threads of a pool at the least, however few processors there are: one long evaluation must not keep the next request from
-/// being looked at.
+/// Minimum threads of a pool, however few processors there are: one long evaluation must not delay the next request.
 const MIN_THREADS: usize = 4;
 
 tokio::task_local! {
     static STOP: Stop;
 }
 
-/// The threads for one kind of work. They live as long as the program.
+/// A thread pool for one kind of work. It lives as long as the process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pool {
     /// Requests to the API.
@@ -28,7 +27,7 @@ pub(crate) enum Pool {
 }
 
 impl Pool {
-    /// Where to spawn. Without threads of its own, the work is done by those that serve sockets.
+    /// Returns where to spawn. If the pool could not be started, that is the current runtime, which serves sockets.
     pub(crate) fn handle(self) -> Handle {
         static REQUESTS: LazyLock<Option<Runtime>> = LazyLock::new(|| threads("requests"));
         static RUNS: LazyLock<Option<Runtime>> = LazyLock::new(|| threads("runs"));
@@ -52,7 +51,7 @@ fn threads(name: &'static str) -> Option<Runtime> {
         .ok()
 }
 
-/// Does this on the threads for requests, until it is done or the future that is returned is dropped.
+/// Runs this on the pool for requests, until it is done or the returned future is dropped.
 pub(crate) async fn run<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, JoinError> {
@@ -62,38 +61,38 @@ pub(crate) async fn run<T: Send + 'static>(
     task.await
 }
 
-/// The same, but sees it through even if nobody waits for it any more.
+/// Runs this on the pool for requests to completion, even if the returned future is dropped.
 pub(crate) async fn see_through<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, JoinError> {
     Pool::Requests.handle().spawn(work).await
 }
 
-/// Does this with budgets that end when `stop` is raised.
+/// Runs this with budgets that end when `stop` is raised.
 pub(crate) async fn until<T>(stop: Stop, work: impl Future<Output = T>) -> T {
     STOP.scope(stop, work).await
 }
 
-/// Lets tasks go first that the current one has woken. A thread keeps the last of them to itself, so that it would wait until
-/// everything is computed: the one that gives a connection back to the store, for example.
+/// Lets tasks run first that the current one has woken. A thread keeps the last of them in its own slot, where it would
+/// wait until everything is computed: for example the task that returns a connection to the store's pool.
 pub(crate) async fn give_way() {
     tokio::task::yield_now().await;
 }
 
-/// What an evaluation on behalf of the current task may do and hold.
+/// Returns the evaluation budget of the current task; it ends when the task is stopped.
 pub(crate) fn budget() -> Budget {
     Budget::default().until(STOP.try_with(Stop::clone).unwrap_or_default())
 }
 
-/// Goes no further when the current task was stopped: what it computed since then is of no use. The task is ended by whoever
-/// stopped it.
+/// Waits forever if the current task was stopped: results computed since then may be incomplete. The code that stopped
+/// the task aborts it.
 pub(crate) async fn wait_if_stopped() {
     if STOP.try_with(Stop::is_raised).unwrap_or_default() {
         std::future::pending::<()>().await;
     }
 }
 
-/// A task that computes would not notice that it is aborted before it has computed everything.
+/// Stops the budget and aborts the task: a task that computes would not notice an abort before its next await.
 struct EndOnDrop {
     task: AbortHandle,
     stop: Stop,

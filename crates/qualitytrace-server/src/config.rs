@@ -1,7 +1,7 @@
-//! What the server is told: where to listen, where to store, how much to take.
+//! The configuration of the server: where to listen, where to store, and the limits.
 //!
 //! [`Inputs::read`] turns flags, variables and a file into a [`Config`], into the configuration of the telemetry, and
-//! into a list that says where each setting came from. All settings stand in one table, [`SETTINGS`].
+//! into a list that says where each setting came from. All settings are in one table, [`SETTINGS`].
 
 mod change;
 mod draft;
@@ -30,13 +30,13 @@ use crate::provision::Provisioning;
 use crate::store::Store;
 use crate::vault::KeyPlace;
 
-/// The port of the API, the page, and everything else.
+/// The port of the API and everything else.
 pub const HTTP_PORT: u16 = 11633;
-/// The port where OTLP over gRPC is expected.
+/// The standard port of OTLP over gRPC.
 pub const OTLP_GRPC_PORT: u16 = 4317;
-/// The port where OTLP over HTTP is expected.
+/// The standard port of OTLP over HTTP.
 pub const OTLP_HTTP_PORT: u16 = 4318;
-/// Headers whose values never leave the server in its telemetry; `*` stands for any text.
+/// Headers whose values are redacted in the server's telemetry; `*` matches any text.
 const SECRET_HEADERS: [&str; 12] = [
     "authorization",
     "proxy-authorization",
@@ -52,73 +52,74 @@ const SECRET_HEADERS: [&str; 12] = [
     "baggage",
 ];
 
-/// Where to listen, where to store, how much to take.
+/// The configuration of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The main address: REST, OTLP over HTTP and gRPC.
     pub http: SocketAddr,
-    /// Stands before every path of the API; empty, or with a leading slash.
+    /// The prefix of every path of the API; empty, or with a leading slash.
     pub path_prefix: String,
-    /// Whether OTLP is taken at all.
+    /// Whether OTLP is accepted at all.
     pub otlp: bool,
-    /// A further address for OTLP over gRPC; `None` for none.
+    /// An additional address for OTLP over gRPC, if any.
     pub otlp_grpc: Option<SocketAddr>,
-    /// A further address for OTLP over HTTP; `None` for none.
+    /// An additional address for OTLP over HTTP, if any.
     pub otlp_http: Option<SocketAddr>,
     /// `sqlite::memory:`, `sqlite://FILE` or `postgres://...`.
     pub database_url: String,
-    /// The folder of everything that the server keeps in files.
+    /// The folder for all files of the server.
     pub data_dir: Option<PathBuf>,
     /// How long to wait for a trace.
     pub wait: wait::Policy,
-    /// How much to take.
+    /// Sizes, counts and timeouts.
     pub limits: Limits,
-    /// Request headers whose values are not recorded; `*` stands for any text.
+    /// Request headers whose values are not recorded; `*` matches any text.
     pub redact_headers: Vec<String>,
-    /// What protects it.
+    /// Keys, tokens, hosts and certificates.
     pub safety: Safety,
-    /// What is stored before anybody asks.
+    /// Definitions that are stored at the start.
     pub provisioning: Provisioning,
 }
 
-/// What protects a server and what it keeps.
+/// The security settings: keys, tokens, hosts and certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Safety {
-    /// `secrets.key`, `secrets.keyFile`: where the key is that seals secrets.
+    /// `secrets.key`, `secrets.keyFile`: where to find the key that seals secrets.
     pub key: KeyPlace,
-    /// `secrets.previousKey`, `secrets.previousKeyFile`: where the key is that sealed secrets before.
+    /// `secrets.previousKey`, `secrets.previousKeyFile`: where to find the key that sealed secrets before.
     pub previous_key: Option<KeyPlace>,
-    /// `auth.tokens`, `auth.otlp`: who may do what.
+    /// `auth.tokens`, `auth.otlp`: the tokens and their scopes.
     pub access: Access,
-    /// `server.hosts`: under which names it is asked, besides loopback names and its own address.
+    /// `server.hosts`: host names that requests may use, besides loopback names and the server's own address.
     pub hosts: Vec<AllowedHost>,
-    /// `server.tls.certFile`, `server.tls.keyFile`: TLS on the main port.
+    /// `server.tls.certFile`, `server.tls.keyFile`: TLS of the main port.
     pub tls: Option<Certificate>,
-    /// `otlpServer.tls.certFile`, `otlpServer.tls.keyFile`: TLS on the ports for OTLP.
+    /// `otlpServer.tls.certFile`, `otlpServer.tls.keyFile`: TLS of the OTLP ports.
     pub otlp_tls: Option<Certificate>,
 }
 
-/// The key file in the data folder.
+/// The name of the key file in the data folder.
 const KEY_FILE: &str = "secrets.key";
 
 impl Config {
-    /// The folder of a database file that lies in the data folder: such a one is made when it is not there.
+    /// Returns the folder of the database file if it is in the data folder: such a folder is made when it is missing.
     pub fn own_folder(&self) -> Option<PathBuf> {
         let data_dir = self.data_dir.as_ref()?;
         Store::folder(&self.database_url).filter(|folder| folder.starts_with(data_dir))
     }
 
-    /// The file of the key that seals secrets, unless another one is named.
+    /// Returns the default file of the key that seals secrets.
     pub fn usual_key_file(&self) -> Option<PathBuf> {
         Some(self.data_dir.as_ref()?.join(KEY_FILE))
     }
 
-    /// Whether others than this machine reach the API and need no token.
+    /// Whether other machines reach the API without a token.
     pub fn is_exposed(&self) -> bool {
         !self.http.ip().to_canonical().is_loopback() && self.safety.access.tokens.is_empty()
     }
 
-    /// Where a program on this machine delivers spans; `None` when none are taken, or not without TLS.
+    /// Returns the endpoint where a program on this machine exports spans; `None` when OTLP is off, or only offered
+    /// with TLS.
     pub(crate) fn otlp_endpoint(&self) -> Option<String> {
         let Safety { tls, otlp_tls, .. } = &self.safety;
         let own = self.otlp_http.or(self.otlp_grpc).filter(|_| otlp_tls.is_none());
@@ -134,7 +135,7 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The usual ports on loopback, and nothing kept.
+    /// The standard ports on loopback, and a database in memory.
     fn default() -> Self {
         let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         Self {

@@ -1,4 +1,4 @@
-//! Who wants to know when something changes: a trace, a run.
+//! Change notifications: tasks subscribe to a trace or a run and are woken when it changes.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -8,21 +8,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// Things that somebody follows. What nobody follows costs nothing.
+/// The subscriptions to things. A change of a thing without subscribers costs nothing.
 #[derive(Debug)]
 pub(crate) struct Followers<K: Hash + Eq>(Arc<Things<K>>);
 
-/// Each thing with how many follow it.
+/// Each thing with its number of subscribers.
 type Things<K> = Mutex<HashMap<K, (watch::Sender<u64>, usize)>>;
 
-/// Wakes whenever a thing has changed. The number only grows. The thing is forgotten with the last that follows it.
+/// A subscription to one thing, woken at each change. The number only grows. The thing is removed with its last
+/// subscription.
 #[derive(Debug)]
 pub struct Following {
     changes: watch::Receiver<u64>,
     _entry: Box<dyn Registered>,
 }
 
-/// One follower of a thing; it is taken off the list when dropped.
+/// The registration of one subscriber; removed when dropped.
 #[derive(Debug)]
 struct Entry<K: Hash + Eq> {
     thing: K,
@@ -40,7 +41,7 @@ impl<K: Hash + Eq> Default for Followers<K> {
 }
 
 impl<K: Hash + Eq + Clone + Debug + Send + Sync + 'static> Followers<K> {
-    /// Wakes whenever `thing` has changed.
+    /// Subscribes to `thing`.
     pub(crate) fn follow(&self, thing: K) -> Following {
         let mut things = lock(&self.0);
         let (sender, followers) = things.entry(thing.clone()).or_insert_with(|| (watch::channel(0).0, 0));
@@ -49,12 +50,12 @@ impl<K: Hash + Eq + Clone + Debug + Send + Sync + 'static> Followers<K> {
         Following { changes: sender.subscribe(), _entry: Box::new(entry) }
     }
 
-    /// Wakes whoever follows anything.
+    /// Wakes all subscribers.
     pub(crate) fn wake_all(&self) {
         lock(&self.0).values().for_each(|(sender, _)| sender.send_modify(|changes| *changes += 1));
     }
 
-    /// Wakes whoever follows one of these.
+    /// Wakes the subscribers of these things.
     pub(crate) fn wake<'a>(&self, wanted: impl Iterator<Item = &'a K>)
     where
         K: 'a,
@@ -92,7 +93,7 @@ impl<K: Hash + Eq> Drop for Entry<K> {
             return;
         }
         things.remove(&self.thing);
-        // Room that a crowd took is given back once it has left.
+        // Memory that many subscribers took is released after they have left.
         if things.capacity() > FEW.max(things.len() * 4) {
             let room = things.len() * 2;
             things.shrink_to(room);
@@ -100,7 +101,7 @@ impl<K: Hash + Eq> Drop for Entry<K> {
     }
 }
 
-/// Things for which there is always room.
+/// The map is not shrunk below this capacity.
 const FEW: usize = 1024;
 
 fn lock<K: Hash + Eq>(things: &Things<K>) -> MutexGuard<'_, HashMap<K, (watch::Sender<u64>, usize)>> {

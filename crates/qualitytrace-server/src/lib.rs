@@ -1,4 +1,4 @@
-//! How traces arrive, runs happen and results stay.
+//! The server: receives traces, executes runs, stores the results and serves the API.
 
 pub mod access;
 mod api;

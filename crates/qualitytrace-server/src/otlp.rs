@@ -1,6 +1,6 @@
-//! OTLP: what senders say, as bytes on the wire and as spans.
+//! OTLP: requests of exporters, as bytes on the wire and as spans.
 //!
-//! Requests are checked and split here and handed to [`crate::ingest`]; nothing here knows that runs exist.
+//! Requests are checked and split here and handed to [`crate::ingest`]; this module does not know that runs exist.
 
 pub mod convert;
 mod grpc;

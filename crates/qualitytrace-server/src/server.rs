@@ -1,4 +1,4 @@
-//! The parts put together: store, ingest, sockets.
+//! Assembles the server: store, ingest, runner, router and sockets.
 
 mod check;
 
@@ -41,28 +41,28 @@ pub struct Server {
     runner: Arc<Runner>,
     ingest_tasks: ingest::Tasks,
     retention: JoinHandle<()>,
-    /// Seals anew what a previous key sealed.
+    /// Reseals values that were sealed with a previous key.
     resealing: Option<JoinHandle<()>>,
     listeners: Vec<JoinHandle<()>>,
-    /// TLS on the main port, and on those for OTLP.
+    /// TLS of the main port, and of the OTLP ports.
     tls: [Option<Tls>; 2],
     routes: Vec<Route>,
     stop: signal::Sender<bool>,
 }
 
-/// Where a server listens.
+/// The addresses that a server listens on.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
     /// REST, OTLP over HTTP and gRPC.
     pub http: SocketAddr,
-    /// OTLP over gRPC, when it has a port of its own.
+    /// OTLP over gRPC, if it has a port of its own.
     pub otlp_grpc: Option<SocketAddr>,
-    /// OTLP over HTTP, when it has a port of its own.
+    /// OTLP over HTTP, if it has a port of its own.
     pub otlp_http: Option<SocketAddr>,
 }
 
 impl Addresses {
-    /// The configuration, with the ports that were given where it asked for any.
+    /// Puts the bound addresses into the configuration: port 0 becomes the port that the system assigned.
     fn put_into(self, config: Config) -> Config {
         let Self { http, otlp_grpc, otlp_http } = self;
         Config { http, otlp_grpc, otlp_http, ..config }
@@ -72,47 +72,47 @@ impl Addresses {
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A port is taken.
+    /// An address cannot be bound.
     #[error(transparent)]
     Listen(#[from] listen::Error),
-    /// A certificate is of no use.
+    /// A certificate or its key cannot be used.
     #[error(transparent)]
     Tls(#[from] listen::TlsError),
-    /// The database is not usable.
+    /// The database cannot be used.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// What was to be stored at the start could not be.
+    /// The definitions to provision could not be stored.
     #[error(transparent)]
     Provision(#[from] provision::Error),
-    /// The system refuses what recording needs.
+    /// The system refuses a resource that telemetry needs.
     #[error("failed to start telemetry")]
     Telemetry(#[source] std::io::Error),
-    /// The runs that wait in the store could not be taken up.
+    /// The runs that are queued in the store could not be resumed.
     #[error(transparent)]
     Runner(#[from] runner::Error),
-    /// A folder is of no use.
+    /// A folder cannot be found or made.
     #[error("failed to {operation} the folder {}", path.display())]
     Folder {
-        /// What was to be done.
+        /// The operation that failed.
         operation: &'static str,
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl Server {
-    /// Starts everything, with telemetry that stays inside. When this returns, every port answers.
+    /// Starts the server with telemetry that is exported nowhere. When this returns, every port accepts connections.
     pub async fn start(config: Config) -> Result<Self, Error> {
         let telemetry = Telemetry::start(qualitytrace_telemetry::config::Config::new("qualitytrace"));
         Self::start_watched(config, telemetry.map_err(Error::Telemetry)?).await
     }
 
-    /// Starts everything and records into this telemetry.
+    /// Starts the server and records into this telemetry.
     pub async fn start_watched(config: Config, telemetry: Telemetry) -> Result<Self, Error> {
-        // Fails only when the program has chosen a provider already, which then serves as well.
+        // Fails only when the program has installed a provider already; that one serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let [main_tls, otlp_tls] = tls(&config);
         let tls = [main_tls?, otlp_tls?];
@@ -154,7 +154,7 @@ impl Server {
             let routes = routes.layer(middleware::from_fn(door::carry_out)).layer(receive.clone());
             let routes = routes.layer(middleware::from_fn(door::content_type));
             let routes = watch.refusals_of(routes.layer(check.clone()).layer(same_origin.clone()));
-            // Requests to the OTLP endpoints leave nothing.
+            // Requests to the OTLP endpoints are not recorded.
             let routes = routes.layer(middleware::from_fn(door::name));
             routes.layer(middleware::from_fn(crate::watch::recorded))
         };
@@ -164,19 +164,19 @@ impl Server {
         let api = api.fallback_service(guarded(Routes::nowhere(not_found)).into_fallback());
         let prefixed = match config.path_prefix.as_str() {
             "" => Router::new(),
-            // A path that only ends in a slash is not below the prefix for the router.
+            // The router does not count the prefix followed by a bare slash as below the prefix.
             prefix => Router::new().nest(prefix, api.clone()).route_service(
                 &format!("{prefix}/"),
                 api.clone().map_request(|mut request: Request| {
                     let mut uri = request.uri().clone().into_parts();
                     uri.path_and_query = Some(PathAndQuery::from_static("/"));
-                    // What has a path is an address.
+                    // A URI with a path is valid, so the default is never used.
                     *request.uri_mut() = Uri::from_parts(uri).unwrap_or_default();
                     request
                 }),
             ),
         };
-        // What is delivered in large numbers is not looked at where nobody asked for it.
+        // OTLP requests come in large numbers: they are checked only when `auth.otlp` asks for it.
         let checked =
             |routes: Routes| if config.safety.access.otlp { routes.layer(check.clone()) } else { routes };
         let otlp = otlp.map_or_else(Router::new, |[http, grpc]| {
@@ -206,19 +206,19 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the addresses that it listens on.
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// Every route that it answers, with what it needs.
+    /// Returns every route that it serves, with the permission that it needs.
     pub fn routes(&self) -> &[Route] {
         &self.routes
     }
 
-    /// Goes on with another configuration, as far as its settings can change while the server runs. Certificates are
-    /// read again even if their files have the same names. `asked` says that somebody told it to; without that, it gives
-    /// up no protection. Answers with what stays as it was.
+    /// Applies another configuration, as far as its settings can change while the server runs. Certificates are read
+    /// again even if their files have the same names. `asked` is true for an explicit request (SIGHUP); without one, no
+    /// protection is removed. Returns the settings that stay as they were.
     pub fn reload(&self, wanted: Config, asked: bool) -> Vec<Kept> {
         let certificates = [wanted.safety.tls.clone(), wanted.safety.otlp_tls.clone()];
         let (config, mut kept) = self.config.get().changed(wanted, asked);
@@ -244,19 +244,20 @@ impl Server {
         kept
     }
 
-    /// Takes over what runs on other servers have taught. What this server knows itself counts more.
+    /// Adds what runs on other servers have learned. What this server learned itself takes precedence.
     pub fn teach(&self, learned: Learned) {
         self.runner.teach(learned);
     }
 
-    /// All that runs have taught so far.
+    /// Returns all that runs have learned so far.
     pub async fn learned(&self) -> Result<Learned, Error> {
         Ok(self.runner.learned().await?)
     }
 
-    /// Stops in good order: no new requests, those under way end, everything taken in is stored.
+    /// Shuts down gracefully: accepts no new requests, lets those under way end, and stores everything that was
+    /// received.
     pub async fn shutdown(self) {
-        // Nobody listening any more is what we want.
+        // Fails only when all listeners have ended already.
         let _ = self.stop.send(true);
         for listener in self.listeners {
             let _ = listener.await;
@@ -272,7 +273,7 @@ impl Server {
     }
 }
 
-/// Says that other machines may do everything here.
+/// Warns that other machines have full access to this server.
 fn warn_if_exposed(config: &Config) {
     if config.is_exposed() {
         let address = config.http;
@@ -285,12 +286,12 @@ fn warn_if_exposed(config: &Config) {
     }
 }
 
-/// The vault that the configuration describes.
+/// Opens the vault that the configuration describes.
 fn vault(config: &Config) -> Result<Vault, store::Error> {
     Ok(Vault::open(config.safety.key.clone())?.with_previous(config.safety.previous_key.clone())?)
 }
 
-/// Seals anew what a previous key sealed, beside everything else.
+/// Reseals in the background what was sealed with a previous key.
 async fn reseal(store: Store) {
     match store.reseal(&mut |_| {}).await {
         Ok(values) => tracing::info!(
@@ -310,20 +311,20 @@ struct Sockets {
     otlp_http: Option<TcpListener>,
 }
 
-/// The certificates of the main port and of those for OTLP.
+/// Loads the certificates of the main port and of the OTLP ports.
 fn tls(config: &Config) -> [Result<Option<Tls>, listen::TlsError>; 2] {
     let safety = &config.safety;
     [&safety.tls, &safety.otlp_tls].map(|tls| tls.as_ref().map(Tls::new).transpose())
 }
 
-/// Makes the folder of a database that lies in the data folder.
+/// Makes the folder of a database that is in the data folder.
 fn make_folder(config: &Config) -> Result<(), Error> {
     let Some(folder) = config.own_folder() else { return Ok(()) };
     let made = check::can_be_made(&folder).and_then(|()| private::folder(&folder));
     made.map_err(|source| Error::Folder { operation: "make", path: folder, source })
 }
 
-/// What is to listen where: the main port, OTLP over gRPC, OTLP over HTTP. No two in one place.
+/// Returns what to bind: the main port, OTLP over gRPC, OTLP over HTTP. Fails when two have the same address.
 fn wishes(config: &Config) -> Result<(Wish, [Option<Wish>; 2]), listen::Error> {
     let main = Wish { what: "the server", address: config.http, option: "--server.httpPort PORT" };
     let further = |what, address: Option<SocketAddr>, option| Some(Wish { what, address: address?, option });

@@ -1,4 +1,4 @@
-//! The variables of a run: what it was given, which of it is secret, and how it is kept with the run.
+//! The variables of a run: their values, which of them are secret, and their stored form.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,12 +29,12 @@ impl Variables {
         self.pairs.iter()
     }
 
-    /// The value of this name.
+    /// Returns the value of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Sets a value. What was secret stays secret, and a mask means the value that is there.
+    /// Sets a value. A secret name stays secret; for it, the redaction text `***` leaves the present value as it is.
     pub fn set(&mut self, name: &str, value: &str, is_secret: bool) {
         if is_secret {
             self.secret.insert(name.to_owned());
@@ -51,7 +51,7 @@ impl Variables {
         self.secret.contains(name)
     }
 
-    /// What must not be shown.
+    /// Returns the mask that redacts the secret values.
     pub fn mask(&self) -> Mask {
         Mask::of(self.secrets())
     }
@@ -61,7 +61,7 @@ impl Variables {
         secret.map(|(_, value)| value.as_str())
     }
 
-    /// The same without the secrets.
+    /// Returns a copy with secret values redacted.
     #[must_use]
     pub fn masked(&self) -> Self {
         let shown = |(name, value): &(String, String)| {
@@ -71,7 +71,7 @@ impl Variables {
         Self { pairs: self.pairs.iter().map(shown).collect(), secret: self.secret.clone() }
     }
 
-    /// As they are kept with a run of a test: a JSON object, in which secrets are sealed.
+    /// Serializes them for a run of a test: a JSON object in which secrets are sealed.
     pub(crate) async fn kept(&self, store: &Store, test: &str) -> Result<String, Error> {
         let mut kept = Map::new();
         for (name, value) in &self.pairs {
@@ -85,7 +85,7 @@ impl Variables {
         Ok(Value::Object(kept).to_string())
     }
 
-    /// From what is kept with a run, without the secrets.
+    /// Reads the stored form of a run; secrets are redacted.
     pub fn shown(kept: &str) -> Self {
         let mut variables = Self::default();
         for (name, value) in objects(kept) {
@@ -97,7 +97,7 @@ impl Variables {
         variables
     }
 
-    /// From what is kept with a run, with the secrets.
+    /// Reads the stored form of a run and unseals the secrets.
     pub(crate) fn open(store: &Store, test: &str, kept: &str) -> Result<Self, Error> {
         let mut variables = Self::default();
         for (name, value) in objects(kept) {
@@ -110,16 +110,16 @@ impl Variables {
     }
 }
 
-/// What runs were given in secret, by the trace that they are about: the system under test may have written it there.
+/// The secret variables of runs, by the trace of the run: the system under test may have written them into its spans.
 #[derive(Debug)]
 pub(crate) struct Withheld<'s> {
     store: &'s Store,
-    /// The test of each run, and its variables as they are kept.
+    /// The test of each run, and its variables in their stored form.
     runs: HashMap<TraceId, Vec<(String, String)>>,
 }
 
 impl<'s> Withheld<'s> {
-    /// What is withheld of these traces.
+    /// Loads the secret variables of all runs of these traces.
     pub(crate) async fn of(store: &'s Store, traces: &[TraceId]) -> Result<Self, Error> {
         let mut runs: HashMap<TraceId, Vec<(String, String)>> = HashMap::new();
         for (trace, test, kept) in store.secret_variables(traces).await? {
@@ -128,14 +128,14 @@ impl<'s> Withheld<'s> {
         Ok(Self { store, runs })
     }
 
-    /// Another number whenever something else is withheld of a trace.
+    /// Returns a hash that changes whenever the secret variables of a trace change.
     pub(crate) fn mark(&self, trace: TraceId) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.runs.get(&trace).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// What must not be shown of any of these traces.
+    /// Returns one mask for the secrets of all these traces.
     pub(crate) fn mask_of_all(&self) -> Result<Mask, Error> {
         let runs = self.runs.values().flatten();
         let variables: Vec<Variables> =
@@ -143,7 +143,7 @@ impl<'s> Withheld<'s> {
         Ok(Mask::of(variables.iter().flat_map(Variables::secrets)))
     }
 
-    /// What must not be shown of a trace.
+    /// Returns the mask for the secrets of one trace.
     pub(crate) fn mask(&self, trace: TraceId) -> Result<Mask, Error> {
         let runs = self.runs.get(&trace).into_iter().flatten();
         let variables: Vec<Variables> =
@@ -152,7 +152,7 @@ impl<'s> Withheld<'s> {
     }
 }
 
-/// What must not be shown of a trace.
+/// Returns the mask for the secrets of one trace.
 pub(crate) async fn mask_of_trace(store: &Store, trace: TraceId) -> Result<Mask, Error> {
     Withheld::of(store, &[trace]).await?.mask(trace)
 }

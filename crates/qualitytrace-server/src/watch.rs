@@ -1,7 +1,7 @@
-//! How this server watches itself: what it says about requests and runs, in spans and numbers.
+//! The server's own telemetry: spans, metrics and log lines about requests and runs.
 //!
 //! The names of spans and attributes are a contract: tests of the server are written against them. Requests to the OTLP
-//! endpoints are never recorded, so that a server that exports to itself does not feed itself.
+//! endpoints are never recorded, so that a server that exports to itself causes no feedback loop.
 
 mod instruments;
 mod request;
@@ -32,7 +32,7 @@ use crate::store::Store;
 use crate::trigger;
 use crate::wire::Outcome;
 
-/// The server's eye on itself. Cheap to clone.
+/// Records the server's own telemetry. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Watch {
     telemetry: Telemetry,
@@ -42,24 +42,24 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Records into this telemetry.
+    /// Creates a recorder for this telemetry.
     pub fn new(telemetry: Telemetry, config: impl Into<Live>) -> Self {
         let instruments = Instruments::new(&telemetry);
         let http = HttpServer::new(&telemetry, "qualitytrace");
         Self { telemetry, http, instruments, config: config.into() }
     }
 
-    /// Shows what the ingest takes in.
+    /// Exports the counters of the ingest as metrics.
     pub(crate) fn observe_ingest(&self, ingest: &std::sync::Arc<Ingest>) {
         instruments::observe_ingest(&self.telemetry.meter("qualitytrace"), ingest);
     }
 
-    /// Records the statements of the store.
+    /// Records the statements of the store as database calls.
     pub(crate) fn observe_store(&self, store: &Store) {
         self.telemetry.observe_database(if store.is_shared() { "postgresql" } else { "sqlite" });
     }
 
-    /// Shows how many runs wait for their turn and how many are under way, as long as there is anybody who knows.
+    /// Exports how many runs are queued and how many are under way, as long as `unfinished` returns it.
     pub(crate) fn observe_runs(
         &self,
         unfinished: impl Fn() -> Option<(usize, usize)> + Send + Sync + 'static,
@@ -67,7 +67,7 @@ impl Watch {
         instruments::observe_runs(&self.telemetry.meter("qualitytrace"), unfinished);
     }
 
-    /// The routes that show what was recorded.
+    /// Returns the routes for metrics and the status of the telemetry.
     pub(crate) fn routes(&self) -> Routes {
         Routes::new()
             .get("/metrics", Wanted::Look, metrics)
@@ -80,12 +80,12 @@ impl Watch {
         routes.layer(middleware::from_fn_with_state(self.clone(), request::record))
     }
 
-    /// Measures what layers inside of this one refuse before a route is asked.
+    /// Measures requests that inner layers refuse before they reach a route.
     pub(crate) fn refusals_of(&self, routes: Routes) -> Routes {
         routes.layer(middleware::from_fn_with_state(self.clone(), request::measure_refused))
     }
 
-    /// Begins the span that stands for the trigger, in the trace of the system under test.
+    /// Starts the span of the trigger, in the trace of the system under test.
     pub(crate) fn trigger_span(&self, kind: &str, context: &trigger::Context) -> TriggerRecord {
         let trace = TraceId::from_bytes(context.trace.to_bytes());
         let id = SpanId::from_bytes(context.span.to_bytes());
@@ -95,7 +95,7 @@ impl Watch {
         TriggerRecord(span)
     }
 
-    /// Counts a run that ended, and writes a line about it.
+    /// Counts a run that ended, and logs it.
     pub(crate) fn run_ended(&self, end: &RunEnd<'_>) {
         self.instruments.run_ended(end.state.as_str(), end.outcome);
         tracing::info!(
@@ -109,31 +109,31 @@ impl Watch {
         );
     }
 
-    /// Records how long a phase of a run took.
+    /// Records the duration of a phase of a run.
     pub(crate) fn phase(&self, phase: &'static str, took: Duration) {
         self.instruments.phase(phase, took);
     }
 }
 
-/// How a run ended.
+/// The end of a run, for metrics and log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunEnd<'r> {
-    /// The test, as its user knows it.
+    /// The name of the test that its users see.
     pub(crate) test: &'r str,
     /// The number of the run within the test.
     pub(crate) number: u64,
-    /// The trace that it is about, if there was one.
+    /// Its trace, if there was one.
     pub(crate) trace: Option<id::TraceId>,
     /// Its final state.
     pub(crate) state: State,
-    /// The verdict, if it came to one.
+    /// The outcome, if the run was judged.
     pub(crate) outcome: Option<Outcome>,
-    /// Why it came to none, without secrets.
+    /// Why there is no outcome, with secrets redacted.
     pub(crate) failure: Option<&'r str>,
 }
 
 impl RunEnd<'_> {
-    /// Writes a line about an outcome that is another one with the spans that came late.
+    /// Logs that late spans changed the outcome.
     pub(crate) fn log_correction(&self, before: Outcome) {
         tracing::info!(
             test = self.test,
@@ -146,11 +146,11 @@ impl RunEnd<'_> {
     }
 }
 
-/// The trigger's own span on its way.
+/// The span of a trigger that is under way.
 pub(crate) struct TriggerRecord(ApplicationSpan);
 
 impl TriggerRecord {
-    /// Ends it with what came back.
+    /// Ends the span with the result of the trigger.
     pub(crate) fn end(mut self, outcome: &Result<Reply, trigger::Failure>) {
         match outcome {
             Ok(Reply::Http { status, .. }) => self.0.text(names::RESPONSE_STATUS, status.to_string()),
@@ -168,27 +168,29 @@ impl TriggerRecord {
 }
 
 tokio::task_local! {
-    /// Whoever the current task works for.
+    /// The caller on whose behalf the current task works.
     static SCOPE: Caller;
 }
 
-/// Whoever asked for a run: its spans continue that trace, although the request itself is over by then.
+/// The trace context of the request that started a run: the spans of the run continue that trace, although the request
+/// has ended by then.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller(Option<Context>);
 
 impl Caller {
-    /// The span that is current now, or whoever the work is carried out for.
+    /// Returns the current span, else the caller of the current [`Self::scope`].
     pub(crate) fn current() -> Self {
         let scope = || SCOPE.try_with(|caller| caller.0.clone()).ok().flatten();
         Self(Context::current().or_else(scope))
     }
 
-    /// Carries out work that has no span of its own for the caller: what it asks for belongs to the caller's trace.
+    /// Runs work that has no span of its own on behalf of the caller: its spans and requests belong to the caller's
+    /// trace.
     pub(crate) async fn scope<T>(self, work: impl Future<Output = T>) -> T {
         SCOPE.scope(self, work).await
     }
 
-    /// Makes a span part of the caller's trace.
+    /// Makes a span a child in the caller's trace.
     pub(crate) fn continued(&self, span: Span) -> Span {
         if let Some(caller) = &self.0 {
             span.continue_from(caller);
@@ -197,7 +199,7 @@ impl Caller {
     }
 }
 
-/// Answers a request of which something is recorded, although nothing is of the connection that it came over.
+/// Enables recording for a request; the connection that it came over is not recorded.
 pub(crate) async fn recorded(request: Request, next: Next) -> Response {
     Recorded::new(next.run(request)).await
 }

@@ -1,22 +1,22 @@
-//! What becomes of another configuration while the server runs.
+//! Configuration changes while the server runs.
 //!
-//! Only what can change then is taken over. A file that merely changed takes no protection away: it may be half written,
-//! or a line may have got lost. Whoever asks for it with SIGHUP means it.
+//! Only live settings are applied. A file that merely changed cannot remove protection: it may be half written, or a
+//! line may have got lost. SIGHUP applies such a change, because it is an explicit request.
 
 use super::{Config, Safety};
 use crate::access::Access;
 
-/// A setting that does not follow the configuration.
+/// A setting that was not changed by a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Its key, or what its keys begin with.
+    /// Its key, or the prefix of its keys.
     pub key: &'static str,
-    /// What is in the way, and what helps.
+    /// Why it was kept, and how to apply it.
     pub why: String,
 }
 
 impl Kept {
-    /// Whether it is about the setting with this key.
+    /// Whether this is about the setting with this key.
     pub fn covers(&self, key: &str) -> bool {
         key.strip_prefix(self.key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
@@ -29,8 +29,8 @@ impl std::fmt::Display for Kept {
 }
 
 impl Config {
-    /// This configuration with what can change while the server runs taken from another one, and what was not taken.
-    /// `asked` says that somebody told the server to read it. Certificates are the listeners' affair.
+    /// Returns this configuration with the live settings taken from another one, and those that were not taken. `asked`
+    /// is true for an explicit request to reload. Certificates are replaced by the listeners.
     pub(crate) fn changed(&self, wanted: Self, asked: bool) -> (Self, Vec<Kept>) {
         let mut next = Self {
             limits: wanted.limits,
@@ -46,7 +46,7 @@ impl Config {
         (next, kept)
     }
 
-    /// Takes back what would leave it with less protection than before.
+    /// Reverts changes that would remove protection.
     fn protect(&mut self, before: &Self) -> Vec<Kept> {
         let mut kept = Vec::new();
         let mut keep = |key, what: &str| {
@@ -79,7 +79,7 @@ impl Config {
     }
 }
 
-/// What a list has lost, in words.
+/// Describes the items that are missing from a list now.
 fn lost<'t>(before: impl Iterator<Item = &'t str>, now: impl Iterator<Item = &'t str>) -> Option<String> {
     let now: Vec<&str> = now.collect();
     let lost: Vec<&str> = before.filter(|item| !now.contains(item)).collect();

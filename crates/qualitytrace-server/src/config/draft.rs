@@ -1,4 +1,4 @@
-//! A configuration in the making: what is derived from several settings is not settled yet.
+//! A configuration that is being read: values that depend on several settings are not resolved yet.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,7 +10,7 @@ use crate::listen::Certificate;
 use crate::store;
 use crate::vault::KeyPlace;
 
-/// All settings as they are read. What needs no other setting to be understood is in `config` already.
+/// All settings as read. Those that depend on no other setting are in `config` already.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     pub(super) config: Config,
@@ -36,7 +36,7 @@ pub(super) struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// The certificate that they make; one file may hold both.
+    /// Returns the certificate of these files; one file may hold both certificate and key.
     fn certificate(&self) -> Option<Certificate> {
         let certificate = self.certificate.as_ref().or(self.key.as_ref())?.clone();
         let key = self.key.as_ref().unwrap_or(&certificate).clone();
@@ -82,7 +82,7 @@ impl Draft {
         }
     }
 
-    /// Settles what depends on several settings. `None` when no database is named and there is no folder for one.
+    /// Resolves values that depend on several settings. `None` when no database is named and there is no data folder.
     pub(super) fn settle(&mut self, use_postgres: bool) -> Option<()> {
         if use_postgres {
             self.database_url = Some(self.postgres.url());
@@ -114,7 +114,7 @@ impl Draft {
 }
 
 impl Draft {
-    /// Where the key is that seals secrets; the file that is the default shows as if it had been named.
+    /// Returns where to find the key that seals secrets. The default file is shown as if it had been named.
     fn key_place(&mut self) -> KeyPlace {
         if let Some(key) = &self.secrets_key {
             return KeyPlace::Text(key.clone());
@@ -128,12 +128,12 @@ impl Draft {
 }
 
 impl Postgres {
-    /// The block as one URL. `params` are separated by blanks in files of Tracetest.
+    /// Returns the block as one URL. `params` are separated by blanks in files of Tracetest.
     fn url(&self) -> String {
         let mut params: Vec<String> =
             self.params.split([' ', '&']).filter(|param| !param.is_empty()).map(str::to_owned).collect();
         let host = if self.host.starts_with('/') {
-            // The folder of a Unix socket.
+            // The host is the folder of a Unix socket.
             params.push(format!("host={}", encoded(&self.host)));
             "localhost".to_owned()
         } else if self.host.contains(':') && !self.host.starts_with('[') {
@@ -156,7 +156,7 @@ impl Postgres {
     }
 }
 
-/// Text inside a URL.
+/// Percent-encodes text for a URL.
 fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

@@ -1,17 +1,17 @@
-//! Which file is read when nobody names one.
+//! The search for a configuration file when none is named.
 
 use std::path::{Path, PathBuf};
 
 use qualitytrace_telemetry::config::{File, Report, Sources};
 
-/// How the name of a configuration file begins, the better one first.
+/// Stems of the names of configuration files, by precedence.
 const STEMS: [&str; 3] = ["qualitytrace", "quality-trace", "tracetest"];
 const EXTENSIONS: [&str; 4] = ["yaml", "yml", "toml", "json"];
 
-/// The kind of a name that says more than that this is the configuration.
+/// The rank of a name with another suffix than `config`.
 const ANY_NAME: usize = 2;
 
-/// The folders to look into, in order: the machine's, the user's, the current one.
+/// Returns the folders to search, in order: the machine's, the user's, the current one.
 pub(super) fn folders(home: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from("/etc/qualitytrace"), PathBuf::from("/etc/tracetest")];
     folders.extend([".qualitytrace", ".tracetest"].iter().filter_map(|name| Some(home?.join(name))));
@@ -19,15 +19,15 @@ pub(super) fn folders(home: Option<&Path>) -> Vec<PathBuf> {
     folders
 }
 
-/// The file that is read.
+/// The file that was found.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) file: PathBuf,
-    /// Others in its folder that could have been meant.
+    /// Other configuration files in the same folder.
     pub(super) passed_over: Vec<PathBuf>,
 }
 
-/// The first configuration file in these folders.
+/// Returns the first configuration file in these folders.
 pub(super) fn find(folders: &[PathBuf]) -> Option<Found> {
     folders.iter().find_map(|folder| in_folder(folder))
 }
@@ -40,12 +40,12 @@ fn in_folder(folder: &Path) -> Option<Found> {
     let candidates = candidates.into_iter().map(|((kind, ..), name)| (kind, folder.join(name)));
     let mut files = candidates.filter(|(_, path)| is_configuration(path));
     let (_, file) = files.next()?;
-    // A name with something else in it may be the file of something else.
+    // A file with another suffix may belong to something else: it is not reported.
     let passed_over = files.filter(|(kind, _)| *kind < ANY_NAME).map(|(_, path)| path).collect();
     Some(Found { file, passed_over })
 }
 
-/// How well a name says that this is the configuration; the least is best.
+/// Ranks a file name by kind, stem and extension; the lowest is best. `None` if it is not a name for a configuration.
 fn rank(name: &str) -> Option<(usize, usize, usize)> {
     let (stem, extension) = name.rsplit_once('.')?;
     let extension = EXTENSIONS.iter().position(|known| *known == extension)?;
@@ -60,10 +60,10 @@ fn rank(name: &str) -> Option<(usize, usize, usize)> {
     Some((kind, product, extension))
 }
 
-/// Definitions of tests and other resources have similar names; they say what type they are.
+/// Whether a file is a configuration: definitions have similar names, but they have `type` and `spec`.
 fn is_configuration(path: &Path) -> bool {
     let Ok(text) = std::fs::read_to_string(path) else {
-        // The reader says what is wrong with it.
+        // A file that cannot be read is reported by the reader.
         return path.is_file();
     };
     let sources = Sources::default().with_file(File::new(path.display().to_string(), text));
@@ -80,7 +80,7 @@ fn is_configuration(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// The file that is chosen among these, each with its text.
+    /// Returns the file that is chosen among these, each with its text.
     fn chosen(files: &[(&str, &str)]) -> Option<String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

@@ -1,4 +1,4 @@
-//! The configuration of the moment.
+//! The current configuration, shared and replaceable.
 
 use std::sync::Arc;
 
@@ -7,32 +7,32 @@ use tokio::sync::watch;
 use super::Config;
 use crate::limits::Limits;
 
-/// The configuration of the moment. Whoever asks here each time follows a reload; whoever keeps a copy does not, and
-/// its setting is then not `live` in the table. Cheap to clone.
+/// The current configuration. Code that calls [`Self::get`] each time follows a reload; code that keeps a copy does
+/// not, and its setting is then not `live` in the table. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Live(Arc<watch::Sender<Arc<Config>>>);
 
 impl Live {
-    /// Begins with this configuration.
+    /// Creates it with this configuration.
     pub fn new(config: Config) -> Self {
         Self(Arc::new(watch::Sender::new(Arc::new(config))))
     }
 
-    /// The configuration as it is now.
+    /// Returns the current configuration.
     pub fn get(&self) -> Arc<Config> {
         Arc::clone(&self.0.borrow())
     }
 
-    /// Replaces it for everybody who asks.
+    /// Replaces the configuration.
     pub fn set(&self, config: Config) {
         self.0.send_replace(Arc::new(config));
     }
 }
 
 impl Live {
-    /// Waits until a configuration is one of these; the present one may be.
+    /// Waits until the predicate holds for the configuration; returns at once if it holds now.
     pub(crate) async fn wait_for(&self, is_it: impl Fn(&Config) -> bool) {
-        // Fails only when there is no sender any more; we are one.
+        // Fails only when the sender is dropped, and `self` holds it.
         let _ = self.0.subscribe().wait_for(|config| is_it(config)).await;
     }
 }

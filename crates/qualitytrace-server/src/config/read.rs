@@ -1,4 +1,4 @@
-//! Puts flags, variables and the file on top of each other and reads the result.
+//! Reads the configuration from its layers: flags, variables and the file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use super::draft::Draft;
 use super::table::OBSOLETE;
 use super::{Config, SETTINGS, Setting, find};
 
-/// Variables that name the configuration file, the better one first.
+/// Variables that name the configuration file, by precedence.
 const FILE_VARIABLES: [&str; 2] = ["QUALITYTRACE_CONFIG", "TRACETEST_CONFIG"];
-/// Blocks that Tracetest has too: it ignored what it did not know in them, and so do we, with a warning.
+/// Blocks that Tracetest has too. It ignored unknown keys in them; here they cause only a warning.
 const SHARED_BLOCKS: [&str; 3] = ["server", "postgres", "otlpServer"];
 
 /// The setting that earlier versions of Tracetest had for the database.
 const CONNECTION: &str = "postgresConnString";
 
-/// Everything that a configuration is made of. A flag beats a variable, a variable beats the file.
+/// The sources of a configuration. Flags override variables, variables override the file.
 #[derive(Debug, Clone, Default)]
 pub struct Inputs {
-    /// The file that was named; `None` looks for one in the usual places.
+    /// The file, if one was named; else the default places are searched.
     pub file: Option<PathBuf>,
     /// Flags as keys and values.
     pub flags: Vec<(String, String)>,
@@ -30,31 +30,31 @@ pub struct Inputs {
     pub environment: BTreeMap<String, String>,
 }
 
-/// What was understood.
+/// The result of reading the configuration.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// What the server is to do.
+    /// The configuration of the server.
     pub config: Config,
-    /// What its telemetry is to do.
+    /// The configuration of its telemetry.
     pub telemetry: telemetry::Config,
     /// The file that was read.
     pub file: Option<PathBuf>,
-    /// All settings, and where each came from.
+    /// All settings, each with its origin.
     pub rows: Vec<Row>,
-    /// What is to be said about them. With an error among them the server must not start.
+    /// Errors and warnings. With an error among them the server must not start.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A setting as it is shown.
+/// A setting, for display.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Its key.
     pub key: String,
-    /// Its value; secrets are masked, and what is not used is null.
+    /// Its value; secrets are redacted, and unused settings are null.
     pub value: serde_json::Value,
     /// Where it came from.
     pub origin: Origin,
-    /// Whether a reload applies it.
+    /// Whether a reload applies changes of it.
     pub live: bool,
 }
 
@@ -66,33 +66,33 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl Row {
-    /// The value in one line.
+    /// Formats the value in one line.
     pub fn text(&self) -> String {
         text(&self.value)
     }
 }
 
 impl Resolved {
-    /// Whether the server must not start.
+    /// Whether there are errors, so that the server must not start.
     pub fn is_wrong(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 }
 
 impl Inputs {
-    /// With the environment of this process.
+    /// Uses the environment of this process.
     pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Self {
         Self { file, flags, environment: std::env::vars().collect() }
     }
 
-    /// Reads everything. Fails only when the file cannot be read; what is wrong in it is among the diagnostics.
+    /// Reads everything. Fails only when the file cannot be read; errors in its content are among the diagnostics.
     pub fn read(&self) -> Result<Resolved, Error> {
         let mut report = Report::default();
         let file = self.path(&mut report);
@@ -100,7 +100,7 @@ impl Inputs {
         Ok(self.resolve(file, text, report))
     }
 
-    /// The same with this text in place of what the file holds now.
+    /// Like [`Self::read`], with this text in place of the content of the file.
     pub fn read_as(&self, text: String) -> Resolved {
         let mut report = Report::default();
         self.resolve(self.path(&mut report), Some(text), report)
@@ -129,7 +129,7 @@ impl Inputs {
         Resolved { config: draft.config, telemetry, file, rows, diagnostics: report.diagnostics }
     }
 
-    /// The file to read. Says which others could have been meant.
+    /// Returns the file to read. Warns about other candidates in its folder.
     fn path(&self, report: &mut Report) -> Option<PathBuf> {
         let variable = |name: &str| self.environment.get(name).filter(|path| !path.is_empty());
         let named =
@@ -148,7 +148,7 @@ impl Inputs {
         Some(found.file)
     }
 
-    /// The folder of the server's files when nobody names one.
+    /// Returns the default data folder.
     fn data_dir(&self) -> Option<PathBuf> {
         let folder =
             |name: &str| self.environment.get(name).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -165,7 +165,7 @@ impl Inputs {
                 unknown(&given, report);
                 continue;
             };
-            // The same setting under two names: whoever stands higher wins.
+            // The same setting under two names: the layer of higher precedence wins.
             if given.value == Value::Nothing
                 || origins.get(setting.key).is_some_and(|other| *other > given.origin)
             {
@@ -211,7 +211,7 @@ impl Inputs {
         (draft, rows)
     }
 
-    /// A variable that is nearly a setting is probably meant to be one; one that was a setting once is refused.
+    /// Warns about variables that nearly match a setting and about obsolete ones; refuses the former connection string.
     fn unknown_variables(&self, keys: &[&str], report: &mut Report) {
         let plain = |key: &str| key.replace(['.', '-', '_'], "").to_ascii_lowercase();
         let known: Vec<String> = keys.iter().map(|key| plain(key)).collect();
@@ -231,7 +231,7 @@ impl Inputs {
                 refuse_connection(&origin, name, report);
                 continue;
             }
-            // Short names are near to everything.
+            // Short names are similar to too many settings.
             if rest.len() < 8 || known.contains(&rest) {
                 continue;
             }
@@ -255,7 +255,7 @@ impl Inputs {
 }
 
 impl Setting {
-    /// Whether this is one of its names, in any spelling.
+    /// Whether this is its key or an alias, in any spelling.
     fn is_called(&self, key: &str) -> bool {
         same_key(self.key, key) || self.aliases.iter().any(|alias| same_key(alias, key))
     }
@@ -279,14 +279,14 @@ fn take(setting: &Setting, given: &Foreign, draft: &mut Draft, report: &mut Repo
     }
 }
 
-/// Whoever sets it expects another database than the one that would be used.
+/// Refuses the former connection string: users who set it expect another database than the one that would be used.
 fn refuse_connection(origin: &Origin, name: &str, report: &mut Report) {
     let message = format!("`{name}` is not understood any more");
     let help = "write it as `database-url: postgres://USER:PASSWORD@HOST/NAME`".to_owned();
     report.error(origin, name, message, Some(help));
 }
 
-/// Why a key has no effect that once had one.
+/// Returns why an obsolete key has no effect.
 fn obsolete(key: &str) -> Option<&'static str> {
     let found = OBSOLETE.iter().find(|(name, _)| match name.strip_suffix('.') {
         Some(block) => is_below(key, block),
@@ -299,15 +299,15 @@ fn is_below(key: &str, block: &str) -> bool {
     same_key(key.split('.').next().unwrap_or_default(), block)
 }
 
-/// Where metrics of the server go.
+/// The block for the export of the server's metrics.
 const METRICS: &str = "metrics.open-telemetry";
 
-/// What nobody knows is an error where it looks like a setting of ours, and a warning elsewhere: files of Tracetest may
-/// hold keys of any version.
+/// Reports an unknown key: an error where it looks like a setting of ours, a warning elsewhere, because files of
+/// Tracetest may hold keys of any version.
 fn unknown(given: &Foreign, report: &mut Report) {
     let key = given.key.as_str();
     let below = |block: &str| is_below(key, block);
-    // What others merge into their blocks stands under such a key.
+    // Extension keys hold YAML anchors that are merged into other blocks.
     if key.starts_with("x-") {
         return;
     }
@@ -325,7 +325,7 @@ fn unknown(given: &Foreign, report: &mut Report) {
     if given.value == Value::Nothing && is_block {
         return;
     }
-    // Blocks of the telemetry have one spelling.
+    // Blocks of the telemetry have only one spelling.
     let block = key.match_indices('.').nth(1).map_or(key, |(end, _)| &key[..end]);
     let near = if same_key(block, METRICS) && block != METRICS {
         Some(format!("{METRICS}{}", &key[block.len()..]))
@@ -342,7 +342,7 @@ fn unknown(given: &Foreign, report: &mut Report) {
     report.push(severity, &given.origin, key, format!("`{key}` is not a known setting"), help);
 }
 
-/// A shown value in one line.
+/// Formats a displayed value in one line.
 pub(super) fn text(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),

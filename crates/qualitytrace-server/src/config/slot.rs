@@ -1,4 +1,4 @@
-//! The place of a setting: what may be written there, how it is read, and how it is shown.
+//! Typed slots of settings: accepted values, parsing and display.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,58 +10,58 @@ use crate::access::Token;
 use crate::access::host::AllowedHost;
 use crate::trigger::deny::Deny;
 
-/// A typed place in the configuration.
+/// A typed reference to a field of the configuration.
 #[derive(Debug)]
 pub(super) enum Slot<'d> {
-    /// Bytes, with a unit.
+    /// A size in bytes, with an optional unit.
     Size(&'d mut u64),
     /// A number above 0.
     Count(&'d mut u64),
-    /// The same, in memory.
+    /// The same as `usize`.
     Slots(&'d mut usize),
-    /// A time; 0 is one.
+    /// A duration; 0 is allowed.
     Time(&'d mut Duration),
-    /// On or off.
+    /// A boolean.
     Switch(&'d mut bool),
-    /// A port; 0 takes any that is free.
+    /// A port; 0 lets the system choose a free one.
     Port(&'d mut u16),
-    /// An address of this machine.
+    /// An IP address of this machine.
     Host(&'d mut IpAddr),
-    /// A port or an address to listen on, or neither.
+    /// A port or an address to listen on, or `off`.
     Listen(&'d mut Listen),
-    /// Words, as the user likes.
+    /// Any text.
     Text(&'d mut String),
-    /// Words that never show.
+    /// Text that is never shown.
     Secret(&'d mut Option<String>),
-    /// A URL whose password never shows.
+    /// A URL whose password is never shown.
     Url(&'d mut Option<String>),
-    /// Parameters of a connection; passwords among them never show.
+    /// Parameters of a connection; passwords among them are never shown.
     Parameters(&'d mut String),
-    /// A file or folder; relative ones are so to the file that names them.
+    /// A file or folder; a relative one is resolved against the file that names it.
     File(&'d mut Option<PathBuf>),
-    /// Several words.
+    /// A list of texts.
     List(&'d mut Vec<String>),
-    /// Tokens with their scopes; they never show.
+    /// Tokens with their scopes; the tokens are never shown.
     Tokens(&'d mut Vec<Token>),
-    /// Hosts that triggers must not speak to.
+    /// Hosts that triggers must not connect to.
     Deny(&'d mut Deny),
-    /// Hosts that the server answers to.
+    /// Host names that requests may use.
     Hosts(&'d mut Vec<AllowedHost>),
 }
 
-/// Where to listen besides the main port.
+/// An additional listener, besides the main port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listen {
-    /// On the host that everything listens on.
+    /// A port on the server's host.
     Port(u16),
-    /// There.
+    /// An address of its own.
     On(SocketAddr),
-    /// Nowhere.
+    /// No listener.
     Off,
 }
 
 impl Listen {
-    /// The address, on this host unless it names one itself.
+    /// Returns the address; a bare port is taken on this host.
     pub fn address(self, host: IpAddr) -> Option<SocketAddr> {
         match self {
             Self::Port(port) => Some(SocketAddr::new(host, port)),
@@ -70,7 +70,7 @@ impl Listen {
         }
     }
 
-    /// Reads `4317`, `:4317`, `127.0.0.1:4317`, `localhost:4317` or `off`.
+    /// Parses `4317`, `:4317`, `127.0.0.1:4317`, `localhost:4317` or `off`.
     pub fn parse(text: &str) -> Option<Self> {
         if text.eq_ignore_ascii_case("off") {
             return Some(Self::Off);
@@ -84,7 +84,7 @@ impl Listen {
 }
 
 impl Slot<'_> {
-    /// What may be written there.
+    /// Describes the accepted values, for messages.
     pub(super) fn expected(&self) -> &'static str {
         match self {
             Self::Size(_) => "a size such as `64MiB`",
@@ -106,7 +106,7 @@ impl Slot<'_> {
         }
     }
 
-    /// The word for a value of this kind in help texts.
+    /// Returns the placeholder for a value in help texts.
     pub(super) fn placeholder(&self) -> &'static str {
         match self {
             Self::Size(_) => "SIZE",
@@ -125,7 +125,7 @@ impl Slot<'_> {
         }
     }
 
-    /// Takes a value; `None` when it makes no sense there.
+    /// Parses and sets a value; `None` if it is invalid.
     pub(super) fn set(self, value: &Value, base: Option<&Path>) -> Option<()> {
         let text = match value {
             Value::Text(text) => text.trim(),
@@ -155,7 +155,7 @@ impl Slot<'_> {
         Some(())
     }
 
-    /// Takes several values; `None` when one of them makes no sense there, or only one may stand there.
+    /// Sets several values; `None` if one of them is invalid, or if the slot holds a single value.
     fn set_all<'t>(self, items: impl Iterator<Item = &'t str>) -> Option<()> {
         match self {
             Self::List(target) => *target = items.map(str::to_owned).collect(),
@@ -169,7 +169,7 @@ impl Slot<'_> {
         Some(())
     }
 
-    /// The value as it may be seen by anybody.
+    /// Returns the value for display, with secrets redacted.
     pub(super) fn shown(&self) -> serde_json::Value {
         match self {
             Self::Size(size) => shown_size(**size).into(),
@@ -196,7 +196,7 @@ impl Slot<'_> {
         }
     }
 
-    /// Whether messages must not repeat what was written.
+    /// Whether messages must not repeat the given value.
     pub(super) fn is_secret(&self) -> bool {
         matches!(self, Self::Secret(_) | Self::Url(_) | Self::Parameters(_) | Self::Tokens(_))
     }

@@ -1,7 +1,7 @@
 //! All settings of the server in one table: for files, variables, flags, `config show` and the documentation.
 //!
 //! A new setting is a field with a default (in [`Limits`](crate::limits::Limits) or [`Config`](super::Config)) and a
-//! line here; docs/configuration.md gets a row, which a test asks for. If the code that obeys it asks
+//! line here; docs/configuration.md gets a row, which a test checks. If the code that uses it reads
 //! [`Live`](super::Live) each time, the line ends in `.live()`.
 
 use super::draft::Draft;
@@ -10,30 +10,30 @@ use super::slot::Slot;
 /// One setting.
 #[derive(Debug)]
 pub struct Setting {
-    /// Its key: in files with dots for nesting, as a flag after `--`, as a variable in capitals behind `QUALITYTRACE_`.
-    /// Upper and lower case, `-` and `_` make no difference.
+    /// Its key: in files with dots for nesting, as a flag after `--`, as a variable in capitals after `QUALITYTRACE_`.
+    /// Case, `-` and `_` are ignored.
     pub key: &'static str,
     /// Further keys with the same meaning.
     pub aliases: &'static [&'static str],
-    /// What it is for.
+    /// The help text.
     pub help: &'static str,
-    /// Whether a reload applies it; else it needs a restart.
+    /// Whether a reload applies it; otherwise it needs a restart.
     pub live: bool,
     pub(super) slot: for<'d> fn(&'d mut Draft) -> Slot<'d>,
 }
 
 impl Setting {
-    /// The word for its value in help texts.
+    /// Returns the placeholder for its value in help texts.
     pub fn placeholder(&self) -> &'static str {
         (self.slot)(&mut Draft::new(None)).placeholder()
     }
 
-    /// Whether it is on or off.
+    /// Whether it is a boolean.
     pub fn is_switch(&self) -> bool {
         matches!((self.slot)(&mut Draft::new(None)), Slot::Switch(_))
     }
 
-    /// What it is when nobody sets it; empty when that depends on other settings.
+    /// Formats its default; empty if that depends on other settings.
     pub fn default_text(&self) -> String {
         super::read::text(&(self.slot)(&mut Draft::new(None)).shown())
     }
@@ -125,7 +125,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("redact.headers", "Request headers whose values the server's own telemetry leaves out; `*` stands for any text", |d| Slot::List(&mut d.config.redact_headers)).live(),
 ];
 
-/// Flags of Tracetest and Qualitytrace that mean nothing here. They are taken, and it is said that they mean nothing.
+/// Flags of Tracetest and Qualitytrace without effect here. They are accepted with a warning.
 pub const OLD_FLAGS: &[&str] = &[
     "analytics.serverKey",
     "analytics.frontendKey",
@@ -138,7 +138,7 @@ pub const OLD_FLAGS: &[&str] = &[
     "testPipelines.triggerExecute.enabled",
 ];
 
-/// Keys of Tracetest and Qualitytrace that have no effect here, and why. A dot at the end stands for all below.
+/// Keys of Tracetest and Qualitytrace without effect here, and why. A dot at the end covers all keys below.
 pub(super) const OBSOLETE: &[(&str, &str)] = &[
     ("poolingConfig.", "traces are waited for, not polled; see docs/waiting.md"),
     ("googleAnalytics.", "nobody is told who uses it"),

@@ -1,4 +1,4 @@
-//! From OTLP messages to the core's spans, with every field and type kept.
+//! Conversion of OTLP messages to the core's spans; every field and type is kept.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use qualitytrace_core::trace::{
 };
 use qualitytrace_core::value::Value;
 
-/// Texts that come again and again, each kept once: names of spans and of attributes.
+/// Interned names of spans, events and attributes: each distinct name is stored once.
 #[derive(Default)]
 struct Names(HashSet<Arc<str>>);
 
@@ -29,7 +29,7 @@ impl Names {
     }
 }
 
-/// The spans of a request, each with the trace that it names. Spans that name no trace have `None`.
+/// Returns the spans of a request, each with its trace id; `None` for spans without a valid one.
 pub fn spans(request: ExportTraceServiceRequest) -> Vec<(Option<TraceId>, Span)> {
     let mut spans = Vec::new();
     let names = &mut Names::default();

@@ -33,7 +33,7 @@ const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-en
 /// Length of the header before each message: one byte of flags, four of length.
 const FRAME_HEADER: usize = 5;
 
-/// The three collector services.
+/// Returns the routes of the three collector services.
 pub(crate) fn services(ingest: Arc<Ingest>) -> Routes {
     let services = [
         ("trace.v1.TraceService", Signal::Traces),
@@ -50,7 +50,7 @@ pub(crate) fn services(ingest: Arc<Ingest>) -> Routes {
     routes.with_state(ingest)
 }
 
-/// Answers a call to a method that is not there. `None` when the request is no gRPC call.
+/// Responds to a call of an unknown method. `None` when the request is not a gRPC call.
 pub fn unknown_method(headers: &HeaderMap, path: &str) -> Option<Response> {
     is_grpc(headers).then(|| failure(Code::Unimplemented, &format!("unknown method {path}"), None))
 }
@@ -96,7 +96,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// The one message of a unary call.
 struct Frame {
-    /// How it is compressed, if it is.
+    /// The compression that the call announces.
     encoding: Encoding,
 }
 
@@ -142,7 +142,7 @@ fn success(accepted: &Accepted) -> Response {
     grpc_response(Body::new(body))
 }
 
-/// A status without a message travels in the headers.
+/// Builds a failed response: a status without a message travels in the headers.
 fn failure(code: Code, message: &str, retry_after: Option<std::time::Duration>) -> Response {
     let mut response = grpc_response(Body::empty());
     let headers = response.headers_mut();
@@ -168,7 +168,7 @@ fn grpc_response(body: Body) -> Response {
     response
 }
 
-/// gRPC's own rule: printable ASCII stands for itself, all else and `%` is written as `%XX`.
+/// Encodes `grpc-message` by gRPC's own rule: printable ASCII is kept, all else and `%` becomes `%XX`.
 fn percent_encoded(message: &str) -> String {
     let mut encoded = String::with_capacity(message.len());
     for byte in message.bytes() {

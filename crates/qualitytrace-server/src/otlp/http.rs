@@ -21,7 +21,7 @@ use crate::routes::Routes;
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
-/// The three endpoints.
+/// Returns the routes of the three endpoints.
 pub(crate) fn routes(ingest: Arc<Ingest>) -> Routes {
     let endpoints = [("traces", Signal::Traces), ("metrics", Signal::Metrics), ("logs", Signal::Logs)];
     let routes = endpoints.into_iter().fold(Routes::new(), |routes, (name, signal)| {
@@ -33,8 +33,7 @@ pub(crate) fn routes(ingest: Arc<Ingest>) -> Routes {
     routes.with_state(ingest)
 }
 
-/// Opens the endpoints to browsers of any origin. It stands before the check of tokens: browsers ask without one whether
-/// they may ask with one.
+/// Allows browsers of any origin. Must be outside of the token check: browsers send preflight requests without a token.
 pub(crate) fn cors() -> CorsLayer {
     CorsLayer::new().allow_origin(Any).allow_methods([http::Method::POST]).allow_headers(Any)
 }
@@ -71,7 +70,7 @@ impl Framing for Whole {
     }
 }
 
-/// How the body is written and compressed; else the sentence that says why we cannot read it, and how to answer.
+/// Reads format and compression from the headers. Fails with the error message and the format to respond in.
 fn spoken(headers: &HeaderMap) -> Result<(Format, Encoding), (Format, String)> {
     let sent = text(headers, &CONTENT_TYPE);
     let format = format(sent).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The way of every request, whatever its protocol: read within the budget, decompress, decode, hand to the ingest.
+//! The pipeline of every request of both protocols: read within the budget, decompress, decode, hand to the ingest.
 
 use std::io::Read;
 use std::net::IpAddr;
@@ -20,17 +20,17 @@ use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused};
 use crate::limits::Limits;
 use crate::listen::Ends;
 
-/// Larger messages are decompressed and split on a thread of their own, so that others are not held up.
+/// Larger messages are decompressed and split on a blocking thread, so that other requests are not delayed.
 const INLINE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Room that a body gets on its word alone, before it has arrived.
+/// Bytes that are reserved for a body because it announces them, before they have arrived.
 const AHEAD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A request that is still on the wire.
+/// A request whose body is not read yet.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) body: Body,
-    /// Where it comes from.
+    /// The address of the peer.
     pub(super) from: Option<IpAddr>,
 }
 
@@ -40,7 +40,7 @@ impl Incoming {
     }
 }
 
-/// What a request delivers.
+/// The signal of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     Traces,
@@ -48,14 +48,14 @@ pub(super) enum Signal {
     Logs,
 }
 
-/// How a body is written.
+/// The serialization of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Protobuf,
     Json,
 }
 
-/// How a body is compressed.
+/// The compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Identity,
@@ -66,9 +66,9 @@ pub(super) enum Encoding {
 impl Encoding {
     pub(super) const KNOWN: &str = "identity, gzip, zstd";
 
-    /// The encoding of this name; no name means none.
+    /// Returns the encoding of this name; an empty name means no compression.
     pub(super) fn named(name: &str) -> Option<Self> {
-        // Names of codings have no case.
+        // Names of codings are case-insensitive.
         match name.trim().to_ascii_lowercase().as_str() {
             "" | "identity" | "none" => Some(Self::Identity),
             "gzip" | "x-gzip" => Some(Self::Gzip),
@@ -78,7 +78,7 @@ impl Encoding {
     }
 }
 
-/// Why a request was not taken.
+/// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("the body is larger than the limit of {limit} bytes ({name})")]
@@ -92,7 +92,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the same request may be taken another time.
+    /// Whether the same request may succeed when it is sent again.
     fn may_retry(&self) -> bool {
         match self {
             Self::TooLarge { .. } | Self::Malformed(_) => false,
@@ -110,15 +110,15 @@ impl From<NoRoom> for Refusal {
     }
 }
 
-/// How a message stands in its body.
+/// How a body frames its message.
 pub(super) trait Framing: Send + 'static {
-    /// Bytes of a body that begins like this, as far as it tells.
+    /// Returns the size of a body that begins with these bytes, as far as they announce it; 0 if they do not.
     fn announced(&self, beginning: &[u8]) -> u64;
-    /// The message of a body.
+    /// Extracts the message of a body, with its compression.
     fn message(self, body: Bytes) -> Result<(Encoding, Bytes), Refusal>;
 }
 
-/// Takes a request that is still on the wire, from a sender that is told apart by this.
+/// Reads and ingests a request. `sender` identifies the sender in the budget and in the list of refusals.
 pub(super) async fn take(
     ingest: &Arc<Ingest>,
     sender: String,
@@ -164,7 +164,7 @@ async fn process(
     let small = message.len() <= INLINE_BYTES;
     let work = move || -> Result<(Decoded, Lease), Refusal> {
         let message = decompress(encoding, message, &mut lease, limit)?;
-        // The chunks are a copy of the message while both are alive.
+        // The chunks may be a copy of the message, and both are alive at the same time.
         lease.grow(message.len() as u64)?;
         Ok((decode(signal, format, &message)?, lease))
     };
@@ -189,7 +189,7 @@ async fn process(
     })
 }
 
-/// Reads the body within the limits. A body that is refused is still received, and thrown away.
+/// Reads the body within the limits. The rest of a refused body is received and discarded.
 async fn read(
     mut body: Body,
     framing: &impl Framing,
@@ -255,7 +255,7 @@ fn too_large_inside(limit: u64) -> Refusal {
 }
 
 fn inflate(mut decoder: impl Read, packed: usize, lease: &mut Lease, limit: u64) -> Result<Bytes, Refusal> {
-    /// Decompressed bytes between two looks at the limits.
+    /// Decompressed bytes between two checks of the limits.
     const STEP: u64 = 256 * 1024;
     let mut whole = Vec::with_capacity(packed.saturating_mul(4).min(1024 * 1024));
     loop {
@@ -277,7 +277,7 @@ fn inflate(mut decoder: impl Read, packed: usize, lease: &mut Lease, limit: u64)
 enum Decoded {
     Spans(wire::Split),
     Logs(wire::Split),
-    /// How many points, and whose.
+    /// The number of data points, and their senders.
     Metrics(u64, Vec<Sender>),
 }
 
@@ -305,7 +305,7 @@ fn decode(signal: Signal, format: Format, message: &Bytes) -> Result<Decoded, Re
     }
 }
 
-/// The message in protobuf, whatever it came in.
+/// Returns the message in protobuf; JSON is converted.
 fn protobuf<T: Message + serde::de::DeserializeOwned>(
     format: Format,
     message: &Bytes,

@@ -1,7 +1,7 @@
-//! OTLP in JSON, as the specification writes it and as senders write it.
+//! OTLP in JSON, in the spelling of the specification and in that of some exporters.
 //!
-//! The specification asks for camel-case keys and numbers for enumerations. Some senders write the protobuf names
-//! instead, for both; other receivers take that, so it is taken here.
+//! The specification asks for camel-case keys and numbers for enumerations. Some exporters write the protobuf names
+//! instead, for both; other receivers accept that, so this one does.
 
 use opentelemetry_proto::tonic::logs::v1::SeverityNumber;
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// What only a body in the other spelling holds.
+/// Texts that only a body with protobuf names contains.
 const SIGNS: [&str; 9] = [
     "\"resource_",
     "\"scope_",
@@ -23,7 +23,7 @@ const SIGNS: [&str; 9] = [
     "_NUMBER_",
 ];
 
-/// Reads an export request.
+/// Decodes an export request.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
     let other_spelling =
         std::str::from_utf8(body).is_ok_and(|body| SIGNS.iter().any(|sign| body.contains(sign)));
@@ -40,8 +40,8 @@ fn lenient<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
     serde_json::from_value(respelled(serde_json::from_slice(body)?))
 }
 
-/// The same in the specification's spelling. Every key of OTLP in JSON is the name of a field: users' own names are
-/// values.
+/// Rewrites keys and values in the specification's spelling. Every key of OTLP in JSON is the name of a field: users'
+/// own names are values.
 fn respelled(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(respelled).collect(),
@@ -52,7 +52,7 @@ fn respelled(value: Value) -> Value {
                     continue;
                 }
                 let mut key = camel(&key);
-                // JSON has no number for these; the text says the same.
+                // JSON has no such numbers; they are kept as text.
                 if key == "doubleValue" && matches!(value.as_str(), Some("NaN" | "Infinity" | "-Infinity")) {
                     "stringValue".clone_into(&mut key);
                 }
@@ -65,7 +65,7 @@ fn respelled(value: Value) -> Value {
     }
 }
 
-/// The number of an enumeration's name, or of a number in quotes.
+/// Returns the number for the name of an enumeration value, or for a number in quotes.
 fn number(key: &str, value: &Value) -> Option<Value> {
     let text = value.as_str()?;
     match key {

@@ -1,6 +1,6 @@
-//! The parts of the OTLP schema that decide whether a request can be decoded.
+//! The parts of the OTLP schema that are needed to check whether a request can be decoded.
 
-/// A message: its name and its fields, field 1 first.
+/// A message: its name and its fields, starting with field 1.
 pub(super) struct Message {
     pub(super) name: &'static str,
     fields: &'static [Kind],
@@ -13,9 +13,9 @@ impl Message {
     }
 }
 
-/// What a field holds.
+/// The type of a field.
 pub(super) enum Kind {
-    /// Nothing that the schema knows: skipped.
+    /// Not in the schema: skipped.
     Unknown,
     Varint,
     Fixed64,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
     Message(&'static Message),
 }
 
-/// One of the two signals whose items name their trace. Both nest alike: request, resource, scope, items.
+/// One of the two signals whose items carry a trace id. Both have the same nesting: request, resource, scope, items.
 pub(super) struct Signal {
     pub(super) request: &'static Message,
     pub(super) resource: &'static Message,
@@ -33,7 +33,7 @@ pub(super) struct Signal {
     pub(super) item: &'static Message,
     /// The item's field that holds the trace id.
     pub(super) trace_id: u32,
-    /// The item's field that says when it ended, if it has one.
+    /// The item's field that holds its end time, if it has one.
     pub(super) end: Option<u32>,
 }
 

@@ -1,6 +1,7 @@
-//! Who sent what a request brings: the process that its resources describe.
+//! The senders of a request: the processes that its resources describe.
 //!
-//! It is read off the bytes, once for each resource, and of its spans only when the first and the last of them ended.
+//! A sender is read from the encoded bytes, once for each resource; of its spans only the first and the last end time
+//! are read.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,25 +13,25 @@ use qualitytrace_core::time::Timestamp;
 use super::schema::{ANY_VALUE, KEY_VALUE, RESOURCE};
 use super::wire::{Ends, fields, varint};
 
-/// Processes of one request that are noted; further ones are not.
+/// Senders of one request that are recorded; further ones are ignored.
 pub(super) const MAX_SENDERS: usize = 1_024;
-/// Longer names are cut off.
+/// Longer names are truncated.
 const MAX_NAME_BYTES: usize = 256;
 
-/// A process of a service, and what it has in a request.
+/// A process of a service, and the end times of its spans in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
-    /// Its `service.name`; empty when it has none.
+    /// Its `service.name`; empty if it has none.
     pub service: String,
-    /// What tells it from others of that service: its `service.instance.id`, else its host and process, else where the
-    /// request came from.
+    /// Identifies the process within its service: `service.instance.id`, else host and process id, else the address
+    /// that the request came from.
     pub instance: String,
-    /// When the first and the last of its spans ended; `None` when it has none.
+    /// The first and the last end time of its spans; `None` if it has no spans.
     pub ends: Option<(Timestamp, Timestamp)>,
 }
 
 impl Sender {
-    /// What a decoded resource says.
+    /// Reads the sender from a decoded resource.
     pub(super) fn of(resource: Option<&Resource>) -> Self {
         let mut described = Described::default();
         for pair in resource.into_iter().flat_map(|resource| &resource.attributes) {
@@ -43,7 +44,7 @@ impl Sender {
         described.sender(Ends::NONE)
     }
 
-    /// The same, known by where it sends from if nothing else tells it from others.
+    /// Uses the peer address as instance if the resource identifies none.
     pub(super) fn at(mut self, address: Option<IpAddr>) -> Self {
         if let Some(address) = address.filter(|_| self.instance.is_empty()) {
             self.instance = address.to_canonical().to_string();
@@ -52,7 +53,7 @@ impl Sender {
     }
 }
 
-/// The processes of a request.
+/// The senders of a request, without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Senders<'a> {
     known: HashMap<Described<'a>, usize>,
@@ -60,7 +61,7 @@ pub(super) struct Senders<'a> {
 }
 
 impl<'a> Senders<'a> {
-    /// Adds what the process that an encoded resource describes has there.
+    /// Adds the process that an encoded resource describes, with the end times of its spans.
     pub(super) fn add(&mut self, resource: &'a [u8], ends: Ends) {
         let described = Described::read(resource);
         if let Some(at) = self.known.get(&described) {
@@ -76,7 +77,7 @@ impl<'a> Senders<'a> {
     }
 }
 
-/// What a resource says about a process.
+/// The attributes of a resource that identify a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Described<'a> {
     service: &'a [u8],
@@ -86,7 +87,7 @@ struct Described<'a> {
 }
 
 impl<'a> Described<'a> {
-    /// Reads an encoded resource that was checked before.
+    /// Reads an encoded resource; its bytes must have been checked before.
     fn read(resource: &'a [u8]) -> Self {
         let mut described = Self::default();
         for pair in fields(resource, &RESOURCE).flatten().filter(|field| field.number == 1) {
@@ -171,10 +172,10 @@ mod tests {
         Value::StringValue(text.to_owned())
     }
 
-    /// Service, instance, and when its first and last span ended.
+    /// Service, instance, and the first and last end time of its spans.
     type Expected = (&'static str, &'static str, Option<(u64, u64)>);
 
-    /// The senders of a request with these resources, each with spans that ended then.
+    /// Checks the senders of a request with these resources, each with spans of these end times.
     fn check(resources: &[(Resource, &[u64])], expected: &[Expected]) {
         let spans = |ends: &[u64]| {
             let span = |end: &u64| Span {
@@ -198,7 +199,7 @@ mod tests {
             ends: ends.map(|(first, last)| (Timestamp::from_nanos(first), Timestamp::from_nanos(last))),
         });
         assert_eq!(found, expected.collect::<Vec<_>>());
-        // What is read off the bytes and off the message is the same.
+        // The encoded bytes and the decoded message give the same sender.
         for (resource, _) in resources {
             let decoded = Sender::of(Some(resource));
             assert!(

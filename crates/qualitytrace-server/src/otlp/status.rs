@@ -1,4 +1,4 @@
-//! Answers in protobuf that both protocols share.
+//! Protobuf responses that both protocols share.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use prost::Message;
 
 use crate::ingest::Accepted;
 
-/// The gRPC codes that we answer with.
+/// The gRPC status codes of our responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
     InvalidArgument = 3,
@@ -56,7 +56,7 @@ impl Status {
         Self { code: code as i32, message: message.to_owned(), details: Vec::new() }
     }
 
-    /// Asks the sender to come back after this time.
+    /// Adds a `RetryInfo` with this delay.
     pub(super) fn retry_after(mut self, delay: Duration) -> Self {
         let delay = Delay {
             seconds: i64::try_from(delay.as_secs()).unwrap_or(i64::MAX),
@@ -70,7 +70,7 @@ impl Status {
     }
 }
 
-/// The answer to an accepted request. The three signals' messages have the same encoding.
+/// Encodes the response to an accepted request. The response messages of the three signals have the same encoding.
 pub(super) fn response_message(accepted: &Accepted) -> Vec<u8> {
     let partial =
         (accepted.rejected > 0 || !accepted.message.is_empty()).then(|| ExportTracePartialSuccess {

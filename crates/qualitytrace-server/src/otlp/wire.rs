@@ -1,7 +1,8 @@
-//! OTLP requests as bytes: checked against the schema and split by trace, without building a single message.
+//! OTLP requests as bytes: checked against the schema and split by trace, without decoding a message.
 //!
-//! Decoding a rich span costs twenty times more than walking over it. What arrives is walked once, to be sure that it
-//! can be decoded later, and is kept as it came. What this module accepts, `prost` decodes; a property test says so.
+//! Decoding a rich span costs twenty times more than walking over it. A request is walked once, to be sure that it can
+//! be decoded later, and is stored as received. Every request that this module accepts can be decoded by `prost`; a
+//! property test checks this.
 
 use std::collections::HashMap;
 
@@ -14,12 +15,12 @@ use super::sender::{Sender, Senders};
 /// Deeper nesting than this is refused: protobuf decoders stop at 100, the levels around an item included.
 const MAX_DEPTH: u32 = 90;
 
-/// The items of one request that belong to one trace: itself a valid request.
+/// The items of one request that belong to one trace, encoded as a valid request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// The trace.
     pub trace: TraceId,
-    /// How many spans or log records it holds.
+    /// The number of spans or log records.
     pub items: u32,
     /// An encoded export request.
     pub data: Bytes,
@@ -28,22 +29,22 @@ pub struct Chunk {
 /// A request, split by trace.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// One chunk a trace, in the order in which the traces first appear.
+    /// One chunk for each trace, in the order in which the traces first appear.
     pub chunks: Vec<Chunk>,
-    /// Items without a usable trace id.
+    /// The number of items without a valid trace id.
     pub without_trace: u64,
-    /// Whose they are.
+    /// The processes that sent the items.
     pub senders: Vec<Sender>,
 }
 
 impl Split {
-    /// Spans or log records that have a trace.
+    /// Returns the number of spans or log records that have a trace.
     pub fn items(&self) -> u64 {
         self.chunks.iter().map(|chunk| u64::from(chunk.items)).sum()
     }
 }
 
-/// Why a body is not an OTLP request.
+/// Why a body is not a valid OTLP request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The bytes end inside a field.
@@ -55,7 +56,7 @@ pub enum Malformed {
     /// A field has another wire type than the schema says.
     #[error("field {1} of `{0}` has the wrong type")]
     WireType(&'static str, u32),
-    /// A text is not UTF-8.
+    /// A text field is not UTF-8.
     #[error("field {1} of `{0}` is not valid UTF-8")]
     Utf8(&'static str, u32),
     /// Values are nested too deeply.
@@ -73,7 +74,7 @@ pub fn split_logs(body: &Bytes) -> Result<Split, Malformed> {
     split(body, &schema::LOGS)
 }
 
-/// When the first and the last of some spans ended, in nanoseconds since the epoch.
+/// The first and the last end time of spans, in nanoseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) first: u64,
@@ -81,11 +82,11 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// No span has ended.
+    /// The value for no spans.
     pub(super) const NONE: Self = Self { first: u64::MAX, last: 0 };
 
     fn note(&mut self, fixed: &[u8]) {
-        // Zero means that it is not known.
+        // Zero means that the end time is unknown.
         if let Some(end) = fixed.try_into().ok().map(u64::from_le_bytes).filter(|end| *end > 0) {
             self.join(Self { first: end, last: end });
         }
@@ -97,13 +98,13 @@ impl Ends {
     }
 }
 
-/// Where one item stands in a request.
+/// One item of a request, with the index of its envelope.
 struct Item<'a> {
     envelope: usize,
     bytes: &'a [u8],
 }
 
-/// What surrounds items: one resource and one scope, as encoded fields without the items.
+/// The context of items: one resource and one scope, as encoded fields without the items.
 struct Envelope {
     resource: Vec<u8>,
     scope: Vec<u8>,
@@ -179,7 +180,7 @@ fn split(body: &Bytes, signal: &schema::Signal) -> Result<Split, Malformed> {
     Ok(Split { chunks, without_trace, senders: senders.into_list() })
 }
 
-/// Checks one span or log record, finds its trace, and notes when it ended.
+/// Checks one span or log record, returns its trace id, and records its end time.
 fn scan_item(bytes: &[u8], signal: &schema::Signal, ends: &mut Ends) -> Result<Option<TraceId>, Malformed> {
     let mut trace = None;
     let mut rest = bytes;
@@ -196,7 +197,7 @@ fn scan_item(bytes: &[u8], signal: &schema::Signal, ends: &mut Ends) -> Result<O
     Ok(trace)
 }
 
-/// Puts items back into their envelopes: a request that holds nothing else.
+/// Encodes a request that holds only these items, in their envelopes.
 fn frame(items: &[Item<'_>], envelopes: &[Envelope]) -> Bytes {
     let mut out = BytesMut::new();
     for group in items.chunk_by(|a, b| a.envelope == b.envelope) {
@@ -217,7 +218,7 @@ fn frame(items: &[Item<'_>], envelopes: &[Envelope]) -> Bytes {
     out.freeze()
 }
 
-/// Size of a length-delimited field with a one-byte key.
+/// Returns the size of a length-delimited field with a one-byte key.
 fn delimited_size(length: usize) -> usize {
     1 + prost::length_delimiter_len(length) + length
 }
@@ -242,7 +243,7 @@ pub(super) struct Field<'a> {
     whole: &'a [u8],
 }
 
-/// The fields of an encoded message, each cut to its length, in the order in which they stand.
+/// Iterates over the fields of an encoded message in their order; each is cut to its length.
 pub(super) fn fields<'a>(
     bytes: &'a [u8],
     message: &'static Message,
@@ -258,7 +259,7 @@ pub(super) fn fields<'a>(
     })
 }
 
-// This and `check` run some seventy times a span; as calls they cost twice as much.
+// This and `check` run some seventy times for each span; as calls they cost twice as much.
 #[expect(clippy::inline_always, reason = "measured: the compiler does not do it by itself")]
 #[inline(always)]
 fn next_field<'a>(bytes: &'a [u8], name: &'static str) -> Result<Field<'a>, Malformed> {
@@ -308,7 +309,7 @@ fn long_varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), Malform
     Err(if bytes.len() < 10 { Malformed::Truncated(name) } else { Malformed::Number(name) })
 }
 
-/// Checks a field against the schema, all the way down. Fields that the schema does not know pass.
+/// Checks a field against the schema, recursively. Fields that the schema does not know pass.
 #[expect(clippy::inline_always, reason = "measured: the compiler does not do it by itself")]
 #[inline(always)]
 fn check(field: &Field<'_>, message: &'static Message, depth: u32) -> Result<(), Malformed> {

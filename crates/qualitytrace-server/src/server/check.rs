@@ -1,4 +1,4 @@
-//! What stands in the way of a start, told without opening, binding or writing anything.
+//! Checks before a start, which open, bind and write nothing.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,12 @@ use crate::config::Config;
 use crate::provision;
 use crate::store::Store;
 
-/// Folders where nobody can make one, although root is told that it may.
+/// Folders where no process can make one, although `access` tells root that it may.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
 
 impl Server {
-    /// All that would keep it from starting with this configuration, as far as that shows beforehand.
+    /// Returns every error that would keep the server from starting with this configuration, as far as it can be known
+    /// beforehand.
     pub fn check(config: &Config) -> Vec<Error> {
         let mut found: Vec<Error> =
             tls(config).into_iter().filter_map(Result::err).map(Error::from).collect();
@@ -25,7 +26,7 @@ impl Server {
     }
 }
 
-/// The folder of the database is there, or can be made if that is our affair.
+/// Checks that the folder of the database exists, or can be made if the server is the one to make it.
 fn folder(config: &Config) -> Result<(), Error> {
     if let Some(path) = config.own_folder() {
         return can_be_made(&path).map_err(|source| Error::Folder { operation: "make", path, source });
@@ -38,7 +39,7 @@ fn folder(config: &Config) -> Result<(), Error> {
     }
 }
 
-/// Whether a folder is there, or its nearest ancestor takes one.
+/// Checks that a folder exists, or that its nearest existing ancestor is writable.
 pub(super) fn can_be_made(path: &Path) -> std::io::Result<()> {
     let path = std::path::absolute(path)?;
     let ancestor = path.ancestors().find(|path| path.exists()).map_or_else(PathBuf::new, Path::to_owned);

@@ -1,4 +1,4 @@
-//! The numbers: requests, runs, phases, ingest.
+//! The metric instruments: runs, phases, ingest.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -9,7 +9,7 @@ use qualitytrace_telemetry::{Histogram, KeyValue, Meter, Telemetry};
 use crate::ingest::{Counters, Ingest};
 use crate::wire::Outcome;
 
-/// Runs wait for seconds, some for minutes.
+/// Histogram bounds in seconds: runs wait for seconds, some for minutes.
 const PHASE_BOUNDS: &[f64] = &[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// Counters and histograms.
@@ -53,7 +53,7 @@ impl Instruments {
     }
 }
 
-/// Shows what became of everything that was delivered.
+/// Exports counters of what became of delivered items and requests, and the size of the store.
 pub(super) fn observe_ingest(meter: &Meter, ingest: &Arc<Ingest>) {
     let observed = Arc::downgrade(ingest);
     let _ = meter
@@ -106,7 +106,7 @@ pub(super) fn observe_ingest(meter: &Meter, ingest: &Arc<Ingest>) {
         .build();
 }
 
-/// Shows how many runs wait for their turn and how many are under way.
+/// Exports how many runs are queued and how many are under way.
 pub(super) fn observe_runs(
     meter: &Meter,
     unfinished: impl Fn() -> Option<(usize, usize)> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Requests to the API: a server span each, as the caller's child.
+//! Requests to the API: one server span each, as a child of the caller's span.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use tracing::field::Empty;
 
 use super::Watch;
 
-/// The name of a request, in its head and in that of the answer.
+/// The request id, in the headers of the request and of the response.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Records one request.
@@ -29,7 +29,7 @@ pub(super) async fn record(
     next: Next,
 ) -> Response {
     let original = request.method().as_str();
-    // Below a prefix the router shows the rest of the path only.
+    // Below a prefix, the router passes only the rest of the path.
     let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |OriginalUri(uri)| uri);
     let route = request.extensions().get::<MatchedPath>().map(|route| template(route.as_str()));
     let facts = Facts::new(&request, uri, route);
@@ -69,11 +69,11 @@ pub(super) async fn record(
     response
 }
 
-/// Whether a request came as far as [`record`].
+/// Whether a request reached [`record`].
 #[derive(Debug, Clone, Default)]
 struct Measured(Arc<AtomicBool>);
 
-/// Measures a request that is refused before its route is asked: it has no route, and leaves no span.
+/// Measures a request that is refused before it reaches its route: it has no route, and records no span.
 pub(super) async fn measure_refused(
     State(watch): State<Watch>,
     mut request: Request,
@@ -90,7 +90,7 @@ pub(super) async fn measure_refused(
     response
 }
 
-/// The route as tests of the server know it: what belongs to a run is named as the original's description names it.
+/// Returns the route under the name that tests of the server use: parameters of runs are named as in Tracetest's API.
 fn template(route: &str) -> String {
     for (kind, id) in [("/api/tests/", "{testId}"), ("/api/testsuites/", "{testSuiteId}")] {
         if let Some((prefix, rest)) = route.split_once(&format!("{kind}{{id}}/run")) {
@@ -100,13 +100,13 @@ fn template(route: &str) -> String {
     route.to_owned()
 }
 
-/// Names and values as JSON.
+/// Serializes names and values as a JSON object.
 fn object(pairs: impl Iterator<Item = (impl Into<String>, impl Into<String>)>) -> String {
     let pairs = pairs.map(|(name, value)| (name.into(), value.into().into()));
     serde_json::Value::Object(pairs.collect()).to_string()
 }
 
-/// Whether a value of a query is to be left out, by its name.
+/// Whether the value of a query parameter is redacted, by its name.
 fn is_secret_value(name: &str, headers: &[String]) -> bool {
     is_listed(name, headers) || redact::is_secret(name)
 }
@@ -115,7 +115,7 @@ fn is_listed(name: &str, secret: &[String]) -> bool {
     secret.iter().any(|pattern| redact::matches(&pattern.to_ascii_lowercase(), name))
 }
 
-/// The headers as JSON, without what is secret. Addresses among them lose the secrets of their query.
+/// Serializes the headers as JSON with secrets redacted, also in the query of URLs among them.
 fn shown(headers: &HeaderMap, secret: &[String]) -> String {
     object(headers.iter().map(|(name, value)| {
         let value = value.to_str().unwrap_or("");
