@@ -1,8 +1,8 @@
-//! How good the telemetry itself is: rules that every span is held against.
+//! The analyzer: rules that judge the quality of the telemetry itself.
 //!
-//! [`analyze`] judges the spans of a trace by a configuration and gives a report. The rules are one table, in
-//! [`catalogue`]; what each of them looks at is in `rules`. The same spans give the same report in whatever order they
-//! arrive.
+//! [`analyze`] checks the spans of a trace against a configuration and returns a report. The rules are one table,
+//! in [`catalogue`]; what each of them checks is in `rules`. The same spans give the same report in any order of
+//! arrival.
 
 pub mod catalogue;
 mod gates;
@@ -18,10 +18,10 @@ use crate::definition;
 use crate::id::SpanId;
 use crate::trace::Trace;
 
-/// What the analyzer found in a trace.
+/// The analyzer's report on a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The score that the gate `analyzer-score` asks for.
+    /// The score that the gate `analyzer-score` requires.
     pub minimum_score: u32,
     /// The mean of the plugins' scores, 0 to 100.
     pub score: u32,
@@ -31,10 +31,10 @@ pub struct Report {
     pub plugins: Vec<PluginReport>,
 }
 
-/// What one plugin found.
+/// The report of one plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginReport {
-    /// Which plugin.
+    /// The plugin.
     pub id: PluginId,
     /// The share of its rules, by weight, that passed: 0 to 100.
     pub score: u32,
@@ -44,33 +44,33 @@ pub struct PluginReport {
     pub rules: Vec<RuleReport>,
 }
 
-/// What one rule found.
+/// The report of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleReport {
-    /// Which rule.
+    /// The rule.
     pub id: RuleId,
     /// Its share of the plugin's score.
     pub weight: u32,
     /// What a failure means.
     pub level: Level,
-    /// Whether every span passed; a disabled rule passes unseen.
+    /// Whether every span passed; a disabled rule passes unchecked.
     pub passed: bool,
-    /// What it says about each span that it looked at, in the order of the trace.
+    /// Its result for each span that it applies to, in the order of the trace.
     pub results: Vec<SpanReport>,
 }
 
-/// What one rule says about one span.
+/// The result of one rule for one span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanReport {
     /// The span.
     pub span: Option<SpanId>,
-    /// Whether it keeps the rule.
+    /// Whether it complies with the rule.
     pub passed: bool,
     /// What is wrong with it.
     pub faults: Vec<Fault>,
 }
 
-/// Judges a trace. `None` when the analyzer is switched off.
+/// Analyzes a trace. Returns `None` when the analyzer is switched off.
 pub fn analyze(analyzer: &definition::Analyzer, trace: &Trace) -> Option<Report> {
     let subjects: Vec<Subject> = trace.spans().iter().map(Subject::of).collect();
     analyzer.enabled.then(|| report(analyzer, &subjects))
@@ -99,7 +99,7 @@ fn plugin_report(plugin: &definition::analyzer::Plugin, subjects: &[Subject]) ->
     PluginReport { id: plugin.id, score, passed, rules }
 }
 
-/// Holds spans against one rule.
+/// Checks spans against one rule.
 pub fn rule_report(id: RuleId, weight: u32, level: Level, subjects: &[Subject]) -> RuleReport {
     let results: Vec<SpanReport> = match level {
         Level::Disabled => Vec::new(),

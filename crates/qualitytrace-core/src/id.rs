@@ -3,15 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Sixteen bytes that name a trace.
+/// A trace id of sixteen bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TraceId([u8; 16]);
 
-/// Eight bytes that name a span inside its trace.
+/// A span id of eight bytes, unique inside its trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SpanId([u8; 8]);
 
-/// Why a text is not an identifier.
+/// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an id: expected {digits} hexadecimal digits, not all zero")]
 pub struct ParseIdError {
@@ -22,17 +22,17 @@ pub struct ParseIdError {
 macro_rules! id {
     ($name:ident, $bytes:literal) => {
         impl $name {
-            /// The id made of these bytes; all-zero bytes name nothing.
+            /// Makes an id of these bytes; `None` when all are zero.
             pub fn from_bytes(bytes: [u8; $bytes]) -> Option<Self> {
                 (bytes != [0; $bytes]).then_some(Self(bytes))
             }
 
-            /// The id in a byte string of any length; `None` unless it has the right length and is not zero.
+            /// Makes an id of a byte string; `None` unless it has the right length and is not zero.
             pub fn from_slice(bytes: &[u8]) -> Option<Self> {
                 Self::from_bytes(bytes.try_into().ok()?)
             }
 
-            /// The bytes, in the order in which they travel.
+            /// Returns the bytes in network order.
             pub fn to_bytes(self) -> [u8; $bytes] {
                 self.0
             }

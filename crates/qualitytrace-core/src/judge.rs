@@ -1,7 +1,7 @@
-//! Whether a test passed: its specs and outputs against a trace.
+//! Judges whether a test passed: its specs and outputs against a trace.
 //!
-//! A test is compiled once and may be judged many times while its trace grows. A failed assertion is data, never an
-//! error; every spec and every output gets a result of its own, whatever is wrong with it.
+//! A test is compiled once and may be judged many times while its trace grows. A failed assertion is data, never
+//! an error; every spec and every output gets its own result, even if its text is invalid.
 
 mod claim;
 mod compiled;
@@ -24,25 +24,26 @@ use crate::trace::Trace;
 use crate::wait::Absence;
 use possible::Basis;
 
-/// What the judge is told beside the test and the trace.
+/// Options of the judge beside the test and the trace.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Whether attributes are also found under the names of other semantic conventions.
     pub aliases: bool,
     /// Why the trace may still grow; `None` when it is complete.
     pub incomplete: Option<String>,
-    /// What is neither here nor known to be absent: an assertion that could be another with it is left open.
+    /// Spans that are neither here nor known to be absent: an assertion whose result could change with them is
+    /// left open.
     pub absences: Vec<Absence>,
-    /// How many near misses to look for when a selector matches nothing.
+    /// Maximum number of near misses to look for when a selector matches nothing.
     pub near_misses: usize,
-    /// Makes up the values that assertions ask for.
+    /// The generator of random values that assertions use.
     pub generator: Generator,
-    /// How much judging may do and hold.
+    /// The step and memory budget of judging.
     pub budget: Budget,
 }
 
 impl Options {
-    /// A complete trace, aliases on.
+    /// Options for a complete trace, with aliases.
     pub fn new(generator: Generator) -> Self {
         Self {
             aliases: true,
@@ -55,19 +56,19 @@ impl Options {
     }
 }
 
-/// What comes of one assertion on one span, or on none.
+/// Evaluates one assertion on one span, or on none.
 pub fn assert_once(assertion: &Parsed<Assertion>, surroundings: &Surroundings<'_>) -> SpanResult {
     surroundings.enter(|context, subject| claim::once(assertion, context, subject))
 }
 
-/// How an assertion stands while spans still arrive.
+/// The state of an assertion while spans still arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// Which spec.
+    /// The index of the spec.
     pub spec: usize,
-    /// Which of its assertions.
+    /// The index of the assertion in its spec.
     pub assertion: usize,
-    /// Whether it would pass if no more spans came.
+    /// Whether it would pass if no more spans arrived.
     pub passes: bool,
     /// Whether no later span can change that.
     pub is_final: bool,
@@ -96,7 +97,7 @@ impl Compiled {
         Verdict::new(specs, outputs)
     }
 
-    /// How each assertion stands, for whoever decides whether to wait for more spans.
+    /// Returns the state of each assertion, to decide whether to wait for more spans.
     pub fn standing(&self, trace: &Trace, variables: &Variables, options: &Options) -> Vec<Standing> {
         let options = Options { near_misses: 0, ..options.clone() };
         let verdict = self.judge(trace, variables, &options);
@@ -115,7 +116,7 @@ impl Compiled {
         standings
     }
 
-    /// The assertions that later spans can still decide otherwise.
+    /// Returns the assertions whose result later spans can still change.
     pub fn undecided(&self, trace: &Trace, variables: &Variables, options: &Options) -> Vec<Standing> {
         let mut standings = self.standing(trace, variables, options);
         standings.retain(|standing| !standing.is_final);

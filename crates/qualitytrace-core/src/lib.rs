@@ -1,6 +1,6 @@
-//! What a trace test means.
+//! The meaning of trace tests: language, definitions, waiting, judging, analyzing.
 //!
-//! Everything here is a decision: facts come in as arguments (the time included), a value comes out.
+//! Every function here decides: facts are passed as arguments (the time included), and a value is returned.
 //! Nothing here does IO, reads a clock or is `async`, so nothing here can hang or depend on the machine.
 
 pub mod analyzer;

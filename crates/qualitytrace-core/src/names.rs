@@ -1,31 +1,31 @@
 //! The one table of names that have two spellings.
 //!
-//! Files and clients were written for Tracetest and for its fork Qualitytrace. Inside, the `tracetest` spelling is
-//! used, because it is the one on the wire; a `qualitytrace` spelling is folded into it on the way in.
+//! Files and clients were written for Tracetest and for its fork Qualitytrace. Internally the `tracetest` spelling
+//! is used, because it is the one on the wire; a `qualitytrace` spelling is converted on input.
 
 use std::borrow::Cow;
 
-/// The span that stands for the trigger itself: the root of every tested trace.
+/// The span of the trigger itself: the root of every tested trace.
 pub const TRIGGER_SPAN: &str = "Tracetest trigger";
 /// Its other spelling.
 pub const TRIGGER_SPAN_ALIAS: &str = "Qualitytrace trigger";
 /// `service.name` of the trigger span.
 pub const TRIGGER_SERVICE: &str = "tracetest";
 
-/// Status of the trigger's answer, on the trigger span.
+/// Status of the trigger's response, on the trigger span.
 pub const RESPONSE_STATUS: &str = "tracetest.response.status";
-/// Body of the trigger's answer, on the trigger span.
+/// Body of the trigger's response, on the trigger span.
 pub const RESPONSE_BODY: &str = "tracetest.response.body";
-/// Headers of the trigger's answer as a JSON list of `{key, value}`, on the trigger span.
+/// Headers of the trigger's response as a JSON list of `{key, value}`, on the trigger span.
 pub const RESPONSE_HEADERS: &str = "tracetest.response.headers";
 
-/// What a gRPC server says beside its status code, on the trigger span.
+/// The message of a gRPC status, on the trigger span.
 pub const RESPONSE_MESSAGE: &str = "tracetest.response.message";
 /// Further details of a gRPC status as a JSON list, on the trigger span.
 pub const RESPONSE_DETAILS: &str = "tracetest.response.details";
 /// All messages of a gRPC server's stream as a JSON list, on the trigger span.
 pub const RESPONSE_MESSAGES: &str = "tracetest.response.messages";
-/// What a command wrote to its standard error, on the trigger span.
+/// The standard error of a command, on the trigger span.
 pub const RESPONSE_STDERR: &str = "tracetest.response.stderr";
 
 const PREFIX: &str = "tracetest.";
@@ -36,7 +36,7 @@ pub fn is_own_setting(variable: &str) -> bool {
     variable.starts_with("TRACETEST_") || variable.starts_with("QUALITYTRACE_")
 }
 
-/// The attribute name as it is kept inside: `qualitytrace.x` becomes `tracetest.x`, all else stays.
+/// Normalizes an attribute name: `qualitytrace.x` becomes `tracetest.x`, all others stay.
 pub fn attribute(name: &str) -> Cow<'_, str> {
     match name.strip_prefix(PREFIX_ALIAS) {
         Some(rest) => Cow::Owned(format!("{PREFIX}{rest}")),
@@ -44,7 +44,7 @@ pub fn attribute(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The span name as it is kept inside: both spellings of the trigger span become one.
+/// Normalizes a span name: both spellings of the trigger span become one.
 pub fn span(name: &str) -> &str {
     if name == TRIGGER_SPAN_ALIAS { TRIGGER_SPAN } else { name }
 }
@@ -162,7 +162,7 @@ const SAME: &[&[&str]] = &[
     &["peer.service", "service.peer.name"],
 ];
 
-/// The other names that the attribute has or had in other versions of the semantic conventions, nearest first.
+/// Returns the names of the attribute in other versions of the semantic conventions, in the order of the table.
 pub fn conventions(name: &str) -> Vec<&'static str> {
     let group = SAME.iter().find(|group| group.contains(&name));
     let names = group.into_iter().flat_map(|group| group.iter().copied());

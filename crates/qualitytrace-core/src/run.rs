@@ -1,4 +1,4 @@
-//! A run: how far it has come, what its trigger brought, and the span that stands for the trigger.
+//! A run: its state, the response to its trigger, and the trigger's span.
 
 use std::sync::Arc;
 
@@ -8,32 +8,32 @@ use crate::time::Timestamp;
 use crate::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind};
 use crate::value::Value;
 
-/// How far a run has come. The words are the ones that clients watch.
+/// The state of a run. Clients rely on these words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Asked for, not begun.
+    /// Requested, not started.
     Created,
-    /// The trigger is under way.
+    /// The trigger is being sent.
     Executing,
     /// Spans are arriving.
     AwaitingTrace,
-    /// The analyzer is at work.
+    /// The analyzer is running.
     AnalyzingTrace,
     /// The specs are being judged.
     AwaitingTestResults,
-    /// Judged, with whatever verdict.
+    /// Judged, with any verdict.
     Finished,
-    /// The trigger could not be sent or got no answer.
+    /// The trigger could not be sent or got no response.
     TriggerFailed,
-    /// No trace came.
+    /// No trace arrived.
     TraceFailed,
-    /// The analyzer could not do its work.
+    /// The analyzer failed.
     AnalyzingError,
     /// The specs could not be judged.
     AssertionFailed,
-    /// Ended by the user.
+    /// Stopped by the user.
     Stopped,
-    /// The server went away while the run was under way.
+    /// The server ended while the run was in progress.
     Failed,
 }
 
@@ -54,7 +54,7 @@ impl State {
         Self::Failed,
     ];
 
-    /// The word on the wire.
+    /// Returns the name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Created => "CREATED",
@@ -72,12 +72,12 @@ impl State {
         }
     }
 
-    /// The state of this word.
+    /// Finds the state with this name.
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 
-    /// Whether nothing follows any more.
+    /// Whether no other state follows.
     pub const fn is_final(self) -> bool {
         match self {
             Self::Created
@@ -96,42 +96,42 @@ impl State {
     }
 }
 
-/// What came back from a trigger.
+/// The response to a trigger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// An HTTP answer.
+    /// An HTTP response.
     Http {
-        /// `200`.
+        /// The status code, like 200.
         status: u16,
-        /// `200 OK`.
+        /// The status line, like `200 OK`.
         reason: String,
-        /// Headers in order, one entry a value.
+        /// Headers in order, one entry per value.
         headers: Vec<(String, String)>,
         /// The body as text.
         body: String,
-        /// Whether the body was longer than what is kept.
+        /// Whether the body was longer than the limit and was cut.
         truncated: bool,
-        /// Whether the body is no text: what is not UTF-8 was replaced.
+        /// Whether the body is not text: bytes that are not UTF-8 were replaced.
         binary: bool,
     },
-    /// A gRPC answer.
+    /// A gRPC response.
     Grpc(Box<GrpcReply>),
-    /// A message that a broker has taken.
+    /// A message that a broker has accepted.
     Kafka {
-        /// The partition that it went to.
+        /// The partition that it was written to.
         partition: i32,
-        /// Its place there.
+        /// Its offset there.
         offset: i64,
     },
     /// A command that has ended.
     Exec {
-        /// Its exit code; 128 and the signal's number when a signal ended it.
+        /// Its exit code; 128 plus the signal's number when a signal ended it.
         code: i32,
-        /// What it wrote.
+        /// Its standard output.
         stdout: String,
-        /// What it complained about.
+        /// Its standard error.
         stderr: String,
-        /// Whether it wrote more than what is kept.
+        /// Whether it wrote more than the limit.
         truncated: bool,
     },
     /// Nothing was sent: the trace exists already.
@@ -141,42 +141,42 @@ pub enum Reply {
     },
 }
 
-/// A gRPC answer.
+/// A gRPC response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GrpcReply {
-    /// The status code as a number; 0 is good.
+    /// The status code as a number; 0 is OK.
     pub code: i32,
     /// The status code's name, like `NOT_FOUND`.
     pub status: String,
-    /// What the server says beside its status code.
+    /// The message of the status.
     pub message: String,
-    /// Further details of the status, a JSON text each.
+    /// Further details of the status, one JSON text each.
     pub details: Vec<String>,
-    /// Metadata that came before the answer, one entry a value.
+    /// Metadata that came before the response, one entry per value.
     pub metadata: Vec<(String, String)>,
     /// The last message as JSON; empty when there was none.
     pub body: String,
-    /// Every message as JSON, when the method answers with a stream.
+    /// Every message as JSON, when the method returns a stream.
     pub messages: Option<Vec<String>>,
-    /// Whether there were more messages than are kept.
+    /// Whether there were more messages than the limit.
     pub truncated: bool,
 }
 
-/// The trigger's own span: the root that the run puts above everything else.
+/// The trigger's own span: the root that the run puts above all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TriggerSpan {
-    /// Names it; the system under test saw it as the caller.
+    /// Its id, which the system under test received as the caller's.
     pub id: SpanId,
     /// The trace.
     pub trace: TraceId,
     /// When the trigger was sent.
     pub start: Timestamp,
-    /// When the answer was there.
+    /// When the response was complete.
     pub end: Timestamp,
 }
 
 impl TriggerSpan {
-    /// The span as the language sees it, with what the answer says.
+    /// Converts it to a span, with the response as attributes.
     pub fn to_span(self, reply: &Reply) -> Span {
         let mut attributes = Attributes::default();
         attributes.set("service.name", names::TRIGGER_SERVICE);
@@ -205,7 +205,7 @@ impl TriggerSpan {
     }
 }
 
-/// What the answer says, as attributes.
+/// Adds the response as attributes.
 fn describe(reply: &Reply, attributes: &mut Attributes) {
     match reply {
         Reply::Http { status, headers, body, .. } => {
@@ -236,7 +236,7 @@ fn describe(reply: &Reply, attributes: &mut Attributes) {
     }
 }
 
-/// A list of texts that are JSON already.
+/// Joins JSON texts to a JSON list.
 fn json_list(items: &[String]) -> String {
     format!("[{}]", items.join(","))
 }

@@ -1,4 +1,4 @@
-//! Runs of one test that answer one question together: does it pass, and does it always?
+//! Series: runs of one test that are judged together.
 //!
 //! A test may be run again when it does not pass (`retries`), and several times in any case (`repeat`). Runs that
 //! disagree make it *flaky*, which is neither passed nor failed.
@@ -6,19 +6,19 @@
 /// How often a test is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attempts {
-    /// Further runs of a repetition that does not pass.
+    /// Maximum number of further runs of a repetition that does not pass.
     pub retries: u32,
-    /// Repetitions; at least 1.
+    /// Number of repetitions; at least 1.
     pub repeat: u32,
 }
 
 impl Attempts {
-    /// What neither number may exceed.
+    /// Upper limit of each of the two numbers.
     pub const MOST: u32 = 1_000;
-    /// Runs of one series at most.
+    /// Maximum number of runs in one series.
     pub const MOST_RUNS: u64 = 10_000;
 
-    /// Refuses more runs than one question is worth.
+    /// Fails when the series could have more than [`Self::MOST_RUNS`] runs.
     pub fn check(self) -> Result<(), TooMany> {
         let runs = u64::from(self.repeat.max(1)) * (u64::from(self.retries) + 1);
         if runs > Self::MOST_RUNS { Err(TooMany { runs }) } else { Ok(()) }
@@ -30,7 +30,7 @@ impl Attempts {
     }
 }
 
-/// A series may come to more runs than are made together.
+/// The series could have more runs than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`repeat` and `retries` come to up to {runs} runs, and at most {} are made together; lower one of them",
@@ -50,40 +50,40 @@ impl Default for Attempts {
 /// How one run of a series ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// It passed all that it must.
+    /// It passed everything required.
     Passed,
     /// It was judged, and did not pass.
     Failed,
-    /// What is missing could change its verdict.
+    /// Missing spans could change its verdict.
     Inconclusive,
     /// It could not be run or judged.
     Broken,
-    /// Somebody ended it.
+    /// It was stopped by the user.
     Stopped,
 }
 
-/// What a series comes to.
+/// The outcome of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// Every run passed.
     Passed,
     /// Some runs passed and some did not.
     Flaky {
-        /// Whether every repetition passed in the end.
+        /// Whether every repetition finally passed.
         recovered: bool,
     },
     /// No run passed, and the last was judged.
     Failed,
-    /// No run passed, and what was missing could have changed the last verdict.
+    /// No run passed, and missing spans could have changed the last verdict.
     Inconclusive,
     /// No run passed, and the last could not be run or judged.
     Broken,
-    /// Somebody ended it.
+    /// It was stopped by the user.
     Stopped,
 }
 
 impl Outcome {
-    /// Whether it counts as passed where only yes and no are known.
+    /// Whether it counts as passed for clients that only know passed and failed.
     pub const fn is_pass(self) -> bool {
         matches!(self, Self::Passed | Self::Flaky { recovered: true })
     }
@@ -94,16 +94,16 @@ impl Outcome {
     }
 }
 
-/// What to do now.
+/// The next action of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Run it once more.
+    /// Start another run.
     Start,
-    /// That was it.
+    /// The series is complete.
     Done(Outcome),
 }
 
-/// What to do after these runs.
+/// Decides what to do after these runs.
 pub fn next(attempts: Attempts, ended: &[Ended]) -> Next {
     let (mut repetitions, mut tries, mut lost) = (0, 0, false);
     for end in ended {

@@ -1,8 +1,8 @@
-//! Which steps of a suite come next, and with which variables.
+//! Scheduling of a suite: which steps come next, and with which variables.
 //!
-//! Setup runs first, in order. Then the steps run, once a row of the suite's table: each waits for the steps that it
-//! depends on, which is the one before it unless it says otherwise. A step that could not be run or judged ends its row;
-//! one that failed its specs does not. Teardown runs last, in order, whatever happened.
+//! Setup runs first, in order. Then the steps run, once per row of the suite's table: each waits for the steps
+//! that it depends on, by default the one before it. A step that could not be run or judged ends its row; one that
+//! failed its specs does not. Teardown runs last, in order, in any case.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::series::Outcome;
 /// Names and values, in order.
 pub type Values = Vec<(String, String)>;
 
-/// Everything that a run of a suite may start, in the order of the definition.
+/// Every step that a run of a suite may start, in the order of the definition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Setup, then the steps of the first row, of the second and so on, then teardown.
@@ -23,49 +23,49 @@ pub struct Plan {
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The test to run.
     pub test: String,
-    /// Which part of the suite it belongs to.
+    /// The part of the suite that it belongs to.
     pub role: Role,
     /// The row that it belongs to, counted from 0; `None` when there is no table.
     pub row: Option<usize>,
     /// The values of that row.
     pub values: Values,
-    /// The positions of the steps for which it waits.
+    /// The indices of the steps for which it waits.
     pub after: Vec<usize>,
-    /// How long it may take.
+    /// Its timeout.
     pub timeout: Option<Duration>,
 }
 
-/// Which part of a suite a step belongs to.
+/// The part of a suite that a step belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It prepares.
+    /// Setup, before the steps.
     Setup,
-    /// It tests.
+    /// A step of the suite itself.
     Step,
-    /// It cleans up.
+    /// Teardown, after the steps.
     Teardown,
 }
 
-/// How far a step has come.
+/// The state of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Standing {
-    /// Its time has not come.
+    /// It has not started.
     #[default]
     Waiting,
-    /// It is under way.
+    /// It is running.
     Running,
-    /// It is over.
+    /// It has ended.
     Ended(Outcome),
-    /// It is not run.
+    /// It will not run.
     Skipped,
 }
 
 impl Standing {
-    /// Whether nothing more becomes of it.
+    /// Whether its state is final.
     const fn is_settled(self) -> bool {
         matches!(self, Self::Ended(_) | Self::Skipped)
     }
@@ -79,33 +79,33 @@ impl Standing {
     }
 }
 
-/// What to do now.
+/// The next action of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing but wait for what is under way.
+    /// Wait for running steps.
     Wait,
     /// Start these steps.
     Start(Vec<usize>),
-    /// Note that these steps are not run.
+    /// Record that these steps are skipped.
     Skip(Vec<usize>),
-    /// It is over.
+    /// The suite is complete.
     Done(Ending),
 }
 
-/// What a suite comes to.
+/// The outcome of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It came to its end.
+    /// It ran to its end.
     Finished {
         /// Whether every step passed.
         passed: bool,
     },
-    /// It did not: a step could not be run or judged, setup did not pass, or somebody ended it.
+    /// It did not: a step could not be run or judged, setup did not pass, or the user stopped it.
     Failed,
 }
 
 impl Plan {
-    /// What is to be run of a suite.
+    /// Plans a suite.
     pub fn of(suite: &TestSuite) -> Self {
         let mut plan = Self::default();
         plan.in_order(&suite.setup, Role::Setup);
@@ -135,7 +135,7 @@ impl Plan {
         }
     }
 
-    /// What to do when the steps stand like this. `stopped` says that somebody wants it to end.
+    /// Decides what to do with the steps in these states. `stopped` says that the suite is to be stopped.
     pub fn next(&self, standings: &[Standing], stopped: bool) -> Next {
         let overview = Overview::of(&self.steps, standings);
         let waiting = || (0..self.steps.len()).filter(|at| standings[*at] == Standing::Waiting);
@@ -161,10 +161,11 @@ impl Plan {
         Next::Done(Ending::Finished { passed: standings.iter().all(|standing| standing.is_good()) })
     }
 
-    /// The variables of a step: those given to the suite, what setup gave out, the values of its row, and what the steps
-    /// before it gave out, in the order of the definition. Of two values for one name, the latest counts.
+    /// Merges the variables of a step: those given to the suite, the outputs of setup, the values of its row, and
+    /// the outputs of the steps before it, in the order of the definition. Of two values for one name, the latest
+    /// counts.
     ///
-    /// Teardown knows whatever any step gave out.
+    /// Teardown sees the outputs of all steps.
     pub fn variables(&self, at: usize, given: &[(String, String)], outputs: &[Values]) -> Values {
         let step = &self.steps[at];
         let setup =
@@ -186,7 +187,7 @@ impl Plan {
         merged
     }
 
-    /// Every step for which a step waits, also through others, in order.
+    /// Returns every step for which a step waits, also transitively, in order.
     fn before(&self, at: usize) -> Vec<usize> {
         let mut before = BTreeSet::new();
         let mut open = self.steps[at].after.clone();
@@ -199,15 +200,15 @@ impl Plan {
     }
 }
 
-/// What the steps of a suite wait for, found in one pass.
+/// A summary of the steps' states, computed in one pass.
 #[derive(Debug, Default)]
 struct Overview {
-    /// Whether a step of setup is over and did not pass.
+    /// Whether a step of setup has ended and did not pass.
     has_setup_failed: bool,
     is_setup_open: bool,
     are_steps_open: bool,
-    /// The first row with steps that are not over: rows follow one another, so that each finds the system as the last one
-    /// left it.
+    /// The first row with steps that have not ended: rows run one after another, so that each finds the system as
+    /// the last one left it.
     current_row: Option<usize>,
     broken_rows: HashSet<Option<usize>>,
 }
@@ -223,7 +224,7 @@ impl Overview {
                 }
                 Role::Step => {
                     if !standing.is_settled() && !overview.are_steps_open {
-                        // Rows stand in order.
+                        // Rows are in order.
                         (overview.are_steps_open, overview.current_row) = (true, step.row);
                     }
                     if standing.is_broken() {
@@ -236,7 +237,7 @@ impl Overview {
         overview
     }
 
-    /// Whether a step that waits will never be run.
+    /// Whether a waiting step will never run.
     fn makes_pointless(&self, step: &Planned, stopped: bool) -> bool {
         match step.role {
             Role::Setup => stopped || self.has_setup_failed,
@@ -245,7 +246,7 @@ impl Overview {
         }
     }
 
-    /// Whether it is the turn of a step's part and row.
+    /// Whether a step's part and row may run now.
     fn gives_turn(&self, step: &Planned) -> bool {
         match step.role {
             Role::Setup => true,
@@ -267,7 +268,7 @@ fn planned(step: &Step, role: Role, after: Vec<usize>) -> Planned {
     }
 }
 
-/// Each name once, in the order in which the names first appear, with the value that was given last.
+/// Sets values by name: each name once, in order of first appearance, with the value that was given last.
 pub fn set_all(merged: &mut Values, values: &[(String, String)]) {
     for (name, value) in values {
         match merged.iter_mut().find(|(known, _)| known == name) {

@@ -1,4 +1,4 @@
-//! Points in time and spans of time, as numbers of nanoseconds and as users write them.
+//! Timestamps and durations, as nanoseconds and as users write them.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -9,22 +9,22 @@ use std::time::Duration;
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The point `nanos` nanoseconds after the Unix epoch.
+    /// Makes a timestamp `nanos` nanoseconds after the Unix epoch.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the Unix epoch.
+    /// Returns the nanoseconds since the Unix epoch.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whole milliseconds since the Unix epoch.
+    /// Returns the whole milliseconds since the Unix epoch.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// Time passed since `earlier`; zero when `earlier` is later.
+    /// Returns the time since `earlier`; zero when `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -66,10 +66,10 @@ const UNITS: [(&str, i64); 6] = [
     ("ns", 1),
 ];
 
-/// A duration as users write it (`25ms`, `1.5 h`, `1h30m`, `2d`, `-3s`), in nanoseconds; a whole number alone counts
-/// nanoseconds. Several units go from the largest to the smallest, each once.
+/// Parses a duration as users write it (`25ms`, `1.5 h`, `1h30m`, `2d`, `-3s`) to nanoseconds; a whole number
+/// alone counts nanoseconds. Several units go from the largest to the smallest, each once.
 ///
-/// Parts of a nanosecond are dropped. What does not fit 64 bits becomes the nearest that does.
+/// Fractions of a nanosecond are dropped. A value that does not fit 64 bits saturates.
 pub fn parse_duration(text: &str) -> Option<i64> {
     let nearest = if text.starts_with('-') { i64::MIN } else { i64::MAX };
     nanoseconds(text).map(|nanos| i64::try_from(nanos).unwrap_or(nearest))
@@ -95,7 +95,7 @@ fn nanoseconds(text: &str) -> Option<i128> {
         let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
         let (name, after) = after.split_at(end);
         let unit = if name == "d" { DAY } else { UNITS.iter().find(|(known, _)| *known == name)?.1 };
-        // A blank may stand before the unit only where there is one.
+        // A blank before the unit is allowed only in a duration with one unit.
         let is_alone = rest.len() == text.len() - usize::from(is_negative) && after.is_empty();
         let number = number.strip_suffix(' ').filter(|_| is_alone).unwrap_or(number);
         if unit >= last {
@@ -107,17 +107,18 @@ fn nanoseconds(text: &str) -> Option<i128> {
     (last < i64::MAX).then_some(if is_negative { -total } else { total })
 }
 
-/// A day in nanoseconds. It is understood, but nothing is written in days: other readers do not know them.
+/// A day in nanoseconds. Days are read but never written: other readers do not know them.
 const DAY: i64 = 86_400_000_000_000;
 
-/// A duration with its unit right behind the number, without a sign: what text must look like to count as a duration.
+/// Parses a duration with its unit right behind the number, without a sign: only such text is taken for a
+/// duration.
 pub(crate) fn parse_plain_duration(text: &str) -> Option<i64> {
     let digit_first = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
     let unit_last = text.as_bytes().last().is_some_and(u8::is_ascii_alphabetic);
     (digit_first && unit_last && !text.contains(' ')).then(|| parse_duration(text))?
 }
 
-/// A number of digits with an optional fraction, times a unit.
+/// Multiplies a decimal number with an optional fraction by a unit.
 fn scaled(number: &str, unit: i64) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -135,7 +136,7 @@ fn scaled(number: &str, unit: i64) -> Option<i128> {
     }))
 }
 
-/// A duration for people to read: about three digits of one unit, `25ms`, `1.2s`, `61s`, `24h`.
+/// Formats a duration for reading: about three digits of one unit, `25ms`, `1.2s`, `61s`, `24h`.
 pub fn format_duration(nanos: i64) -> String {
     if nanos < 0 {
         return match nanos.checked_neg() {
@@ -144,7 +145,7 @@ pub fn format_duration(nanos: i64) -> String {
         };
     }
     if nanos < 1_000_000_000 {
-        // Of a unit there are at most 999: what rounds to more is one of the next.
+        // At most 999 of a unit: what rounds to more is written in the next one.
         let fits = |(_, size): &&(&str, i64)| rounded(nanos, *size) < 1_000;
         if let Some((unit, size)) = UNITS[3..].iter().rev().find(fits) {
             return format!("{}{unit}", rounded(nanos, *size));
@@ -166,7 +167,7 @@ pub fn format_duration(nanos: i64) -> String {
     }
 }
 
-/// How often `size` goes into `nanos`, to the nearest whole number; a half goes to the even one.
+/// Divides `nanos` by `size` and rounds to the nearest whole number; a half goes to the even one.
 fn rounded(nanos: i64, size: i64) -> i64 {
     let (whole, rest) = (nanos / size, nanos % size);
     match (rest * 2).cmp(&size) {
@@ -176,7 +177,7 @@ fn rounded(nanos: i64, size: i64) -> i64 {
     }
 }
 
-/// A duration with nothing lost: the largest unit that it fills, with the decimals that it needs.
+/// Formats a duration without loss: in the largest unit that it fills, with the decimals that it needs.
 pub fn exact_duration(nanos: i64) -> String {
     if nanos == 0 {
         return "0ns".to_owned();
@@ -184,7 +185,7 @@ pub fn exact_duration(nanos: i64) -> String {
     let size = nanos.unsigned_abs();
     let unit = UNITS.iter().find(|(name, unit)| {
         let unit = unit.unsigned_abs();
-        // Minutes and hours only where they need no more than one decimal.
+        // Minutes and hours only where one decimal suffices.
         size >= unit && (matches!(*name, "s" | "ms" | "us" | "ns") || size.is_multiple_of(unit / 10))
     });
     let (name, unit) = unit.unwrap_or(&UNITS[5]);
@@ -203,8 +204,8 @@ pub fn exact_duration(nanos: i64) -> String {
     text + name
 }
 
-/// A measured duration at the precision at which it is compared: whole milliseconds, whole microseconds below one
-/// millisecond, nanoseconds below one microsecond.
+/// Rounds a measured duration to the precision at which it is compared: whole milliseconds, whole microseconds
+/// below one millisecond, nanoseconds below one microsecond.
 pub(crate) fn measured(nanos: i64) -> i64 {
     match nanos {
         1_000_000.. => rounded(nanos, 1_000_000) * 1_000_000,

@@ -1,7 +1,7 @@
 //! Spans, and the tree that they form.
 //!
-//! Spans arrive in any order, twice, or not at all. [`Trace::assemble`] gives the same tree for the same set of spans
-//! whatever their order; nothing that arrived is lost, and whatever was odd about it is noted.
+//! Spans arrive in any order, twice, or not at all. [`Trace::assemble`] builds the same tree for the same set of
+//! spans in any order; no span that arrived is lost, and irregularities are noted.
 
 mod span;
 pub mod special;

@@ -1,4 +1,4 @@
-//! The one runtime value: what attributes hold and what expressions compute.
+//! The runtime value: the content of attributes and the result of expressions.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::time::{exact_duration, parse_plain_duration};
 /// A typed value. Attributes keep the type in which they arrived.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Value {
-    /// Nothing: a value that was sent empty, or a path that led nowhere.
+    /// No value: sent empty, or the result of a path without a match.
     #[default]
     Null,
     /// True or false.
@@ -24,11 +24,11 @@ pub enum Value {
     String(Arc<str>),
     /// Raw bytes.
     Bytes(Arc<[u8]>),
-    /// A length of time in nanoseconds; it may be negative.
+    /// A duration in nanoseconds; it may be negative.
     Duration(i64),
-    /// Values in order.
+    /// A list.
     List(Vec<Value>),
-    /// Named values in order.
+    /// Named values, in order.
     Object(Vec<(Arc<str>, Value)>),
 }
 
@@ -57,7 +57,7 @@ impl From<bool> for Value {
 }
 
 impl Value {
-    /// The value as text: what files written for Tracetest compare with.
+    /// Returns the value as text, with which files written for Tracetest compare.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::String(text) => Cow::Borrowed(text),
@@ -70,7 +70,7 @@ impl Value {
         }
     }
 
-    /// About how many bytes its text has.
+    /// Returns the approximate size of its text in bytes.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Null => 0,
@@ -115,7 +115,7 @@ impl Value {
         }
     }
 
-    /// The name of the value's type, in Tracetest's words; text has the type that it looks like.
+    /// Returns the name of the value's type, in Tracetest's words; text has the type that it looks like.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "nil",
@@ -145,18 +145,18 @@ impl Value {
     }
 }
 
-/// What a text looks like.
+/// The type that a text looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inferred {
     /// A number, as written.
     Number,
     /// A duration in nanoseconds.
     Duration(i64),
-    /// A JSON object, or a list of nothing but objects.
+    /// A JSON object, or a list of objects only.
     Json,
     /// Any other JSON list.
     Array,
-    /// Nothing but text.
+    /// Plain text.
     Text,
 }
 
@@ -172,14 +172,14 @@ impl Inferred {
     }
 }
 
-/// The type that a text looks like.
+/// Infers the type that a text looks like.
 pub(crate) fn infer(text: &str) -> Inferred {
     let Some(first) = text.bytes().find(|b| !b.is_ascii_whitespace()) else {
         return Inferred::Text;
     };
     match first {
         b'0'..=b'9' | b'-' => {
-            // Only what JSON accepts as a number, and digits with leading zeros: `1.`, `+5` and `.5` are text.
+            // Only valid JSON numbers, and digits with leading zeros: `1.`, `+5` and `.5` are text.
             let looks = text.ends_with(|c: char| c.is_ascii_digit()) && !text.starts_with("-.");
             if looks && is_number(text) {
                 Inferred::Number
@@ -196,7 +196,7 @@ pub(crate) fn infer(text: &str) -> Inferred {
     }
 }
 
-/// Bytes as text, in the standard base64 alphabet with padding: what OTLP in JSON has for them.
+/// Encodes bytes in the standard base64 alphabet with padding, as OTLP in JSON does.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();

@@ -1,14 +1,14 @@
-//! When is a trace complete?
+//! Decides when a trace is complete.
 //!
-//! Too early gives wrong verdicts, too late gives slow ones. Other tools wait for silence; this module waits for what
-//! the trace still *owes*. It decides from facts that come in as arguments, the time included, and knows neither where
-//! spans come from nor who sleeps until the answer changes.
+//! Ending the wait too early gives wrong verdicts, too late slow ones. Other tools wait for silence; this module
+//! waits for what the trace still *owes*. It decides from facts that are passed as arguments, the time included,
+//! and knows neither where spans come from nor how the caller sleeps until it asks again.
 //!
 //! | debt | why it is owed | paid by | when it stays unpaid |
 //! |---|---|---|---|
-//! | root | the trigger was answered, so someone served it | a span below the trigger | `timeout`, then there is no trace |
-//! | parent | a span names a parent that is not here | that span | as long as anyone may take to deliver, then *inconclusive* |
-//! | answer | a call to another service has no child | a child elsewhere, or a span that links to it | until its absence is proven, likely, or cannot be known |
+//! | root | the trigger was answered, so a service served it | a span below the trigger | `timeout`, then *no trace* |
+//! | parent | a span names a parent that is not here | that span | the longest known delivery, then *inconclusive* |
+//! | answer | a call to a service has no child | a child elsewhere, or a linking span | until proven, likely or unknowable |
 //! | shape | earlier complete runs had this kind of span | a span of that kind | the same |
 //! | spec | a spec cannot be decided yet | spans that it selects | one settle window, then judged as it stands |
 //! | first | the test has no complete run yet | - | one settle window |
@@ -16,17 +16,17 @@
 //! Nothing owed: ready one `quiet` window after the last new span. Windows run from the last new span; copies of spans
 //! that are here prolong nothing, because a pulled source delivers the whole trace again with every look.
 //!
-//! A span that is not here is a claim about the service that would have sent it. What the [`Register`] knows of that
-//! service proves the claim, makes it likely, or leaves it open (`evidence`); what is open when the wait ends is an
-//! [`Absence`], and the judge leaves every assertion undecided that could be another with it.
+//! A missing span is a claim about the service that would have sent it. What the [`Register`] knows of that
+//! service proves the claim, makes it likely, or leaves it open (`evidence`). What is open when the wait ends is
+//! an [`Absence`], and the judge leaves every assertion undecided whose result could change with it.
 //!
 //! Why it works: exporters send spans in the order in which they *end*, and a service's entry span ends after its
-//! synchronous children; when it is here, they are here. What can be missing is another service's part, announced by
-//! an unanswered call, or work after the answer, announced by history.
+//! synchronous children; when it is here, they are here. Only two parts can be missing: another service's spans,
+//! announced by an unanswered call, or work after the answer, announced by history.
 //!
-//! Where the rules go beyond that table, a measurement or a counter-example asked for it:
-//! - Only runs that passed teach history. An error's short cut, learned as the usual shape, would let the next run end
-//!   before its asynchronous tail.
+//! Further rules, each due to a measurement or a counter-example:
+//! - Only runs that passed update the history. An error's short cut, learned as the usual shape, would let the
+//!   next run end before its asynchronous tail.
 //! - A shorter settle window needs 20 complete runs besides 20 flushes of each service, and covers twice the time that
 //!   the longest of them took to arrive. The delivery lag alone does not bound work that goes on after the answer: a
 //!   window derived from it alone gave 133 wrong verdicts in 17,628 simulated runs.
@@ -68,17 +68,17 @@ use shape::Node;
 
 use crate::time::Timestamp;
 
-/// Debts that an ended wait names; the rest is counted.
+/// Maximum number of debts that an ended wait lists; the rest is only counted.
 pub const MAX_NAMED_DEBTS: usize = 100;
 
-/// How long a failure by absence is looked at again before it is told, unless the user says otherwise.
+/// Default time for which a failure by absence is checked again before it is reported.
 pub const CONFIRM: Duration = Duration::from_secs(10);
 
-/// The settle window of a first run is shorter by this part of it: judging takes time too, and the verdict of a test that
-/// nothing is known about is due when the window of the policy is over.
+/// The settle window of a first run is shortened by one part in `HEADROOM`: judging takes time too, and the
+/// verdict of a test without history is due when the policy's window is over.
 const HEADROOM: u32 = 40;
 
-/// How long to wait for what.
+/// The windows and the timeout of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Silence that ends the wait when nothing is owed.
@@ -90,14 +90,14 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A little more than the five seconds for which exporters hold spans back unless told otherwise.
+    /// A little more than the default export delay of five seconds.
     pub const DEFAULT: Self = Self {
         quiet: Duration::from_millis(150),
         settle: Duration::from_secs(6),
         timeout: Duration::from_mins(1),
     };
 
-    /// For systems that were started with exporters that hold spans back for a tenth of a second at most.
+    /// For systems whose exporters were started with an export delay of at most 100 ms.
     pub const PROMPT: Self = Self { settle: Duration::from_millis(800), ..Self::DEFAULT };
 }
 
@@ -107,10 +107,10 @@ impl Default for Policy {
     }
 }
 
-/// What the specs say about the spans that are here.
+/// The result of evaluating the specs against the spans that are here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// The specs that fail and want more spans.
+    /// The specs that fail and could pass with more spans.
     pub undecided: Vec<Undecided>,
     /// Whether no span that may still come can change the verdict.
     pub is_final: bool,
@@ -121,11 +121,11 @@ pub struct Standing {
 pub struct Undecided {
     /// Its name.
     pub name: String,
-    /// Whose spans it selects; empty when it does not say.
+    /// The services whose spans it selects; empty when it does not say.
     pub services: Vec<Arc<str>>,
 }
 
-/// What to do now.
+/// The decision whether to go on waiting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
     /// Judge: the trace is complete, or as complete as it is going to be.
@@ -147,7 +147,7 @@ pub struct Ended {
     pub unnamed_debts: usize,
     /// What is neither here nor known to be absent: what rests on it is not decided.
     pub absences: Vec<Absence>,
-    /// The kinds of calls that somebody may still answer.
+    /// The kinds of calls that a service may still answer.
     open_calls: BTreeSet<Node>,
     /// Whether no further span could have changed the verdict.
     pub is_final: bool,
@@ -172,9 +172,9 @@ pub enum Reason {
     Orphaned,
     /// The time was up.
     TimedOut,
-    /// No span had come when the time was up, or when a settle window was over in which nobody was heard at all.
+    /// No span had come when the time was up, or after a settle window in which no service sent anything at all.
     NoTrace,
-    /// The user did not want to wait any longer.
+    /// The user skipped the rest of the wait.
     Skipped,
 }
 
@@ -190,7 +190,7 @@ pub enum Meaning {
 }
 
 impl Ended {
-    /// What it means for the verdict.
+    /// Returns what the end of the wait means for the verdict.
     pub fn meaning(&self) -> Meaning {
         match self.reason {
             _ if self.is_final => Meaning::Judge,
@@ -222,10 +222,10 @@ impl fmt::Display for Reason {
 
 /// Decides whether the wait for a trace is over.
 ///
-/// `specs` is asked only when its answer can end the wait, so it may judge the whole trace. Arrivals up to `now` must
-/// have been told to `run`. For a source that is pulled, `now` is the time of the last look: silence that nobody
-/// listened to is none. What arrives of other traces may end the wait sooner: `register` should be told, and `wait`
-/// asked again now and then.
+/// `specs` is called only when its answer can end the wait, so it may judge the whole trace. Arrivals up to `now`
+/// must already have been passed to `run`. For a source that is polled, `now` is the time of the last poll:
+/// silence after it was not observed. Arrivals of other traces may end the wait sooner, so the caller should keep
+/// `register` up to date and call `wait` again now and then.
 pub fn wait(
     policy: &Policy,
     run: &Progress,
@@ -251,7 +251,8 @@ pub fn wait(
         return Wait::Until(first_question, owed);
     }
     let mut outlook = run.outlook(register, &windows, now);
-    // A verdict that is final does not wait for spans that history or the specs ask for, but for these.
+    // A final verdict does not wait for spans that only history or the specs ask for, but for these debts of
+    // spans.
     let debts_of_spans = Owed { specs: 0, first: false, ..owed };
     let end = windows.end(run, &debts_of_spans, &outlook, true);
     if now < end {
@@ -269,7 +270,7 @@ pub fn wait(
     windows.ended(run, register, &owed, outlook, standing, now)
 }
 
-/// How a wait ends that the user does not want to go on with.
+/// Ends a wait that the user skips.
 pub fn skipped(
     policy: &Policy,
     run: &Progress,
@@ -279,7 +280,7 @@ pub fn skipped(
 ) -> Ended {
     let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
     let mut ended = windows.left(run, register, Reason::Skipped, Outlook::default(), standing, now);
-    // Who does not want to wait does not want to wait for silence or a first look either.
+    // A user who skips the wait does not wait for silence or for a first run's window either.
     let could_change = |debt: &&Debt| match debt {
         Debt::Parent { .. }
         | Debt::Root { .. }
@@ -293,15 +294,16 @@ pub fn skipped(
     ended
 }
 
-/// What is neither here nor known to be absent of a run that was judged before: what rests on it is not decided.
+/// Returns the absences of a run that was judged before: assertions that rest on them are not decided.
 pub fn absences(policy: &Policy, run: &Progress, register: &Register, now: Timestamp) -> Vec<Absence> {
     let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
     run.outlook(register, &windows, now).absences
 }
 
-/// Whether every span that a failure may have missed is known to be absent: what is owed, and where nothing announces it,
-/// whatever anyone who was heard may have ended within a settle window. Of a test that has no complete run nobody knows how
-/// long its work takes: there it is whatever may have ended within `confirm`.
+/// Whether every span that a failure may have missed is known to be absent: the owed spans, or, where nothing
+/// announces them, all that any known service may have ended within a settle window. How long the work of a test
+/// without a complete run takes is not known: there it is all that may have ended within `confirm`, if that is
+/// longer.
 pub fn is_absence_proven(
     policy: &Policy,
     confirm: Duration,
@@ -324,12 +326,12 @@ struct Windows {
     settle: Duration,
     answered_at: Timestamp,
     last: Timestamp,
-    /// How long a peer that was never heard of is waited for.
+    /// Until when to wait for a peer that never sent anything.
     unheard: Timestamp,
-    /// How long something that certainly exists is waited for while nobody knows how late it may be.
+    /// Until when to wait for something that certainly exists while it is not known how late it may be.
     patient: Timestamp,
     deadline: Timestamp,
-    /// How long a first span is waited for.
+    /// Until when to wait for the first span.
     rootless: Timestamp,
 }
 
@@ -344,7 +346,7 @@ impl Windows {
         };
         let last = run.silent_since().map_or(answered_at, |last| last.max(answered_at));
         let deadline = answered_at + policy.timeout;
-        // Who listens and hears nobody at all has no reason to believe that this system will be heard.
+        // A server that listens and receives nothing at all has no reason to expect spans of this system.
         let hears_nobody = register.listening_since().is_some() && !register.has_heard_anyone();
         let latest = register.largest_lag();
         let rootless =
@@ -362,9 +364,9 @@ impl Windows {
         }
     }
 
-    /// Before this time nothing can end the wait.
+    /// Returns the time before which nothing can end the wait.
     fn first_question(&self, owed: &Owed) -> Timestamp {
-        // A verdict that is final needs no trace, but its report is better with one.
+        // A final verdict needs no trace, but its report is better with one.
         let silence = if owed.root && owed.parents == 0 { self.settle } else { self.quiet };
         (self.last + silence.max(self.quiet)).min(self.deadline)
     }
@@ -376,7 +378,7 @@ impl Windows {
         if owed.root && owed.parents == 0 {
             end = end.max(if is_final { settled } else { self.rootless });
         }
-        // What cannot change the verdict makes a better report, but is not waited for longer.
+        // What cannot change the verdict improves the report, but is not waited for longer.
         let longest = match (is_final, owed.parents) {
             (true, 0) => settled,
             (true, _) => twice,
@@ -391,7 +393,7 @@ impl Windows {
             if unknown_caller {
                 end = end.max(twice);
             }
-            // What passed before had the spans that the specs ask for: the shape says when they are absent.
+            // Runs that passed had the spans that the specs ask for: the shape says when they are absent.
             if owed.first || (outlook.unannounced && !owed.shape) {
                 end = end.max(settled);
             }
@@ -443,7 +445,7 @@ impl Windows {
         }
     }
 
-    /// What is left when a wait ends now, for this reason.
+    /// Describes what is left when the wait ends now, for this reason.
     fn left(
         &self,
         run: &Progress,

@@ -1,18 +1,18 @@
-//! The plugins and rules that there are, with the words that reports use for them.
+//! The table of plugins and rules, with their texts for reports.
 
-/// What a failed rule means.
+/// The severity of a failed rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
     /// The plugin fails and loses score.
     Error,
-    /// It is reported, nothing more.
+    /// It is reported only.
     Warning,
-    /// The rule is not looked at.
+    /// The rule is not checked.
     Disabled,
 }
 
 impl Level {
-    /// The word that files use.
+    /// Returns the name used in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -21,7 +21,7 @@ impl Level {
         }
     }
 
-    /// The level of this name.
+    /// Finds the level with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Error, Self::Warning, Self::Disabled].into_iter().find(|level| level.as_str() == name)
     }
@@ -32,9 +32,9 @@ impl Level {
 pub enum PluginId {
     /// The semantic conventions of OpenTelemetry.
     Standards,
-    /// What goes wrong in many systems.
+    /// Problems that many systems have.
     Common,
-    /// What should not be in telemetry, or on the wire.
+    /// Secrets in telemetry, and unencrypted calls.
     Security,
 }
 
@@ -42,7 +42,7 @@ impl PluginId {
     /// Every plugin.
     pub const ALL: [Self; 3] = [Self::Standards, Self::Common, Self::Security];
 
-    /// The word that files use.
+    /// Returns the name used in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Standards => "standards",
@@ -51,12 +51,12 @@ impl PluginId {
         }
     }
 
-    /// The plugin of this name.
+    /// Finds the plugin with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|plugin| plugin.as_str() == name)
     }
 
-    /// A title for people.
+    /// Returns the title for the user.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Standards => "OTel Semantic Conventions",
@@ -65,7 +65,7 @@ impl PluginId {
         }
     }
 
-    /// What it is about.
+    /// Returns a description of what it checks.
     pub const fn description(self) -> &'static str {
         match self {
             Self::Standards => {
@@ -94,15 +94,15 @@ impl PluginId {
 /// One rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RuleId {
-    /// Spans are named as their type demands.
+    /// Spans are named as their type requires.
     SpanNaming,
-    /// Spans carry what their type demands.
+    /// Spans have the attributes that their type requires.
     RequiredAttributes,
     /// Attributes are named `namespace.name`.
     AttributeNaming,
-    /// Attributes say something.
+    /// Attributes have a value.
     NoEmptyAttributes,
-    /// Hosts are called by name.
+    /// Hosts are addressed by name.
     PreferDns,
     /// HTTP calls are encrypted.
     SecureHttpsProtocol,
@@ -110,36 +110,36 @@ pub enum RuleId {
     NoApiKeyLeak,
 }
 
-/// A rule's words and weight.
+/// The texts and the weight of a rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// The word that files use.
+    /// The name used in files.
     pub id: &'static str,
-    /// A title for people.
+    /// The title for the user.
     pub title: &'static str,
-    /// What it asks for.
+    /// What it requires.
     pub description: &'static str,
-    /// What a failure is called.
+    /// The name of a failure.
     pub fault: &'static str,
     /// What to do about a failure.
     pub tips: &'static [&'static str],
-    /// Where to read on.
+    /// A link to further documentation.
     pub link: &'static str,
-    /// Its share of the plugin's score, unless the configuration says otherwise.
+    /// Its default share of the plugin's score.
     pub weight: u32,
 }
 
 const CONVENTIONS: &str = "https://opentelemetry.io/docs/specs/semconv/";
 
 impl RuleId {
-    /// The rule's row of the table.
+    /// Returns the rule's row of the table.
     pub const fn entry(self) -> Entry {
         match self {
             Self::SpanNaming => Entry {
                 id: "span-naming",
                 title: "Span Naming",
                 description: "A span's name follows from a few low-cardinality attributes: the method and the route, the operation and the table.",
-                // Clients know this rule without these two.
+                // Existing clients expect these two to be empty for this rule.
                 fault: "",
                 tips: &[],
                 link: "https://opentelemetry.io/docs/specs/semconv/general/trace/",
@@ -206,12 +206,12 @@ impl RuleId {
         }
     }
 
-    /// The word that files use.
+    /// Returns the name used in files.
     pub const fn as_str(self) -> &'static str {
         self.entry().id
     }
 
-    /// The rule of this name.
+    /// Finds the rule with this name.
     pub fn named(name: &str) -> Option<Self> {
         PluginId::ALL.iter().flat_map(|plugin| plugin.rules()).copied().find(|rule| rule.as_str() == name)
     }

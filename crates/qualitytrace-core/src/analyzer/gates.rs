@@ -1,20 +1,20 @@
-//! What a run must pass.
+//! Gates: the conditions that a run must pass.
 
 use super::Report;
 use crate::definition::settings::Gate;
 
-/// Which gates a run failed.
+/// The gates of a run, and which of them it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gates {
     /// The gates that the run must pass.
     pub required: Vec<Gate>,
     /// Every gate that it failed, required or not.
     pub failed: Vec<Gate>,
-    /// Whether it passed all that it must.
+    /// Whether it passed all required gates.
     pub passed: bool,
 }
 
-/// Holds a run against its gates. A run that was not analysed has nothing to fail there.
+/// Checks a run against its gates. A run that was not analyzed fails no gate of the analyzer.
 pub fn gates(required: &[Gate], analysis: Option<&Report>, specs_passed: bool) -> Gates {
     let mut failed = Vec::new();
     if let Some(analysis) = analysis {

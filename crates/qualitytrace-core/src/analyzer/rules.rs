@@ -1,7 +1,7 @@
-//! What each rule looks at.
+//! The implementations of the rules.
 //!
-//! Conventions have changed names over the years. A span may follow the old ones or the current ones; where a rule
-//! needs an attribute it takes either.
+//! Semantic conventions have changed names over the years. A span may follow the old ones or the current ones;
+//! where a rule needs an attribute it takes either.
 
 mod addresses;
 mod attributes;
@@ -13,23 +13,23 @@ use crate::id::SpanId;
 use crate::lang::span_type;
 use crate::trace::{Span, SpanKind, special};
 
-/// What rules know of a span.
+/// The facts about a span that rules use.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// The span.
     pub id: Option<SpanId>,
-    /// What was done.
+    /// The span's name.
     pub name: String,
-    /// The side of a call that it stands for.
+    /// The side of a call that it represents.
     pub kind: SpanKind,
-    /// What it is about, as `tracetest.span.type` says.
+    /// Its type, as `tracetest.span.type` gives it.
     pub family: String,
-    /// The attributes that its sender wrote, as text, sorted by name.
+    /// The attributes that its sender set, as text, sorted by name.
     pub attributes: Vec<(String, String)>,
 }
 
 impl Subject {
-    /// What rules need to know of `span`.
+    /// Extracts the facts that rules use from `span`.
     pub fn of(span: &Span) -> Self {
         Self {
             id: span.id,
@@ -43,7 +43,7 @@ impl Subject {
         }
     }
 
-    /// The first of these attributes that is there, with its name.
+    /// Returns the first of these attributes that is present, with its name.
     fn first<'s>(&'s self, names: &[&str]) -> Option<(&'s str, &'s str)> {
         names.iter().find_map(|name| {
             let at = self.attributes.iter().find(|(known, _)| known == name)?;
@@ -51,18 +51,18 @@ impl Subject {
         })
     }
 
-    /// The text of the first of these attributes that is there; empty when none is.
+    /// Returns the text of the first of these attributes that is present; empty when none is.
     fn text(&self, names: &[&str]) -> &str {
         self.first(names).map_or("", |(_, text)| text)
     }
 }
 
-/// One thing that is wrong with a span.
+/// A violation of a rule by a span.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fault {
-    /// What it is about: the name of an attribute.
+    /// The name of the attribute concerned.
     pub value: String,
-    /// What should have been there; empty when that cannot be said.
+    /// The expected value; empty when it is not known.
     pub expected: String,
     /// What is wrong, as one sentence.
     pub description: String,
@@ -70,7 +70,7 @@ pub struct Fault {
     pub suggestions: Vec<String>,
 }
 
-/// Holds a span against a rule; `None` when the rule has nothing to say about such a span.
+/// Checks a span against a rule; `None` when the rule does not apply to such a span.
 pub(super) fn judge(rule: RuleId, subject: &Subject) -> Option<SpanReport> {
     let faults = match rule {
         RuleId::SpanNaming => naming::span(subject),

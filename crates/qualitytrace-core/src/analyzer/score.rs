@@ -1,8 +1,8 @@
-//! From rules that passed or failed to a number.
+//! Scores of plugins and of the whole analysis.
 
 use super::Level;
 
-/// The score of a plugin and whether it passed, from its rules as `(level, weight, passed)`.
+/// Returns the score of a plugin and whether it passed, from its rules as `(level, weight, passed)`.
 ///
 /// Only rules at level `error` count. When none of them has a weight, they weigh the same.
 pub fn plugin_score(rules: impl IntoIterator<Item = (Level, u32, bool)>) -> (u32, bool) {
@@ -24,7 +24,7 @@ pub fn plugin_score(rules: impl IntoIterator<Item = (Level, u32, bool)>) -> (u32
     (u32::try_from(score).unwrap_or(100), all_passed)
 }
 
-/// The whole part of the mean; 100 when there is nothing to take the mean of.
+/// Returns the mean, rounded down; 100 when there are no scores.
 pub(super) fn mean(scores: impl ExactSizeIterator<Item = u32>) -> u32 {
     let count = u32::try_from(scores.len()).unwrap_or(u32::MAX);
     scores.sum::<u32>().checked_div(count).unwrap_or(100)

@@ -1,4 +1,4 @@
-//! One assertion on the spans of a selection.
+//! Evaluation of one assertion on the spans of a selection.
 
 use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, SpanResult};
 use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Quantifier, Relation, Selector};
@@ -41,7 +41,7 @@ pub(super) fn judge(
         on_each(selection, context, |at| evaluate(&tree.claim, context, Subject::Span(at), &others))
     };
     let quantifier = if once { Quantifier::All } else { tree.quantifier };
-    // How many there are is not known where some were not looked at.
+    // An exact number is not known where some spans were not evaluated.
     let is_counted = complete || !matches!(quantifier, Quantifier::Exactly(_));
     let passes = is_counted && holds(quantifier, &results);
     for result in &mut results {
@@ -69,7 +69,7 @@ pub(super) fn judge(
     }
 }
 
-/// The claim on this subject alone.
+/// Evaluates the claim on this subject alone.
 pub(super) fn once(assertion: &Parsed<Assertion>, context: &Context<'_, '_>, subject: Subject) -> SpanResult {
     if let Some(error) = assertion.error() {
         SpanResult::failed(
@@ -83,7 +83,8 @@ pub(super) fn once(assertion: &Parsed<Assertion>, context: &Context<'_, '_>, sub
     }
 }
 
-/// A result for each span, and whether the budget was enough for all of them; if not, the last result says so.
+/// Returns a result for each span, and whether the budget sufficed for all of them; if not, the last result says
+/// so.
 fn on_each(
     selection: &[usize],
     context: &Context<'_, '_>,
@@ -108,10 +109,10 @@ fn on_span(mut result: SpanResult, context: &Context<'_, '_>, at: usize) -> Span
     result
 }
 
-/// Whether enough of the results passed.
+/// Whether the results satisfy the quantifier.
 fn holds(quantifier: Quantifier, results: &[SpanResult]) -> bool {
     let passed = results.iter().filter(|result| result.passed).count() as u64;
-    // Nothing is proven by no span at all.
+    // An assertion never holds on no span at all.
     if results.iter().any(|result| result.failure == Some(Failure::NoSpan)) {
         return false;
     }
@@ -145,13 +146,13 @@ fn blame(quantifier: Quantifier, results: &mut [SpanResult]) {
     }
 }
 
-/// Whether the claim could not be evaluated, for another reason than that the span does not have an attribute.
+/// Whether the claim could not be evaluated, for another reason than a missing attribute.
 fn is_broken(result: &SpanResult) -> bool {
     result.failure == Some(Failure::NotEvaluated) && result.trouble != Some(Class::Attribute)
 }
 
 fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: &Others<'_>) -> SpanResult {
-    // What is worked out on the way to the two values is gone afterwards.
+    // Intermediate values of the evaluation are released afterwards.
     let outcome = context.budget.meanwhile(|| match claim {
         Claim::Compare { left, comparator, right } => {
             sides(left, right, context, subject).map(|(left, right)| {
@@ -225,7 +226,7 @@ fn compared(left: Item, right: Option<Item>, comparison: Comparison) -> SpanResu
     }
 }
 
-/// The spans that a claim about time refers to, found once for all.
+/// The spans that a claim about time refers to, selected once for all subjects.
 struct Others<'c> {
     selector: Option<&'c Selector>,
     positions: Result<Vec<usize>, Exceeded>,
@@ -300,7 +301,7 @@ impl<'c> Others<'c> {
     }
 }
 
-/// What is said when no span matches; clients know the text.
+/// Returns the message for an assertion without spans; existing clients recognise the text.
 fn nothing_selected(claim: &Claim) -> String {
     let asked = std::cell::RefCell::new(None);
     let is_attribute = |node: &Expr| {
@@ -323,7 +324,7 @@ fn nothing_selected(claim: &Claim) -> String {
     }
 }
 
-/// Whether the claim makes sense without a span because it is about how many there are.
+/// Whether the claim makes sense without a span because it is about the number of spans.
 fn claim_is_about_count(claim: &Claim) -> bool {
     match claim {
         Claim::Compare { left, right, .. } | Claim::OneOf { left, right, .. } => {
@@ -340,7 +341,7 @@ pub(super) fn is_about_each(assertion: &Assertion) -> bool {
     assertion.quantifier == Quantifier::All && !assertion.claim.expressions().any(has_aggregate)
 }
 
-/// Whether the value is about how many spans there are.
+/// Whether the value depends on the number of spans.
 pub(super) fn is_about_count(expr: &Expr) -> bool {
     any_node(expr, &|node| match &node.kind {
         ExprKind::Attribute(name) => names::attribute(name) == "tracetest.selected_spans.count",
@@ -349,8 +350,8 @@ pub(super) fn is_about_count(expr: &Expr) -> bool {
     })
 }
 
-/// Whether the claim is about the whole selection at once: it has aggregates, and nothing that differs from span to
-/// span.
+/// Whether the claim is about the whole selection at once: it has aggregates, and nothing that differs from span
+/// to span.
 fn is_one_value(claim: &Claim) -> bool {
     let has_aggregate = claim
         .expressions()
@@ -364,7 +365,7 @@ fn is_one_value(claim: &Claim) -> bool {
     has_aggregate && !has_attribute
 }
 
-/// Whether some node satisfies the test; what stands inside an aggregate belongs to the aggregate.
+/// Whether some node satisfies the test; nodes inside an aggregate are not visited.
 fn any_node(expr: &Expr, test: &impl Fn(&Expr) -> bool) -> bool {
     let is_aggregate = matches!(expr.kind, ExprKind::Aggregate { .. });
     test(expr) || (!is_aggregate && expr.children().into_iter().any(|child| any_node(child, test)))

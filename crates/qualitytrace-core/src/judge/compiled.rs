@@ -1,4 +1,4 @@
-//! A test made ready: parsed once, asked many times.
+//! A compiled test: parsed once, judged many times.
 
 use std::sync::{Arc, OnceLock};
 
@@ -49,7 +49,7 @@ pub struct CompiledOutput {
     queries: Queries,
 }
 
-/// The selector made ready, with and without aliases.
+/// The selector compiled to queries, with and without aliases.
 #[derive(Debug, Default)]
 struct Queries([OnceLock<Query>; 2]);
 
@@ -60,7 +60,7 @@ impl Queries {
 }
 
 impl Compiled {
-    /// Parses everything; what is wrong stands in the diagnostics of each part.
+    /// Parses everything; errors are in the diagnostics of each part.
     pub fn new(specs: &[Spec], outputs: &[Output]) -> Self {
         Self {
             specs: specs.iter().map(CompiledSpec::new).collect(),
@@ -70,7 +70,7 @@ impl Compiled {
 }
 
 impl CompiledSpec {
-    /// The services whose spans the selector means; empty where it does not say.
+    /// Returns the services whose spans the selector selects; empty where it does not say.
     pub fn services(&self) -> Vec<Arc<str>> {
         possible::services(&self.selector.tree)
     }

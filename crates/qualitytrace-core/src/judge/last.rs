@@ -1,11 +1,12 @@
-//! What cannot change any more while spans still arrive.
+//! Finality: which results can no longer change while spans still arrive.
 
 use super::possible::Basis;
 use super::{AssertionResult, CompiledAssertion, Failure, Outcome};
 use crate::lang::ast::{Claim, Comparator, Expr, ExprKind, Over, Quantifier};
 use crate::names;
 
-/// Works out whether the result is final, and leaves it open if it is not and the trace may still grow, which is why.
+/// Computes whether the result is final; leaves it open if it is not and the trace may still grow, for that
+/// reason.
 pub(super) fn settle(
     result: &mut AssertionResult,
     assertion: &CompiledAssertion,
@@ -50,7 +51,7 @@ fn outlook(result: &AssertionResult, assertion: &CompiledAssertion, basis: &Basi
     }
 }
 
-/// A count can only grow.
+/// A count can only grow: returns whether the result is final, and whether more spans could make it pass.
 fn count_outlook(comparator: Comparator, count: i64, bound: i64) -> (bool, bool) {
     match comparator {
         Comparator::Equal => (count > bound, count < bound),
@@ -63,7 +64,7 @@ fn count_outlook(comparator: Comparator, count: i64, bound: i64) -> (bool, bool)
     }
 }
 
-/// The comparator and the number, if the claim compares the size of the selection with a number.
+/// Returns the comparator and the number, if the claim compares the size of the selection with a number.
 fn count_bound(claim: &Claim) -> Option<(Comparator, i64)> {
     let Claim::Compare { left, comparator, right } = claim else {
         return None;

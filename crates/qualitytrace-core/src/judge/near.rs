@@ -1,7 +1,8 @@
-//! The nearest miss: what a selector that matches nothing was probably meant to match.
+//! Near misses: the spans that a selector without matches was probably meant to match.
 //!
-//! Spans are ranked by how many conditions they satisfy, then by how near the others are. For each the failing
-//! conditions are named with what the span has instead, and a selector is proposed that would have matched.
+//! Spans are ranked by how many conditions they satisfy, then by how near the others are. For each span the
+//! failing conditions are listed with what the span has instead, and a selector is proposed that would have
+//! matched.
 
 mod likeness;
 
@@ -34,9 +35,9 @@ pub struct NearMiss {
     pub conditions: usize,
     /// The conditions that it does not satisfy.
     pub failing: Vec<FailedCondition>,
-    /// Whether it is so near that a mistyped letter or two explain the rest, even where nothing is satisfied.
+    /// Whether it is so near that a typing error or two explain the rest, even where nothing is satisfied.
     pub is_close: bool,
-    /// A selector that matches the span, as near to the one written as can be.
+    /// A selector that matches the span, as close to the written one as possible.
     pub suggestion: Option<String>,
 }
 
@@ -45,26 +46,26 @@ pub struct NearMiss {
 pub struct FailedCondition {
     /// The condition.
     pub condition: String,
-    /// Where it stands in the selector.
+    /// Its byte range in the selector.
     pub place: Range<usize>,
-    /// What the span has instead; `None` when it has nothing of that name.
+    /// The value that the span has instead; `None` when it has no attribute of that name.
     pub actual: Option<String>,
     /// An attribute of the span that was probably meant.
     pub did_you_mean: Option<String>,
 }
 
-/// Steps that it takes to find out how alike two texts are, most of which were compared before.
+/// Steps charged for comparing two texts; most pairs are cached.
 const COMPARISON: usize = 4;
-/// Steps that looking for near misses of one selector may take.
+/// Maximum number of steps to look for near misses of one selector.
 const NEAR_STEPS: u64 = 20_000_000;
-/// So many spans that satisfy the most conditions are looked at closely.
+/// Number of spans, those that satisfy the most conditions, that are scored.
 const LONG_LIST: usize = 4096;
-/// From here on two texts differ by a mistyped letter or two.
+/// Similarity from which two texts differ by a typing error or two.
 const CLOSE: f64 = 0.6;
-/// So many are kept after that.
+/// Number of spans kept after scoring.
 const SHORT_LIST: usize = 64;
 
-/// The spans that the selector nearly matches, nearest first; nothing when it matches something.
+/// Returns the spans that the selector nearly matches, nearest first; none when it matches something.
 pub fn nearest_misses(selector: &Selector, trace: &Trace, limit: usize, aliases: bool) -> Vec<NearMiss> {
     let budget = Budget::default();
     let scene = Scene::new(trace, &budget);
@@ -84,7 +85,7 @@ pub(super) fn near_misses(
     if limit == 0 {
         return Vec::new();
     }
-    // Advice may take some time, but none from the verdict.
+    // Near misses are advice: they have a budget of their own and take nothing from the verdict's.
     let budget = scene.budget.beside(NEAR_STEPS);
     let scene = &Scene::new(scene.trace, &budget);
     let mut found: Vec<(f64, NearMiss)> = Vec::new();
@@ -95,7 +96,7 @@ pub(super) fn near_misses(
         let search = Search::new(chain, scene, aliases);
         for (score, position) in search.short_list().into_iter().take(limit) {
             let miss = search.explain(selector, at, position);
-            // What was only half looked at says nothing.
+            // A result that was computed only in part is dropped.
             if budget.check().is_ok() {
                 found.push((score, miss));
             }
@@ -106,7 +107,7 @@ pub(super) fn near_misses(
     found.into_iter().map(|(_, miss)| miss).collect()
 }
 
-/// The attributes of the selector that the selected spans have under the name of another convention.
+/// Returns the attributes of the selector that the selected spans have under the name of another convention.
 pub(super) fn aliases_used(selector: &Selector, scene: &Scene<'_>, selection: &[usize]) -> Vec<Alias> {
     let mut used: Vec<Alias> = Vec::new();
     let mut names = Vec::new();
@@ -139,7 +140,7 @@ fn names_in<'c>(condition: &'c Condition, names: &mut Vec<&'c Name>) {
     }
 }
 
-/// A chain taken apart into conditions.
+/// A chain split into conditions.
 struct Search<'s, 't> {
     scene: &'s Scene<'t>,
     aliases: bool,
@@ -152,7 +153,7 @@ struct Part<'s> {
     filter: Filter,
     /// The spans that satisfy it.
     holding: Vec<usize>,
-    /// How much it says that a span satisfies it: more, the fewer do.
+    /// How telling it is that a span satisfies it: the fewer do, the more.
     weight: f64,
 }
 
@@ -165,7 +166,7 @@ impl<'s, 't> Search<'s, 't> {
         Self { scene, aliases, steps }
     }
 
-    /// The spans worth a closer look, nearest first, with their scores.
+    /// Returns the spans worth a closer look, nearest first, with their scores.
     fn short_list(&self) -> Vec<(f64, usize)> {
         let length = self.scene.trace.spans().len();
         let Some((_, target)) = self.steps.last() else {
@@ -194,8 +195,8 @@ impl<'s, 't> Search<'s, 't> {
         ranked
     }
 
-    /// How near a span comes to the conditions of a step. Each satisfied one counts 1; what lies behind the point
-    /// only decides between spans that satisfy equally many.
+    /// Scores how near a span comes to the conditions of a step. Each satisfied one counts 1; the fraction only
+    /// decides between spans that satisfy equally many.
     fn own_score(&self, parts: &[Part<'_>], at: usize, likeness: &mut Likeness) -> f64 {
         let share = 0.9 * ratio(1, parts.len());
         parts
@@ -210,7 +211,7 @@ impl<'s, 't> Search<'s, 't> {
             .sum()
     }
 
-    /// How near the spans above come to the steps before the last.
+    /// Scores how near the spans above come to the steps before the last.
     fn path_score(&self, at: usize, likeness: &mut Likeness) -> f64 {
         let mut here = at;
         let mut score = 0.0;
@@ -229,7 +230,7 @@ impl<'s, 't> Search<'s, 't> {
         score
     }
 
-    /// The spans from which a step could lead to `at`.
+    /// Returns the spans from which a step could lead to `at`.
     fn before(&self, combinator: Combinator, at: usize) -> Vec<usize> {
         let trace = self.scene.trace;
         match combinator {
@@ -244,7 +245,8 @@ impl<'s, 't> Search<'s, 't> {
         }
     }
 
-    /// How near a span comes to a condition that it does not satisfy: 0 for not at all, below 1 for nearly.
+    /// Returns how near a span comes to a condition that it does not satisfy: 0 for not at all, below 1 for
+    /// nearly.
     fn closeness(&self, condition: &Condition, at: usize, likeness: &mut Likeness) -> f64 {
         match condition {
             Condition::Clause(clause) => self.clause_closeness(clause, at, likeness),
@@ -262,7 +264,7 @@ impl<'s, 't> Search<'s, 't> {
         let expected = expected_text(&clause.test);
         match self.actual(&clause.name, at) {
             Some(actual) => match expected {
-                // To have the attribute at all is already something.
+                // Having the attribute at all counts a little.
                 Some(expected) => 0.1 + 0.9 * likeness.of(&expected, &actual.text()),
                 None => 0.2,
             },
@@ -284,7 +286,7 @@ impl<'s, 't> Search<'s, 't> {
         field.look(self.scene, at).map(|(seen, _)| seen.into_value())
     }
 
-    /// The attribute of the span whose name is nearest to this one, and how near it is.
+    /// Returns the attribute of the span whose name is most similar to this one, and its similarity.
     fn similar_name(&self, name: &str, at: usize, likeness: &mut Likeness) -> Option<(String, f64)> {
         let span = self.scene.trace.span(at);
         let names = span.attributes.len() + span.resource.attributes.len() + span.scope.attributes.len();
@@ -329,7 +331,7 @@ impl<'s, 't> Search<'s, 't> {
                     actual: None,
                     did_you_mean: None,
                 }));
-                // There is nothing above the span that this step could mean.
+                // No span above could match this step.
                 drop_first_step(&mut corrected);
                 continue;
             };
@@ -378,7 +380,7 @@ impl<'s, 't> Search<'s, 't> {
         }
     }
 
-    /// Drops the conditions on the place where they keep the corrected selector from matching the span.
+    /// Drops the conditions on the position where they keep the corrected selector from matching the span.
     fn positions(
         &self,
         chain: &mut Chain,
@@ -417,7 +419,8 @@ impl<'s, 't> Search<'s, 't> {
         *chain = free;
     }
 
-    /// What is wrong with a condition on this span, and the condition that would hold instead; `None` to leave it out.
+    /// Explains why a condition fails on this span, and returns the condition that would hold instead; `None` to
+    /// leave it out.
     fn correct(&self, condition: &Condition, at: usize) -> (FailedCondition, Option<Condition>) {
         let mut failure = FailedCondition {
             condition: condition.to_string(),
@@ -469,7 +472,7 @@ fn drop_first_step(chain: &mut Chain) {
     }
 }
 
-/// The conditions of a step, one by one.
+/// Splits a step into its conditions.
 fn parts<'s>(step: &'s Step, scene: &Scene<'_>, aliases: bool) -> Vec<Part<'s>> {
     let conditions: Vec<&Condition> = match &step.condition {
         Condition::All(all) => all.iter().collect(),
@@ -500,7 +503,7 @@ fn place_of(condition: &Condition) -> Range<usize> {
     }
 }
 
-/// A name as it can be written: with quotes only where it needs them.
+/// Returns a name as it is written in a selector: with quotes only where it needs them.
 fn unquoted(name: &str) -> Name {
     let plain = |segment: &str| {
         segment.starts_with(|c: char| c.is_alphabetic() || c == '_')

@@ -1,4 +1,4 @@
-//! What came of judging.
+//! Results of judging.
 
 use crate::definition::Text;
 use crate::id::SpanId;
@@ -7,10 +7,10 @@ use crate::value::Value;
 
 use super::{CompiledAssertion, NearMiss};
 
-/// What came of a whole test.
+/// The result of a whole test.
 #[derive(Debug, Clone)]
 pub struct Verdict {
-    /// Passed if every spec passed and every output can be told; failed if a spec failed; otherwise undecided.
+    /// Passed if every spec passed and no output is open; failed if a spec failed; otherwise undecided.
     pub outcome: Outcome,
     /// One result for each spec, in order.
     pub specs: Vec<SpecResult>,
@@ -18,14 +18,14 @@ pub struct Verdict {
     pub outputs: Vec<OutputResult>,
 }
 
-/// Passed, failed, or not to be said yet.
+/// Passed, failed, or not decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It holds.
+    /// The claim holds.
     Passed,
-    /// It does not.
+    /// The claim does not hold.
     Failed(Failure),
-    /// It cannot be said yet.
+    /// It cannot be decided yet.
     Undecided {
         /// Why not.
         reason: String,
@@ -39,15 +39,15 @@ pub enum Failure {
     NoMatch,
     /// The selector matched nothing.
     NoSpan,
-    /// The selector cannot be understood.
+    /// The selector does not parse.
     InvalidSelector,
-    /// The assertion cannot be understood.
+    /// The assertion does not parse.
     InvalidAssertion,
-    /// A value could not be found or worked out, or cannot be compared.
+    /// A value could not be found or computed, or cannot be compared.
     NotEvaluated,
 }
 
-/// What came of a spec.
+/// The result of a spec.
 #[derive(Debug, Clone)]
 pub struct SpecResult {
     /// The spec's title.
@@ -62,20 +62,20 @@ pub struct SpecResult {
     pub assertions: Vec<AssertionResult>,
     /// Attributes of the selector that the selected spans have under the name of another convention.
     pub aliases: Vec<Alias>,
-    /// What the selector nearly matched, when it matched nothing.
+    /// The near misses of the selector, when it matched nothing.
     pub near_misses: Vec<NearMiss>,
-    /// What is wrong with the selector.
+    /// The diagnostics of the selector.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What came of an assertion.
+/// The result of an assertion.
 #[derive(Debug, Clone)]
 pub struct AssertionResult {
     /// The assertion's text.
     pub assertion: String,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Whether it would pass if no more spans came.
+    /// Whether it would pass if no more spans arrived.
     pub passes_now: bool,
     /// Whether no later span can change it.
     pub is_final: bool,
@@ -85,7 +85,7 @@ pub struct AssertionResult {
     pub results: Vec<SpanResult>,
     /// Attributes that were found under the name of another convention.
     pub aliases: Vec<Alias>,
-    /// What is wrong with the assertion's text.
+    /// The diagnostics of the assertion's text.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -98,7 +98,7 @@ pub struct Alias {
     pub found: String,
 }
 
-/// What came of an assertion on one span.
+/// The result of an assertion on one span.
 #[derive(Debug, Clone)]
 pub struct SpanResult {
     /// The span's position in the trace; `None` when the result belongs to no span.
@@ -119,13 +119,13 @@ pub struct SpanResult {
     pub expected_text: String,
     /// Why it failed, in the form that Tracetest's clients recognise.
     pub error: Option<String>,
-    /// Which kind of failure that is.
+    /// The kind of failure.
     pub failure: Option<Failure>,
-    /// Which kind of trouble the evaluation met.
+    /// The kind of evaluation error.
     pub trouble: Option<Class>,
 }
 
-/// What came of an output.
+/// The result of an output.
 #[derive(Debug, Clone)]
 pub struct OutputResult {
     /// The variable's name.
@@ -138,9 +138,9 @@ pub struct OutputResult {
     pub resolved: bool,
     /// Why there is none.
     pub error: Option<String>,
-    /// Whether it was read from a span that is here, so that spans which come later do not change it.
+    /// Whether it was read from a span that is here, so that later spans do not change it.
     pub is_read: bool,
-    /// Why it cannot be said what the value is: a span that may be missing would change it.
+    /// Why the value is not certain: a span that may be missing would change it.
     pub open: Option<String>,
     /// The value of an earlier output with the same name, which this one replaces.
     pub replaces: Option<String>,
@@ -161,11 +161,11 @@ impl Verdict {
 }
 
 impl OutputResult {
-    /// Takes the value back, because it may be another one.
+    /// Withdraws the value, because a missing span may change it.
     pub(super) fn leave_open(&mut self, reason: &str) {
         self.resolved = false;
         self.value.clear();
-        // Clients know the text of what there is no value for.
+        // Existing clients recognise the text for an output without a value.
         self.error.get_or_insert_with(|| format!("output \"{}\" is inconclusive: {reason}", self.name));
         self.open = Some(reason.to_owned());
     }
@@ -181,7 +181,7 @@ impl SpecResult {
     }
 }
 
-/// One failure fails all; without failures one open question leaves all open.
+/// Combines outcomes: one failure fails all; without failures one undecided outcome leaves all undecided.
 fn combined(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     let mut combined = Outcome::Passed;
     for outcome in outcomes {
@@ -195,7 +195,7 @@ fn combined(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
 }
 
 impl AssertionResult {
-    /// A failure that needs no trace.
+    /// A failure that does not depend on the trace.
     pub(super) fn hopeless(text: &Text, failure: Failure, results: Vec<SpanResult>) -> Self {
         Self {
             assertion: text.value.clone(),
@@ -221,7 +221,7 @@ impl AssertionResult {
         }
     }
 
-    /// The selector takes more than there is budget for.
+    /// The selector exceeds the budget.
     pub(super) fn not_evaluated(assertion: &CompiledAssertion, message: &str) -> Self {
         let failed = SpanResult::failed(Failure::NotEvaluated, message.to_owned(), Some(Class::Evaluation));
         Self {

@@ -9,7 +9,7 @@ use crate::lang::ast::Selector;
 use crate::lang::{Context, Generator, Memory, Scene, Subject, Variables};
 use crate::wait::Absence;
 
-/// Reads the outputs in order; each sees those before it. Gives also the variables that the specs see.
+/// Reads the outputs in order; each sees those before it. Also returns the variables that the specs see.
 pub(super) fn run(
     test: &Compiled,
     scene: &Scene<'_>,
@@ -40,7 +40,7 @@ pub(super) fn run(
     (results, variables)
 }
 
-/// The span that may be missing and would change the output.
+/// Returns the absence that would change the output.
 ///
 /// A value that was read from a span stands: spans that are missing come after it.
 fn missing<'o>(
@@ -59,7 +59,7 @@ fn missing<'o>(
     possible::first(&options.absences, &basis)
 }
 
-/// What comes of an output on the spans that are here, and how many its selector matches.
+/// Evaluates an output on the spans that are here; also returns how many its selector matches.
 fn read(
     output: &CompiledOutput,
     scene: &Scene<'_>,
@@ -106,7 +106,7 @@ fn read(
     result.span = first.and_then(|at| scene.trace.span(at).id);
     let subject = first.map_or(Subject::NoSpan, Subject::Span);
     match scene.budget.meanwhile(|| context.evaluate(&output.value.tree, subject)) {
-        // It is kept twice: as a result, and as a variable.
+        // The text is held twice: as a result, and as a variable.
         Ok(item) => match scene.budget.keep(item.size()) {
             Ok(()) => {
                 result.value = item.text().into_owned();

@@ -1,6 +1,6 @@
 //! Whether a selector could match a span that is not here.
 //!
-//! What is not known about such a span matches anything, so the answer is "yes" unless something rules it out.
+//! An unknown property of such a span matches anything, so the answer is "yes" unless a known one rules it out.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ pub(super) struct Basis<'s> {
     pub(super) grows_only: bool,
     /// How many spans it has.
     pub(super) selected: usize,
-    /// Whether it says the same of each span that was found, or their number.
+    /// Whether the value says the same of each span that was found, or their number.
     pub(super) is_about_each: bool,
     /// Other selections.
     pub(super) others: &'s [&'s Selector],
 }
 
 impl Basis<'_> {
-    /// Whether it is read from the trigger's span alone, which is always here.
+    /// Whether it is read only from the trigger's span, which is always here.
     pub(super) fn is_closed(&self) -> bool {
         !matters(&Absence::of_anyone(String::new()), self.selector, false, false)
     }
 }
 
-/// The first of these that could change a value.
+/// Returns the first absence that could change a value.
 pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'a Absence> {
     absences.iter().find(|absence| {
         let is_content = basis.is_about_each && basis.selected > 0;
@@ -38,7 +38,7 @@ pub(super) fn first<'a>(absences: &'a [Absence], basis: &Basis<'_>) -> Option<&'
     })
 }
 
-/// The first of these that could change what rests on other selections.
+/// Returns the first absence that could change what rests on other selections.
 pub(super) fn first_elsewhere<'a>(absences: &'a [Absence], others: &[&Selector]) -> Option<&'a Absence> {
     absences.iter().find(|absence| matters_elsewhere(absence, others))
 }
@@ -49,7 +49,7 @@ fn matters_elsewhere(absence: &Absence, others: &[&Selector]) -> bool {
 
 /// `is_content` says that the value is about each of the spans that were found.
 fn matters(absence: &Absence, selector: &Selector, grows_only: bool, is_content: bool) -> bool {
-    // What a selector means may hang on spans that it only passes by; else only the span that it means counts.
+    // The result of a selector may depend on spans that it only passes through; else only the last step counts.
     let mut steps: Box<dyn Iterator<Item = &Step>> = if grows_only {
         Box::new(selector.chains.iter().map(|chain| chain.rest.last().map_or(&chain.first, |(_, step)| step)))
     } else {
@@ -57,14 +57,15 @@ fn matters(absence: &Absence, selector: &Selector, grows_only: bool, is_content:
     };
     let names_one = || selector.steps().any(|step| names_service(&step.condition));
     match absence.of {
-        // Every system calls somebody who sends no spans, and two complete runs have shown that this one does not.
+        // Every system calls peers that send no spans, and two complete runs have shown that this one sends none.
         Whose::AnyoneButIfNamed(_) => {
             return selector
                 .steps()
                 .any(|step| names_service(&step.condition) && possible(&step.condition, absence).can_hold);
         }
-        // Most systems call somebody who sends no spans, and most selectors name no service. What is said of each span that
-        // they found, and of their number, is not taken to be said of such a peer's, too; `none`, `any`, an extreme or a sum is.
+        // Most systems call peers that send no spans, and most selectors name no service. A claim about each span
+        // found, or about their number, is not taken to include the spans of such a peer; `none`, `any`, an
+        // extreme or a sum is.
         Whose::AnyoneBut(_) if is_content && !names_one() => return false,
         Whose::Refused if is_content => return false,
         Whose::Anyone | Whose::Refused | Whose::Service(_) | Whose::AnyoneBut(_) => {}
@@ -72,14 +73,14 @@ fn matters(absence: &Absence, selector: &Selector, grows_only: bool, is_content:
     selector.chains.is_empty() || steps.any(|step| possible(&step.condition, absence).can_hold)
 }
 
-/// The services whose spans a selector means; empty where one of its members does not say.
+/// Returns the services whose spans a selector selects; empty where one of its members does not say.
 pub(super) fn services(selector: &Selector) -> Vec<Arc<str>> {
     let meant = selector.chains.iter().map(|chain| chain.rest.last().map_or(&chain.first, |(_, step)| step));
     let named: Option<Vec<&str>> = meant.map(|step| service_of(&step.condition)).collect();
     named.unwrap_or_default().into_iter().map(Arc::from).collect()
 }
 
-/// The service that a span must be of to satisfy the condition.
+/// Returns the service that a span must belong to in order to satisfy the condition.
 fn service_of(condition: &Condition) -> Option<&str> {
     match condition {
         Condition::Clause(clause) => match &clause.test {
@@ -99,7 +100,7 @@ fn names_service(condition: &Condition) -> bool {
     }
 }
 
-/// What a condition may be for a span of which little is known.
+/// The possible results of a condition for a span of which little is known.
 #[derive(Debug, Clone, Copy)]
 struct Possible {
     can_hold: bool,
@@ -167,7 +168,7 @@ fn clause_possible(clause: &Clause, absence: &Absence) -> Possible {
     Possible::ANYTHING
 }
 
-/// The clause on a value that is known, as far as it compares texts.
+/// Evaluates the clause on a known value, as far as it compares texts.
 fn compare(clause: &Clause, value: &str) -> Possible {
     let is = |literal: &Literal| match literal {
         Literal::Text(text) | Literal::Word(text) => text == value,

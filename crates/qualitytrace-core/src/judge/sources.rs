@@ -3,7 +3,7 @@
 use super::{Compiled, CompiledOutput, OutputResult};
 use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Over, Selector};
 
-/// The selections besides its own that an assertion rests on.
+/// Returns the selections besides its own that an assertion rests on.
 pub(super) fn of_assertion<'t>(
     test: &'t Compiled,
     results: &[OutputResult],
@@ -17,7 +17,7 @@ pub(super) fn of_assertion<'t>(
     sources.selectors
 }
 
-/// The selections besides its own that an output rests on. It sees the outputs before it.
+/// Returns the selections besides its own that an output rests on. It sees the outputs before it.
 pub(super) fn of_output<'t>(
     earlier: &'t [CompiledOutput],
     results: &[OutputResult],
@@ -30,7 +30,7 @@ pub(super) fn of_output<'t>(
 
 struct Sources<'t, 'r> {
     results: &'r [OutputResult],
-    /// Outputs that were not looked at yet.
+    /// Outputs that were not visited yet.
     outputs: Vec<Option<&'t CompiledOutput>>,
     selectors: Vec<&'t Selector>,
 }
@@ -54,7 +54,7 @@ impl<'t, 'r> Sources<'t, 'r> {
         }
     }
 
-    /// Every output of this name: the last one that has a value counts, and which one that is may change.
+    /// Visits every output of this name: the last one that has a value counts, and which one that is may change.
     fn output(&mut self, name: &str) {
         let named = |output: &&'t CompiledOutput| output.output.name.value == name;
         let found: Vec<_> = self.outputs.iter_mut().filter_map(|slot| slot.take_if(|it| named(it))).collect();

@@ -1,4 +1,4 @@
-//! One span, with everything that OTLP says about it.
+//! One span, with all fields of OTLP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use crate::value::Value;
 /// One operation of one service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// Names the span inside its trace. `None` when it was sent without one.
+    /// The span's id inside its trace. `None` when it was sent without one.
     pub id: Option<SpanId>,
     /// The span that caused this one; `None` for a root.
     pub parent: Option<SpanId>,
-    /// What was done.
+    /// The operation.
     pub name: Arc<str>,
-    /// The side of a call that this span stands for.
+    /// The side of a call that this span represents.
     pub kind: SpanKind,
     /// When it began.
     pub start: Timestamp,
     /// When it ended; `None` while it is still running.
     pub end: Option<Timestamp>,
-    /// How it went; `None` when the sender did not say.
+    /// The status; `None` when the sender did not set it.
     pub status: Option<Status>,
     /// The span's own attributes.
     pub attributes: Attributes,
-    /// What happened during it.
+    /// Events during the span.
     pub events: Vec<Event>,
-    /// Other spans that it belongs to.
+    /// Links to other spans.
     pub links: Vec<Link>,
     /// The process that sent it.
     pub resource: Arc<Resource>,
@@ -38,13 +38,13 @@ pub struct Span {
     pub trace_state: Arc<str>,
     /// W3C trace flags and OTLP's own bits above them.
     pub flags: u32,
-    /// What the sender itself had to leave out.
+    /// Counts of what the sender itself dropped.
     pub dropped: Dropped,
 }
 
 impl Span {
-    /// The time it took; zero while it is still running, when it was sent without a start, or when it ends before it
-    /// begins.
+    /// Returns its duration; zero while it is still running, when it was sent without a start, or when it ends
+    /// before it begins.
     pub fn duration(&self) -> Duration {
         match self.end {
             Some(end) if self.start != Timestamp::default() => end.since(self.start),
@@ -52,7 +52,7 @@ impl Span {
         }
     }
 
-    /// `service.name` of the process that sent it; empty when that process did not say.
+    /// Returns `service.name` of the process that sent it; empty when that process did not set it.
     pub fn service(&self) -> &str {
         match self.resource.attributes.get("service.name") {
             Some(Value::String(name)) => name,
@@ -60,7 +60,7 @@ impl Span {
         }
     }
 
-    /// The attribute of this name: the span's own, else the scope's, else the resource's.
+    /// Returns the attribute of this name: the span's own, else the scope's, else the resource's.
     pub fn attribute(&self, name: &str) -> Option<&Value> {
         self.attributes
             .get(name)
@@ -69,10 +69,10 @@ impl Span {
     }
 }
 
-/// The side of a call that a span stands for.
+/// The side of a call that a span represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum SpanKind {
-    /// The sender did not say.
+    /// The sender did not set it.
     #[default]
     Unspecified,
     /// Work inside one service.
@@ -88,7 +88,7 @@ pub enum SpanKind {
 }
 
 impl SpanKind {
-    /// The word that users write.
+    /// Returns the word that users write.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unspecified => "unspecified",
@@ -101,41 +101,41 @@ impl SpanKind {
     }
 }
 
-/// How a span went.
+/// The status of a span.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
-    /// Good, bad, or left open.
+    /// The status code.
     pub code: StatusCode,
-    /// The sender's words; empty when there are none.
+    /// The sender's description; empty when there is none.
     pub message: Arc<str>,
 }
 
-/// Good, bad, or left open.
+/// A status code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum StatusCode {
-    /// Left open.
+    /// Not set.
     #[default]
     Unset,
-    /// Declared good.
+    /// Explicitly successful.
     Ok,
-    /// Declared bad.
+    /// Failed.
     Error,
 }
 
-/// Something that happened during a span.
+/// An event during a span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When.
+    /// When it happened.
     pub time: Timestamp,
-    /// What.
+    /// Its name.
     pub name: Arc<str>,
-    /// Details.
+    /// Its attributes.
     pub attributes: Attributes,
-    /// How many attributes the sender left out.
+    /// How many attributes the sender dropped.
     pub dropped_attributes: u32,
 }
 
-/// Another span that a span belongs to, in this trace or another.
+/// A link to another span, in this trace or another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
     /// The other span's trace.
@@ -144,9 +144,9 @@ pub struct Link {
     pub span: Option<SpanId>,
     /// W3C `tracestate` of the link, as sent.
     pub trace_state: Arc<str>,
-    /// Details.
+    /// Its attributes.
     pub attributes: Attributes,
-    /// How many attributes the sender left out.
+    /// How many attributes the sender dropped.
     pub dropped_attributes: u32,
     /// W3C trace flags of the link.
     pub flags: u32,
@@ -155,11 +155,11 @@ pub struct Link {
 /// The process that sent a span.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Resource {
-    /// Who and where it is.
+    /// The attributes that describe it.
     pub attributes: Attributes,
-    /// How many attributes the sender left out.
+    /// How many attributes the sender dropped.
     pub dropped_attributes: u32,
-    /// The semantic-convention version it claims to follow.
+    /// The semantic-convention version that it claims to follow.
     pub schema_url: Arc<str>,
 }
 
@@ -170,37 +170,37 @@ pub struct Scope {
     pub name: Arc<str>,
     /// The library's version.
     pub version: Arc<str>,
-    /// Details.
+    /// Its attributes.
     pub attributes: Attributes,
-    /// How many attributes the sender left out.
+    /// How many attributes the sender dropped.
     pub dropped_attributes: u32,
-    /// The semantic-convention version it claims to follow.
+    /// The semantic-convention version that it claims to follow.
     pub schema_url: Arc<str>,
 }
 
-/// What the sender had to leave out of a span.
+/// How much the sender dropped of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dropped {
-    /// Attributes left out.
+    /// Dropped attributes.
     pub attributes: u32,
-    /// Events left out.
+    /// Dropped events.
     pub events: u32,
-    /// Links left out.
+    /// Dropped links.
     pub links: u32,
 }
 
-/// So many attributes are searched one by one.
+/// Up to this many attributes are searched linearly.
 const FEW: usize = 24;
 
-/// Named values, kept sorted by name: one value a name, the last one given wins.
+/// Named values, sorted by name: one value per name, the last one given wins.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attributes(Vec<(Arc<str>, Value)>);
 
 impl Attributes {
-    /// The value of this name.
+    /// Returns the value of this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        // Few names differ in length only, and the length stands beside the pointer: looking at all of them one by
-        // one follows fewer pointers than halving does.
+        // Few names have the same length, and the length is stored beside the pointer: a linear search follows
+        // fewer pointers than a binary one.
         if self.0.len() <= FEW {
             return self.0.iter().find(|(known, _)| **known == *name).map(|(_, value)| value);
         }
@@ -221,12 +221,12 @@ impl Attributes {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// How many there are.
+    /// Returns the number of attributes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

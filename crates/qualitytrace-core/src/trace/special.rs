@@ -1,15 +1,16 @@
-//! Every attribute of a span as text, those that no sender wrote included.
+//! Every attribute of a span as text, including the special ones that no sender sets.
 //!
-//! What a span is has names that selectors and assertions can use, `tracetest.span.name` and so on. Senders cannot
-//! shadow them: an attribute of such a name that did arrive gives way.
+//! Properties of a span have names that selectors and assertions can use, `tracetest.span.name` and so on. Senders
+//! cannot shadow them: the special attribute replaces a sent one of the same name.
 
 use super::span::{Attributes, Span};
 use crate::lang::special_attributes;
 use crate::value::{Value, base64};
 
-/// Every attribute of a span as text, sorted by name: its own, its scope's, its resource's and the special ones.
+/// Returns every attribute of a span as text, sorted by name: its own, its scope's, its resource's and the special
+/// ones.
 ///
-/// The kind is left out: it is a field of its own wherever this is shown.
+/// The kind is left out: it is a separate field where these texts are shown.
 pub fn texts(span: &Span) -> Vec<(String, String)> {
     let mut all = Attributes::default();
     for attributes in [&span.resource.attributes, &span.scope.attributes, &span.attributes] {
@@ -23,12 +24,13 @@ pub fn texts(span: &Span) -> Vec<(String, String)> {
     all.iter().map(|(name, value)| (name.to_owned(), text(value))).collect()
 }
 
-/// Whether the name belongs to us: no sender's attribute is shown under it.
+/// Whether the name is reserved: no sender's attribute is shown under it.
 pub fn is_special(name: &str) -> bool {
     name == "span.events" || name.starts_with("tracetest.")
 }
 
-/// A value as the API shows it: texts bare, durations in nanoseconds, lists and objects as JSON, bytes in base64.
+/// Converts a value to text as the API shows it: texts bare, durations in nanoseconds, lists and objects as JSON,
+/// bytes in base64.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Duration(nanos) => nanos.to_string(),

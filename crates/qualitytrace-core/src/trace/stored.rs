@@ -1,7 +1,6 @@
-//! Traces as the original stores and exports them: a tree of spans whose attributes are texts.
+//! Traces in the format in which Tracetest stores and exports them: a tree of spans whose attributes are texts.
 //!
-//! What was stored by it can be read; what is read by it can be written. Times are milliseconds there, so writing
-//! loses what is finer.
+//! Both reading and writing are supported. Times are milliseconds there, so writing loses finer precision.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,23 +12,23 @@ use super::{Trace, special};
 use crate::id::{ParseIdError, SpanId, TraceId};
 use crate::time::Timestamp;
 
-/// How deep spans may be nested when they are read.
+/// Maximum nesting of spans when they are read.
 const MAX_DEPTH: usize = 512;
-/// How many levels are written: readers of JSON call themselves for each, and many go no deeper than 128.
+/// Maximum number of levels that are written: readers of JSON recurse for each, and many stop at a depth of 128.
 const MAX_LEVELS: usize = 50;
 
 /// Why a stored trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The trace's id is none.
+    /// The trace's id is not valid.
     #[error("the stored trace has no valid id")]
     TraceId(#[source] ParseIdError),
-    /// A span's id is none.
+    /// A span's id is not valid.
     #[error("span `{name}` of the stored trace has no valid id")]
     SpanId {
         /// The span's name.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: ParseIdError,
     },
@@ -38,7 +37,7 @@ pub enum Error {
     Time {
         /// The span's name.
         name: String,
-        /// What stands there.
+        /// The text found.
         text: String,
     },
     /// Spans are nested too deeply.
@@ -46,8 +45,8 @@ pub enum Error {
     Depth,
 }
 
-/// Reads `{ID, RootSpan: {ID, Name, Kind, StartTime, EndTime, Attributes, Children}}`. A span may name another parent than
-/// the one that it stands below, as `ParentID`.
+/// Reads `{ID, RootSpan: {ID, Name, Kind, StartTime, EndTime, Attributes, Children}}`. A span may name another
+/// parent than the one that it is nested in, as `ParentID`.
 pub fn read(stored: &Value) -> Result<Trace, Error> {
     let id: TraceId = text(&stored["ID"]).parse().map_err(Error::TraceId)?;
     let mut reading = Reading::default();
@@ -78,7 +77,7 @@ impl Reading {
         let end = time("EndTime")?;
         let parent = text(&stored["ParentID"]).parse().ok().or(parent);
         self.spans.push(Span {
-            // The place in the tree tells two spans of one id apart; the second one goes without.
+            // The position in the tree distinguishes two spans with one id; the second one loses it.
             id: self.known.insert(id).then_some(id),
             parent,
             name: name.into(),
@@ -118,7 +117,7 @@ fn attributes(stored: &Value) -> Attributes {
     pairs.map(|(name, value)| (name.as_str(), text(value).into())).collect()
 }
 
-/// A time by the number of its digits (seconds, milliseconds, nanoseconds), or in RFC 3339.
+/// Parses a time by the number of its digits (seconds, milliseconds, nanoseconds), or in RFC 3339.
 fn parse_time(value: &Value) -> Option<Timestamp> {
     let text = match value {
         Value::Number(number) => number.to_string(),
@@ -138,12 +137,12 @@ fn parse_time(value: &Value) -> Option<Timestamp> {
     u64::try_from(time.as_nanosecond()).ok().map(Timestamp::from_nanos)
 }
 
-/// A time in RFC 3339.
+/// Formats a time in RFC 3339.
 pub fn time(time: Timestamp) -> String {
     crate::lang::timestamp(time.as_nanos())
 }
 
-/// The trace in the form that [`read`] reads. Several roots are put under the first.
+/// Writes the trace in the format that [`read`] reads. Several roots are put under the first.
 pub fn write(trace: &Trace) -> Value {
     let mut roots = trace.roots();
     let root = roots.next().map(|root| {
@@ -156,10 +155,10 @@ pub fn write(trace: &Trace) -> Value {
     json!({ "ID": trace.id().to_string(), "RootSpan": root })
 }
 
-/// The span with all that is below it. Below the last level, spans stand side by side and name their parent.
+/// Writes the span with its descendants. Below the last level, spans are siblings and name their parent.
 fn write_span(trace: &Trace, root: usize) -> Value {
     let places = root..trace.descendants(root).end;
-    // Who holds each span, and at which level. Parents stand before their children.
+    // The span that holds each span, and its level. Parents come before their children.
     let mut holders: Vec<(usize, usize)> = vec![(0, 0)];
     let mut built: Vec<Value> = places.clone().map(|at| one_span(trace, at)).collect();
     for at in places.skip(1) {
@@ -172,7 +171,7 @@ fn write_span(trace: &Trace, root: usize) -> Value {
         }
     }
     let mut below: Vec<Vec<Value>> = vec![Vec::new(); built.len()];
-    // From the last to the first: what is below a span is complete when the span is reached.
+    // From the last to the first: the children of a span are complete when the span is reached.
     while let Some(mut span) = built.pop() {
         let at = built.len();
         let mut children = std::mem::take(&mut below[at]);

@@ -1,4 +1,4 @@
-//! From a heap of spans to a tree.
+//! The tree of a trace, built from its spans.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use crate::id::{SpanId, TraceId};
 
 /// The spans of one trace as a forest, in pre-order: parents before children, siblings by start time.
 ///
-/// A span is addressed by its position. Its descendants are the positions right after it, which makes "below" a range.
+/// A span is addressed by its index. Its descendants directly follow it, which makes "below" a range.
 #[derive(Debug, Clone)]
 pub struct Trace {
     id: TraceId,
@@ -19,38 +19,39 @@ pub struct Trace {
     notes: Vec<Note>,
 }
 
-/// Something odd about the spans that the tree had to deal with.
+/// An irregularity that was found while the tree was built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// The span names a parent that did not arrive; it stands as a root.
+    /// The span names a parent that did not arrive; it becomes a root.
     MissingParent {
         /// The orphan.
         span: Option<SpanId>,
         /// The parent that it names.
         parent: SpanId,
     },
-    /// The span was sent without an id; it stands as a leaf.
+    /// The span was sent without an id; it becomes a leaf.
     NoId {
         /// Its name.
         name: String,
     },
-    /// The span is, through its parents, its own ancestor; the circle was cut here.
+    /// The span is, through its parents, its own ancestor; the cycle was cut here.
     Cycle {
-        /// Where the circle was cut.
+        /// The span that became a root.
         span: Option<SpanId>,
     },
 }
 
 impl Trace {
-    /// Builds the tree. A span that was delivered twice counts once: the later copy in `spans` wins. Where the two sides
-    /// of a call share one id, as Zipkin has it, the answering span gets an id of its own and stands below the caller's.
+    /// Builds the tree. A span that was delivered twice counts once: the later copy in `spans` wins. Where the two
+    /// sides of a call share one id, as in Zipkin, the answering span gets its own id and stands below the
+    /// caller's.
     pub fn assemble(id: TraceId, spans: impl IntoIterator<Item = Span>) -> Self {
         Self::build(id, spans, None)
     }
 
-    /// The trace with `trigger` as its one root: every other root becomes its child.
+    /// Returns the trace with `trigger` as its only root: every other root becomes its child.
     ///
-    /// A span with the trigger's id that arrived from outside gives way to `trigger`, which knows the answer.
+    /// A span with the trigger's id that arrived from outside is replaced by `trigger`, which has the response.
     #[must_use]
     pub fn with_trigger(self, trigger: Span) -> Self {
         let root = trigger.id;
@@ -84,52 +85,52 @@ impl Trace {
         Self { id, spans, parents, ends, depths, notes }
     }
 
-    /// Names the trace.
+    /// Returns the trace id.
     pub fn id(&self) -> TraceId {
         self.id
     }
 
-    /// Every span, in pre-order.
+    /// Returns every span, in pre-order.
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
 
-    /// The span at this position.
+    /// Returns the span at this position.
     pub fn span(&self, at: usize) -> &Span {
         &self.spans[at]
     }
 
-    /// The position of the span with this id.
+    /// Returns the position of the span with this id.
     pub fn position(&self, id: SpanId) -> Option<usize> {
         self.spans.iter().position(|span| span.id == Some(id))
     }
 
-    /// The position of the parent in the tree; `None` for a root.
+    /// Returns the position of the parent in the tree; `None` for a root.
     pub fn parent(&self, at: usize) -> Option<usize> {
         self.parents[at]
     }
 
-    /// The positions of all spans below `at`, itself not included.
+    /// Returns the positions of all spans below `at`, itself not included.
     pub fn descendants(&self, at: usize) -> Range<usize> {
         at + 1..self.ends[at]
     }
 
-    /// The positions of the direct children of `at`, by start time.
+    /// Returns the positions of the direct children of `at`, by start time.
     pub fn children(&self, at: usize) -> impl Iterator<Item = usize> {
         siblings(&self.ends, at + 1, self.ends[at])
     }
 
-    /// The positions of the spans without a parent in the tree, by start time.
+    /// Returns the positions of the spans without a parent in the tree, by start time.
     pub fn roots(&self) -> impl Iterator<Item = usize> {
         siblings(&self.ends, 0, self.spans.len())
     }
 
-    /// How far below its root the span at `at` stands; a root stands at 0.
+    /// Returns the depth of the span at `at`; a root has depth 0.
     pub fn depth(&self, at: usize) -> usize {
         self.depths[at]
     }
 
-    /// What was odd about the spans.
+    /// Returns the irregularities of the spans.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
@@ -139,7 +140,7 @@ fn siblings(ends: &[usize], first: usize, end: usize) -> impl Iterator<Item = us
     std::iter::successors(Some(first), |at| ends.get(*at).copied()).take_while(move |at| *at < end)
 }
 
-/// Where the spans of each id stand: the caller's, and the one that answers it.
+/// The positions of the spans with one id: the caller's, and the one that answers it.
 #[derive(Debug, Default, Clone, Copy)]
 struct Sides {
     near: Option<usize>,
@@ -147,7 +148,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// The one span that has the id.
+    /// Returns the span with this id, the caller's if there are two.
     fn only(&self) -> Option<usize> {
         self.near.or(self.far)
     }
@@ -161,7 +162,7 @@ pub(crate) const fn is_far_side(kind: SpanKind) -> bool {
     }
 }
 
-/// The id that a span gets that answers a span with the same id.
+/// Returns the new id of a span that answers a span with the same id.
 pub(crate) fn shared_id(id: SpanId) -> SpanId {
     const APART: u64 = 0x9e37_79b9_7f4a_7c15;
     let bytes = (u64::from_be_bytes(id.to_bytes()) ^ APART).to_be_bytes();
@@ -186,8 +187,8 @@ fn deduplicate(spans: impl IntoIterator<Item = Span>) -> (Vec<Span>, HashMap<Spa
     (kept, by_id)
 }
 
-/// Gives the far side an id of its own where both sides have one, and puts it below the near side. What names the
-/// shared id as its parent belongs to the far side, unless it comes from the process of the near one.
+/// Gives the far side its own id where both sides share one, and puts it below the near side. A span that names
+/// the shared id as its parent belongs to the far side, unless it comes from the process of the near one.
 fn part_shared(spans: &mut [Span], by_id: &mut HashMap<SpanId, Sides>) {
     let both = |sides: &Sides| Some((sides.near?, sides.far?));
     let mut shared: Vec<(SpanId, usize, usize)> =
@@ -243,7 +244,7 @@ fn find_parents(spans: &[Span], by_id: &HashMap<SpanId, Sides>, notes: &mut Vec<
         .collect()
 }
 
-/// Makes every chain of parents end: in each circle, the earliest span becomes a root.
+/// Cuts cycles of parents: in each cycle, the earliest span becomes a root.
 fn cut_cycles(spans: &[Span], parents: &mut [Option<usize>], notes: &mut Vec<Note>) {
     const NEW: u32 = 0;
     let mut visit = vec![NEW; spans.len()];
@@ -288,7 +289,7 @@ fn pre_order(spans: &[Span], parents: &[Option<usize>]) -> Vec<usize> {
     order
 }
 
-/// Where each span's descendants end, given the parents in pre-order.
+/// Returns where each span's descendants end, given the parents in pre-order.
 fn subtree_ends(parents: &[Option<usize>]) -> Vec<usize> {
     let mut ends: Vec<usize> = (1..=parents.len()).collect();
     for at in (0..parents.len()).rev() {
@@ -299,7 +300,7 @@ fn subtree_ends(parents: &[Option<usize>]) -> Vec<usize> {
     ends
 }
 
-/// How far below its root each span stands, given the parents in pre-order.
+/// Returns the depth of each span, given the parents in pre-order.
 fn depths(parents: &[Option<usize>]) -> Vec<usize> {
     let mut depths: Vec<usize> = Vec::with_capacity(parents.len());
     for parent in parents {

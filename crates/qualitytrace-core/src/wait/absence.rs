@@ -1,40 +1,40 @@
-//! Spans that are neither here nor known to be absent.
+//! Absences: spans that are neither here nor known not to exist.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::trace::SpanKind;
 
-/// A span, or a part of the trace, that may exist although it is not here. What is not known about it is anything.
+/// A span, or a part of the trace, that may exist although it is not here. An unknown property may have any value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absence {
-    /// Whose it would be.
+    /// The service that would have sent it.
     pub of: Whose,
     /// Its side of a call, where it is known.
     pub kind: Option<SpanKind>,
     /// Its name, where it is known.
     pub name: Option<Arc<str>>,
-    /// Why it cannot be said, and what to do: a sentence.
+    /// Why its absence is not known, and what to do about it: a sentence.
     pub reason: String,
 }
 
-/// Whose spans may be missing.
+/// The services whose spans may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
-    /// Anyone's.
+    /// Any service.
     Anyone,
-    /// Anyone's: it was sent, and this server refused it. What was found all the same is not in doubt.
+    /// Any service: the spans were sent, and this server refused them. Spans that were found are not in doubt.
     Refused,
-    /// This service's.
+    /// This service.
     Service(Arc<str>),
-    /// Anyone's but these: they were heard, and have sent what they had.
+    /// Any service but these, which have sent what they had.
     AnyoneBut(Arc<BTreeSet<Arc<str>>>),
     /// The same, but only where a test names such a service: the call is known to stay without an answer.
     AnyoneButIfNamed(Arc<BTreeSet<Arc<str>>>),
 }
 
 impl Absence {
-    /// Something that was sent and refused.
+    /// An absence due to spans that were sent and refused.
     pub fn of_refused(reason: String) -> Self {
         Self::new(Whose::Refused, reason)
     }
@@ -48,7 +48,7 @@ impl Absence {
         !matches!(self.of, Whose::AnyoneButIfNamed(_))
     }
 
-    /// A part that could be anything.
+    /// An absence that could be any span of any service.
     pub fn of_anyone(reason: String) -> Self {
         Self::new(Whose::Anyone, reason)
     }

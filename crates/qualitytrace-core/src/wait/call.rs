@@ -1,7 +1,7 @@
-//! Which spans call someone who records spans too.
+//! Classification of spans that call another instrumented service.
 //!
-//! Both generations of the semantic conventions are read. A call that tells nothing about its peer counts as one that
-//! is answered: at worst a first run waits one settle window longer.
+//! Both generations of the semantic conventions are read. A call without attributes of its peer is expected to be
+//! answered: at worst a first run waits one settle window longer.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) fn expects_answer(span: &Span) -> bool {
     if cloud || STORES.iter().any(|name| has(name)) {
         return false;
     }
-    // What a caller notes beside a call says nothing about who answers it.
+    // Other attributes that a caller records beside a call do not say what answers it.
     CALLS.iter().any(|prefix| has(prefix)) || !UNANSWERED.iter().any(|prefix| has(prefix))
 }
 
@@ -36,12 +36,12 @@ pub(super) fn is_message(span: &Span) -> bool {
     span.kind == SpanKind::Producer || span.attributes.iter().any(|(name, _)| name.starts_with("messaging."))
 }
 
-/// Whom the span calls, in the words that the span has for it.
+/// Returns the name of the peer as the span's attributes give it.
 pub(super) fn peer(span: &Span) -> Option<Arc<str>> {
     PEERS.iter().find_map(|name| text(span, name))
 }
 
-/// Under which name the other side is known: its address, its RPC service or its destination.
+/// Returns the address of the other side: its destination, its host and port, or its RPC service.
 pub(super) fn address(span: &Span) -> Option<Arc<str>> {
     if let Some(destination) = DESTINATIONS.iter().find_map(|name| text(span, name)) {
         return Some(destination);
@@ -70,7 +70,8 @@ fn authority(url: &str) -> &str {
     authority.rsplit('@').next().unwrap_or(authority)
 }
 
-/// Whether a list of the user's names this span's other side: by address, host, `*.domain` or any name that it has for it.
+/// Whether the user's list names the other side of this span: by address, host, `*.domain` or any other name that
+/// the span has for it.
 pub(super) fn is_named(span: &Span, names: &[String]) -> bool {
     let address = address(span);
     let host = address.as_deref().map(|address| address.rsplit_once(':').map_or(address, |(host, _)| host));
@@ -97,17 +98,18 @@ const PORTS: [&str; 2] = ["server.port", "net.peer.port"];
 const URLS: [&str; 2] = ["url.full", "http.url"];
 const NAMES: [&str; 3] = ["rpc.service", "peer.service", "faas.invoked_name"];
 
-/// What only calls of databases and stores have, over whatever protocol: they keep no trace of their own.
+/// Attributes that only calls of databases and stores have, over any protocol: these record no spans of their own.
 const STORES: [&str; 3] = ["db.system", "aws.s3.", "aws.dynamodb."];
-/// What calls of services have.
+/// Attributes of calls to services.
 const CALLS: [&str; 5] = ["http.request.method", "http.method", "http.url", "rpc.", "mcp."];
-/// What is done without anybody who records spans, where it is no call of a service: databases, caches, files, models.
+/// Attributes of work that no instrumented service answers, unless it is a call to a service: databases, caches,
+/// files, models.
 const UNANSWERED: [&str; 4] = ["db.", "cache.", "file.", "gen_ai."];
-/// The APIs of a cloud are not ours to see into.
+/// The APIs of a cloud: they send no spans to this server.
 const CLOUD: [(&str, &str); 2] = [("rpc.system", "aws-api"), ("rpc.system.name", "aws-api")];
-/// Where a message's operation is written.
+/// Attributes that hold the operation of a message.
 const OPERATIONS: [&str; 3] = ["messaging.operation.type", "messaging.operation.name", "messaging.operation"];
-/// What is done with messages without sending one.
+/// Messaging operations that send no message.
 const UNANSWERED_OPERATIONS: [&str; 10] =
     ["receive", "process", "deliver", "settle", "ack", "nack", "commit", "poll", "peek", "delete"];
 const PEERS: [&str; 9] = [

@@ -1,4 +1,4 @@
-//! What a trace still owes.
+//! Debts: what a trace still owes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::id::SpanId;
 use crate::trace::SpanKind;
 
-/// One thing that is still to come, or that never came. Its `Display` is the sentence for the report.
+/// Something that is still to come, or that never came. Its `Display` is the sentence for the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Debt {
-    /// The trigger was answered, so someone served it, yet no span stands below the trigger.
+    /// The trigger was answered, so a service served it, yet no span stands below the trigger.
     Root {
         /// The trigger's span, when there is one.
         trigger: Option<SpanId>,
-        /// The services whose spans are here all the same, further down.
+        /// The services that have spans here nevertheless, further down.
         others: Vec<Arc<str>>,
     },
     /// A span names a parent that is not here: it exists, or it was dropped.
@@ -25,7 +25,7 @@ pub enum Debt {
         /// That span's service.
         service: Arc<str>,
     },
-    /// Someone outside made the request that the trace begins with, and sends no span for it.
+    /// A caller outside made the request that the trace begins with, and sends no span for it.
     Caller {
         /// The span that the caller named as its own.
         id: SpanId,
@@ -38,7 +38,7 @@ pub enum Debt {
         name: Arc<str>,
         /// The service that made it.
         service: Arc<str>,
-        /// Whom it called, when it says so.
+        /// The peer that it called, when the span says so.
         peer: Option<Arc<str>>,
     },
     /// Earlier runs had more spans of this kind.
@@ -121,7 +121,7 @@ fn service_name(service: &str) -> &str {
     if service.is_empty() { "unnamed service" } else { service }
 }
 
-/// How much is owed, by kind of debt: cheap to count, so that every wake-up can show it.
+/// The number of debts by kind: cheap to count, so that every wake-up can show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Owed {
     /// No span stands below the trigger.

@@ -1,4 +1,4 @@
-//! What the register proves about a span that is not here.
+//! Evidence for the absence of a span, derived from the register.
 //!
 //! | grade | when |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | likely | the service delivers, it is known how late, and that time is over |
 //! | unknown | all else |
 //!
-//! Exporters send spans in the order in which they end, so a later span proves that everything before it was sent. Where
-//! that order is known to be disturbed, the proof needs so much more.
+//! Exporters send spans in the order in which they end, so a later span proves that everything before it was sent.
+//! Where that order is known to be disturbed, the later span must have ended later by that much more.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use std::time::Duration;
 use super::register::{ENOUGH_DELIVERIES, Instance, Register, Service};
 use crate::time::Timestamp;
 
-/// Added to what overtaking asks for, before a later span proves anything.
+/// Added to the known overtaking before a later span proves anything.
 const SLACK: Duration = Duration::from_millis(50);
 /// Added to the time after which a service should have delivered.
 const MARGIN: Duration = Duration::from_millis(100);
-/// An instance that was silent for so long is gone.
+/// An instance that was silent for this long is taken to be gone.
 const GONE_AFTER: Duration = Duration::from_mins(10);
 
-/// What is known about a span that a service would have ended by some time.
+/// The evidence about a span that a service would have ended by some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grade {
     /// It does not exist.
     Proven,
     /// It does not exist, unless the service is slower this time than it ever was.
     Likely,
-    /// That will be decided then, unless it comes or something proves it before.
+    /// Decided at that time, unless the span arrives or its absence is proven before.
     Later(Timestamp),
-    /// It cannot be said, and waiting for what is known does not help.
+    /// Not known, and waiting for the known lag does not help.
     Unknown(Silence),
 }
 
@@ -43,19 +43,19 @@ impl Grade {
     }
 }
 
-/// Why it cannot be said.
+/// Why the absence of a span cannot be decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Silence {
-    /// The service was not heard since this server listens.
+    /// The service has sent nothing since this server listens.
     Silent,
     /// Too few of its deliveries are known.
     Few,
-    /// It answered a call, so that it should have made a span.
+    /// The service answered a call, so it should have recorded a span.
     Answered,
 }
 
 impl Register {
-    /// What is known about a span that `service` would have ended by `by`.
+    /// Grades the evidence about a span that `service` would have ended by `by`.
     ///
     /// With `answered`, the service is known to have worked: then silence alone proves nothing.
     pub(super) fn grade(&self, service: &str, by: Timestamp, answered: bool, now: Timestamp) -> Grade {
@@ -65,12 +65,13 @@ impl Register {
         let is_over = now >= delivered_by;
         let enough = known.deliveries >= ENOUGH_DELIVERIES;
         if known.passed(by, now) {
-            // Who answered has made a span. While few deliveries are known, it may be an instance that was not heard yet.
+            // A service that answered has recorded a span. While few deliveries are known, the span may be of an
+            // instance that has not delivered yet.
             if answered && !enough {
                 return Grade::Unknown(Silence::Few);
             }
-            // An instance that is not known yet may deliver as late as the others, and what was held up on its way as late as
-            // anything was.
+            // An instance that is not known yet may deliver as late as the others, and spans that were held up on
+            // their way may arrive as late as any before.
             return if is_over || (enough && known.instances.len() == 1 && now >= by + held_up) {
                 Grade::Proven
             } else {
@@ -85,7 +86,7 @@ impl Register {
             (false, _) => Grade::Unknown(Silence::Few),
             (true, false) => Grade::Later(delivered_by),
             (true, true) if answered && !is_alive() => Grade::Unknown(Silence::Answered),
-            // Whoever used to send other signals and stopped is not merely idle.
+            // A service that used to send other signals and stopped is not merely idle.
             (true, true) if known.stopped_signalling(by, now) => Grade::Unknown(Silence::Silent),
             (true, true) => Grade::Likely,
         }
@@ -97,17 +98,18 @@ impl Register {
         self.get(service).filter(|known| known.deliveries > 0).map(Service::delivers_within)
     }
 
-    /// By how much more than any span of this service the spans of others were held up on their way, which it shares.
+    /// By how much more than any span of this service spans of other services were held up on the way, which it
+    /// shares.
     fn held_up(&self, service: &Service) -> Duration {
         self.disorder_of_anyone().saturating_sub(service.disorder.get())
     }
 
-    /// The same of a service that was heard since this server listens.
+    /// The same for a service that has sent spans since this server listens.
     pub(super) fn heard_within(&self, service: &str) -> Option<Duration> {
         self.get(service).filter(|known| known.first_heard.is_some()).map(Service::delivers_within)
     }
 
-    /// The services whose known lag is not over yet for what ended by `by`.
+    /// The services whose known lag is not over yet for spans that ended by `by`.
     pub(super) fn still_delivering(&self, by: Timestamp, now: Timestamp) -> BTreeSet<Arc<str>> {
         let open = self.all().filter(|(_, service)| {
             service.first_heard.is_some()
@@ -117,7 +119,8 @@ impl Register {
         open.map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// How long anyone who was heard may take to deliver; `None` while that is not known of all of them.
+    /// How long any service that has sent spans may take to deliver; `None` while that is not known of all of
+    /// them.
     pub(super) fn anyone_delivers_within(&self) -> Option<Duration> {
         let mut heard = self.all().filter(|(_, service)| service.first_heard.is_some()).peekable();
         heard.peek()?;
@@ -127,7 +130,7 @@ impl Register {
         })
     }
 
-    /// Why nothing can be said about a service, and what to do.
+    /// Explains why nothing is known about a service, and what to do.
     pub(super) fn excuse(&self, service: &str, silence: Silence, now: Timestamp) -> String {
         let name = if service.is_empty() { "a service without a name" } else { service };
         let known = self.get(service).filter(|known| known.first_heard.is_some());
@@ -163,7 +166,7 @@ impl Register {
         }
     }
 
-    /// What is said of a service whose lag is known and not over.
+    /// Describes a service whose lag is known and not over.
     pub(super) fn still_waiting(&self, service: &str, now: Timestamp) -> String {
         let name = if service.is_empty() { "a service without a name" } else { service };
         self.get(service).map_or_else(String::new, |known| {
@@ -191,8 +194,8 @@ impl Service {
         live.peek().is_some() && live.all(|instance| instance.watermark > Some(passed_by))
     }
 
-    /// Whether every live instance delivered a later span, or anything at all when the span was due: whichever of them
-    /// answered would have sent it by then.
+    /// Whether every live instance delivered a later span, or sent any signal once the span was due: whichever of
+    /// them answered would have sent it by then.
     fn signalled_since(&self, by: Timestamp, due: Timestamp, now: Timestamp) -> bool {
         let passed_by = self.passed_by(by);
         let mut live = self.live(now).peekable();
@@ -208,7 +211,7 @@ impl Service {
         self.instances.values().filter(move |instance| now.since(instance.last_heard()) < GONE_AFTER)
     }
 
-    /// Whether an instance used to send metrics and sent nothing since then, although they are overdue.
+    /// Whether an instance used to send metrics, has sent nothing since `by`, and its metrics are overdue.
     fn stopped_signalling(&self, by: Timestamp, now: Timestamp) -> bool {
         self.live(now).any(|instance| instance.last_heard() < by && instance.stopped_signalling(now))
     }
@@ -218,7 +221,7 @@ fn times(count: u32) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
-/// A duration for people: whole seconds from one second on.
+/// Formats a duration for the user: whole seconds from one second on.
 fn rounded(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         return format!("{} ms", duration.as_millis());

@@ -1,7 +1,8 @@
-//! What earlier complete runs of a test say about the next one.
+//! History: what earlier complete runs of a test say about the next one.
 //!
-//! History only says what to wait for. It never turns a failure into a pass: runs that failed, or that ended before
-//! their trace was complete, teach nothing, because an error's short cut must not become what is expected.
+//! History only says what to wait for. It never turns a failure into a pass: runs that failed, or that ended
+//! before their trace was complete, add nothing to the shape, because an error's short cut must not become
+//! expected.
 
 mod document;
 mod fact;
@@ -20,20 +21,20 @@ use super::shape::{Node, Shape};
 use super::{Ended, Policy, Reason};
 use crate::time::Timestamp;
 
-/// Kinds of spans that are remembered for a test; further ones are not expected of later runs.
+/// Maximum number of kinds of spans remembered for a test; further ones are not expected of later runs.
 pub const MAX_KINDS: usize = 5_000;
 /// Runs in a row without a late span after which a widened quiet window is forgotten.
 pub const CLEAN_RUNS: u32 = 20;
-/// Complete runs before the time that they took to arrive says how long the next one may take.
+/// Complete runs after which the time that they took to arrive bounds the next one.
 pub const ENOUGH_RUNS: u32 = 20;
 /// Added to what was measured when a settle window is derived from it.
 const SETTLE_MARGIN: Duration = Duration::from_millis(100);
-/// Added to how late work after the answer may end while few runs are known.
+/// Added to the allowed lateness of work after the answer while few runs are known.
 const FEW_RUNS_MARGIN: Duration = Duration::from_secs(2);
-/// A settle window that is derived is not shorter: a busy machine may hold up any service for a moment.
+/// Lower bound of a derived settle window: a busy machine may delay any service for a moment.
 const SHORTEST_SETTLE: Duration = Duration::from_secs(1);
 
-/// What is known of a test.
+/// What is known of a test from its earlier runs.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     shape: Shape,
@@ -45,7 +46,7 @@ pub struct History {
     /// The services that send them.
     services: BTreeSet<Arc<str>>,
     runs: u32,
-    /// Runs that were waited for to the end, whatever came of them.
+    /// Runs whose wait ended as complete or settled, whatever their verdict.
     awaited_runs: u32,
     doublings: u32,
     clean_runs: u32,
@@ -53,28 +54,28 @@ pub struct History {
     longest: Duration,
     caller_is_silent: bool,
     last_late: Option<Timestamp>,
-    /// When the last run was answered whose verdict did not wait for everything: its late spans are no surprise.
+    /// When the last run was answered whose verdict did not wait for everything: its late spans are expected.
     last_decided: Option<Timestamp>,
     left_out: usize,
 }
 
 impl History {
-    /// How many complete runs it rests on.
+    /// Returns the number of complete runs that it rests on.
     pub fn runs(&self) -> u32 {
         self.runs
     }
 
-    /// How many runs were waited for to the end, whatever came of them.
+    /// Returns the number of runs whose wait ended as complete or settled, whatever their verdict.
     pub(super) fn awaited_runs(&self) -> u32 {
         self.awaited_runs
     }
 
-    /// The kinds of spans that the next run is expected to have.
+    /// Counts the kinds of spans that the next run is expected to have.
     pub fn kinds(&self) -> usize {
         self.shape.nodes().filter(|node| self.is_known(*node)).count()
     }
 
-    /// How many kinds of spans of the last run found no room within [`MAX_KINDS`], and are not expected of the next.
+    /// Returns how many kinds of spans of the last run exceeded [`MAX_KINDS`] and are not expected of the next.
     pub fn kinds_left_out(&self) -> usize {
         self.left_out
     }
@@ -87,10 +88,10 @@ impl History {
 
     /// The settle window: the policy's, unless it is known how late the services of this test deliver.
     ///
-    /// It is shorter when all of them deliver soon. How late spans are delivered does not bound how long work goes on
-    /// after the answer, so the time that earlier complete runs took to arrive counts as well. It is longer when one of
-    /// them is known to deliver later than the policy allows for, or when spans came after a verdict; on the word of few
-    /// deliveries, up to twice as long.
+    /// It is shorter when all of them deliver soon. How late spans are delivered does not bound how long work goes
+    /// on after the answer, so the time that earlier complete runs took to arrive counts as well. It is longer
+    /// when one of them is known to deliver later than the policy allows for, or when spans came after a verdict;
+    /// at most twice as long while it rests on few deliveries.
     pub fn settle(&self, policy: &Policy, register: &Register) -> Duration {
         let known = || self.services.iter().filter_map(|service| register.largest(service));
         let latest = known().max().unwrap_or_default();
@@ -108,10 +109,11 @@ impl History {
         shortened.min(policy.settle).max(expected.max().unwrap_or_default()).max(as_late)
     }
 
-    /// Learns from a run that ended. Says whether it did: only complete runs that passed teach what to expect.
+    /// Learns from a run that ended; returns whether anything was learned. Only complete runs that passed change
+    /// what is expected.
     ///
-    /// A kind of span that two runs in a row lacked is no longer expected; one that two runs in a row had is. Runs that
-    /// did not pass teach only how late spans may be.
+    /// A kind of span that two runs in a row lacked is no longer expected; one that two runs in a row had is.
+    /// Other runs only teach how late spans may be.
     pub fn learn(&mut self, run: &Progress, ended: &Ended, passed: bool) -> bool {
         let complete = matches!(ended.reason, Reason::Complete | Reason::Settled);
         if ended.reason == Reason::Decided {
@@ -138,8 +140,8 @@ impl History {
         true
     }
 
-    /// Learns that spans came after the verdict: `run` has them now, and passes with them or does not. The quiet window
-    /// doubles, once for each run, and what came late is expected from now on if the run passes.
+    /// Learns that spans came after the verdict: `run` has them now, and `passed` is its verdict with them. The
+    /// quiet window doubles, once for each run, and the late spans are expected from now on if the run passes.
     pub fn late(&mut self, run: &Progress, passed: bool) {
         let was_cut_short = run.answered_at() == self.last_decided;
         if !was_cut_short {
@@ -161,13 +163,13 @@ impl History {
         self.list_kinds();
     }
 
-    /// Learns how late spans of known kinds may end and arrive. Says whether that was new.
+    /// Learns how late spans of known kinds may end and arrive. Returns whether that was new.
     fn learn_lateness(&mut self, run: &Progress) -> bool {
         let mut learned = run.duration() > self.longest;
         self.longest = self.longest.max(run.duration());
         let late = run.lateness();
         for node in run.shape().nodes().filter(|node| run.count(*node) > 0) {
-            // The run began with the kinds that are known here, in their order.
+            // The run's shape started as a copy of this one: known kinds have the same index.
             if let Some(fact) = self.facts.get_mut(node.index()).filter(|fact| fact.late < late[node.index()])
             {
                 fact.late = late[node.index()];
@@ -181,7 +183,7 @@ impl History {
         let known = self.shape.len();
         let counted = Counted::of(run, &ended.open_calls, &mut self.shape, &mut self.facts);
         for ((node, fact), seen) in self.shape.nodes().zip(&mut self.facts).zip(&counted.seen) {
-            // What stands below a kind that is new stood below every span of that kind.
+            // What stands below a new kind stood below every span of that kind.
             let is_below_new = self.shape.key(node).parent.is_some_and(|parent| parent.index() >= known);
             if self.runs == 0 || is_below_new {
                 fact.expect(*seen);
@@ -208,13 +210,13 @@ impl History {
         self.services = known.map(service).collect();
     }
 
-    /// Durations are forgotten slowly: a twentieth of the longest a run.
+    /// Lets durations decay: the longest shrinks by a twentieth with each run.
     fn remember_duration(&mut self, run: &Progress) {
         let faded = self.longest * (ENOUGH_RUNS - 1) / ENOUGH_RUNS;
         self.longest = run.duration().max(faded);
     }
 
-    /// Keeps the kinds that still occur, and those above them.
+    /// Keeps the kinds that still occur, and their ancestors.
     fn forget_the_gone(&mut self) {
         let mut keep: Vec<bool> =
             self.facts.iter().map(|fact| fact.most.value > 0 || fact.most.since > 0).collect();
@@ -238,16 +240,17 @@ impl History {
     }
 }
 
-/// What a wait asks.
+/// Queries of the wait.
 impl History {
     pub(super) fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// What each span of this kind, or the trigger (`None`), had below it in earlier runs, and how many.
+    /// Returns the kinds that each span of this kind, or the trigger (`None`), had below it in earlier runs, and
+    /// how many.
     pub(super) fn required_below(&self, node: Option<Node>) -> &[(Node, u32)] {
         let at = node.map_or(self.shape.len(), Node::index);
-        // A kind that is new to a run may have the number that stands for the trigger here.
+        // A kind that is new to a run may have the index that stands for the trigger here.
         let known = node.is_none() || at < self.shape.len();
         self.required.get(at).filter(|_| known).map_or(&[], Vec::as_slice)
     }
@@ -262,7 +265,7 @@ impl History {
         self.facts.get(node.index()).is_some_and(|fact| fact.each.value == 0 || fact.varies > 0)
     }
 
-    /// How many spans of a kind a run has at most.
+    /// Returns the largest number of spans of this kind in a run.
     pub(super) fn most(&self, node: Node) -> u32 {
         self.facts.get(node.index()).map_or(0, |fact| fact.most.value)
     }
@@ -280,7 +283,7 @@ impl History {
         self.facts.get(node.index()).is_some_and(|fact| fact.ends_before_parent)
     }
 
-    /// By when a span of this kind should have ended in a run whose other spans ended by `base`.
+    /// Returns the time by which a span of this kind should have ended in a run whose other spans ended by `base`.
     ///
     /// Work after the answer may take twice as long as it ever did, and longer while few runs are known.
     pub(super) fn due(&self, node: Node, base: Timestamp) -> Timestamp {
@@ -300,12 +303,12 @@ impl History {
 /// The spans of a run, counted by the kinds of a history.
 struct Counted {
     seen: Vec<Seen>,
-    /// Kinds for which there was no room.
+    /// Kinds that exceeded the limit.
     left_out: usize,
 }
 
 impl Counted {
-    /// Counts, and adds the kinds that are new to `shape` while there is room.
+    /// Counts the spans of `run`, and adds new kinds to `shape` while there is room.
     fn of(run: &Progress, open: &BTreeSet<Node>, shape: &mut Shape, facts: &mut Vec<Fact>) -> Self {
         let (before_parent, calls, each, late) =
             (run.ended_before_parent(), run.calls(open), run.least_below(), run.lateness());
@@ -337,7 +340,7 @@ impl Counted {
                 late: late[node.index()],
             };
         }
-        // A kind that the run lacks: its parents may be here all the same.
+        // A kind that the run lacks: its parents may be here nevertheless.
         for node in shape.nodes() {
             if counted[node.index()].count == 0 {
                 let parent = shape.key(node).parent;

@@ -1,6 +1,6 @@
-//! What has arrived of one trace, and what it therefore still owes.
+//! The spans of one trace that have arrived, and what the trace therefore still owes.
 //!
-//! Every arrival updates the sets of open debts, so that asking costs nothing that grows with the trace.
+//! Every arrival updates the sets of open debts, so that the cost of a query does not grow with the trace.
 
 mod counts;
 mod outlook;
@@ -20,15 +20,16 @@ use crate::id::SpanId;
 use crate::time::Timestamp;
 use crate::trace::{Span, SpanKind, is_far_side, shared_id};
 
-/// A server that goes on after it has answered ends late without a wrong clock; more than this is not taken for one.
+/// Upper bound of a clock difference: a server that goes on after its answer ends late although its clock is
+/// right.
 const MAX_CLOCK_ERROR: Duration = Duration::from_mins(1);
 
 /// How the trace began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// We sent the request; its span, which we make ourselves, has this id.
+    /// This server sent the request; its span, which this server records, has this id.
     Triggered(SpanId),
-    /// Someone else did, perhaps long ago: the trace is known by its id only.
+    /// Another program did, perhaps long ago: only the trace id is known.
     Attached,
 }
 
@@ -43,29 +44,29 @@ pub struct Progress {
     has_root: bool,
     /// The children of parents that are not here.
     orphans: BTreeMap<SpanId, Vec<usize>>,
-    /// The children of spans that are here but hang below a missing parent themselves.
+    /// The children of spans that are here but stand below a missing parent themselves.
     unplaced: HashMap<usize, Vec<usize>>,
     /// Links to spans that are not here yet.
     linked: HashSet<SpanId>,
     unanswered: BTreeSet<usize>,
     shape: Shape,
     counts: Vec<u32>,
-    /// What each span, and the trigger (`None`), still owes of the kinds that every span of its kind had below it.
+    /// What each span, and the trigger (`None`), still owes: the kinds that every span of its kind had below it.
     below: HashMap<(Option<usize>, Node), u32>,
     /// The same, added up by kind.
     short: BTreeMap<Node, u32>,
     /// Kinds whose number differs from parent to parent, of which earlier runs had more.
     fewer: BTreeSet<Node>,
     last_arrival: Option<Timestamp>,
-    /// When the server went on after it had stood still.
+    /// When the server resumed after it was suspended.
     resumed_at: Option<Timestamp>,
-    /// When the last of its spans ended.
+    /// The latest end among the spans.
     last_end: Option<Timestamp>,
     /// Calls that are known to stay without an answer, and have none.
     leaves: BTreeSet<usize>,
-    /// Whom the user knows to send no spans.
+    /// The peers that the user declared to send no spans.
     uninstrumented: Arc<[String]>,
-    /// Answers that the register has not been told of.
+    /// Answers that were not yet passed to the register.
     answers: Vec<Answered>,
 }
 
@@ -74,13 +75,13 @@ pub struct Progress {
 pub struct Answered {
     /// The address, RPC service or destination that was called.
     pub address: Arc<str>,
-    /// Who answered.
+    /// The service that answered.
     pub service: Arc<str>,
     /// How far its clock is ahead of the caller's.
     pub ahead: Duration,
 }
 
-/// What is remembered of one span.
+/// What is kept of one span.
 #[derive(Debug, Clone)]
 struct Arrival {
     id: Option<SpanId>,
@@ -98,13 +99,13 @@ struct Arrival {
 struct Call {
     peer: Option<Arc<str>>,
     address: Option<Arc<str>>,
-    /// Whether nobody waited for an answer.
+    /// Whether the caller did not wait for an answer.
     is_message: bool,
     answered: bool,
 }
 
 impl Progress {
-    /// Nothing has arrived yet of a trace of the test with this history.
+    /// Starts a trace without arrivals, of the test with this history.
     pub fn new(begin: Begin, history: Arc<History>) -> Self {
         let shape = history.shape().clone();
         let mut progress = Self {
@@ -134,22 +135,22 @@ impl Progress {
         progress
     }
 
-    /// Calls to these owe no answer.
+    /// Sets the names of peers that send no spans: calls to them owe no answer.
     pub fn know_uninstrumented(&mut self, names: Arc<[String]>) {
         self.uninstrumented = names;
     }
 
-    /// The answers that were found since this was last asked, for the [register](super::Register).
+    /// Takes the answers found since the last call, for the [register](super::Register).
     pub fn take_answers(&mut self) -> Vec<Answered> {
         std::mem::take(&mut self.answers)
     }
 
-    /// The trigger was answered, or the run attached itself to the trace: the wait begins.
+    /// Records that the trigger was answered, or that the run attached itself to the trace: the wait begins.
     pub fn answered(&mut self, at: Timestamp) {
         self.answered_at = Some(at);
     }
 
-    /// A span arrived. Says whether it is new: a second copy changes nothing and prolongs no wait.
+    /// Records an arrival; returns whether the span is new. A second copy does not prolong the wait.
     pub fn arrived(&mut self, span: &Span, at: Timestamp) -> bool {
         let (id, parent) = self.named(span);
         if let Some(id) = id {
@@ -183,7 +184,7 @@ impl Progress {
         }
         self.join_parent(this);
         if id != span.id && !is_far_side(span.kind) {
-            // The far side with the same id was here first.
+            // The far side with the same id arrived first.
             self.answer(this);
         }
         if let Some(id) = id {
@@ -204,7 +205,8 @@ impl Progress {
         true
     }
 
-    /// The id of a span and of its parent. Where both sides of a call have one id, the one that came later has another.
+    /// Returns the ids of a span and of its parent. Where both sides of a call share one id, the later arrival
+    /// gets another.
     fn named(&self, span: &Span) -> (Option<SpanId>, Option<SpanId>) {
         let Some(id) = span.id else { return (None, span.parent) };
         let is_far = is_far_side(span.kind);
@@ -220,12 +222,12 @@ impl Progress {
         self.arrivals.len()
     }
 
-    /// The server had stood still until now: the silence before was nobody's.
+    /// Records that the server was suspended until now: the silence before it was not observed.
     pub fn resumed(&mut self, at: Timestamp) {
         self.resumed_at = self.resumed_at.max(Some(at));
     }
 
-    /// Since when there is silence that counts, if anything happened after the answer.
+    /// Returns the start of the current silence, if anything happened after the answer.
     pub(super) fn silent_since(&self) -> Option<Timestamp> {
         self.last_arrival.max(self.resumed_at)
     }
@@ -273,7 +275,7 @@ impl Progress {
         }
     }
 
-    /// Gives a span its kind, now that its parent's is known, and everything below it too.
+    /// Assigns a span its kind, now that its parent's is known, and then everything below it.
     fn place(&mut self, this: usize, parent: Option<usize>) {
         let mut stack = vec![(this, parent)];
         while let Some((this, parent)) = stack.pop() {
@@ -295,7 +297,7 @@ impl Progress {
         }
     }
 
-    /// From now on a span of this kind owes what every one of its kind had below it.
+    /// Adds the debts of a span of this kind: what every span of its kind had below it.
     fn expect_below(&mut self, owner: Option<usize>, node: Option<Node>) {
         for (child, each) in self.history.required_below(node) {
             self.below.insert((owner, *child), *each);
@@ -325,7 +327,7 @@ impl Progress {
         Key { parent, service: arrival.service, kind: arrival.kind, name: arrival.folded }
     }
 
-    /// Whether history says that this span answers a caller who sends no spans.
+    /// Whether history says that this span answers a caller that sends no spans.
     fn comes_from_the_caller(&self, this: usize) -> bool {
         self.begin == Begin::Attached
             && self.history.caller_is_silent()
@@ -347,7 +349,7 @@ impl Progress {
         if let Some(Call { address: Some(address), is_message, .. }) = &from.call
             && from.service != answer.service
         {
-            // Who answers a call ends before it does, by the same clock.
+            // By the same clock, the span that answers a call ends before the call does.
             let ahead = match (from.end, answer.end, answer.kind, is_message) {
                 (Some(call), Some(end), SpanKind::Server, false) => end.since(call).min(MAX_CLOCK_ERROR),
                 _ => Duration::ZERO,
@@ -361,7 +363,7 @@ impl Progress {
         self.answer(this);
     }
 
-    /// What the span owes as a call.
+    /// Returns the call that this span owes an answer for, if any.
     fn call(&self, span: &Span) -> Option<Call> {
         let owes = call::expects_answer(span) && !call::is_named(span, &self.uninstrumented);
         owes.then(|| Call {

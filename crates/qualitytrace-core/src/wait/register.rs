@@ -1,8 +1,8 @@
-//! The register of services: what is known of everyone who sends telemetry, from everything that ever arrived.
+//! The register of services: what is known of every service that sends telemetry, from all arrivals.
 //!
-//! A span that is here is a fact. A span that is not here is a claim about the service that would have sent it, and the
-//! register holds the evidence: when the service was heard, up to which end it has delivered, how late it delivers and by
-//! how much its spans overtake each other. [`super::evidence`] draws the conclusions.
+//! A missing span is a claim about the service that would have sent it, and the register holds the evidence: when
+//! the service was heard, up to which end time it has delivered, how late it delivers and by how much its spans
+//! overtake each other. [`super::evidence`] draws the conclusions.
 
 mod instance;
 mod largest;
@@ -22,26 +22,26 @@ use crate::time::Timestamp;
 use crate::trace::{Resource, Span};
 use crate::value::Value;
 
-/// Deliveries of a service that have to be seen before conclusions are drawn from them.
+/// Deliveries of a service to be seen before conclusions are drawn from them.
 pub const ENOUGH_DELIVERIES: u32 = 20;
 /// Instances of a service whose deliveries are remembered; beyond it, those not heard from for longest are forgotten.
 pub const MAX_INSTANCES: usize = 64;
 /// Services that are remembered; beyond it, those not heard from for longest are forgotten.
 pub const MAX_SERVICES: usize = 1_024;
-/// Addresses under which services answered that are remembered; further ones are not.
+/// Maximum number of addresses at which services answered that are remembered; further ones are not.
 pub const MAX_ADDRESSES: usize = 4_096;
-/// Services that are remembered to have answered under one address.
+/// Maximum number of services remembered for one address.
 const MAX_ANSWERING: usize = 16;
 /// Deliveries after which an old largest lag begins to be forgotten.
 const LAG_WINDOW: u32 = 200;
-/// No exporter holds spans back for so long, and no clock that is kept is so wrong: such spans were recorded earlier, or their
-/// times are made up, and say nothing about the service.
+/// No exporter holds spans back for this long, and no synchronised clock is this wrong: such spans were recorded
+/// earlier, or their times are made up, and say nothing about the service.
 const MAX_LAG: Duration = Duration::from_mins(5);
 /// Arrivals that follow each other within this time are one delivery.
 const DELIVERY_GAP: Duration = Duration::from_millis(500);
-/// Deliveries of anyone after which an old disorder of the way begins to be forgotten.
+/// Deliveries of all services after which an old disorder of the way begins to be forgotten.
 const DISORDER_WINDOW: u32 = 2_000;
-/// From this delivery on, the first one after a start does not count: it may have waited for this server to listen.
+/// From this delivery on, the first one after a start is ignored: it may have waited for this server to listen.
 const SETTLED_DELIVERIES: u32 = 3;
 
 /// What is known of each service.
@@ -49,10 +49,10 @@ const SETTLED_DELIVERIES: u32 = 3;
 pub struct Register {
     listening_since: Option<Timestamp>,
     services: HashMap<Arc<str>, Service>,
-    /// Who answered calls to this address, RPC service or destination.
+    /// The services that answered calls to each address, RPC service or destination.
     answered: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    /// How long after a span that ended later a span of anyone arrives: services share their way to this server, and what
-    /// was held up there of one may be held up of another.
+    /// How long after a span that ended later a span of any service arrives: services share their way to this
+    /// server, and what delays the spans of one may delay those of another.
     disorder: Largest,
     deliveries: u32,
     forgotten: u64,
@@ -63,18 +63,18 @@ pub struct Register {
 pub(super) struct Service {
     pub(super) deliveries: u32,
     pub(super) lag: Largest,
-    /// How long after a span that ended later, a span arrives.
+    /// How long after a span that ended later a span arrives.
     pub(super) disorder: Largest,
-    /// By how much spans that arrive late have ended before what was delivered already.
+    /// By how much a late span ended before spans that were delivered already.
     pub(super) overtaking: Largest,
     /// How far ahead its clock is.
     pub(super) ahead: Largest,
     pub(super) instances: HashMap<Arc<str>, Instance>,
-    /// When spans of it first arrived since this server listens.
+    /// When its spans first arrived since this server listens.
     pub(super) first_heard: Option<Timestamp>,
-    /// When anything of it last arrived.
+    /// When it last sent any telemetry.
     pub(super) last_arrival: Timestamp,
-    /// Whether metrics or logs of it arrived since this server listens.
+    /// Whether it sent metrics or logs since this server listens.
     pub(super) has_signalled: bool,
     /// The lag of the first delivery since this server listens, and how many there were since.
     pub(super) first_lag: Duration,
@@ -82,7 +82,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// How late it delivers at most, as far as was seen.
+    /// Returns the largest lag of its deliveries seen so far.
     pub(super) fn largest_lag(&self) -> Duration {
         let first = if self.heard_deliveries < SETTLED_DELIVERIES { self.first_lag } else { Duration::ZERO };
         self.lag.get().max(first)
@@ -102,9 +102,9 @@ impl Service {
         forgotten: &mut u64,
     ) -> (bool, Duration) {
         let instance = entry(&mut self.instances, id, MAX_INSTANCES, Instance::last_heard, forgotten);
-        // What a collector cuts one delivery into arrives in pieces.
+        // A collector may split one delivery into pieces.
         let is_delivery = instance.watermark.is_none() || at >= instance.counted + DELIVERY_GAP;
-        // What is told a second time, perhaps by another way, says nothing new about the order.
+        // A span that is reported a second time, perhaps by another way, says nothing new about the order.
         let is_old = at < instance.last_arrival && Some(end) <= instance.watermark;
         if is_delivery {
             instance.begin_delivery(at);
@@ -124,7 +124,7 @@ impl Service {
         }
         let (lag, ahead) = (at.since(end), end.since(at));
         if lag <= MAX_LAG && ahead <= MAX_LAG {
-            // Spans of the first delivery may have waited for somebody to listen.
+            // Spans of the first delivery may have waited for this server to listen.
             if self.heard_deliveries <= 1 {
                 self.first_lag = self.first_lag.max(lag);
             } else {
@@ -139,7 +139,7 @@ impl Service {
 }
 
 impl Register {
-    /// From now on this server can be reached: who is not heard from now on is silent.
+    /// Records when this server became reachable: a service that sends nothing from then on is silent.
     pub fn listens(&mut self, since: Timestamp) {
         self.listening_since = Some(since);
     }
@@ -149,14 +149,14 @@ impl Register {
         self.listening_since
     }
 
-    /// Takes note that this span arrived at `at`.
+    /// Records that this span arrived at `at`.
     pub fn arrived(&mut self, span: &Span, at: Timestamp) {
         let Some(end) = span.end else { return };
         let name = text(&span.resource, "service.name").unwrap_or_default();
         self.delivered(&name, &instance_id(&span.resource), end, at);
     }
 
-    /// Takes note that an instance of a service delivered a span that ended at `end`.
+    /// Records that an instance of a service delivered a span that ended at `end`.
     pub fn delivered(&mut self, service: &str, instance: &str, end: Timestamp, at: Timestamp) {
         let mut forgotten = 0;
         let service = self.service(service, &mut forgotten);
@@ -170,7 +170,7 @@ impl Register {
         self.forgotten += forgotten;
     }
 
-    /// Takes note that metrics or logs of an instance of a service arrived: it is alive and can reach this server.
+    /// Records that metrics or logs of an instance arrived: it is alive and can reach this server.
     pub fn signalled(&mut self, service: &str, instance: &str, signal: Signal, at: Timestamp) {
         let mut forgotten = 0;
         let service = self.service(service, &mut forgotten);
@@ -187,12 +187,12 @@ impl Register {
         self.services.get(service).is_some_and(|service| service.first_heard.is_some())
     }
 
-    /// Whether anything at all arrived since this server listens.
+    /// Whether any service has sent anything since this server listens.
     pub fn has_heard_anyone(&self) -> bool {
         self.services.values().any(|service| service.first_heard.is_some() || service.has_signalled)
     }
 
-    /// Takes note that a service answered a call to an address, `ahead` of the clock of the caller.
+    /// Records that a service answered a call to an address, with its clock `ahead` of the caller's.
     pub fn answered(&mut self, address: &str, service: &str, ahead: Duration) {
         if let Some(known) = self.services.get_mut(service) {
             known.ahead.saw(ahead);
@@ -206,7 +206,7 @@ impl Register {
         }
     }
 
-    /// How late the service delivers its spans at most; `None` until enough of its deliveries were seen.
+    /// Returns how late the service delivers its spans at most; `None` until enough of its deliveries were seen.
     pub fn largest(&self, service: &str) -> Option<Duration> {
         self.known(service).map(Service::largest_lag)
     }
@@ -219,22 +219,22 @@ impl Register {
         self.known(service).map(|service| service.disorder.get().max(self.disorder.get()))
     }
 
-    /// How long after a span that ended later a span of anyone arrives at most.
+    /// Returns how long after a span that ended later a span of any service arrives at most.
     pub(super) fn disorder_of_anyone(&self) -> Duration {
         self.disorder.get()
     }
 
-    /// How late anyone delivers at most.
+    /// Returns how late any service delivers at most.
     pub fn largest_lag(&self) -> Duration {
         self.services.values().map(Service::largest_lag).max().unwrap_or_default()
     }
 
-    /// How many services and instances were forgotten to stay within the limits.
+    /// Returns how many services and instances were forgotten to stay within the limits.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// Takes over what is known elsewhere of services that are unknown here.
+    /// Adds from `other` the services and addresses that are unknown here.
     pub fn take_over(&mut self, other: Self) {
         self.disorder.saw(other.disorder.get());
         for (name, service) in other.services.into_iter().collect::<BTreeMap<_, _>>() {
@@ -266,7 +266,7 @@ impl Register {
         &self.answered
     }
 
-    /// Who answers calls to this address.
+    /// Returns the services that answered calls to this address.
     pub(super) fn who_answers(&self, address: &str) -> Option<&BTreeSet<Arc<str>>> {
         self.answered.get(address)
     }
@@ -297,7 +297,8 @@ impl Register {
     }
 }
 
-/// The value of `key`. When it is new and there is no room, the quarter not heard from for longest is forgotten first.
+/// Returns the value of `key`. If it is new and the map is full, the quarter not heard from for longest is evicted
+/// first.
 fn entry<'a, V: Default>(
     map: &'a mut HashMap<Arc<str>, V>,
     key: Arc<str>,

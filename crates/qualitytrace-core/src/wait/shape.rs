@@ -1,6 +1,6 @@
-//! The kinds of spans that a trace consists of: one node for each service, kind and name below the same parent node.
+//! The shape of a trace: its kinds of spans, one node for each service, kind and name below the same parent node.
 //!
-//! Nodes are numbered in the order in which they were met, and a parent is always met before its children.
+//! Nodes are numbered in order of first appearance, and a parent always comes before its children.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,11 +21,11 @@ pub(super) struct Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Node(usize);
 
-/// A text of a [`Shape`], by number.
+/// An interned text of a [`Shape`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Symbol(usize);
 
-/// What makes a kind of span.
+/// The properties that identify a kind of span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     /// The kind of its parent; `None` right below the trigger.
@@ -39,7 +39,7 @@ pub(super) struct Key {
 }
 
 impl Node {
-    /// The number, for lists that run beside the shape.
+    /// The index, for lists parallel to the shape.
     pub(super) fn index(self) -> usize {
         self.0
     }
@@ -56,7 +56,7 @@ impl Shape {
         (0..self.nodes.len()).map(Node)
     }
 
-    /// What makes this kind.
+    /// Returns what identifies this kind.
     pub(super) fn key(&self, node: Node) -> Key {
         self.nodes[node.0]
     }
@@ -66,7 +66,7 @@ impl Shape {
         &self.symbols[symbol.0]
     }
 
-    /// The symbol of this text, made when it is new.
+    /// Interns a text.
     pub(super) fn symbol(&mut self, text: &str) -> Symbol {
         if let Some(known) = self.by_text.get(text) {
             return *known;
@@ -77,7 +77,7 @@ impl Shape {
         new
     }
 
-    /// The kind of this key, made when it is new.
+    /// Returns the kind with this key, added if it is new.
     pub(super) fn node(&mut self, key: Key) -> Node {
         *self.by_key.entry(key).or_insert_with(|| {
             self.nodes.push(key);
@@ -85,12 +85,12 @@ impl Shape {
         })
     }
 
-    /// The kind of this key.
+    /// Finds the kind with this key.
     pub(super) fn find(&self, key: Key) -> Option<Node> {
         self.by_key.get(&key).copied()
     }
 
-    /// The kind here that `other` calls `node`, made when it is new and there is room within `limit`.
+    /// Returns the kind here that `other` calls `node`, added if it is new and there is room within `limit`.
     ///
     /// `parent` is its parent's kind here.
     pub(super) fn adopt(
@@ -111,7 +111,7 @@ impl Shape {
     }
 }
 
-/// A span's name without what differs from call to call: numbers and ids become `#`.
+/// Replaces what differs from call to call in a span's name: numbers and ids become `#`.
 ///
 /// Names should not hold such parts, yet many do (`GET /users/123`), and then no run would look like the last one.
 pub(super) fn fold(name: &str) -> Cow<'_, str> {
@@ -136,7 +136,7 @@ pub(super) fn fold(name: &str) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
-/// Hexadecimal digits that are taken together as one id.
+/// Minimum number of hexadecimal digits that are folded as one id.
 const SHORTEST_ID: usize = 8;
 
 #[cfg(test)]

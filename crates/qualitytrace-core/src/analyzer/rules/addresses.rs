@@ -1,16 +1,16 @@
-//! How other services are called: by name, and encrypted.
+//! Rules about addresses: hosts by name, calls encrypted.
 
 use std::net::IpAddr;
 
 use super::{Fault, Subject};
 use crate::trace::SpanKind;
 
-/// Where addresses stand; the last row is looked at in client spans only.
+/// The attributes that hold addresses; those in `PEERS` are checked in client spans only.
 const URLS: [&str; 2] = ["http.url", "url.full"];
 const CONNECTION: &str = "db.connection_string";
 const PEERS: [&str; 2] = ["net.peer.name", "server.address"];
 
-/// Hosts that are called by number.
+/// Finds hosts that are addressed by IP address.
 pub(super) fn numeric(subject: &Subject) -> Vec<Fault> {
     let mut names: Vec<&str> = URLS.to_vec();
     names.push(CONNECTION);
@@ -54,13 +54,13 @@ fn is_address(host: &str) -> bool {
     without_port.parse::<IpAddr>().is_ok()
 }
 
-/// Whether a scheme, or an address that begins with one, is the encrypted one.
+/// Whether a scheme, or the scheme of an address, is `https`.
 fn is_https(text: &str) -> bool {
     let scheme = text.split_once(':').map_or(text, |(scheme, _)| scheme);
     scheme.trim().eq_ignore_ascii_case("https")
 }
 
-/// HTTP spans that show an unencrypted call; `None` for spans that are about something else.
+/// Finds unencrypted calls in HTTP spans; `None` for spans of another type.
 pub(super) fn insecure(subject: &Subject) -> Option<Vec<Fault>> {
     if subject.family != "http" {
         return None;

@@ -1,12 +1,12 @@
-//! Attributes that must be there, and that must say something.
+//! Rules about attributes: required ones must be present, and none may be empty.
 
 use super::{Fault, Subject};
 use crate::trace::SpanKind;
 
-/// An attribute by its old name, then by its current ones.
+/// The names of one attribute: the old one, then the current ones.
 type Names = &'static [&'static str];
 
-/// What spans of a type need: always, as a client, as a server.
+/// The attributes that spans of a type need: always, as a client, as a server.
 type Needs = (&'static str, &'static [Names], &'static [Names], &'static [Names]);
 
 const REQUIRED: [Needs; 5] = [
@@ -30,7 +30,7 @@ const REQUIRED: [Needs; 5] = [
     ("faas", &[], &[&["faas.invoked_name"], &["faas.invoked_provider"]], &[&["faas.trigger"]]),
 ];
 
-/// The attributes that the span's type asks for; an empty one is there.
+/// Finds missing attributes that the span's type requires; an empty one counts as present.
 pub(super) fn required(subject: &Subject) -> Vec<Fault> {
     let Some((family, always, client, server)) =
         REQUIRED.iter().find(|(family, ..)| *family == subject.family)
@@ -66,7 +66,7 @@ fn missing(family: &str, names: Names) -> Fault {
     }
 }
 
-/// Attributes without a value.
+/// Finds attributes without a value.
 pub(super) fn empty(subject: &Subject) -> Vec<Fault> {
     subject
         .attributes

@@ -1,11 +1,11 @@
-//! Names of spans and of attributes.
+//! Rules about the names of spans and attributes.
 
 use std::collections::BTreeSet;
 
 use super::{Fault, Subject};
 use crate::trace::SpanKind;
 
-/// The name that the span's attributes ask for.
+/// Checks the span's name against the one that its attributes require.
 pub(super) fn span(subject: &Subject) -> Vec<Fault> {
     let expected = match subject.family.as_str() {
         "http" => http(subject),
@@ -29,9 +29,9 @@ pub(super) fn span(subject: &Subject) -> Vec<Fault> {
     }]
 }
 
-/// Which names will do.
+/// The accepted names.
 enum Expected {
-    /// One of these; the first is the one to tell.
+    /// One of these; the first is the one to suggest.
     OneOf(Vec<String>),
     /// The beginning of this statement, in any case.
     BeginningOf(String),
@@ -57,14 +57,14 @@ impl Expected {
     }
 }
 
-/// The parts that say something, with a blank between them.
+/// Joins the parts that are not empty with blanks.
 fn joined(parts: &[&str]) -> String {
     let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
     parts.join(" ")
 }
 
 fn http(subject: &Subject) -> Expected {
-    // A method that the instrumentation does not know is recorded as `_OTHER` and named `HTTP`.
+    // An unknown method is recorded as `_OTHER`, and the span is named `HTTP`.
     let method = match subject.text(&["http.method", "http.request.method"]) {
         "_OTHER" => "HTTP",
         method => method,
@@ -113,7 +113,7 @@ fn database(subject: &Subject) -> Expected {
 fn rpc(subject: &Subject) -> Expected {
     let (service, method) = (subject.text(&["rpc.service"]), subject.text(&["rpc.method"]));
     let mut names = vec![format!("{service}/{method}")];
-    // The current convention has the full name in `rpc.method`.
+    // In the current convention `rpc.method` holds the full name.
     if method.contains('/') {
         names.insert(0, method.to_owned());
     }
@@ -138,7 +138,7 @@ fn messaging(subject: &Subject) -> Expected {
     Expected::OneOf(names)
 }
 
-/// Attributes are named `namespace.name`, and no attribute is named like the namespace of another.
+/// Checks that attributes are named `namespace.name`, and that none is named like the namespace of another.
 pub(super) fn attributes(subject: &Subject) -> Vec<Fault> {
     let mut namespaces = BTreeSet::new();
     for (name, _) in &subject.attributes {
@@ -174,7 +174,7 @@ pub(super) fn attributes(subject: &Subject) -> Vec<Fault> {
         .collect()
 }
 
-/// Where the conventions themselves put names of headers, which have dashes.
+/// Namespaces in which the conventions put names of headers, which have dashes.
 const HEADERS: [&str; 4] = [
     "http.request.header.",
     "http.response.header.",

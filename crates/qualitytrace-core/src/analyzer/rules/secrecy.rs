@@ -1,14 +1,14 @@
-//! Credentials that were recorded.
+//! The rule against recorded credentials.
 
 use super::{Fault, Subject};
 
-/// Where headers are recorded.
+/// The namespaces of recorded headers.
 const PLACES: [(&str, &str); 2] =
     [("http.request.header.", "request"), ("http.response.header.", "response")];
 /// The headers that carry credentials.
 const HEADERS: [&str; 2] = ["authorization", "x-api-key"];
 
-/// Recorded credentials; `None` for a span that is not about HTTP and has none.
+/// Finds recorded credentials; `None` for a span that is not about HTTP and has none.
 pub(super) fn keys(subject: &Subject) -> Option<Vec<Fault>> {
     let faults: Vec<Fault> = subject.attributes.iter().filter_map(|(name, text)| leak(name, text)).collect();
     (subject.family == "http" || !faults.is_empty()).then_some(faults)

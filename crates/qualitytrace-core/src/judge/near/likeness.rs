@@ -1,10 +1,10 @@
-//! How alike two texts are.
+//! The similarity of two texts.
 
 use std::collections::HashMap;
 
 use crate::lang::diagnostic::distance;
 
-/// How alike texts are, remembered: spans repeat their values.
+/// A cache of similarities: spans repeat their values.
 #[derive(Default)]
 pub(super) struct Likeness(HashMap<String, HashMap<String, f64>>);
 
@@ -25,7 +25,7 @@ impl Likeness {
     }
 }
 
-/// 1 for equal texts, 0 for texts that have nothing in common.
+/// Returns 1 for equal texts, 0 for texts that have nothing in common.
 fn similarity(left: &str, right: &str) -> f64 {
     if left == right {
         return 1.0;

@@ -1,4 +1,4 @@
-//! History as a versioned JSON document: for the store, and for a file that a team commits.
+//! Histories as a versioned JSON document, for the store and for a file that a team commits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::trace::SpanKind;
 /// The version that is written.
 const VERSION: u32 = 1;
 
-/// Why a text is not a history.
+/// Why a text cannot be read as a history.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// Not JSON, or not of this form.
@@ -35,7 +35,7 @@ pub enum ReadError {
     },
 }
 
-/// All that was learned: what a file keeps from one process to the next.
+/// All learned state: what a file keeps from one process to the next.
 #[derive(Debug, Clone, Default)]
 pub struct Learned {
     /// The history of each test, by its id.
@@ -45,7 +45,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// As a JSON document. Equal knowledge gives equal texts.
+    /// Returns the JSON document. Equal content gives equal text.
     pub fn to_json(&self) -> String {
         let services = self.services.services();
         let addresses = self.services.addresses();
@@ -89,7 +89,7 @@ struct Document {
     version: u32,
     #[serde(default)]
     services: BTreeMap<String, RawService>,
-    /// Who answered calls to which address.
+    /// The services that answered calls to each address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     answers: BTreeMap<String, Vec<String>>,
     tests: BTreeMap<String, RawHistory>,
@@ -110,7 +110,7 @@ struct RawService {
 impl From<&Service> for RawService {
     fn from(service: &Service) -> Self {
         Self {
-            // More would change the file with every run and say nothing new.
+            // A larger number would change the file with every run and add no information.
             flushes: service.deliveries.min(ENOUGH_DELIVERIES),
             largest_lag_ms: whole_millis(service.largest_lag()),
             disorder_ms: whole_millis(service.disorder.get()),
@@ -134,7 +134,7 @@ impl From<RawService> for Service {
     }
 }
 
-/// In milliseconds, rounded up: zero must stay the sign of perfect order.
+/// Converts to milliseconds, rounded up: zero must stay the sign of perfect order.
 fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -164,11 +164,11 @@ struct RawSpan {
     service: String,
     kind: RawKind,
     name: String,
-    /// How many every span of the parent's kind has.
+    /// How many of them every span of the parent's kind has.
     each: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     each_last: Option<u32>,
-    /// The most that a run had; zero while one run only had it.
+    /// The largest number in a run; zero while only one run had it.
     most: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     most_since: u32,
@@ -184,7 +184,7 @@ struct RawSpan {
     ends_before_parent: bool,
     #[serde(default, skip_serializing_if = "RawAnswer::is_never")]
     answer: RawAnswer,
-    /// How long after the answer to the trigger it ended at most.
+    /// How long after the answer to the trigger such a span ended at most.
     #[serde(default, skip_serializing_if = "is_none")]
     late_ms: u64,
 }
@@ -272,7 +272,8 @@ impl From<&History> for RawHistory {
     }
 }
 
-/// Pre-order, siblings by service, name and kind: a file that is committed must not change with the order of arrival.
+/// Returns the nodes in pre-order, siblings by service, name and kind: a committed file must not change with the
+/// order of arrival.
 fn stable_order(shape: &Shape) -> Vec<Node> {
     let mut sorted: Vec<Node> = shape.nodes().collect();
     sorted.sort_by_key(|node| {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Runs after which a number that was larger once is forgotten.
+/// Runs after which a larger earlier number is forgotten.
 const REMEMBERED_RUNS: u32 = 20;
-/// Runs without the parent of a kind after which the kind is forgotten: they say nothing about it.
+/// Runs without the parent of a kind after which the kind is forgotten: such runs say nothing about it.
 const REMEMBERED_IDLE_RUNS: u32 = 200;
 
 /// What is known of one kind of span.
@@ -14,7 +14,7 @@ pub(super) struct Fact {
     pub(super) each: Steady,
     /// How many of them a run has.
     pub(super) most: Most,
-    /// For so many runs more it counts as one whose number differs from parent to parent.
+    /// The number of further runs for which the kind counts as one whose number differs from parent to parent.
     pub(super) varies: u32,
     pub(super) ends_before_parent: bool,
     pub(super) answer: Answer,
@@ -22,15 +22,15 @@ pub(super) struct Fact {
     pub(super) late: Duration,
 }
 
-/// A number that changes when two runs in a row say so, and then to what both allow.
+/// A number that changes only when two runs in a row differ from it, and then to what both allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Steady {
     pub(super) value: u32,
-    /// What the last run said, when it said something else.
+    /// The number of the last run, when it differed.
     pub(super) other: Option<u32>,
 }
 
-/// The largest number of the last runs.
+/// The largest number in the latest runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Most {
     pub(super) value: u32,
@@ -52,15 +52,15 @@ pub(super) enum Answer {
     Never,
     /// Not known yet.
     New,
-    /// They were not in the only run so far.
+    /// The calls of the only run so far were not answered.
     Once,
-    /// They are.
+    /// The calls are answered.
     Comes,
-    /// They were, but not in the last run.
+    /// The calls used to be answered, but were not in the last run.
     Missed,
 }
 
-/// What a run had of a kind.
+/// The numbers of one kind in one run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
     pub(super) count: u32,
@@ -81,7 +81,7 @@ pub(in crate::wait) enum Call {
     Answered,
     /// None was answered.
     Unanswered,
-    /// None was answered in time, but somebody is known who may still do so.
+    /// None was answered in time, but a known service may still do so.
     Unproven,
 }
 
@@ -95,7 +95,7 @@ impl Fact {
         late: Duration::ZERO,
     };
 
-    /// Expects at least as much as was seen, without waiting for a second run to say so.
+    /// Expects at least as much as was seen, without the confirmation of a second run.
     pub(super) fn expect(&mut self, seen: Seen) {
         if seen.count == 0 {
             return;
@@ -129,7 +129,7 @@ impl Fact {
             return;
         }
         self.ends_before_parent &= seen.ends_before_parent;
-        // Forgotten slowly: a twentieth a run.
+        // Decays slowly: by a twentieth with each run.
         self.late = seen.late.max(self.late * (REMEMBERED_RUNS - 1) / REMEMBERED_RUNS);
         self.answer = match (seen.call, self.answer) {
             (Call::Answered, _) => Answer::Comes,
@@ -159,7 +159,7 @@ impl Steady {
 }
 
 impl Most {
-    /// A run had nothing below which there could have been one.
+    /// Records a run that had no parent for this kind.
     fn rest(&mut self) {
         self.idle = self.idle.saturating_add(1);
         if self.idle >= REMEMBERED_IDLE_RUNS {
@@ -173,7 +173,7 @@ impl Most {
         self.since = self.since.max(number);
         self.runs = self.runs.saturating_add(1);
         let known_and_more = self.value > 0 && number >= self.value;
-        // New: expected when two runs in a row had it.
+        // A new kind is expected when two runs in a row had it.
         let confirmed = self.value == 0 && self.runs > 1 && number > 0;
         if known_and_more || confirmed || self.runs >= REMEMBERED_RUNS {
             (self.value, self.since, self.runs) = (self.since, 0, 0);

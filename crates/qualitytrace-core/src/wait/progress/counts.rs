@@ -1,4 +1,4 @@
-//! What history learns: the spans of a run, counted by kind.
+//! The spans of a run counted by kind, as history learns them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -65,8 +65,8 @@ impl Progress {
         least.collect()
     }
 
-    /// For each kind: whether its spans are calls, and whether any of them was answered. Of `open` kinds somebody may
-    /// still answer.
+    /// For each kind: whether its spans are calls, and whether any of them was answered. Calls of `open` kinds may
+    /// still be answered.
     pub(in crate::wait) fn calls(&self, open: &BTreeSet<Node>) -> Vec<Call> {
         let mut calls = vec![Call::None; self.shape.len()];
         for arrival in &self.arrivals {
@@ -92,7 +92,8 @@ impl Progress {
         late
     }
 
-    /// Puts the spans below a caller who sends no spans right below the trigger's place.
+    /// Returns a copy in which the spans below a caller that sends no spans stand where those below the trigger
+    /// do.
     pub(in crate::wait) fn with_caller_placed(&self) -> Self {
         let mut placed = self.clone();
         let children = self.silent_caller().and_then(|id| self.orphans.get(&id));

@@ -1,4 +1,4 @@
-//! What the evidence says about everything that is owed: how long to wait, and what stays unproven.
+//! Applies the evidence to everything that is owed: how long to wait, and what stays unproven.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::time::Timestamp;
 /// How much later than a message a span of its consumer may end.
 const CONSUMER_DELAY: Duration = Duration::from_secs(2);
 
-/// What the evidence says.
+/// The result of applying the evidence.
 #[derive(Debug, Default)]
 pub(in crate::wait) struct Outlook {
-    /// When missing parents and answers are to be looked at again at the latest; `None` when they need no wait.
+    /// Until when to wait for missing parents and answers at most; `None` when they need no wait.
     pub(in crate::wait) until: Option<Timestamp>,
-    /// The same of spans that earlier runs had, or that specs ask for: a verdict that is final does not wait for them.
+    /// The same for spans that earlier runs had, or that specs ask for: a final verdict does not wait for them.
     pub(in crate::wait) expected_until: Option<Timestamp>,
-    /// How long a verdict that lacks nothing else waits for spans that every earlier run had and that are likely, but not
-    /// proven, to be absent: it would pass because they are.
+    /// Until when a verdict that lacks nothing else waits for spans that every earlier run had and whose absence
+    /// is likely but not proven: the verdict would pass because they are missing.
     pub(in crate::wait) doubted_until: Option<Timestamp>,
     /// What is neither here nor known to be absent.
     pub(in crate::wait) absences: Vec<Absence>,
-    /// The kinds of calls that somebody may still answer.
+    /// The kinds of calls that a service may still answer.
     pub(in crate::wait) open_calls: BTreeSet<Node>,
-    /// When it may be known next that a service sends no more of what a spec asks for.
+    /// The earliest time at which it may be known that a service sends no more of what a spec asks for.
     pub(in crate::wait) decided_at: Option<Timestamp>,
     /// Whether a spec asks for something that nothing announces.
     pub(in crate::wait) unannounced: bool,
@@ -45,7 +45,7 @@ impl Outlook {
         self.expected_until = self.expected_until.max(Some(until));
     }
 
-    /// Whether spans of this service may be missing that could be anything.
+    /// Whether arbitrary spans of this service may be missing.
     fn misses(&self, service: &Arc<str>) -> bool {
         self.absences.iter().any(|absence| match &absence.of {
             Whose::Anyone | Whose::Refused => true,
@@ -66,25 +66,25 @@ impl Outlook {
     }
 }
 
-/// A call that nobody has answered yet.
+/// A call without an answer so far.
 struct Unanswered<'a> {
     arrival: &'a Arrival,
     call: &'a Call,
     /// By when the span of its answer would have ended.
     due: Timestamp,
-    /// Who used to answer it.
+    /// The services that used to answer it.
     who: BTreeSet<Arc<str>>,
 }
 
 impl Progress {
-    /// What the evidence says now about calls without answers and about spans of earlier runs.
+    /// Applies the evidence at `now` to calls without answers and to spans of earlier runs.
     pub(in crate::wait) fn outlook(&self, register: &Register, windows: &Windows, now: Timestamp) -> Outlook {
         let mut outlook = Outlook::default();
         let settled = windows.last + windows.settle;
         let base = self.last_end.map_or(windows.answered_at, |end| end.max(windows.answered_at));
         self.parents(register, windows, base, &mut outlook);
         self.answers(register, windows, base, now, &mut outlook);
-        // Parents come first: below a span that does not exist there is none.
+        // Parents come first: a span that does not exist has no children.
         let mut absent = BTreeSet::new();
         for node in self.owed_shape(register) {
             let parent = self.shape.key(node).parent;
@@ -98,7 +98,7 @@ impl Progress {
         outlook
     }
 
-    /// What the evidence says about calls without an answer.
+    /// Applies the evidence to calls without an answer.
     fn answers(
         &self,
         register: &Register,
@@ -136,18 +136,18 @@ impl Progress {
                     unproven_by = unproven_by.max(Some(*due));
                 }
             }
-            // Who answered under this address before need not be the only one behind it.
+            // The services that answered at this address before need not be the only ones behind it.
             outlook.miss(Absence::new(Whose::AnyoneButIfNamed(Arc::clone(&not_these)), reason));
         }
-        // Behind an answer that is missing, others may have been called.
+        // The service that is missing may have called others.
         for service in unproven_by.into_iter().flat_map(|by| register.still_delivering(by, now)) {
             let reason = register.still_waiting(&service, now);
             outlook.miss(Absence::new(Whose::Service(service), reason));
         }
     }
 
-    /// Everyone who was heard and is known not to have answered one of these calls: who is in this trace would show it, who
-    /// used to answer one of them is looked at by itself, and of the others the register says so.
+    /// Returns the services that are known not to have answered one of these calls: a service in this trace would
+    /// show it, one that used to answer them is examined by itself, and for the others the register decides.
     fn answered_nothing(
         &self,
         calls: &[Unanswered<'_>],
@@ -168,8 +168,8 @@ impl Progress {
         heard
     }
 
-    /// What services may have done that were never heard: behind a call that is known to stay without an answer, and
-    /// behind a message, which may have any number of consumers.
+    /// Adds the absences of services that never sent anything: behind a call that is known to stay without an
+    /// answer, and behind a message, which may have any number of consumers.
     fn unheard(&self, register: &Register, outlook: &mut Outlook) {
         let leaf = self.leaves.first().map(|this| &self.arrivals[*this]);
         let leaf = leaf.and_then(|leaf| Some(unanswered(leaf, leaf.call.as_ref()?)));
@@ -189,8 +189,8 @@ impl Progress {
         }
     }
 
-    /// What the evidence says about the spans that undecided specs ask for. Says whether one of these specs fails for good,
-    /// because it is known that nobody whom it names will send more.
+    /// Applies the evidence to the spans that undecided specs ask for. Returns whether one of these specs fails
+    /// for good, because none of the services that it names will send more.
     pub(in crate::wait) fn asked_for(
         &self,
         outlook: &mut Outlook,
@@ -226,11 +226,12 @@ impl Progress {
             let is_its = self.shape.text(self.shape.key(*node).service) == service;
             is_its && self.count(*node) < self.history.most(*node)
         });
-        // What earlier runs had more of is what is asked for. Else nobody knows when it would have ended.
+        // The kinds of which earlier runs had more are asked for. Without any, it is not known when the span would
+        // have ended.
         let known = kinds.map(|node| self.history.due(node, base)).max();
         outlook.unannounced |= known.is_none();
         let by = known.unwrap_or(base + windows.settle);
-        // Who was never heard is announced by a call without an answer.
+        // A service that never sent anything is announced by a call without an answer.
         let Some(within) = register.heard_within(service) else {
             outlook.unannounced = true;
             return false;
@@ -251,7 +252,7 @@ impl Progress {
         false
     }
 
-    /// Parents that are missing exist, and may be anyone's.
+    /// Missing parents exist, and may belong to any service.
     fn parents(&self, register: &Register, windows: &Windows, base: Timestamp, outlook: &mut Outlook) {
         if self.missing_parents() == 0 {
             return;
@@ -314,7 +315,8 @@ impl Progress {
         let reason = match register.grade(service, by, false, now) {
             Grade::Proven => return true,
             Grade::Likely => {
-                // What is sent again after a failure, or by another of several consumers, may be later than anything before.
+                // Spans that are sent again after a failure, or by another of several consumers, may be later than
+                // any before.
                 if !register.disorder_of_anyone().is_zero() {
                     outlook.doubted_until = Some(settled);
                 }
@@ -338,7 +340,7 @@ impl Progress {
         let name = self.shape.text(key.name);
         outlook.miss(Absence {
             kind: Some(key.kind),
-            // Where numbers and ids were taken out, the name is not known.
+            // A name with folded numbers or ids is not the real one.
             name: (!name.contains('#')).then(|| Arc::clone(name)),
             ..Absence::new(Whose::Service(Arc::clone(service)), reason)
         });
@@ -350,7 +352,7 @@ impl Progress {
         self.history.ends_before_parent(node) && parent.is_some_and(|parent| self.count(parent) > 0)
     }
 
-    /// By when whoever answers this call would have ended its span.
+    /// Returns the time by which the service that answers this call would have ended its span.
     fn answer_due(
         &self,
         arrival: &Arrival,
@@ -359,7 +361,8 @@ impl Progress {
         answered_at: Timestamp,
         base: Timestamp,
     ) -> Timestamp {
-        // The caller's clock may be slow: what was waited for ended before the trigger was answered, by our own clock.
+        // The caller's clock may be slow: by our own clock, a call that was waited for ended before the trigger
+        // was answered.
         let end = arrival.end.map_or(answered_at, |end| end.max(answered_at));
         if !call.is_message {
             return end;
@@ -368,7 +371,7 @@ impl Progress {
         known.unwrap_or_default().max(end + CONSUMER_DELAY)
     }
 
-    /// Who answers such a call, as far as anyone knows.
+    /// Returns the services that are known to answer such a call.
     fn who_answers(&self, call: &Call, kinds: &[Node], register: &Register) -> BTreeSet<Arc<str>> {
         let by_address = call.address.as_deref().and_then(|address| register.who_answers(address));
         match by_address {
@@ -379,7 +382,7 @@ impl Progress {
         }
     }
 
-    /// For each kind of call, the kinds that answered it in earlier runs.
+    /// Returns, for each kind of call, the kinds that answered it in earlier runs.
     fn answering_kinds(&self) -> BTreeMap<Node, Vec<Node>> {
         let mut below: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
         for node in self.history.shape().nodes().filter(|node| self.history.is_known(*node)) {
@@ -393,7 +396,7 @@ impl Progress {
         below
     }
 
-    /// Whether nobody who was heard may still deliver a span that ended within so long after the others.
+    /// Whether no known service may still deliver a span that ended within this time after the others.
     pub(in crate::wait) fn unannounced_is_absent(
         &self,
         register: &Register,
@@ -406,24 +409,24 @@ impl Progress {
         self.heard(register).iter().all(|service| register.grade(service, by, false, now).is_absent())
     }
 
-    /// Everyone who was heard: since this server listens, or in this trace.
+    /// Returns the services that sent spans: since this server listens, or in this trace.
     fn heard(&self, register: &Register) -> BTreeSet<Arc<str>> {
         let heard = register.all().filter(|(_, service)| service.first_heard.is_some());
         let here = self.arrivals.iter().map(|arrival| Arc::clone(self.shape.text(arrival.service)));
         heard.map(|(name, _)| Arc::clone(name)).chain(here).collect()
     }
 
-    /// How late the services of this trace are known to deliver.
+    /// Returns how late the services of this trace are known to deliver.
     pub(in crate::wait) fn slowest(&self, register: &Register) -> Duration {
         let within = self.lags(register).map(|(service, lag)| {
-            // Of who is slow and known by few deliveries, the next may be later by far.
+            // A slow service with few known deliveries may be later by far.
             let slow = register.delivers_within(service).filter(|_| lag > Policy::DEFAULT.settle);
             slow.unwrap_or(lag + lag / 4)
         });
         within.max().unwrap_or_default()
     }
 
-    /// What the services of this trace may still deliver of a first run, because their lag is not over.
+    /// Returns the absences of a first run: the services of this trace whose lag is not over.
     pub(in crate::wait) fn still_delivered(
         &self,
         register: &Register,
@@ -438,7 +441,7 @@ impl Progress {
         .collect()
     }
 
-    /// The services of this trace, and the longest that they ever took.
+    /// The services of this trace with their largest known lag.
     fn lags<'a>(&'a self, register: &'a Register) -> impl Iterator<Item = (&'a Arc<str>, Duration)> {
         let services: BTreeSet<&Arc<str>> =
             self.arrivals.iter().map(|arrival| self.shape.text(arrival.service)).collect();

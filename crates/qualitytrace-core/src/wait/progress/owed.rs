@@ -1,4 +1,4 @@
-//! What the wait asks: what is still owed, and what is excused.
+//! The debts of a trace, and which of them are excused.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,17 +22,17 @@ impl Progress {
         &self.history
     }
 
-    /// Whether any span has a place below the trigger, or below a caller who sends no spans.
+    /// Whether any span stands below the trigger, or below a caller that sends no spans.
     pub(in crate::wait) fn has_root(&self) -> bool {
         self.has_root || self.silent_caller().is_some()
     }
 
-    /// The parents that are not here, the caller of an attached trace left out.
+    /// Counts the parents that are not here, without the caller of an attached trace.
     pub(in crate::wait) fn missing_parents(&self) -> usize {
         self.orphans.len() - usize::from(self.silent_caller().is_some())
     }
 
-    /// In an attached trace without a root, the one parent that is not here may be a caller who sends no spans.
+    /// In an attached trace without a root, the one parent that is not here may be a caller that sends no spans.
     pub(in crate::wait) fn silent_caller(&self) -> Option<SpanId> {
         let alone = self.begin == Begin::Attached && !self.has_root && self.orphans.len() == 1;
         alone.then(|| self.orphans.keys().next().copied()).flatten()
@@ -53,7 +53,7 @@ impl Progress {
             && self.fewer.iter().all(|node| self.excused(*node, register, &nothing_owed)))
     }
 
-    /// How much longer than usual silence must last before the synchronous part can be taken as complete.
+    /// Returns by how much the quiet window grows before the synchronous part can be taken as complete.
     ///
     /// That matters only where runs differ; else the shape itself says when everything is here.
     pub(in crate::wait) fn disorder(&self, register: &Register) -> Duration {
@@ -61,15 +61,15 @@ impl Progress {
         kinds.filter_map(|node| self.passed_by(*node, register)).max().unwrap_or_default()
     }
 
-    /// How long after the parent of a kind that ends before it everything of that kind must be here: the parent has
-    /// moved its process's watermark past it. `None` when that is not known.
+    /// How long after the parent arrived every span of a kind that ends before it must be here: the parent has
+    /// moved its process's watermark past them. `None` when that is not known.
     fn passed_by(&self, node: Node, register: &Register) -> Option<Duration> {
         let service = self.shape.text(self.shape.key(node).service);
         self.history.ends_before_parent(node).then(|| register.disorder(service))?
     }
 
-    /// Whether spans that every parent used to have are left out now and then, and were passed by. What was always there is
-    /// not excused by its parent, which ends a moment later only: it may be on its way.
+    /// Whether spans that every parent used to have are left out now and then, and were passed by. A kind that was
+    /// always present is not excused by its parent, which ends only a moment later: it may be on its way.
     fn is_excused_by_parent(&self, node: Node, register: &Register) -> bool {
         self.history.varies(node) && self.passed_by(node, register).is_some()
     }
@@ -97,7 +97,7 @@ impl Progress {
         count(parent) == 0 || self.passed_by(node, register).is_some() || answers || in_proportion
     }
 
-    /// Every debt that the spans themselves tell of; the most telling first.
+    /// Lists every debt that follows from the spans; the most telling first.
     pub(in crate::wait) fn debts(&self, register: &Register) -> impl Iterator<Item = Debt> {
         let root = (!self.has_root()).then_some(Debt::Root {
             trigger: match self.begin {
@@ -156,7 +156,7 @@ impl Progress {
         owed
     }
 
-    /// The spans that are here without a place, because a parent above them is not: how many of each service, kind and name.
+    /// Counts the spans without a place, because a parent above them is missing, by service, kind and name.
     fn hanging(&self) -> HashMap<(Symbol, SpanKind, Symbol), u32> {
         let mut hanging = HashMap::new();
         if !self.orphans.is_empty() {
@@ -167,7 +167,7 @@ impl Progress {
         hanging
     }
 
-    /// How many spans of a kind are not here that earlier runs had.
+    /// Returns how many spans of this kind are missing compared with earlier runs.
     fn lacking(&self, node: Node) -> u32 {
         let fewer = self.history.most(node).saturating_sub(self.counts[node.index()]);
         self.short.get(&node).copied().unwrap_or(fewer)

@@ -1,4 +1,4 @@
-//! One process of a service, and up to which end it has delivered its spans.
+//! One process of a service, and up to which end time it has delivered its spans.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,36 +9,36 @@ use crate::time::Timestamp;
 use crate::trace::Resource;
 use crate::value::Value;
 
-/// Steps of its watermark that are remembered of an instance.
+/// Maximum number of watermark steps remembered of an instance.
 const MAX_WATERMARKS: usize = 16;
-/// Metrics whose distance has to be known before one counts as overdue.
+/// Intervals between metrics to be known before one counts as overdue.
 const ENOUGH_METRICS: u32 = 3;
 
-/// What a process sends besides spans.
+/// The kind of telemetry that a process sends besides spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// Regularly, whether it has work or not.
+    /// Sent regularly, with or without work.
     Metrics,
-    /// When it has something to say.
+    /// Sent when there is something to log.
     Logs,
 }
 
 /// What is known of one instance.
 #[derive(Debug, Clone, Default)]
 pub(in crate::wait) struct Instance {
-    /// How the latest end among the delivered spans grew: that end, and when its span arrived.
+    /// The history of the watermark: the latest end among the delivered spans, and when its span arrived.
     watermarks: VecDeque<(Timestamp, Timestamp)>,
     /// The latest end among the delivered spans.
     pub(in crate::wait) watermark: Option<Timestamp>,
-    /// The same before the latest delivery.
+    /// The watermark before the latest delivery.
     watermark_before: Option<Timestamp>,
     pub(in crate::wait) first_arrival: Timestamp,
-    /// When spans of it last arrived.
+    /// When its spans last arrived.
     pub(in crate::wait) last_arrival: Timestamp,
-    /// When metrics or logs of it last arrived.
+    /// When its metrics or logs last arrived.
     pub(in crate::wait) last_signal: Option<Timestamp>,
     last_metrics: Option<Timestamp>,
-    /// How far apart its metrics arrive at most, and how many distances are known.
+    /// The largest interval between its metrics, and how many intervals are known.
     metrics_gap: Largest,
     metrics_gaps: u32,
     /// When its last delivery began.
@@ -48,19 +48,19 @@ pub(in crate::wait) struct Instance {
 }
 
 impl Instance {
-    /// What arrives from now on is another delivery.
+    /// Begins a new delivery.
     pub(super) fn begin_delivery(&mut self, at: Timestamp) {
         self.counted = at;
         self.watermark_of_earlier = self.watermark;
     }
 
-    /// How long after a span that ended later this one arrived.
+    /// Returns how long after a span that ended later this one arrived.
     pub(super) fn disorder(&self, end: Timestamp, at: Timestamp) -> Duration {
         let passed = self.watermarks.partition_point(|(watermark, _)| *watermark <= end);
         match self.watermarks.get(passed) {
             None => Duration::ZERO,
-            // When the watermark passed this end is forgotten, but it was not before this delivery, or not before the end
-            // itself.
+            // The step at which the watermark passed this end is forgotten, but it was not before this delivery,
+            // or not before the end itself.
             Some(_) if passed == 0 && self.watermarks.len() == MAX_WATERMARKS => {
                 let in_this_delivery = self.watermark_of_earlier.is_none_or(|earlier| earlier < end);
                 at.since(if in_this_delivery { self.counted } else { end })
@@ -69,7 +69,7 @@ impl Instance {
         }
     }
 
-    /// How long before the watermark of earlier deliveries a span ended that arrives at `at`.
+    /// Returns how long before the watermark of earlier deliveries a span ended that arrives at `at`.
     pub(super) fn overtaken_by(&self, end: Timestamp, at: Timestamp) -> Duration {
         let before = if at > self.last_arrival { self.watermark } else { self.watermark_before };
         before.map_or(Duration::ZERO, |watermark| watermark.since(end))
@@ -93,7 +93,7 @@ impl Instance {
 }
 
 impl Instance {
-    /// When anything of it last arrived.
+    /// Returns when it last sent any telemetry.
     pub(in crate::wait) fn last_heard(&self) -> Timestamp {
         self.last_signal.map_or(self.last_arrival, |at| at.max(self.last_arrival))
     }
@@ -123,12 +123,12 @@ impl Instance {
     }
 }
 
-/// Whether a resource tells the processes of its service apart.
+/// Whether a resource identifies the process of its service.
 pub fn names_instance(resource: &Resource) -> bool {
     !instance_id(resource).is_empty()
 }
 
-/// What tells the processes of a service apart.
+/// Returns the id that distinguishes the processes of a service; empty when the resource has none.
 pub(super) fn instance_id(resource: &Resource) -> Arc<str> {
     let host = || text(resource, "host.name").unwrap_or_default();
     match (text(resource, "service.instance.id"), resource.attributes.get("process.pid")) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The largest of many durations, the oldest of which are forgotten.
+/// The largest of many durations; old ones are forgotten.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::wait) struct Largest {
     now: Duration,

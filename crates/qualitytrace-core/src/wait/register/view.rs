@@ -1,4 +1,4 @@
-//! What the register shows of each service.
+//! Public views of the services in the register.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +19,11 @@ pub struct ServiceView {
     pub overtaking: Duration,
     /// How far its clock is ahead.
     pub clock_ahead: Duration,
-    /// When its spans first arrived since this server listens; `None` when it is silent.
+    /// When its spans first arrived since this server listens; `None` when it sent none.
     pub first_heard: Option<Timestamp>,
-    /// When anything of it last arrived since this server listens.
+    /// When it last sent any telemetry since this server listens.
     pub last_heard: Option<Timestamp>,
-    /// Under which addresses, RPC services and destinations it answered calls.
+    /// The addresses, RPC services and destinations at which it answered calls.
     pub answers: Vec<Arc<str>>,
     /// Its processes.
     pub instances: Vec<InstanceView>,
@@ -32,13 +32,13 @@ pub struct ServiceView {
 /// What is known of one process of a service since this server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceView {
-    /// What tells it apart.
+    /// The id that distinguishes it from the service's other processes.
     pub id: Arc<str>,
-    /// When anything of it first arrived.
+    /// When it first sent any telemetry.
     pub first_arrival: Timestamp,
-    /// When anything of it last arrived.
+    /// When it last sent any telemetry.
     pub last_arrival: Timestamp,
-    /// When metrics or logs of it last arrived.
+    /// When its metrics or logs last arrived.
     pub last_signal: Option<Timestamp>,
     /// The latest end among the spans that it delivered.
     pub watermark: Option<Timestamp>,
