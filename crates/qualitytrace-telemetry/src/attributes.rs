@@ -1,4 +1,4 @@
-//! Attributes as OTLP writes them, from the call site on: one buffer, no owned texts.
+//! Attributes encoded as OTLP at the call site: one buffer, no owned strings.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -10,11 +10,11 @@ use crate::{
     item::{field_len, put_head},
 };
 
-/// A longer text is cut where no limit is set; a span with a megabyte in it helps nobody.
+/// A longer text is cut where no limit is set: a span with a megabyte in it is of no use.
 const MAX_TEXT: usize = 16 << 10;
-/// No limit that is set goes beyond this, so that a record fits into a request.
+/// Upper bound of every configured limit, so that a record fits into a request.
 const MAX_LIMITED: usize = 1 << 20;
-/// What the attributes of most spans need.
+/// Initial capacity: what the attributes of most spans need.
 const ROOM: usize = 256;
 
 /// An attribute's value.
@@ -33,7 +33,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Cuts a text to what a limit of characters allows.
+/// Truncates a text to a limit of characters.
 fn cut(text: &str, length: u32) -> &str {
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     if length >= u32::MAX as usize {
@@ -44,7 +44,7 @@ fn cut(text: &str, length: u32) -> &str {
     &text[..text.floor_char_boundary(end)]
 }
 
-/// Cuts a text at a character's border.
+/// Truncates a text to `MAX_TEXT` bytes at a character boundary.
 pub(crate) fn shorten(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_TEXT)]
 }
@@ -59,7 +59,7 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// No attributes, and how many there may be.
+    /// An empty list with limits.
     pub(crate) fn limited(limits: AttributeLimits) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -119,7 +119,7 @@ impl Attributes {
         &self.bytes
     }
 
-    /// How many found no room.
+    /// The number of attributes that were dropped because of the limit.
     pub(crate) fn dropped(&self) -> u32 {
         self.dropped
     }

@@ -1,10 +1,10 @@
-//! gRPC messages as bytes: what they mean is decided where the protocol is known.
+//! A gRPC codec that passes messages through as bytes; the code that knows the protocol decodes them.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Hands bytes through.
+/// Passes bytes through.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Verbatim;
 

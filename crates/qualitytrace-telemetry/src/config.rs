@@ -1,7 +1,7 @@
-//! What to send where: one resolved model, whatever words it was written in.
+//! The configuration model: sinks, limits, metrics and propagators, resolved from every input format.
 //!
-//! [`Sources::read`] turns files, variables and flags into a [`Config`] and diagnostics. Reading
-//! decides nothing about delivery, and delivery never sees a text.
+//! [`Sources::read`] turns files, variables and flags into a [`Config`] and diagnostics. Reading decides nothing about
+//! delivery, and delivery never sees a text.
 
 mod check;
 mod declarative;
@@ -32,7 +32,7 @@ pub use sources::{Defaults, File, Foreign, Reading, Sources, Value, same_key};
 pub use table::{SETTINGS, Setting, VIEW_SETTINGS};
 pub use value::{boolean, bytes, duration};
 
-/// Everything the crate needs to know.
+/// The resolved configuration of the crate.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
@@ -53,18 +53,18 @@ pub struct Config {
     pub spool_path: Option<PathBuf>,
     /// The least severe line that the crate writes to the log about itself.
     pub log_level: Level,
-    /// How traces come in and go out.
+    /// Propagators for incoming and outgoing trace contexts.
     pub propagators: Propagators,
-    /// How the recording side is bounded.
+    /// Bounds of the recording side.
     pub recorder: Recorder,
-    /// How measurements become metrics.
+    /// How measurements are aggregated into metrics.
     pub metrics: Metrics,
     /// Whether spans, meters and headers of libraries that ask `opentelemetry::global` are those of this telemetry. A
     /// program decides this, not its configuration; the telemetry that starts last counts.
     pub set_global: bool,
-    /// Where to send.
+    /// Destinations of telemetry.
     pub sinks: Vec<Sink>,
-    /// Where each process-wide setting came from; what is missing is a default.
+    /// Where each process-wide setting came from; a missing entry is a default.
     pub origins: BTreeMap<String, Origin>,
 }
 
@@ -76,7 +76,7 @@ pub struct Recorder {
     pub items: usize,
     /// The longest time that an item waits before it is encoded and spooled: what a `kill -9` may lose.
     pub linger: Duration,
-    /// The longest time that the emitting thread waits for room, and only when a lossless sink wants the item.
+    /// The longest time that the emitting thread waits for room; it waits only when a lossless sink wants the item.
     pub block: Duration,
 }
 
@@ -107,7 +107,7 @@ impl Config {
         }
     }
 
-    /// The settings in which another configuration differs and which a reload does not change.
+    /// Returns the settings that differ in `other` and that a reload does not change.
     pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let (now, then) = (&self.metrics, &other.metrics);
         let fixed = [
@@ -149,13 +149,13 @@ impl From<&str> for AttributeValue {
     }
 }
 
-/// How many attributes something has, and how long their texts are.
+/// Limits on the number of attributes and on the length of their texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AttributeLimits {
     /// Attributes; more are dropped and counted.
     pub count: u32,
-    /// Characters of a text; the rest is cut off. Without a limit of its own a text has 16 KiB at most.
+    /// Characters of a text; the rest is cut off. Without a limit a text is cut at 16 KiB.
     pub length: u32,
 }
 
@@ -169,7 +169,7 @@ impl Default for AttributeLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordLimits {
-    /// Of spans.
+    /// Attributes of spans.
     pub span_attributes: AttributeLimits,
     /// Events of a span.
     pub events: u32,
@@ -177,7 +177,7 @@ pub struct RecordLimits {
     pub links: u32,
     /// Attributes of an event.
     pub event_attributes: u32,
-    /// Of log records.
+    /// Attributes of log records.
     pub log_attributes: AttributeLimits,
 }
 
@@ -218,7 +218,7 @@ impl Signal {
         }
     }
 
-    /// What one counts of it.
+    /// The unit in which items of the signal are counted.
     pub(crate) fn items(self) -> &'static str {
         match self {
             Self::Traces => "spans",
@@ -228,7 +228,7 @@ impl Signal {
     }
 }
 
-/// Who feeds a sink.
+/// The source of a sink's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -238,7 +238,7 @@ pub enum Role {
     Application,
 }
 
-/// How bytes travel.
+/// The OTLP transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -262,15 +262,15 @@ pub enum Compression {
     Zstd,
 }
 
-/// Whether points of counters and histograms say what there was since the start or since the last point.
+/// Whether points of counters and histograms count from the start or from the previous point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Temporality {
     /// Since the start.
     Cumulative,
-    /// Since the last point.
+    /// Since the previous point.
     Delta,
-    /// Since the last point, but for counters whose values are asked for.
+    /// Since the previous point, except for observable counters.
     LowMemory,
 }
 
@@ -291,18 +291,18 @@ pub enum Level {
     Disable,
 }
 
-/// What a sink takes of the spans and events that come from one place.
+/// The level of a sink for spans and events of one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Target {
-    /// A target of `tracing`, most often a module path; what is below it is meant too.
+    /// A target of `tracing`, most often a module path; it includes the targets below it.
     pub target: String,
     /// The least severe level that is taken.
     pub level: Level,
 }
 
 impl Target {
-    /// Another level for what comes from a place.
+    /// Sets the level of a target.
     pub fn new(target: impl Into<String>, level: Level) -> Self {
         Self { target: target.into(), level }
     }
@@ -318,13 +318,13 @@ pub enum Sampler {
     AlwaysOff,
     /// This share of trace ids, between 0 and 1.
     Ratio(f64),
-    /// What the caller decided; the inner sampler where there is no caller.
+    /// Follows the caller's decision; the root sampler decides where there is no caller.
     ParentBased {
         /// For traces that begin here.
         root: Box<Sampler>,
         /// For traces whose caller sampled them.
         remote_sampled: Box<Sampler>,
-        /// For traces whose caller did not.
+        /// For traces that the caller did not sample.
         remote_not_sampled: Box<Sampler>,
     },
 }
@@ -340,7 +340,7 @@ impl Sampler {
     }
 }
 
-/// A header whose value never shows.
+/// A request header whose value is never shown.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
@@ -351,8 +351,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header, if its name and its value may travel. What frames a message (`content-length`, `content-type`, ...) is
-    /// the transport's.
+    /// A header, or `None` if its name or value is invalid. Headers that frame a message (`content-length`,
+    /// `content-type`, ...) are invalid: the transport sets them.
     pub fn new(name: &str, value: &str) -> Option<Self> {
         value::header(name, value).ok()
     }
@@ -365,7 +365,7 @@ impl fmt::Debug for Header {
 }
 
 impl Tls {
-    /// The setting that is missing, and why it is needed.
+    /// Returns the setting that is missing, and why it is needed.
     pub(crate) fn incomplete(&self) -> Option<(&'static str, String)> {
         let name = match (&self.certificate, &self.key) {
             (Some(_), None) => "tls.key",
@@ -376,7 +376,7 @@ impl Tls {
     }
 }
 
-/// How a peer is trusted and how we identify ourselves.
+/// TLS of a sink: which certificates of the peer are trusted, and the client certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Tls {
@@ -414,7 +414,7 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Sync {
-    /// Whenever the kernel likes.
+    /// When the kernel decides.
     Never,
     /// Every second, while something is undelivered.
     Interval,
@@ -422,7 +422,7 @@ pub enum Sync {
     Always,
 }
 
-/// When a batch closes and how it is repeated.
+/// Batching, timeouts and retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Delivery {
@@ -430,31 +430,31 @@ pub struct Delivery {
     pub batch_items: usize,
     /// Bytes in a request, before compression.
     pub batch_bytes: usize,
-    /// Requests on their way at once.
+    /// Concurrent requests.
     pub in_flight: usize,
-    /// The longest time that an item waits for company.
+    /// The longest time that an item waits for its batch to fill.
     pub throttle: Duration,
-    /// How long to wait for an answer.
+    /// Timeout of a request.
     pub timeout: Duration,
-    /// The first pause after a failure; it doubles.
+    /// The first backoff after a failure; it doubles with each further failure.
     pub retry_initial: Duration,
-    /// The longest pause.
+    /// The longest backoff.
     pub retry_max: Duration,
     /// Failures in a row that open the circuit.
     pub retry_circuit: u32,
-    /// Keep items that the receiver refuses because of who sends them (401, 403), until it takes them.
+    /// Whether items are kept that the receiver refuses for lack of authorization (401, 403), until it accepts them.
     pub retry_unauthorized: bool,
 }
 
-/// One destination.
+/// A sink: one destination of telemetry.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Sink {
     /// Its name: `collector`, `collector/application`, `tracer.otel`, `metrics.open-telemetry`, `otel`, ...
     pub id: String,
-    /// Who feeds it.
+    /// The source of its records.
     pub role: Role,
-    /// How bytes travel.
+    /// The OTLP transport.
     pub transport: Transport,
     /// Where each signal goes; a signal without an address is not sent. For gRPC the address has no path.
     pub endpoints: BTreeMap<Signal, String>,
@@ -472,19 +472,19 @@ pub struct Sink {
     pub lossy: bool,
     /// How often metrics are collected for it.
     pub interval: Duration,
-    /// What its data points say.
+    /// The temporality of its data points.
     pub temporality: Temporality,
     /// How requests are compressed.
     pub compression: Compression,
-    /// How the peer is trusted.
+    /// TLS settings.
     pub tls: Tls,
-    /// Memory and disk.
+    /// Bounds of memory and disk.
     pub limits: Limits,
     /// Batches and retries.
     pub delivery: Delivery,
-    /// Attribute keys whose values never leave; `*` stands for any text.
+    /// Patterns of attribute keys whose values are redacted; `*` matches any text.
     pub redact: Vec<String>,
-    /// Where each setting came from; what is missing is a default.
+    /// Where each setting came from; a missing entry is a default.
     pub origins: BTreeMap<String, Origin>,
 }
 
@@ -530,7 +530,7 @@ impl Sink {
         }
     }
 
-    /// An answer is not waited for longer than this.
+    /// Lowers the timeout to this value if it is larger.
     pub(crate) fn limit_timeout(&mut self, timeout: Duration, origin: Origin) {
         if timeout < self.delivery.timeout {
             self.delivery.timeout = timeout;
@@ -538,7 +538,7 @@ impl Sink {
         }
     }
 
-    /// Warns of a batch that the queue never holds.
+    /// Warns of a batch that is larger than the queue.
     pub(crate) fn check_batch(&self, report: &mut Report) {
         let (batch, queue) = (self.delivery.batch_items, self.limits.queue_items);
         if let Some(origin) = self.origins.get("batch.items").filter(|_| batch > queue) {
@@ -548,7 +548,7 @@ impl Sink {
         }
     }
 
-    /// Whether the two differ in anything but where their settings came from.
+    /// Whether the two are equal apart from the origins of their settings.
     pub(crate) fn same_settings(&self, other: &Self) -> bool {
         let bare = |sink: &Self| Self { origins: BTreeMap::new(), ..sink.clone() };
         bare(self) == bare(other)

@@ -1,4 +1,4 @@
-//! Where a thread stands: inside our own delivery, where nothing is recorded, or anywhere else.
+//! Suppression of telemetry: threads and futures whose spans and events are not recorded, such as our own delivery.
 
 use std::{
     cell::Cell,
@@ -10,7 +10,7 @@ thread_local! {
     static SUPPRESSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread never records anything.
+/// Suppresses recording on this thread for good.
 pub(crate) fn suppress_thread() {
     SUPPRESSED.set(true);
 }
@@ -19,8 +19,8 @@ pub(crate) fn suppressed() -> bool {
     SUPPRESSED.get()
 }
 
-/// Puts the thread back where it stood, also when what ran in between panics: a worker that stays suppressed would
-/// record nothing any more.
+/// Restores the thread's state on drop, also after a panic: a worker that stays suppressed would record nothing any
+/// more.
 struct Restore(bool);
 
 impl Drop for Restore {
@@ -34,13 +34,12 @@ fn within<T>(suppressed: bool, run: impl FnOnce() -> T) -> T {
     run()
 }
 
-/// Runs a function whose spans and events are not recorded.
+/// Runs a function without recording its spans and events.
 pub fn without_telemetry<T>(run: impl FnOnce() -> T) -> T {
     within(true, run)
 }
 
-/// A future whose spans and events are not recorded, those of its end included; for requests that carry telemetry
-/// themselves.
+/// A future whose spans and events are not recorded, those of its drop included; for requests that carry telemetry.
 pub struct Suppressed<F>(Option<Pin<Box<F>>>);
 
 impl<F> std::fmt::Debug for Suppressed<F> {
@@ -73,8 +72,8 @@ impl<F: Future> Future for Suppressed<F> {
     }
 }
 
-/// A future whose spans and events are recorded, although it runs inside of a [`Suppressed`] one: the handler of a
-/// request on a connection that is not recorded itself.
+/// A future whose spans and events are recorded although it runs inside a [`Suppressed`] one: the handler of a request
+/// on a connection that is not recorded itself.
 pub struct Recorded<F>(Pin<Box<F>>);
 
 impl<F> std::fmt::Debug for Recorded<F> {

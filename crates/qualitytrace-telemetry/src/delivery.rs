@@ -1,4 +1,4 @@
-//! One task per sink: takes parts from the queue, sends them, and settles them by the answer.
+//! The delivery task of a sink: takes parts from the queue, sends them, and settles them by the response.
 
 pub(crate) mod circuit;
 mod complaint;
@@ -26,23 +26,23 @@ use circuit::{Circuit, CircuitState, Policy};
 use complaint::{Complaints, Kind};
 use transports::Transports;
 
-/// What a delivery should do.
+/// The mode of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Send batches as they close.
     Run,
-    /// The process ends: send everything; end when nothing is left, when the receiver is down and the rest is on disk, or
-    /// at this moment.
+    /// Shutdown: sends everything; ends when the queue is empty, when the receiver is down and the rest is on disk, or
+    /// at the deadline.
     Flush(Instant),
-    /// The sink is gone from the configuration: send everything, with the pauses between attempts that it always makes;
-    /// end when nothing is left or at this moment.
+    /// The sink was removed from the configuration: sends everything, with the usual backoff between attempts; ends
+    /// when the queue is empty or at the deadline.
     Retire(Instant),
-    /// Take nothing new; end when the requests on their way have their answers.
+    /// Takes nothing new; ends when the requests in flight have their responses.
     Stop,
 }
 
 impl Mode {
-    /// When it ends, whatever is left.
+    /// The time at which it ends, whatever is left.
     fn deadline(self) -> Option<Instant> {
         match self {
             Self::Flush(deadline) | Self::Retire(deadline) => Some(deadline),
@@ -51,7 +51,7 @@ impl Mode {
     }
 }
 
-/// What the status shows of a delivery.
+/// The health of a delivery, for the status.
 #[derive(Debug, Clone, Serialize)]
 pub struct Health {
     /// Whether the receiver is believed to be reachable.
@@ -64,13 +64,13 @@ pub struct Health {
     pub last_success_ms: Option<u64>,
     /// Milliseconds until the next attempt, while the sink pauses.
     pub next_attempt_ms: Option<u64>,
-    /// Requests sent, acknowledged or not.
+    /// Requests sent.
     pub requests: u64,
-    /// Requests that failed: those that are made again, and those that were refused.
+    /// Requests that failed: those that are retried, and those that were refused.
     pub failed_requests: u64,
-    /// Requests that were answered with a refusal (400, 401, 500, ...).
+    /// Requests that were refused (400, 401, 500, ...).
     pub refused_requests: u64,
-    /// Time that acknowledged requests took, in all, in microseconds.
+    /// Total duration of acknowledged requests, in microseconds.
     pub request_micros: u64,
 }
 
@@ -110,20 +110,20 @@ pub(crate) struct Delivery {
     pub(crate) resource: Bytes,
     pub(crate) health: Arc<HealthCell>,
     pub(crate) mode: watch::Receiver<Mode>,
-    /// How signals were sent that a reload switched off and of which some may wait.
+    /// How signals were sent that a reload switched off; items of them may still wait.
     pub(crate) former: BTreeMap<Signal, Sink>,
     /// The schema that the resource follows; empty when none is set.
     pub(crate) schema_url: String,
-    /// The least severe line that it writes to the log.
+    /// The least severe line that the delivery writes to the log.
     pub(crate) log_level: Level,
 }
 
 impl Delivery {
     pub(crate) async fn run(mut self) {
-        // Made before the spool is read, so that what is found damaged in it is told.
+        // Made before the spool is read, so that damage found in it is logged.
         let mut complaints = Complaints::new(&self.sink.id, self.log_level, &self.queue);
         let queue = self.queue.clone();
-        // Reading the spool of an earlier process may take a second; others need not wait for it.
+        // Reading the spool of an earlier process may take a second, so it runs on a blocking thread.
         let _ = tokio::task::spawn_blocking(move || queue.recover()).await;
         let policy = Policy {
             initial: self.sink.delivery.retry_initial,
@@ -135,7 +135,7 @@ impl Delivery {
         let mut requests = FuturesUnordered::new();
         let mut housekeeping = Instant::now();
         let mut tried_at_end = false;
-        // Nobody is left who could change the mode. Requests on their way still get their answers.
+        // The sender of the mode is gone. Requests in flight still get their responses.
         let mut orphaned = false;
         loop {
             let mode = *self.mode.borrow_and_update();
@@ -160,7 +160,7 @@ impl Delivery {
             let mut slots = circuit.slots(policy, self.sink.delivery.in_flight, now);
             match mode {
                 Mode::Stop => slots = 0,
-                // The end does not wait for a pause to pass: one attempt is made at once.
+                // A flush does not wait for the backoff to pass: one attempt is made at once.
                 Mode::Flush(_) if !tried_at_end => {
                     tried_at_end = true;
                     slots = slots.max(1);
@@ -206,7 +206,7 @@ impl Delivery {
                 changed = self.mode.changed(), if !orphaned => orphaned = changed.is_err(),
             }
         }
-        // Requests that never got an answer: the items are still ours.
+        // Requests without a response: their items go back to the queue.
         for request in std::mem::take(&mut requests) {
             let (part, count) = request.into_part();
             if let Some(part) = part {
@@ -262,7 +262,7 @@ impl Delivery {
             Answer::Refused { reason } | Answer::Unauthorized { reason } => {
                 counters.given_up(Loss::NonRetryable, count);
                 part.settle();
-                // The receiver is there: a pause would not change its mind.
+                // The receiver is reachable: a backoff would not change its response.
                 circuit.success();
                 cell.0.failed_requests += 1;
                 cell.0.refused_requests += 1;
@@ -294,7 +294,7 @@ impl Delivery {
     }
 }
 
-/// What is done about the disk queue from time to time.
+/// Periodic maintenance of the disk queue.
 fn tend(queue: &Queue, resource: &Bytes, sync: bool) {
     if queue.open_spool() {
         queue.recover();
@@ -306,14 +306,14 @@ fn tend(queue: &Queue, resource: &Bytes, sync: bool) {
     }
 }
 
-/// A random number in 0..1; good enough to spread retries.
+/// A random number in 0..1 for jitter.
 fn dice() -> f64 {
     use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
     let bytes = RandomIdGenerator::default().new_span_id().to_bytes();
     f64::from(u16::from_le_bytes([bytes[0], bytes[1]])) / 65_536.0
 }
 
-/// A request on its way, which gives its part back when it is cut short.
+/// A request in flight, which returns its part when it is cancelled.
 struct Sending {
     part: Option<Part>,
     future: std::pin::Pin<Box<dyn Future<Output = Answer> + Send>>,

@@ -1,4 +1,4 @@
-//! From records to the bytes that a group of sinks sends: what they may see, under the parent that they know.
+//! Encodes records for a view: redacts and filters attributes and events, and sets the parent that the sinks know.
 
 use std::{
     collections::HashMap,
@@ -23,10 +23,10 @@ use crate::{
     span::TARGETED,
 };
 
-/// Keys of which a view remembers whether it hides them. Call sites name them, so they are few.
+/// How many keys a view caches the redaction of. Call sites name them, so they are few.
 const MAX_KNOWN: usize = 1_024;
 
-/// What a group of sinks sees of a record.
+/// What a group of sinks sees of a record: its level, its targets and its redacted keys.
 #[derive(Debug)]
 pub(crate) struct View {
     level: Level,
@@ -44,12 +44,12 @@ impl PartialEq for View {
 }
 
 impl View {
-    /// Sees spans and events from this level on, without the values of these keys.
+    /// A view of spans and events from this level on, without the values of these keys.
     pub(crate) fn new(level: Level, targets: Vec<Target>, redact: Vec<String>) -> Self {
         Self { level, targets, redact, known: RwLock::default() }
     }
 
-    /// The item that sinks of this view send, written behind `out`.
+    /// Encodes the item that sinks of this view send, at the end of `out`.
     pub(crate) fn item(&self, head: &Head, bytes: &[u8], scope: &Bytes, out: &mut BytesMut) -> Item {
         let (plain, rest) = bytes.split_at(head.plain);
         let (attributes, events) = rest.split_at(head.attributes);
@@ -119,7 +119,7 @@ impl View {
     }
 }
 
-/// Bytes behind their length.
+/// Reads length-prefixed bytes.
 fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = usize::try_from(decode_varint(bytes).ok()?).ok()?;
     let (part, rest) = bytes.split_at_checked(len)?;
@@ -127,12 +127,12 @@ fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(part)
 }
 
-/// Whether `key` is what `pattern` says, without regard to case; `*` stands for any text.
+/// Whether `key` matches `pattern`, ignoring case; `*` matches any text.
 fn matches(pattern: &[u8], key: &[u8]) -> bool {
     pattern::matches(pattern, key, |p, k| p.eq_ignore_ascii_case(&k))
 }
 
-/// The scope that all spans and logs share.
+/// The encoded scope that all spans and logs share.
 pub(crate) fn scope(name: &str, version: Option<&str>) -> Bytes {
     let scope = InstrumentationScope {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! What a build of this crate can do, and what to say about what it cannot.
+//! Cargo features of this build, and diagnostics for configurations that need a missing one.
 
 use std::io;
 
@@ -30,7 +30,7 @@ impl Feature {
         }
     }
 
-    /// What to do where it is missing.
+    /// Says how to enable it.
     pub(crate) fn missing(self) -> String {
         let what = match self {
             Self::Grpc => "no OTLP over gRPC",
@@ -57,7 +57,7 @@ fn needed(sink: &Sink, config: &Config) -> impl Iterator<Item = (Feature, &'stat
     [(sink.transport.feature(), "transport")].into_iter().chain(spool)
 }
 
-/// Says which sinks of a configuration this build cannot have.
+/// Reports the sinks that need a feature which this build does not have.
 pub(crate) fn check(config: &Config, report: &mut Report) {
     check_with(config, Feature::is_there, report);
 }
@@ -73,7 +73,7 @@ fn check_with(config: &Config, is_there: impl Fn(Feature) -> bool, report: &mut 
     }
 }
 
-/// Refuses a configuration that this build cannot carry out.
+/// Fails for a configuration that needs a feature which this build does not have.
 pub(crate) fn require(config: &Config) -> io::Result<()> {
     let mut report = Report::default();
     check(config, &mut report);

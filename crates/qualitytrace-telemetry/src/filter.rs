@@ -1,12 +1,12 @@
-//! Which spans and events a sink takes by where they come from. Pure.
+//! Filters spans and events of a sink by target. Pure.
 //!
-//! A directive names a target, which is most often a module path, and the least severe level that is taken of it and of
-//! what is below it. The longest one counts. Crates that carry bytes are off unless a directive names them: the requests
-//! that carry telemetry would otherwise be recorded, and sent, and recorded.
+//! A directive names a target, most often a module path, and the least severe level that is taken of it and of what is
+//! below it. The longest matching directive applies. Transport crates are off unless a directive names them: otherwise
+//! the requests that carry telemetry would be recorded, sent, and recorded again.
 
 use crate::config::{Level, Target};
 
-/// Crates that carry bytes.
+/// Transport crates.
 const TRANSPORT: [&str; 16] = [
     "h2",
     "hyper",
@@ -26,13 +26,13 @@ const TRANSPORT: [&str; 16] = [
     "want",
 ];
 
-/// Whether a target belongs to a crate that carries bytes.
+/// Whether a target belongs to a transport crate.
 pub(crate) fn is_transport(target: &str) -> bool {
     let name = target.split_once("::").map_or(target, |(name, _)| name);
     TRANSPORT.binary_search(&name).is_ok()
 }
 
-/// The directive that counts for a target.
+/// The directive that applies to a target.
 pub(crate) fn directive<'a>(targets: &'a [Target], target: &str) -> Option<&'a Target> {
     let is_below = |directive: &&Target| {
         target
@@ -42,12 +42,12 @@ pub(crate) fn directive<'a>(targets: &'a [Target], target: &str) -> Option<&'a T
     targets.iter().filter(is_below).max_by_key(|directive| directive.target.len())
 }
 
-/// Whether something of this target and level is taken.
+/// Whether a span or event of this target and level is taken.
 pub(crate) fn takes(default: Level, targets: &[Target], target: &str, level: Level) -> bool {
     takes_level(default, targets, target, level as u8)
 }
 
-/// The same for a level as a number.
+/// Like [`takes`], for a level as a number.
 pub(crate) fn takes_level(default: Level, targets: &[Target], target: &str, level: u8) -> bool {
     let least = match directive(targets, target) {
         Some(directive) => directive.level,

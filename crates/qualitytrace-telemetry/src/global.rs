@@ -1,7 +1,7 @@
-//! `opentelemetry::global`, for libraries that use the OpenTelemetry API and know nothing of `tracing`.
+//! Providers for `opentelemetry::global`, for libraries that use the OpenTelemetry API and not `tracing`.
 //!
-//! Their spans go the same way as those of the layer. A span of theirs is the child of the current `tracing` span where
-//! no span of the API is current, and the other way round.
+//! Their spans take the same path as those of the layer. A span of theirs is the child of the current `tracing` span
+//! where no span of the API is current, and vice versa.
 
 use std::{
     borrow::Cow,
@@ -34,7 +34,7 @@ use crate::{
     span::{Span, Status},
 };
 
-/// Makes this telemetry that of the process, for everything that asks `opentelemetry::global`.
+/// Installs this telemetry as the global provider of the process.
 pub(crate) fn install(shared: &Arc<Shared>, meters: opentelemetry_sdk::metrics::SdkMeterProvider) {
     shared.globals.serve();
     opentelemetry::global::set_tracer_provider(Provider(shared.clone()));
@@ -42,7 +42,7 @@ pub(crate) fn install(shared: &Arc<Shared>, meters: opentelemetry_sdk::metrics::
     opentelemetry::global::set_text_map_propagator(Headers::new(shared.clone()));
 }
 
-/// The open spans of the API, so that their children know what was decided for them.
+/// The open spans of the API, so that their children inherit the sampling decision.
 #[derive(Debug, Default)]
 pub(crate) struct Globals {
     serves: std::sync::atomic::AtomicBool,
@@ -66,7 +66,7 @@ impl Globals {
         ApiContext::map_current(|current| self.of(current))
     }
 
-    /// The span of a context of the API.
+    /// The span of an API context.
     fn of(&self, context: &ApiContext) -> Option<Context> {
         let span = context.span();
         let place = span.span_context();
@@ -83,7 +83,7 @@ impl Globals {
     }
 }
 
-/// Hands out tracers.
+/// The tracer provider.
 #[derive(Clone)]
 struct Provider(Arc<Shared>);
 
@@ -154,7 +154,7 @@ impl Tracer for ApiTracer {
     }
 }
 
-/// A span of the API that has begun and, while it is recording, not ended.
+/// A span of the API; it has not ended while it is recording.
 struct Open {
     place: SpanContext,
     clock: (u64, Instant),
@@ -223,7 +223,7 @@ impl ApiSpan for Open {
         let Some(span) = self.span() else { return };
         match status {
             ApiStatus::Unset => {}
-            // What was said to be well stays so.
+            // By the specification, a status of `Ok` is final.
             ApiStatus::Error { .. } if span.status == Status::Ok => {}
             ApiStatus::Error { description } => {
                 span.status = Status::Error;
@@ -270,7 +270,7 @@ fn put(attributes: &mut Attributes, pair: &KeyValue) {
     attributes.put(pair.key.as_str(), &value);
 }
 
-/// The dialects of this telemetry, as the API wants them.
+/// The propagators of this telemetry, as a propagator of the API.
 struct Headers {
     shared: Arc<Shared>,
     fields: Vec<String>,

@@ -1,8 +1,8 @@
-//! Requests to an HTTP server: a server span each, as the caller's child, and how long they took. The names are those
+//! HTTP server instrumentation: a server span per request, as the caller's child, and its duration. The names are those
 //! of the OpenTelemetry conventions.
 //!
-//! [`HttpLayer`] does all of it for any server that is made of `tower` services. A server that wants to say more about
-//! a request makes the span itself, and uses [`HttpServer`] for the rest.
+//! [`HttpLayer`] does all of it for any server made of `tower` services. A server that records more about a request
+//! makes the span itself, and uses [`HttpServer`] for the rest.
 
 use std::{
     fmt,
@@ -23,13 +23,13 @@ use tracing::{Instrument as _, Span, field::Empty};
 
 use crate::{Histogram, SpanExt as _, Telemetry, redact};
 
-/// What the conventions call a method that they do not know: clients may invent any number of them.
+/// The conventions' name for an unknown method: clients may invent any number of them.
 const OTHER_METHOD: &str = "_OTHER";
 
-/// What the conventions advise for the duration of requests, in seconds.
+/// Bucket boundaries that the conventions advise for the duration of requests, in seconds.
 const BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
 
-/// What is known of a request before it is answered.
+/// Attributes of a request that are known before the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Facts {
@@ -37,19 +37,19 @@ pub struct Facts {
     pub method: &'static str,
     /// `http` or `https`.
     pub scheme: &'static str,
-    /// The route that fits, as a template; `None` when none does.
+    /// The template of the matched route; `None` when none matches.
     pub route: Option<String>,
-    /// Whom the client believes to speak to, an address of IPv6 without brackets.
+    /// The host that the client addressed; an IPv6 address has no brackets.
     pub server_address: Option<String>,
-    /// And at which port.
+    /// The port that the client addressed.
     pub server_port: Option<u16>,
     /// The version of HTTP.
     pub version: &'static str,
 }
 
 impl Facts {
-    /// The facts of a request. Its scheme is the [`Scheme`] among its extensions, if the server put one there, else
-    /// that of its URI. `uri` is the one that the client asked for, before routers changed it.
+    /// Reads the attributes of a request. Its scheme is the [`Scheme`] among its extensions, if the server put one
+    /// there, else that of its URI. `uri` is the one that the client sent, before routers changed it.
     pub fn new<B>(request: &Request<B>, uri: &Uri, route: Option<String>) -> Self {
         let scheme = request.extensions().get::<Scheme>().or(uri.scheme());
         let scheme = if scheme == Some(&Scheme::HTTPS) { "https" } else { "http" };
@@ -94,7 +94,7 @@ impl HttpServer {
         Self { telemetry: telemetry.clone(), duration, active }
     }
 
-    /// A request is being answered in this span, which becomes the caller's child. The span needs the fields
+    /// Begins a request in this span, which becomes the caller's child. The span needs the fields
     /// `http.response.status_code`, `error.type` and `otel.status_code`.
     pub fn begin(&self, facts: Facts, headers: &HeaderMap, span: Span) -> Exchange {
         if let Some(caller) = self.telemetry.propagators().extract(headers) {
@@ -104,14 +104,14 @@ impl HttpServer {
         Exchange { facts, span, began: Instant::now(), duration: self.duration.clone(), _active: active }
     }
 
-    /// A request was refused before it was answered: it took so long, and has no span.
+    /// Records the duration of a request that was refused before it began; it has no span.
     pub fn refused(&self, facts: &Facts, status: StatusCode, took: Duration) {
         let error = status.is_server_error().then(|| status.as_str());
         self.duration.record(took.as_secs_f64(), &labels(facts, Some(status), error));
     }
 }
 
-/// A request that is being answered.
+/// A request in progress.
 #[derive(Debug)]
 #[must_use = "a request that is not ended is not counted"]
 pub struct Exchange {
@@ -122,7 +122,7 @@ pub struct Exchange {
     _active: Active,
 }
 
-/// A request that counts as active until this is dropped, also when its client goes away.
+/// Counts a request as active until this is dropped, also when its client disconnects.
 #[derive(Debug)]
 struct Active {
     counter: UpDownCounter<i64>,
@@ -150,14 +150,14 @@ impl Exchange {
         &self.span
     }
 
-    /// The request was answered.
+    /// Ends the request with a response.
     pub fn end(self, status: StatusCode) {
         self.span.record("http.response.status_code", status.as_u16());
         let error = status.is_server_error().then(|| status.as_str());
         self.finish(Some(status), error);
     }
 
-    /// The server gave no answer; the type of its error is one of few.
+    /// Ends the request without a response; `error_type` has few values.
     pub fn fail(self, error_type: &str) {
         self.finish(None, Some(error_type));
     }
@@ -173,8 +173,7 @@ impl Exchange {
     }
 }
 
-/// What is said of a request where requests are counted. Every label has a bounded number of values, whatever clients
-/// send.
+/// The metric attributes of a request. Each has a bounded number of values, whatever clients send.
 fn labels(facts: &Facts, status: Option<StatusCode>, error: Option<&str>) -> Vec<KeyValue> {
     let mut labels = vec![
         KeyValue::new("http.request.method", facts.method),
@@ -188,7 +187,7 @@ fn labels(facts: &Facts, status: Option<StatusCode>, error: Option<&str>) -> Vec
     labels
 }
 
-/// Tells the route of a request by what a router left among its extensions.
+/// Returns the route of a request from the extensions that a router set.
 type Route = dyn Fn(&Extensions) -> Option<String> + Send + Sync;
 
 /// A `tower` layer that records every request; made by [`Telemetry::http_layer`].
@@ -209,8 +208,8 @@ impl HttpLayer {
         Self { server, route: Arc::new(|_| None) }
     }
 
-    /// Names requests by their route, as a router left it among the extensions. With axum:
-    /// `|extensions| extensions.get::<MatchedPath>().map(|path| path.as_str().to_owned())`.
+    /// Names requests by their route, which a router left among the extensions. With axum: `|extensions|
+    /// extensions.get::<MatchedPath>().map(|path| path.as_str().to_owned())`.
     #[must_use]
     pub fn with_route(
         mut self,
@@ -291,7 +290,7 @@ fn span<B>(facts: &Facts, request: &Request<B>) -> Span {
     )
 }
 
-/// The method, if the conventions know it.
+/// The method, or `_OTHER` if the conventions do not know it.
 fn known(method: &Method) -> &'static str {
     const KNOWN: [&str; 9] = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
     KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or(OTHER_METHOD)

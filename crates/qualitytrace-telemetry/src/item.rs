@@ -1,7 +1,7 @@
-//! One encoded span, log record or metric, and how items become a request.
+//! An encoded span, log record or metric, and the encoding of items as a request.
 //!
-//! Protobuf messages concatenate, and the three OTLP requests have the same shape with the same
-//! field numbers, so a request is the resource, the scopes and the items behind their lengths.
+//! Protobuf messages concatenate, and the three OTLP requests have the same shape with the same field numbers, so a
+//! request is the resource, the scopes and the items, each after its length.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
@@ -11,11 +11,11 @@ use crate::config::Signal;
 /// The version of the OpenTelemetry conventions that the names of attributes and metrics follow.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.42.0";
 
-/// Bytes that are made once and shared by all sinks.
+/// An encoded item, shared by all sinks.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub(crate) signal: Signal,
-    /// How many items of the ledger it is: data points for a metric, otherwise 1.
+    /// How many items it counts as in the ledger: data points for a metric, otherwise 1.
     pub(crate) count: u32,
     /// When it was made, in nanoseconds since 1970.
     pub(crate) time: u64,
@@ -26,25 +26,26 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// What it adds to a request, at most; the schema URL of its scope is shared with others of the scope.
+    /// Upper bound of the bytes that it adds to a request; the schema URL of its scope is shared with others of the
+    /// scope.
     pub(crate) fn size(&self) -> usize {
         self.body.len() + self.scope.len() + 24
     }
 }
 
-/// The length of a field of so many bytes.
+/// The encoded length of a field with this many bytes.
 pub(crate) fn field_len(tag: u32, len: usize) -> usize {
     key_len(tag) + encoded_len_varint(len as u64) + len
 }
 
-/// Writes what stands before the bytes of a field.
+/// Writes the key and the length of a field.
 pub(crate) fn put_head(tag: u32, len: usize, out: &mut impl BufMut) {
     encode_key(tag, WireType::LengthDelimited, out);
     encode_varint(len as u64, out);
 }
 
-/// The request that carries the items under one resource, which follows its own schema if one is given. The scopes, and
-/// a resource without one, follow the conventions that this crate knows.
+/// Encodes a request with the items under one resource. An empty `schema_url` stands for the schema of this crate,
+/// which the scopes always have.
 pub(crate) fn request(resource: &Bytes, schema_url: &str, items: &[Item]) -> Bytes {
     let schema = field_len(3, SCHEMA_URL.len());
     let schema_url = if schema_url.is_empty() { SCHEMA_URL } else { schema_url };

@@ -1,4 +1,4 @@
-//! From `tracing` to records: spans when they close, events at once.
+//! The `tracing` layer: records spans when they close, and events at once.
 //!
 //! Nothing here can wait or fail. Special fields: `otel.name`, `otel.kind`, `otel.status_code`,
 //! `otel.status_message`; every other field becomes an attribute.
@@ -39,22 +39,22 @@ use fields::Fields;
 use limits::LimitCell;
 use open::Open;
 
-/// What the layer, the tracers and the face of the crate share.
+/// State shared by the layer, the tracers and [`Telemetry`](crate::Telemetry).
 pub(crate) struct Shared {
     pub(crate) intake: Intake,
     pub(crate) sinks: Arc<Current>,
     span_level: AtomicU8,
     log_level: AtomicU8,
-    /// Some sink decides by targets.
+    /// Whether a sink decides by targets.
     targeted: AtomicBool,
     closed: AtomicBool,
     open: Open,
     dispatch: OnceLock<WeakDispatch>,
     pub(crate) started: AtomicU64,
     pub(crate) live: AtomicU64,
-    /// What kind of database the server asks; one that nobody names is not recorded.
+    /// The database system for statements of `sqlx`; they are not recorded while it is unset.
     pub(crate) database: OnceLock<&'static str>,
-    /// How much of a record is kept.
+    /// Limits of spans and log records.
     pub(crate) limits: LimitCell,
     /// Spans of the OpenTelemetry API.
     pub(crate) globals: Globals,
@@ -82,7 +82,7 @@ impl Shared {
         }
     }
 
-    /// The sinks changed: so may what is worth recording.
+    /// Updates the levels after the sinks changed, and the interest cache of `tracing` if needed.
     pub(crate) fn refresh(&self, set: &Set) {
         let spans = self.span_level.swap(set.level(Signal::Traces) as u8, Relaxed);
         let logs = self.log_level.swap(set.level(Signal::Logs) as u8, Relaxed);
@@ -113,7 +113,7 @@ impl Shared {
         level >= least && !context::suppressed() && !self.closed.load(Relaxed) && self.takes_target(metadata)
     }
 
-    /// Whether some sink takes what comes from there. Crates that carry bytes are off where no sink decides by targets.
+    /// Whether some sink takes the target. Transport crates are off where no sink decides by targets.
     fn takes_target(&self, metadata: &Metadata<'_>) -> bool {
         if !self.targeted.load(Relaxed) {
             return !filter::is_transport(metadata.target());
@@ -153,7 +153,7 @@ pub(crate) fn level(level: tracing::Level) -> Level {
     }
 }
 
-/// What we keep about an open span.
+/// The state of an open span.
 pub(crate) struct State {
     pub(crate) trace_id: TraceId,
     pub(crate) span_id: SpanId,
@@ -161,12 +161,12 @@ pub(crate) struct State {
     pub(crate) remote: Option<bool>,
     pub(crate) vendor: Option<Arc<str>>,
     pub(crate) baggage: Option<Arc<str>>,
-    /// Of how many levels of sinks it can be a parent.
+    /// How many levels of sinks it can be a parent for.
     reach: usize,
     parents: Parents,
     start: u64,
     clock: Instant,
-    /// Whoever made it decides again when it learns of a caller.
+    /// For a new sampling decision when the span learns of a caller.
     shared: Option<Arc<Shared>>,
     adopted: bool,
     /// `None` when no sink takes it.
@@ -174,7 +174,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Who the parents of a child are.
+    /// The parents of a child.
     pub(crate) fn for_child(&self) -> Parents {
         let mut parents = self.parents;
         for parent in parents.iter_mut().take(self.reach) {
@@ -183,13 +183,13 @@ impl State {
         parents
     }
 
-    /// Now, by the clock of the span: what begins or happens in a span is never outside of its time, even when the
-    /// clock of the machine is set meanwhile.
+    /// The current time by the clock of the span: children and events are never outside of its time, even when the
+    /// machine's clock is set meanwhile.
     fn now(&self) -> u64 {
         self.start + u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(0)
     }
 
-    /// Attaches a span that has just begun to a caller in another process, or to an earlier span of this one.
+    /// Attaches a span that has just begun to a caller in another process, or to an earlier span of this process.
     pub(crate) fn adopt(&mut self, caller: &crate::propagation::Context) {
         self.trace_id = caller.trace_id;
         if let Some(local) = caller.local() {
@@ -207,7 +207,7 @@ impl State {
         }
     }
 
-    /// The finished span.
+    /// Takes the finished span.
     fn take(&mut self) -> Option<Box<Span>> {
         let mut span = self.span.take()?;
         span.end = self.now();
@@ -223,7 +223,7 @@ impl State {
 /// The layer; made by [`Telemetry::layer`](crate::Telemetry::layer).
 pub(crate) struct TelemetryLayer(pub(crate) Arc<Shared>);
 
-/// Lets through what a sink may want, without keeping it from other layers.
+/// A filter that passes what a sink may want; other layers are not affected.
 pub(crate) struct Gate(pub(crate) Arc<Shared>);
 
 impl<S> Filter<S> for Gate {
@@ -234,7 +234,7 @@ impl<S> Filter<S> for Gate {
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> tracing::subscriber::Interest {
         let least = self.0.span_level.load(Relaxed).min(self.0.log_level.load(Relaxed));
         if level(*metadata.level()) as u8 >= least && self.0.takes_target(metadata) {
-            // Not `always`: the thread may be one of ours.
+            // Not `always`: recording may be suppressed on the thread.
             tracing::subscriber::Interest::sometimes()
         } else {
             tracing::subscriber::Interest::never()
@@ -310,7 +310,7 @@ where
         {
             state.adopt(&caller);
         }
-        // A root may still learn of its caller, who may want it sampled.
+        // A root may still learn of its caller, which may have sampled it.
         if state.sampled || parent.is_none() {
             let ids = (state.trace_id, span_id);
             let record = Span::new(Role::Server, level, ids, metadata.name().into(), state.start);
@@ -337,7 +337,7 @@ where
         let (Some(span), Some(other)) = (ctx.span(id), ctx.span(follows)) else {
             return;
         };
-        // One after the other: both locks at once could meet in the opposite order.
+        // One after the other: holding both locks could deadlock with the opposite order.
         let target = other.extensions().get::<State>().map(|state| (state.trace_id, state.span_id));
         let mut extensions = span.extensions_mut();
         let record = extensions.get_mut::<State>().and_then(|state| state.span.as_mut());
@@ -409,7 +409,7 @@ where
         let ended_early = state.span.is_none() && state.sampled;
         match state.take() {
             Some(span) if state.sampled => self.0.intake.push(&span.record()),
-            // It was sent when the server shut down.
+            // It was sent at shutdown.
             _ if ended_early => {}
             Some(_) | None => self.0.intake.unsampled(),
         }
@@ -436,8 +436,8 @@ fn attach(
     span.happened((level, target), time, name, &fields.attributes);
 }
 
-/// Makes panics visible: each becomes an error event of its span, and a log record. The hook that
-/// was there before still runs.
+/// Installs a panic hook: each panic becomes an error event of its span, and a log record. The previous hook still
+/// runs.
 pub fn record_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -1,6 +1,6 @@
-//! Every item accounted for, per sink and signal.
+//! The ledger: counters of every item, per sink and signal.
 //!
-//! The law that holds whenever nothing moves:
+//! The invariant, which holds whenever no item is being moved:
 //! `created + recovered = sampled_out + exported + rejected + dropped + queued + in_flight`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,18 +9,18 @@ use serde::Serialize;
 
 use crate::config::Signal;
 
-/// Why an item was given up.
+/// Why an item was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// The memory queue had no room.
     QueueFull,
     /// Neither the spool nor the memory had room.
     SpoolFull,
-    /// It was older than the sink keeps items.
+    /// It was older than the retention of the sink.
     Expired,
-    /// The receiver answered that it will never take it.
+    /// The receiver refused it for good.
     NonRetryable,
-    /// It alone is larger than a request may be.
+    /// It is larger than a request may be.
     TooLarge,
     /// It could not be encoded.
     Encode,
@@ -43,7 +43,7 @@ impl Loss {
         Self::Damaged,
     ];
 
-    /// The word for metrics and status.
+    /// The name in metrics and in the status.
     pub fn name(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
@@ -96,7 +96,7 @@ impl Counters {
         self.sampled_out.fetch_add(n, Relaxed);
     }
 
-    /// Items found in the spool of an earlier process.
+    /// Counts items found in the spool of an earlier process.
     pub(crate) fn recovered(&self, n: u64) {
         self.recovered.fetch_add(n, Relaxed);
         self.queued.fetch_add(n, Relaxed);
@@ -106,12 +106,12 @@ impl Counters {
         self.queued.fetch_add(n, Relaxed);
     }
 
-    /// Items that never got into the queue.
+    /// Counts items that never got into the queue.
     pub(crate) fn dropped(&self, loss: Loss, n: u64) {
         self.dropped[loss as usize].fetch_add(n, Relaxed);
     }
 
-    /// Items that are given up while they wait.
+    /// Counts items that are dropped from the queue.
     pub(crate) fn dropped_from_queue(&self, loss: Loss, n: u64) {
         self.dropped(loss, n);
         self.queued.fetch_sub(n, Relaxed);
@@ -129,13 +129,13 @@ impl Counters {
         self.in_flight.fetch_sub(n, Relaxed);
     }
 
-    /// Items of a request whose answer ends them.
+    /// Counts items of a request that are dropped because of its response.
     pub(crate) fn given_up(&self, loss: Loss, n: u64) {
         self.dropped(loss, n);
         self.in_flight.fetch_sub(n, Relaxed);
     }
 
-    /// Items that go back to the queue after a failed request.
+    /// Counts items that go back to the queue after a failed request.
     pub(crate) fn returned(&self, n: u64) {
         self.retried.fetch_add(n, Relaxed);
         self.queued.fetch_add(n, Relaxed);
@@ -180,17 +180,17 @@ pub struct Balance {
     pub exported: u64,
     /// Items that the receiver refused in a partial success.
     pub rejected: u64,
-    /// Items given up.
+    /// Items that were dropped.
     pub dropped: Dropped,
     /// Items that wait, in memory or on disk.
     pub queued: u64,
     /// Items in requests that have no answer yet.
     pub in_flight: u64,
-    /// How often items went back to the queue; not part of the law.
+    /// How often items went back to the queue; not part of the invariant.
     pub retried: u64,
 }
 
-/// Items given up, by reason.
+/// Dropped items, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Dropped {
     /// See [`Loss::QueueFull`].
@@ -226,14 +226,14 @@ impl Dropped {
         ]
     }
 
-    /// All of them.
+    /// The sum of all reasons.
     pub fn total(&self) -> u64 {
         self.by_reason().iter().map(|(_, n)| n).sum()
     }
 }
 
 impl Balance {
-    /// Whether the law holds; it does whenever nothing moves.
+    /// Whether the invariant holds; it does whenever no item is being moved.
     pub fn holds(&self) -> bool {
         let out = self.sampled_out + self.exported + self.rejected + self.dropped.total();
         self.created + self.recovered == out + self.queued + self.in_flight

@@ -1,8 +1,8 @@
-//! How a server watches itself: OpenTelemetry export that is bounded, lossless and counted.
+//! Self-monitoring of a server: OpenTelemetry export that is bounded, lossless and counted.
 //!
-//! Spans and events of `tracing`, and metrics of the OpenTelemetry API, go to any number of sinks.
-//! Each sink has a bounded queue that spills to disk, retries until it is told to stop, and a ledger
-//! in which every item is found again. Nothing a receiver does can delay the server.
+//! Spans and events of `tracing`, and metrics of the OpenTelemetry API, go to any number of sinks. Each sink has a
+//! bounded queue that spills to disk, retries until it is told to stop, and a ledger that accounts for every item.
+//! Nothing that a receiver does can delay the server.
 //!
 //! ```no_run
 //! use qualitytrace_telemetry::{Telemetry, config::{Defaults, File, Sources}};
@@ -20,8 +20,9 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Cargo features: `grpc` and `http` (how OTLP travels), `spool` (disk queues), `prometheus` (metrics as text), all on by
-//! default, and `tower` (a layer for HTTP servers). A configuration that needs one which is off is refused, and told which.
+//! Cargo features: `grpc` and `http` (OTLP transports), `spool` (disk queues), `prometheus` (metrics as text), all on
+//! by default, and `tower` (a layer for HTTP servers). A configuration that needs a disabled feature is refused with
+//! its name.
 
 mod attributes;
 mod clock;

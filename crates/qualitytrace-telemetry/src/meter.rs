@@ -1,4 +1,4 @@
-//! Metrics: aggregated by the OpenTelemetry SDK, collected when we say so.
+//! Metrics: aggregated by the OpenTelemetry SDK, collected on demand.
 
 pub(crate) mod delta;
 pub(crate) mod exemplar;
@@ -44,7 +44,7 @@ use exemplar::{Exemplars, Histogram};
 pub(crate) use own::{observe, runtime};
 use views::Streams;
 
-/// Aggregation and reading of all instruments of the process.
+/// The instruments of the process: provider, reader and views.
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
     reader: Reader,
@@ -54,7 +54,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new(resource: &[(String, AttributeValue)], config: &Config) -> Self {
-        // Requests carry the resource of their sink, which has the lists too.
+        // Lists are left out here: requests carry the resource of their sink, which has them.
         let attributes = resource.iter().filter_map(|(key, value)| match value {
             AttributeValue::Bool(value) => Some(KeyValue::new(key.clone(), *value)),
             AttributeValue::Int(value) => Some(KeyValue::new(key.clone(), *value)),
@@ -72,7 +72,7 @@ impl Metrics {
         Self { provider, reader, streams, exemplars }
     }
 
-    /// What makes meters, for `opentelemetry::global`.
+    /// The meter provider, for `opentelemetry::global`.
     pub(crate) fn provider(&self) -> SdkMeterProvider {
         self.provider.clone()
     }
@@ -97,7 +97,7 @@ impl Metrics {
         Histogram { name: name.into(), inner: builder.build(), exemplars: self.exemplars.clone() }
     }
 
-    /// The state of all instruments now. Callbacks run here; what they do is not recorded.
+    /// Collects the state of all instruments. Callbacks run here; their spans and events are not recorded.
     pub(crate) fn collect(&self) -> ExportMetricsServiceRequest {
         context::without_telemetry(|| {
             let mut metrics = ResourceMetrics::default();
@@ -112,7 +112,7 @@ impl Metrics {
         })
     }
 
-    /// Does to every metric what its view asks for and the SDK does not do.
+    /// Applies to every metric what its view asks for and the SDK does not do.
     fn shape(&self, request: &mut ExportMetricsServiceRequest) {
         let scopes = request.resource_metrics.iter_mut().flat_map(|resource| &mut resource.scope_metrics);
         for scope in scopes {
@@ -127,7 +127,7 @@ impl Metrics {
         }
     }
 
-    /// The state of all instruments as items, as a sink wants to be told.
+    /// The state of all instruments as items, in the temporality of a sink.
     pub(crate) fn items(&self, temporality: Temporality, deltas: &Mutex<Deltas>) -> Vec<Item> {
         let time = clock::now();
         let mut deltas = deltas.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,7 +160,7 @@ impl Metrics {
     }
 }
 
-/// Data points in a metric: what the ledger counts.
+/// The number of data points in a metric, which the ledger counts.
 fn points(metric: &Metric) -> usize {
     match &metric.data {
         Some(Data::Gauge(data)) => data.data_points.len(),
@@ -172,7 +172,7 @@ fn points(metric: &Metric) -> usize {
     }
 }
 
-/// A reader that several may ask.
+/// A reader that can be shared.
 #[derive(Debug, Clone)]
 struct Reader(Arc<ManualReader>);
 

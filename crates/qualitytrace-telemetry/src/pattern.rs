@@ -1,6 +1,6 @@
-//! Names with wildcards.
+//! Wildcard matching.
 
-/// Whether a text is what a pattern says: `*` stands for any text, everything else is compared by `same`.
+/// Whether a text matches a pattern: `*` matches any text, everything else is compared by `same`.
 pub(crate) fn matches<T: Copy + PartialEq + From<u8>>(
     pattern: &[T],
     text: &[T],
@@ -27,7 +27,7 @@ pub(crate) fn matches<T: Copy + PartialEq + From<u8>>(
     pattern[p..].iter().all(|c| *c == any)
 }
 
-/// The same for texts in which `?` stands for any single character.
+/// Like [`matches`], for texts in which `?` matches any single character.
 pub(crate) fn matches_text(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     matches(&pattern, &text, |p, c| p == '?' || p == c)

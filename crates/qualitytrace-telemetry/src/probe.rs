@@ -1,4 +1,4 @@
-//! One span, one data point and one log record, to see what a receiver says.
+//! Probes of a sink's receiver: one span, one data point and one log record.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! How a trace goes on in another process: contexts, and the headers that carry them.
+//! Context propagation between processes: trace contexts, and the headers that carry them.
 
 mod dialect;
 
@@ -11,7 +11,7 @@ use tracing_subscriber::{Registry, registry::LookupSpan as _};
 use crate::{layer::State, span::Parents};
 pub use dialect::Propagator;
 
-/// Where a span stands in its trace; what travels between processes.
+/// A span context, as it is propagated between processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Context {
@@ -19,29 +19,29 @@ pub struct Context {
     pub trace_id: TraceId,
     /// The span.
     pub span_id: SpanId,
-    /// Whether somebody records it.
+    /// Whether it is sampled.
     pub sampled: bool,
-    /// Whether the caller left that choice to us.
+    /// Whether the caller deferred the sampling decision.
     pub deferred: bool,
     /// The `tracestate` header, if there was one.
     pub trace_state: Option<Arc<str>>,
-    /// The `baggage` header, handed on as it came.
+    /// The `baggage` header, forwarded unchanged.
     pub baggage: Option<Arc<str>>,
-    /// What only this process knows of one of its own spans.
+    /// Data of a span of this process that is not propagated.
     local: Option<Local>,
 }
 
-/// What a span hands on to a later span of the same process, and to no other process.
+/// What a span passes to a later span of the same process, and to no other process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Local {
-    /// What the caller in another process decided; each sink decides by it, as it did for the earlier span.
+    /// The sampling decision of the caller in another process; each sink follows it as for the earlier span.
     pub(crate) remote: Option<bool>,
     /// The nearest ancestor that sinks of each level know.
     pub(crate) parents: Parents,
 }
 
 impl Context {
-    /// A context without `tracestate` and baggage; `None` leaves the choice to whoever continues it.
+    /// A context without `tracestate` and baggage; `None` defers the sampling decision to the receiver.
     pub fn new(trace_id: TraceId, span_id: SpanId, sampled: Option<bool>) -> Self {
         Self {
             trace_id,
@@ -54,30 +54,30 @@ impl Context {
         }
     }
 
-    /// The same with a `baggage` header, already encoded.
+    /// Sets the `baggage` header, already encoded.
     #[must_use]
     pub fn with_baggage(mut self, baggage: &str) -> Self {
         self.baggage = Some(baggage).filter(|baggage| !baggage.is_empty()).map(Into::into);
         self
     }
 
-    /// What the span hands on inside this process; `None` when it is one of another process.
+    /// The data of a span of this process; `None` for a span of another process.
     pub(crate) fn local(&self) -> Option<Local> {
         self.local
     }
 
-    /// A span of this process, with what it hands on inside of it.
+    /// Sets the data of a span of this process.
     pub(crate) fn with_local(mut self, local: Local) -> Self {
         self.local = Some(local);
         self
     }
 
-    /// Where the current span stands.
+    /// The context of the current span.
     pub fn current() -> Option<Self> {
         tracing::Span::current().telemetry_context()
     }
 
-    /// The `tracestate` with a member in front, as a participant in the trace adds it.
+    /// Adds a member at the front of `tracestate`, as a participant in the trace does.
     #[must_use]
     pub fn with_trace_state(mut self, key: &str, value: &str) -> Self {
         let state = self.trace_state.as_deref().unwrap_or_default().parse::<TraceState>().unwrap_or_default();
@@ -88,7 +88,7 @@ impl Context {
     }
 }
 
-/// The dialects that a process speaks, as `OTEL_PROPAGATORS` or the declarative file lists them.
+/// The propagators of a process, as `OTEL_PROPAGATORS` or the declarative file lists them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Propagators(pub Vec<Propagator>);
 
@@ -106,7 +106,7 @@ impl std::fmt::Display for Propagators {
 }
 
 impl Propagators {
-    /// What a caller handed on; the last dialect of the list that finds something wins.
+    /// Extracts the caller's context; the last propagator of the list that finds one wins.
     pub fn extract(&self, headers: &HeaderMap) -> Option<Context> {
         let mut found = self.0.iter().rev().find_map(|propagator| propagator.read(headers))?;
         if self.0.contains(&Propagator::Baggage) {
@@ -116,7 +116,7 @@ impl Propagators {
         Some(found)
     }
 
-    /// Hands a context on, in every dialect of the list.
+    /// Injects a context with every propagator of the list.
     pub fn inject(&self, context: &Context, headers: &mut HeaderMap) {
         for (name, text) in self.0.iter().flat_map(|propagator| propagator.headers(context)) {
             if let Ok(value) = HeaderValue::try_from(text) {
@@ -126,14 +126,14 @@ impl Propagators {
     }
 }
 
-/// What `tracing` spans can say and hear about their trace. Works where the subscriber is built on
-/// [`Registry`], as `tracing_subscriber::registry()` does.
+/// Access to the trace context of `tracing` spans. Works where the subscriber is built on [`Registry`], as
+/// `tracing_subscriber::registry()` is.
 pub trait SpanExt {
-    /// Where the span stands; `None` when the layer does not see it.
+    /// The context of the span; `None` when the layer does not record it.
     fn telemetry_context(&self) -> Option<Context>;
 
-    /// Makes the span a child of a caller in another process, or of an earlier span of this one. To be called before
-    /// it has children.
+    /// Makes the span a child of a caller in another process, or of an earlier span of this process. Must be called
+    /// before it has children.
     fn continue_from(&self, caller: &Context);
 }
 
@@ -141,7 +141,7 @@ impl SpanExt for tracing::Span {
     fn telemetry_context(&self) -> Option<Context> {
         self.with_subscriber(|(id, dispatch)| {
             let span = dispatch.downcast_ref::<Registry>()?.span(id)?;
-            // A span that the layer does not see stands where its parent stands.
+            // A span that the layer does not record has the context of its parent.
             span.scope().find_map(|span| {
                 let extensions = span.extensions();
                 let state = extensions.get::<State>()?;

@@ -1,7 +1,7 @@
-//! What waits for delivery to one sink: the spool first, the memory where there is none.
+//! The delivery queue of one sink: on disk, or in memory where there is no spool.
 //!
-//! `offer` is called by the recorder and by the metric reader, `next` by the delivery. Neither
-//! waits for the other longer than one read or write of the spool.
+//! The recorder and the metric reader call `offer`, the delivery calls `next`. Neither waits for the other longer than
+//! one read or write of the spool.
 
 use std::{
     collections::VecDeque,
@@ -24,17 +24,17 @@ use crate::{
     status::SpoolStatus,
 };
 
-/// Items of one signal that travel in one request.
+/// A batch: items of one signal for one request.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) signal: Signal,
     pub(crate) items: Vec<Item>,
-    /// The resource that they were recorded under; `None` is the sink's own.
+    /// The resource that they were recorded under; `None` is that of the sink.
     pub(crate) resource: Option<Bytes>,
     ticket: Option<Arc<Ticket>>,
 }
 
-/// A stretch of the spool that is acknowledged when all its parts are settled.
+/// A range of the spool that is acknowledged when all its parts are settled.
 struct Ticket {
     spool: Arc<Spool>,
     start: Position,
@@ -48,12 +48,12 @@ impl std::fmt::Debug for Ticket {
 }
 
 impl Part {
-    /// How many items of the ledger it holds.
+    /// How many items it counts as in the ledger.
     pub(crate) fn count(&self) -> u64 {
         self.items.iter().map(|item| u64::from(item.count)).sum()
     }
 
-    /// Nothing is left to do about it.
+    /// Marks the part as done; the last part of a ticket acknowledges it in the spool.
     pub(crate) fn settle(self) {
         if let Some(ticket) = &self.ticket
             && ticket.open.fetch_sub(1, Relaxed) == 1
@@ -62,7 +62,7 @@ impl Part {
         }
     }
 
-    /// Two halves.
+    /// Splits the part into two halves.
     pub(crate) fn split(mut self) -> (Self, Self) {
         if let Some(ticket) = &self.ticket {
             ticket.open.fetch_add(1, Relaxed);
@@ -77,16 +77,16 @@ impl Part {
 /// Items that are moved from memory to disk at a time.
 const UNLOAD_ITEMS: usize = 1_024;
 
-/// Items, their resource, and where they lie.
+/// Items, their resource, and their position in the spool.
 type Spooled = (Vec<Item>, Option<Bytes>, (Arc<Spool>, Position));
 
-/// When a batch closes.
+/// The conditions under which a batch closes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Due {
     pub(crate) items: usize,
     pub(crate) bytes: usize,
     pub(crate) throttle: Duration,
-    /// Do not wait for company.
+    /// Whether a batch closes without waiting to fill.
     pub(crate) flush: bool,
 }
 
@@ -95,11 +95,11 @@ pub(crate) struct Queue {
     pub(crate) wake: Notify,
     id: String,
     state: Mutex<State>,
-    /// Where the spools are, if there should be one.
+    /// The folder of the spools, if there should be one.
     root: Option<PathBuf>,
-    /// Empty while it cannot be opened.
+    /// Empty while the spool cannot be opened.
     spool: OnceLock<Arc<Spool>>,
-    /// The delivery sleeps and wants to hear when this many items wait.
+    /// How many waiting items wake the sleeping delivery.
     threshold: AtomicU64,
 }
 
@@ -118,7 +118,7 @@ struct State {
     spool_problem: Option<String>,
 }
 
-/// What the status shows of a queue.
+/// The depth of a queue, for the status.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Depth {
     pub(crate) memory_items: usize,
@@ -153,7 +153,7 @@ impl Queue {
         queue
     }
 
-    /// Opens the spool if there should be one and is none. Says whether it was opened now; then it is to be recovered.
+    /// Opens the spool if it should be there and is not. Returns whether it was opened now; then it must be recovered.
     pub(crate) fn open_spool(&self) -> bool {
         let Some(root) = self.root.as_ref().filter(|_| self.spool.get().is_none()) else { return false };
         let capacity = self.state().limits.spool_bytes;
@@ -173,7 +173,7 @@ impl Queue {
         }
     }
 
-    /// The same queue, writing in the ledger of another.
+    /// Uses the ledger of another queue.
     pub(crate) fn with_ledger(mut self, ledger: Arc<Ledger>) -> Self {
         self.ledger = ledger;
         self
@@ -183,7 +183,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// New limits; the spool stays where it is.
+    /// Sets new limits; the spool stays where it is.
     pub(crate) fn set_limits(&self, limits: &Limits, lossy: bool) {
         let mut state = self.state();
         state.limits = limits.clone();
@@ -193,7 +193,7 @@ impl Queue {
         }
     }
 
-    /// The spool of earlier processes becomes part of the queue. Reads the whole of it.
+    /// Adds the spool of earlier processes to the queue. Reads all of it.
     pub(crate) fn recover(&self) {
         let Some(spool) = self.spool.get() else { return };
         if self.state().recovered {
@@ -203,7 +203,7 @@ impl Queue {
         self.state().recovered = true;
     }
 
-    /// Takes over what waits in another spool, unless a process uses that.
+    /// Takes over the items of another spool, unless a process uses it.
     pub(crate) fn adopt(&self, folder: &Path) -> std::io::Result<u64> {
         let Some(spool) = self.spool.get() else { return Ok(0) };
         let found = spool.adopt(folder)?;
@@ -223,8 +223,8 @@ impl Queue {
         state.oldest = Some(Instant::now());
     }
 
-    /// Moves what waits in memory because the disk had no room to the disk, as far as there is room now: there it
-    /// survives the process.
+    /// Moves items from memory, where they wait because the disk had no room, to the disk, as far as there is room now:
+    /// there they survive the process.
     pub(crate) fn unload(&self, resource: &Bytes) {
         let Some(spool) = self.spool.get() else { return };
         loop {
@@ -233,7 +233,7 @@ impl Queue {
                 return;
             }
             let sync = state.limits.spool_sync == Sync::Always;
-            // Parts that wait to be sent again come first: they are older.
+            // Parts that wait for a retry come first: they are older.
             while let Some(at) = state.ready.iter().position(|part| part.ticket.is_none()) {
                 if spool.append(resource, &state.ready[at].items, sync).is_err() {
                     return;
@@ -248,7 +248,7 @@ impl Queue {
                 return;
             }
             let count = state.memory.len().min(UNLOAD_ITEMS);
-            // Held meanwhile, so that nobody sends what is being written.
+            // The lock is held meanwhile, so that the delivery does not send what is being written.
             if spool.append(resource, &state.memory.make_contiguous()[..count], sync).is_err() {
                 return;
             }
@@ -257,21 +257,21 @@ impl Queue {
         }
     }
 
-    /// Gives back the disk that nothing waits on, and looks whether the spool can be used.
+    /// Frees the disk space of acknowledged items, and checks whether the spool can be used.
     pub(crate) fn tidy(&self) {
         if let Some(spool) = self.spool.get().filter(|_| self.state().recovered) {
             spool.tidy();
         }
     }
 
-    /// Leaves the spool to whoever opens it next.
+    /// Releases the spool for the next process that opens it.
     pub(crate) fn release(&self) {
         if let Some(spool) = self.spool.get() {
             spool.release();
         }
     }
 
-    /// Takes new items; each is queued or counted as dropped. Never waits for the receiver.
+    /// Queues new items, or counts them as dropped. Never waits for the receiver.
     pub(crate) fn offer(&self, resource: &Bytes, items: Vec<Item>, max_item: usize) {
         let mut fit = Vec::with_capacity(items.len());
         for item in items {
@@ -343,7 +343,7 @@ impl Queue {
         state.waiting_items = state.waiting_items.saturating_sub(items.len() as u64);
         state.waiting_bytes = state.waiting_bytes.saturating_sub(bytes as u64);
         if items.is_empty() {
-            // Nothing is there, whatever the estimate said.
+            // The spool is empty, whatever the estimate said.
             state.waiting_items = 0;
             state.waiting_bytes = 0;
         }
@@ -375,12 +375,12 @@ impl Queue {
         }
     }
 
-    /// A part that must be sent again goes before all others.
+    /// Puts a part at the front of the queue, for a retry.
     pub(crate) fn put_back(&self, part: Part) {
         self.state().ready.push_front(part);
     }
 
-    /// Gives up what is older than the sink keeps items.
+    /// Drops items that are older than the retention of the sink.
     pub(crate) fn expire(&self, now: SystemTime) {
         let mut state = self.state();
         if !state.recovered {
@@ -414,7 +414,7 @@ impl Queue {
         }
     }
 
-    /// What cannot survive the process is given up; the spool stays.
+    /// Drops the items that cannot survive the process; the spool stays.
     pub(crate) fn abandon(&self) {
         let mut state = self.state();
         for item in std::mem::take(&mut state.memory) {
@@ -428,7 +428,7 @@ impl Queue {
         }
     }
 
-    /// When the next batch closes by itself.
+    /// The time at which the next batch closes by itself.
     pub(crate) fn due_at(&self, due: Due) -> Option<Instant> {
         let state = self.state();
         self.threshold.store(if state.waiting_items == 0 { 1 } else { due.items as u64 }, Relaxed);
@@ -441,7 +441,7 @@ impl Queue {
         state.recovered && state.ready.is_empty() && state.waiting_items == 0
     }
 
-    /// Whether all that waits also lies on disk.
+    /// Whether all waiting items are on disk.
     pub(crate) fn survives(&self) -> bool {
         let state = self.state();
         self.spool.get().is_some()

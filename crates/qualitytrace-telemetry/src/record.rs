@@ -1,5 +1,5 @@
-//! Finished spans and log records between the call sites and the recorder: OTLP bytes in which only
-//! what sinks see differently is still open.
+//! Finished spans and log records between the call sites and the recorder: OTLP bytes, except for what differs between
+//! sinks.
 
 use opentelemetry::trace::TraceId;
 
@@ -16,12 +16,12 @@ pub(crate) struct Record {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What the sinks decide by, and how the bytes are cut.
+/// What sinks decide by, and the layout of the bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) kind: Kind,
     pub(crate) level: Level,
-    /// Where it comes from.
+    /// Its `tracing` target.
     pub(crate) target: &'static str,
     pub(crate) trace_id: TraceId,
     /// When it was finished, in nanoseconds since 1970.
@@ -47,14 +47,14 @@ impl Head {
     }
 }
 
-/// Records one behind the other, in memory that is used again and again.
+/// A buffer of records, whose memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     heads: Vec<(Head, usize)>,
     bytes: Vec<u8>,
 }
 
-/// What a page keeps of its memory when it is emptied.
+/// The capacity that a page keeps when it is emptied.
 const KEPT_RECORDS: usize = 4_096;
 const KEPT_BYTES: usize = 1 << 20;
 

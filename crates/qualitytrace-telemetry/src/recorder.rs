@@ -1,8 +1,8 @@
-//! Between the call sites and the sinks: a bounded intake and one thread that encodes and spools.
+//! The recorder: a bounded intake for call sites, and one thread that encodes records and spools them.
 //!
-//! The emitting thread turns its record into bytes and appends them under a short lock; it frees what it
-//! allocated itself, and wakes nobody unless the recorder sleeps without an end. The recorder thread takes
-//! everything at once, finishes each record once per view, and writes to each sink's spool with one call.
+//! The emitting thread encodes its record and appends the bytes under a short lock; it frees what it allocated itself,
+//! and wakes the recorder only when that is parked. The recorder thread takes everything at once, finishes each record
+//! once per view, and writes to each sink's spool with one call.
 
 use std::{
     mem,
@@ -30,21 +30,21 @@ pub(crate) struct Intake {
     queue: Mutex<Page>,
     room: Condvar,
     bounds: Bounds,
-    /// The recorder sleeps until somebody wakes it.
+    /// Whether the recorder is parked until it is woken.
     parked: AtomicBool,
     thread: OnceLock<Thread>,
     stop: AtomicBool,
-    /// Nobody will take what is pushed now; set under the queue's lock.
+    /// Whether the recorder has ended, so that new records are lost; set under the queue's lock.
     closed: AtomicBool,
-    /// What is being encoded; whoever holds it is the recorder.
+    /// The records that are being encoded; the holder of the lock acts as the recorder.
     work: Mutex<Page>,
     /// When the first record in the queue was made.
     oldest: AtomicU64,
-    /// Nanoseconds after which an emitting thread helps.
+    /// Age of the oldest record, in nanoseconds, after which an emitting thread helps.
     late: u64,
     /// How often the recorder went through its loop.
     rounds: AtomicU64,
-    /// Spans that no sink takes: they are counted, not carried.
+    /// Spans that no sink takes: they are counted, not queued.
     unsampled: AtomicU64,
     sinks: Arc<Current>,
     scope: Bytes,
@@ -52,9 +52,9 @@ pub(crate) struct Intake {
 
 /// Bytes that may wait to be encoded.
 const MAX_BYTES: usize = 64 << 20;
-/// Records that an emitting thread encodes at most when the recorder is late.
+/// Limit on records that an emitting thread encodes when the recorder is late.
 const MAX_SHARE: usize = 256;
-/// Rounds without work after which the recorder sleeps until it is woken.
+/// Rounds without work after which the recorder parks.
 const IDLE_ROUNDS: u32 = 25;
 
 impl Intake {
@@ -77,8 +77,8 @@ impl Intake {
         }
     }
 
-    /// Takes a record. Waits only when the intake is full and a sink must not lose anything, and
-    /// then at most as long as the bounds say.
+    /// Queues a record. Waits only when the intake is full and a sink is lossless, and at most as long as the bounds
+    /// say.
     pub(crate) fn push(&self, record: &Record) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.load(Relaxed) {
@@ -120,8 +120,8 @@ impl Intake {
         queue.len() >= self.bounds.items || queue.size() >= MAX_BYTES
     }
 
-    /// The recorder is late, most likely because it gets no processor. Whoever emits has one, so it
-    /// takes a share of the work: what waits here would not survive a `kill -9`.
+    /// Encodes a share of the queue on the emitting thread when the recorder is late, most likely because it gets no
+    /// processor time: queued records would not survive a `kill -9`.
     fn help(&self) {
         let Ok(mut work) = self.work.try_lock() else {
             return;
@@ -151,21 +151,21 @@ impl Intake {
         }
     }
 
-    /// Records that wait here.
+    /// The number of queued records.
     pub(crate) fn len(&self) -> usize {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Whether nothing waits here and nothing is being encoded.
+    /// Whether nothing is queued and nothing is being encoded.
     pub(crate) fn is_idle(&self) -> bool {
-        // In this order: what left the queue is in the hands of whoever holds the work.
+        // In this order: what left the queue is held by the owner of the `work` lock.
         self.len() == 0 && self.unsampled.load(SeqCst) == 0 && self.work.try_lock().is_ok()
     }
 
-    /// Waits until everything that is here now has reached the sinks of now.
+    /// Waits until everything queued now has reached the current sinks, or until the timeout.
     pub(crate) fn settle(&self, patience: Duration) {
         let end = Instant::now() + patience;
-        // The round that runs now may have begun before the last push.
+        // The current round may have begun before the last push.
         let rounds = self.rounds.load(SeqCst) + 2;
         while self.rounds.load(SeqCst) < rounds && Instant::now() < end && !self.stop.load(SeqCst) {
             self.wake();
@@ -173,13 +173,13 @@ impl Intake {
         }
     }
 
-    /// Ends the recorder after it took what is there.
+    /// Ends the recorder after it took what is queued.
     pub(crate) fn stop(&self) {
         self.stop.store(true, SeqCst);
         self.wake();
     }
 
-    /// After the recorder ended: takes what came too late for it, and closes.
+    /// Encodes the records that came after the recorder ended, and closes the intake.
     pub(crate) fn close(&self) {
         let mut rest = {
             let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +189,7 @@ impl Intake {
         self.record(&mut rest, self.unsampled.swap(0, Relaxed));
     }
 
-    /// The recorder thread.
+    /// The loop of the recorder thread.
     pub(crate) fn run(&self) {
         context::suppress_thread();
         let _ = self.thread.set(thread::current());
@@ -222,7 +222,7 @@ impl Intake {
                 continue;
             }
             self.parked.store(true, SeqCst);
-            // Somebody may have pushed before the flag was up.
+            // A record may have been pushed before the flag was set.
             if self.len() == 0 && self.unsampled.load(SeqCst) == 0 && !self.stop.load(SeqCst) {
                 thread::park();
             }
@@ -250,7 +250,7 @@ impl Intake {
         }
     }
 
-    /// Gives a record to every sink that takes it, finished once for all sinks of the same view.
+    /// Gives a record to every sink that takes it, encoded once for all sinks of the same view.
     fn share(&self, set: &Set, head: &Head, bytes: &[u8], batches: &mut [Vec<Item>], room: &mut BytesMut) {
         let mut known: Vec<(&View, Item)> = Vec::new();
         for (handle, batch) in set.sinks.iter().zip(batches) {

@@ -1,14 +1,14 @@
-//! Addresses as they may be shown: without the secrets that stand in their query.
+//! Redaction of secrets in the query of an address.
 
 use std::borrow::Cow;
 
 use crate::pattern;
 
-/// What stands in place of a secret.
+/// The replacement of a secret.
 const REDACTED: &str = "***";
 
-/// An address, or the part of one, with `***` in place of each value of its query whose name `is_secret` says to be one.
-/// Names are compared in lower case, with what is escaped in them put back, and with `-` for `_`.
+/// Replaces the values of an address's query by `***` where `is_secret` says so for their names, and bearer tokens.
+/// Names are compared in lower case, percent-decoded, and with `-` for `_`.
 pub fn query(address: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let Some((before, query)) = address.split_once('?') else { return Cow::Borrowed(address) };
     let (query, fragment) = match query.find('#') {
@@ -35,15 +35,15 @@ pub fn query(address: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a value is a token by its first word, escaped or not, whatever its name is.
+/// Whether a value begins with `bearer` and is thus a token, percent-encoded or not, whatever its name is.
 pub fn is_bearer(value: &str) -> bool {
-    // Nine bytes, each escaped or not, say whether it begins like this.
+    // Nine characters, each percent-encoded or not, are enough to tell.
     let end = value.char_indices().nth(27).map_or(value.len(), |(at, _)| at);
     let value = canonical(&value[..end]);
     value.trim_start().strip_prefix("bearer").is_some_and(|rest| rest.starts_with([' ', '+']))
 }
 
-/// Names of values that are secrets wherever they stand.
+/// Patterns of names whose values are secrets.
 const SECRET: [&str; 14] = [
     "*auth*",
     "*key*",
@@ -66,12 +66,12 @@ pub fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|pattern| matches(pattern, name))
 }
 
-/// Whether a name fits a pattern in which `*` stands for any text.
+/// Whether a name matches a pattern; `*` matches any text.
 pub fn matches(pattern: &str, name: &str) -> bool {
     pattern::matches(pattern.as_bytes(), name.as_bytes(), |p, c| p == c)
 }
 
-/// The name of a value as it is compared.
+/// Normalises a name for comparison.
 fn canonical(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();

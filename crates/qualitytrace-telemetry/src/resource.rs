@@ -1,4 +1,4 @@
-//! Who we are: the resource that goes with every request.
+//! The resource of every request: detected and configured attributes.
 
 use bytes::Bytes;
 use opentelemetry::trace::SpanId;
@@ -11,7 +11,7 @@ use prost::Message as _;
 
 use crate::config::{AttributeValue, Config, Sink};
 
-/// What does not change while the process lives.
+/// The attributes that do not change while the process lives.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     attributes: Vec<(&'static str, AttributeValue)>,
@@ -46,7 +46,7 @@ impl Identity {
         Self { attributes }
     }
 
-    /// The attributes of a sink: the detected ones, then the configured, which win.
+    /// The resource attributes of a sink: the detected ones, overridden by the configured ones.
     pub(crate) fn of(&self, config: &Config, sink: Option<&Sink>) -> Vec<(String, AttributeValue)> {
         let mut all: Vec<(String, AttributeValue)> = Vec::new();
         let mut put = |key: &str, value: AttributeValue| {

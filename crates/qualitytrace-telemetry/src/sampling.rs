@@ -1,10 +1,10 @@
-//! Which traces a sink takes. Pure, and the same for all spans of a trace in this process.
+//! The sampling decision of a sink. Pure, and the same for all spans of a trace in this process.
 
 use opentelemetry::trace::TraceId;
 
 use crate::config::Sampler;
 
-/// `remote` is what the caller in another process decided, if there is one.
+/// Whether a sampler takes a trace; `remote` is the decision of the caller in another process, if there is one.
 pub(crate) fn takes(sampler: &Sampler, trace: TraceId, remote: Option<bool>) -> bool {
     match sampler {
         Sampler::AlwaysOn => true,
@@ -21,7 +21,7 @@ pub(crate) fn takes(sampler: &Sampler, trace: TraceId, remote: Option<bool>) -> 
     }
 }
 
-/// The lower 63 bits of the id against the share, as the OpenTelemetry SDKs do it.
+/// Compares the lower 63 bits of the id with the share, as the OpenTelemetry SDKs do.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! The sinks of the moment, and what each of them takes.
+//! The current sinks, and which records each of them takes.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     sampling,
 };
 
-/// One sink at work.
+/// A running sink.
 pub(crate) struct Handle {
     pub(crate) sink: Sink,
     pub(crate) view: View,
@@ -30,7 +30,7 @@ pub(crate) struct Handle {
     pub(crate) resource: Bytes,
     pub(crate) health: Arc<HealthCell>,
     pub(crate) mode: watch::Sender<Mode>,
-    /// What its receiver knows of our metrics.
+    /// The metric points that its receiver was sent last.
     pub(crate) deltas: Arc<Mutex<Deltas>>,
     /// How signals were sent that a reload switched off.
     pub(crate) former: BTreeMap<Signal, Sink>,
@@ -41,7 +41,7 @@ impl Handle {
         self.sink.endpoints.contains_key(&signal)
     }
 
-    /// How each signal was sent that `next` does not send any more.
+    /// How each signal was sent that `next` no longer sends.
     pub(crate) fn former(&self, next: &Sink) -> BTreeMap<Signal, Sink> {
         let mut former = self.former.clone();
         former.extend(self.sink.endpoints.keys().map(|signal| (*signal, self.sink.clone())));
@@ -53,38 +53,38 @@ impl Handle {
         self.queue.offer(&self.resource, items, self.sink.delivery.batch_bytes);
     }
 
-    /// Ends the use of its queue: what has room on the disk stays there for the next sink that takes it over, the rest is
-    /// given up.
+    /// Ends the use of its queue: items that fit on the disk stay there for the next process or sink, the rest is
+    /// dropped.
     pub(crate) fn leave(&self) {
         self.queue.unload(&self.resource);
         self.queue.abandon();
         self.queue.release();
     }
 
-    /// Offers all metrics as they are now.
+    /// Offers the current state of all metrics.
     pub(crate) fn offer_metrics(&self, metrics: &Metrics) {
         self.offer(metrics.items(self.sink.temporality, &self.deltas));
     }
 }
 
-/// All sinks, and how traces come in and go out; replaced as a whole.
+/// All sinks and the propagators; replaced as a whole.
 #[derive(Default)]
 pub(crate) struct Set {
     pub(crate) sinks: Vec<Arc<Handle>>,
     pub(crate) propagators: Propagators,
 }
 
-/// Levels that a span can have.
+/// The number of levels of a span.
 const LEVELS: usize = 5;
 
-/// What a sink does with a record.
+/// The decision of a sink about a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is none of the sink's business.
+    /// The record is not for this sink.
     Foreign,
-    /// The sampler or the level says no.
+    /// The sampler or the level declines it.
     SampledOut,
-    /// Send it.
+    /// The sink sends it.
     Take,
 }
 
@@ -122,8 +122,8 @@ impl Set {
         })
     }
 
-    /// How many levels of sinks take a span of this target and level, so that it can be the parent of others there:
-    /// where sinks decide by its target and are not of one mind it is the parent of none.
+    /// How many levels of sinks take a span of this target and level, so that it can be the parent of others there; 0
+    /// where sinks decide by its target and disagree.
     pub(crate) fn reach(&self, target: &str, level: Level) -> usize {
         let mut sinks = self
             .sinks
@@ -144,7 +144,7 @@ impl Set {
         self.sinks.iter().any(|handle| !handle.sink.lossy)
     }
 
-    /// Counts a record that found no room before the recorder.
+    /// Counts a record that was lost before the recorder.
     pub(crate) fn lose(&self, record: &Head, loss: Loss) {
         for handle in &self.sinks {
             let counters = handle.queue.ledger.of(record.signal());
@@ -164,7 +164,7 @@ impl Set {
 }
 
 impl Handle {
-    /// Whether it takes what comes from this target with this level.
+    /// Whether it takes spans and events of this target and level.
     fn takes(&self, target: &str, level: Level) -> bool {
         filter::takes(self.sink.level, &self.sink.targets, target, level)
     }
@@ -184,7 +184,7 @@ impl Handle {
     }
 }
 
-/// The place where the current set lives.
+/// Holds the current set of sinks.
 #[derive(Default)]
 pub(crate) struct Current(RwLock<Arc<Set>>);
 

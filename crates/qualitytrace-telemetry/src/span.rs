@@ -1,4 +1,4 @@
-//! Spans and log records at the call site: cheap to fill, and bytes as soon as they are finished.
+//! Spans and log records at the call site: cheap to fill, and encoded as soon as they are finished.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
 /// A sink that declines a `debug` span must not send children that point to it.
 pub(crate) type Parents = [SpanId; 5];
 
-/// Beside the level of an event: its target follows.
+/// Flag beside the level of an event: its target follows.
 pub(crate) const TARGETED: u8 = 0x80;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +32,14 @@ pub(crate) enum Status {
 pub(crate) struct Span {
     pub(crate) role: Role,
     pub(crate) level: Level,
-    /// Where it comes from.
+    /// Its `tracing` target.
     pub(crate) target: &'static str,
     pub(crate) trace_id: TraceId,
     pub(crate) id: SpanId,
     pub(crate) parents: Parents,
-    /// What the caller in another process decided.
+    /// The sampling decision of the caller in another process.
     pub(crate) remote: Option<bool>,
-    /// Whether the parent lives in another process.
+    /// Whether the parent is in another process.
     pub(crate) remote_parent: bool,
     pub(crate) trace_state: Option<Arc<str>>,
     pub(crate) name: Cow<'static, str>,
@@ -61,7 +61,7 @@ struct Events {
     dropped: u32,
 }
 
-/// Spans that it follows from, as OTLP fields.
+/// Links to spans that it follows from, as OTLP fields.
 #[derive(Debug, Default)]
 struct Links {
     bytes: Vec<u8>,
@@ -70,7 +70,7 @@ struct Links {
 }
 
 impl Span {
-    /// A span that begins now and ends when somebody says so.
+    /// A span that begins at `start`.
     pub(crate) fn new(
         role: Role,
         level: Level,
@@ -101,14 +101,14 @@ impl Span {
         }
     }
 
-    /// The same span, of which only so much is kept.
+    /// Sets the limits of the span.
     pub(crate) fn limited(mut self, limits: RecordLimits) -> Self {
         self.attributes = Attributes::limited(limits.span_attributes);
         self.limits = limits;
         self
     }
 
-    /// Adds something that happened in it. Its target is kept where sinks decide by it.
+    /// Adds an event. Its target is kept where sinks decide by it.
     pub(crate) fn happened(
         &mut self,
         (level, target): (Level, Option<&str>),
@@ -133,7 +133,7 @@ impl Span {
         }
     }
 
-    /// Adds a span that it follows from.
+    /// Adds a link to a span that it follows from.
     pub(crate) fn follows(&mut self, trace: TraceId, id: SpanId) {
         if self.links.count >= self.limits.links {
             self.links.dropped += 1;
@@ -146,7 +146,7 @@ impl Span {
         }
     }
 
-    /// The finished span as bytes.
+    /// Encodes the finished span.
     pub(crate) fn record(&self) -> Record {
         let (attributes, events, links) =
             (self.attributes.bytes(), self.events.bytes.as_slice(), self.links.bytes.as_slice());
@@ -164,7 +164,7 @@ impl Span {
         out.extend_from_slice(links);
         put_number(14, self.links.dropped.into(), &mut out);
         self.put_status(&mut out);
-        // Sampled, because it is sent; bits 8 and 9 say whether the parent is in another process.
+        // The flags: sampled, because it is sent; bits 8 and 9 say whether the parent is in another process.
         put_fixed32(16, 1 | 0x100 | if self.remote_parent { 0x200 } else { 0 }, &mut out);
         let plain = out.len();
         out.extend_from_slice(attributes);
@@ -218,7 +218,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The log record as bytes.
+    /// Encodes the log record.
     pub(crate) fn record(mut self) -> Record {
         self.attributes.put("code.namespace", &Value::text(self.target));
         let attributes = self.attributes.bytes();

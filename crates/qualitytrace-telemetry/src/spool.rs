@@ -1,8 +1,8 @@
-//! The disk queue of one sink: append-only segment files, a cursor, and what to do about damage.
+//! The disk queue of one sink: append-only segment files, a cursor, and recovery from damage.
 //!
-//! A record that was written survives the end of the process. Acknowledged records are behind the
-//! cursor; a segment that lies behind it as a whole is deleted. A record that cannot be read is
-//! named and passed over; those behind it are found by their checksums.
+//! A record that was written survives the end of the process. Acknowledged records are before the cursor; a segment
+//! that is wholly before it is deleted. A record that cannot be read is reported and skipped; those after it are found
+//! by their checksums.
 
 mod books;
 pub(crate) mod orphan;
@@ -22,7 +22,7 @@ use crate::{item::Item, status::SpoolStatus};
 use books::{Inner, Segment};
 use recovery::{Locked, file_name, lock, open_cursor, read_cursor, scan, segment_name, segments};
 
-/// Processes that may share a folder, each in a folder of its own inside.
+/// How many processes may share a folder, each in a subfolder of its own.
 const MAX_SLOTS: usize = 16;
 
 /// Records of one segment, in order.
@@ -30,7 +30,7 @@ const MAX_SLOTS: usize = 16;
 pub(crate) struct Taken {
     pub(crate) start: Position,
     pub(crate) items: Vec<Item>,
-    /// `None`: nobody knows any more who recorded them.
+    /// `None`: the resource that they were recorded under is lost.
     pub(crate) resource: Option<Bytes>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Taken {
 pub(crate) struct Found {
     /// Items that can be read.
     pub(crate) items: [u64; 3],
-    /// Items that cannot: one for each damaged stretch, since nothing says how many it held.
+    /// Unreadable items: one for each damaged range, since nothing says how many it held.
     pub(crate) lost: [u64; 3],
 }
 
@@ -50,7 +50,7 @@ impl Found {
     }
 }
 
-/// A place in the spool.
+/// A position in the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Position {
     segment: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Spool {
     inner: Mutex<Inner>,
 }
 
-/// A record was not written; the status says why.
+/// The items were not written; the status says why.
 #[derive(Debug)]
 pub(crate) struct Refused;
 
@@ -121,7 +121,7 @@ impl Spool {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // A panic while the lock was held cannot leave the books worse than a crash would.
+        // A panic while the lock was held cannot leave the state worse than a crash would.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,7 +154,7 @@ impl Spool {
             inner.read = first;
         }
         drop(inner);
-        // Processes that shared the folder and ended: nobody else will ever come for what they left.
+        // Folders of processes that ended: no other process will take over what they left.
         for slot in (0..MAX_SLOTS).map(|slot| self.folder.with_file_name(slot.to_string())) {
             if slot != self.folder && slot.is_dir() {
                 total.add(self.adopt(&slot).unwrap_or_default());
@@ -163,8 +163,8 @@ impl Spool {
         total
     }
 
-    /// Takes the segments of another folder over, unless a process uses it. Returns how many items of each signal
-    /// came with them.
+    /// Takes over the segments of another folder, unless a process uses it. Returns how many items of each signal came
+    /// with them.
     pub(crate) fn adopt(&self, folder: &Path) -> io::Result<Found> {
         let Locked::Ours(Some(lock)) = lock(folder)? else { return Ok(Found::default()) };
         let cursor = read_cursor(folder).unwrap_or_default();
@@ -181,7 +181,7 @@ impl Spool {
             let adopted = self.folder.join(segment_name(id, begin));
             fs::rename(&path, &adopted)?;
             inner.next += 1;
-            // It comes last, so that what is written from now on needs a segment behind it.
+            // The adopted segment is the last one, so what is written from now on needs a segment after it.
             inner.writer = None;
             inner.bytes += scan.end;
             for damage in &scan.damage {
@@ -197,12 +197,12 @@ impl Spool {
         Ok(total)
     }
 
-    /// Gives back the room of what is acknowledged, and looks whether a problem is over.
+    /// Frees the disk space of acknowledged records, and checks whether a problem is over.
     pub(crate) fn tidy(&self) {
         self.inner().tidy();
     }
 
-    /// Leaves the folder to whoever opens it next.
+    /// Releases the folder for the next process that opens it.
     pub(crate) fn release(&self) {
         let mut inner = self.inner();
         inner.writer = None;
@@ -220,7 +220,7 @@ impl Spool {
         self.inner().append(resource, &bytes, counts, sync)
     }
 
-    /// The next records, at most so many items and bytes.
+    /// Takes the next records, up to a number of items and bytes.
     pub(crate) fn take(&self, max_items: usize, max_bytes: usize) -> (Option<Taken>, [u64; 3]) {
         let mut damaged = [0; 3];
         let mut inner = self.inner();
@@ -228,7 +228,7 @@ impl Spool {
         (taken, damaged)
     }
 
-    /// Passes over leading records that are older than `before`; returns the expired and the damaged items.
+    /// Skips leading records that are older than `before`; returns the expired and the damaged items.
     pub(crate) fn expire(&self, before: u64) -> ([u64; 3], [u64; 3]) {
         let (mut expired, mut damaged) = ([0; 3], [0; 3]);
         loop {
@@ -242,7 +242,7 @@ impl Spool {
                 inner.acknowledge(taken.start);
                 continue;
             }
-            // The rest is young: put the reader back behind the old ones.
+            // The rest is young: put the reader back after the old ones.
             let skipped: u64 = taken.items[..old].iter().map(record_len).sum();
             inner.read = Position { segment: taken.start.segment, offset: taken.start.offset + skipped };
             if let Some(segment) = inner.segments.iter_mut().find(|s| s.id == taken.start.segment) {
@@ -254,7 +254,7 @@ impl Spool {
         (expired, damaged)
     }
 
-    /// Records that need not be kept any longer.
+    /// Acknowledges the records that were taken at `start`; they need not be kept any longer.
     pub(crate) fn acknowledge(&self, start: Position) {
         self.inner().acknowledge(start);
     }

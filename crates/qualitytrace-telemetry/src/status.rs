@@ -1,4 +1,4 @@
-//! How every sink fares, for the status API and for people.
+//! The status of every sink, for the status API and for display.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -19,9 +19,9 @@ pub struct Status {
     pub intake: usize,
     /// The sinks in use.
     pub sinks: Vec<SinkStatus>,
-    /// Sinks that a reload took away and that still have something to deliver or to say.
+    /// Sinks that a reload removed, which still deliver or have a ledger to show.
     pub retired: Vec<SinkStatus>,
-    /// Spools that no sink writes to.
+    /// Orphaned spools, which no sink writes to.
     pub orphans: Vec<Orphan>,
 }
 
@@ -31,15 +31,15 @@ pub struct Status {
 pub struct SinkStatus {
     /// Its name.
     pub id: String,
-    /// Who feeds it.
+    /// The source of its records.
     pub role: Role,
-    /// How bytes travel.
+    /// The OTLP transport.
     pub transport: Transport,
     /// Where each signal goes.
     pub endpoints: BTreeMap<Signal, String>,
     /// Whether new items are dropped when the memory is full.
     pub lossy: bool,
-    /// The connection.
+    /// The health of its delivery.
     pub health: Health,
     /// Items in the memory queue.
     pub memory_items: usize,
@@ -49,11 +49,11 @@ pub struct SinkStatus {
     pub spool: Option<SpoolStatus>,
     /// The ledger of each signal that the sink carries.
     pub ledger: BTreeMap<Signal, Balance>,
-    /// What is wrong with it, in words; empty when all is well.
+    /// Its problems as sentences; empty when there are none.
     pub problems: Vec<String>,
 }
 
-/// Bytes that could not be read.
+/// A range of bytes that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Damage {
@@ -61,9 +61,9 @@ pub struct Damage {
     pub file: String,
     /// Where the damage begins.
     pub offset: u64,
-    /// How many bytes are lost with it.
+    /// How many bytes are lost.
     pub bytes: u64,
-    /// What is wrong.
+    /// What is wrong with them.
     pub reason: String,
 }
 
@@ -73,7 +73,7 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// What the status shows of a spool.
+/// The status of a spool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SpoolStatus {
@@ -87,13 +87,13 @@ pub struct SpoolStatus {
     pub segments: usize,
     /// Bytes of segments that could not be read, in all.
     pub damaged_bytes: u64,
-    /// The first damaged places.
+    /// The first damaged ranges.
     pub damage: Vec<Damage>,
     /// What is wrong with the spool now, if anything.
     pub problem: Option<String>,
 }
 
-/// A spool that no sink writes to.
+/// An orphaned spool, which no sink writes to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Orphan {
@@ -133,7 +133,7 @@ impl SinkStatus {
     }
 }
 
-/// Failures and refusals of the moment, a disk queue that cannot be used, and everything that was lost.
+/// The problems of a sink: current failures and refusals, an unusable disk queue, and all losses.
 fn problems(health: &Health, spool: Option<&SpoolStatus>, ledger: &BTreeMap<Signal, Balance>) -> Vec<String> {
     let mut problems = Vec::new();
     if health.failures > 0 {
@@ -153,7 +153,7 @@ fn problems(health: &Health, spool: Option<&SpoolStatus>, ledger: &BTreeMap<Sign
     problems
 }
 
-/// What of the disk queue could not be read, in one line that names the first place.
+/// Summarises the damage of the disk queue in one line that names the first place.
 fn damaged(spool: &SpoolStatus) -> Option<String> {
     let first = spool.damage.first()?;
     let more = match spool.damage.len() - 1 {
@@ -163,7 +163,7 @@ fn damaged(spool: &SpoolStatus) -> Option<String> {
     Some(format!("{} bytes of the spool are damaged: {first}{more}", spool.damaged_bytes))
 }
 
-/// The addresses as they may be shown.
+/// The addresses for display, without secrets.
 fn shown(endpoints: &BTreeMap<Signal, String>) -> BTreeMap<Signal, String> {
     endpoints.iter().map(|(signal, url)| (*signal, config::shown(url))).collect()
 }
@@ -174,12 +174,12 @@ impl Status {
         self.sinks.iter().chain(&self.retired).find(|sink| sink.id == id)
     }
 
-    /// Whether the law of the ledger holds for every sink and signal.
+    /// Whether the invariant of the ledger holds for every sink and signal.
     pub fn holds(&self) -> bool {
         self.sinks.iter().chain(&self.retired).all(|sink| sink.ledger.values().all(Balance::holds))
     }
 
-    /// A table for people.
+    /// Renders a table for display.
     pub fn render(&self) -> String {
         let mut out = String::new();
         if self.sinks.is_empty() {
@@ -234,7 +234,7 @@ impl Status {
     }
 }
 
-/// What a receiver answered to a probe of [`Telemetry::test`](crate::Telemetry::test).
+/// The response of a receiver to a probe of [`Telemetry::test`](crate::Telemetry::test).
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Probe {
@@ -244,9 +244,9 @@ pub struct Probe {
     pub signal: Signal,
     /// Where it was sent.
     pub endpoint: String,
-    /// Whether it was taken.
+    /// Whether it was accepted.
     pub ok: bool,
-    /// The answer in words.
+    /// The response in words.
     pub answer: String,
     /// How long it took, in milliseconds.
     pub millis: u64,

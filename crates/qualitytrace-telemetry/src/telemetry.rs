@@ -1,4 +1,4 @@
-//! The face of the crate: start, watch, reload, stop.
+//! [`Telemetry`], the entry point of the crate: start, status, reload, shutdown.
 
 use std::{
     collections::BTreeMap,
@@ -38,14 +38,14 @@ use crate::{
     tracer::ApplicationTracer,
 };
 
-/// How long a sink that a reload takes away may go on delivering.
+/// How long a removed sink may go on delivering.
 const RETIRE: Duration = Duration::from_secs(30);
-/// Retired sinks whose ledgers are still shown.
+/// Limit on removed sinks whose ledgers are still shown.
 const MAX_RETIRED: usize = 16;
-/// How often spools without a sink are looked for.
+/// How often orphaned spools are looked for.
 const SURVEY_EVERY: Duration = Duration::from_mins(1);
 
-/// The telemetry of a process. Cloning gives another handle to the same.
+/// The telemetry of a process. Clones share the same state.
 #[derive(Clone)]
 pub struct Telemetry(Arc<Inner>);
 
@@ -76,13 +76,13 @@ struct Task {
     schema_url: Option<String>,
 }
 
-/// A sink that a reload took away.
+/// A sink that a reload removed.
 struct Retired {
     handle: Arc<Handle>,
     root: Option<PathBuf>,
-    /// Whoever sets it first has the queue: a reload that brings the sink back, or the end of its delivery.
+    /// Set by the new owner of the queue: a reload that brings the sink back, or the end of its delivery.
     taken: Arc<AtomicBool>,
-    /// Its delivery and what comes behind it.
+    /// Its delivery and the cleanup after it.
     ending: Option<tokio::task::JoinHandle<()>>,
 }
 
@@ -93,9 +93,9 @@ impl std::fmt::Debug for Telemetry {
 }
 
 impl Telemetry {
-    /// Starts recording and delivering. No connection is made before this returns, so it takes the
-    /// same time whether receivers are up or not. Fails only when the system refuses a thread, or when the
-    /// configuration needs a cargo feature that this build does not have.
+    /// Starts recording and delivering. No connection is made before this returns, so it takes the same time whether
+    /// receivers are up or not. Fails only when the system refuses a thread, or when the configuration needs a cargo
+    /// feature that this build does not have.
     pub fn start(config: Config) -> std::io::Result<Self> {
         features::require(&config)?;
         let identity = Identity::detect();
@@ -119,7 +119,7 @@ impl Telemetry {
                 runtime.block_on(async {
                     let _ = stopped.await;
                 });
-                // A name lookup that hangs must not keep the process.
+                // A name lookup that hangs must not block the end of the process.
                 runtime.shutdown_background();
             })?;
         let recorder = {
@@ -150,7 +150,7 @@ impl Telemetry {
         self.0.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The layer for a `tracing` subscriber. It keeps nothing from other layers.
+    /// The layer for a `tracing` subscriber. It does not affect other layers.
     pub fn layer<S>(&self) -> impl tracing_subscriber::Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -163,8 +163,8 @@ impl Telemetry {
         self.0.metrics.meter(name)
     }
 
-    /// A histogram whose values carry examples: the trace that a value came from. Without bounds the
-    /// defaults of OpenTelemetry are used.
+    /// A histogram with exemplars: the trace that a value came from. Without bounds the defaults of OpenTelemetry are
+    /// used.
     pub fn histogram(
         &self,
         meter: &'static str,
@@ -181,13 +181,13 @@ impl Telemetry {
         ApplicationTracer(self.0.shared.clone())
     }
 
-    /// The dialects in which traces come in and go out.
+    /// The propagators for incoming and outgoing requests.
     pub fn propagators(&self) -> Propagators {
         self.0.shared.sinks.with(|set| set.propagators.clone())
     }
 
-    /// Records the statements that the embedding server sends with `sqlx`, as spans of the span that they are sent in.
-    /// `system` is a name of the database conventions: `postgresql`, `sqlite`. The first name counts.
+    /// Records the statements that the embedding server sends with `sqlx`, as children of the current span. `system` is
+    /// a name of the database conventions: `postgresql`, `sqlite`. The first name wins.
     pub fn observe_database(&self, system: &'static str) {
         let _ = self.0.shared.database.set(system);
     }
@@ -197,7 +197,7 @@ impl Telemetry {
         meter::runtime(&self.0.metrics.meter("qualitytrace.telemetry"), handle);
     }
 
-    /// Records the requests to an HTTP server that is made of `tower` services; add it with `layer`.
+    /// A layer that records the requests to an HTTP server made of `tower` services.
     #[cfg(feature = "tower")]
     pub fn http_layer(&self) -> crate::http_server::HttpLayer {
         crate::http_server::HttpLayer::new(crate::http_server::HttpServer::new(self, "http.server"))
@@ -215,7 +215,7 @@ impl Telemetry {
         prometheus::render(&self.0.metrics.collect(), format)
     }
 
-    /// How every sink fares.
+    /// The status of every sink.
     pub fn status(&self) -> Status {
         let (retired, orphans) = {
             let control = self.control();
@@ -230,16 +230,16 @@ impl Telemetry {
         }
     }
 
-    /// Replaces the configuration. Sinks that stay the same are not touched; a changed sink gets a
-    /// new connection over the same queue; a sink that is gone delivers what it has for a while.
-    /// The bounds of the recorder, what becomes of measurements and `set_global` stay as they were at the start. A sink
-    /// that needs a cargo feature which this build does not have keeps its items, and its status says so.
+    /// Replaces the configuration. Unchanged sinks are not touched; a changed sink gets a new connection over the same
+    /// queue; a removed sink delivers what it has for a while. The bounds of the recorder, the aggregation of metrics
+    /// and `set_global` stay as they were at the start. A sink that needs a cargo feature which this build does not
+    /// have keeps its items, and its status says so.
     pub fn reload(&self, config: Config) {
         let mut control = self.control();
         if control.stop.is_none() {
             return;
         }
-        // What was recorded under the old sinks belongs to them.
+        // Records made under the old sinks belong to them.
         self.0.shared.intake.settle(Duration::from_secs(1));
         let mut old = std::mem::take(&mut control.tasks);
         let mut set = Set { sinks: Vec::new(), propagators: config.propagators.clone() };
@@ -269,7 +269,7 @@ impl Telemetry {
                     None => {
                         let root = config.spool_path.as_deref();
                         let queue = Arc::new(Queue::open(&sink.id, root, &sink.limits, sink.lossy));
-                        // What a former sink of this name left on disk is in the books of the new one.
+                        // What an earlier sink of this name left on disk is counted in the ledger of the new one.
                         let ended = |retired: &Retired| {
                             let handle = &retired.handle;
                             handle.sink.id == sink.id
@@ -284,7 +284,7 @@ impl Telemetry {
             set.sinks.push(task.handle.clone());
             control.tasks.push(task);
         }
-        // First the new set, so that nothing is offered to a sink that ends.
+        // The new set comes first, so that nothing is offered to a sink that ends.
         let set = Arc::new(set);
         self.0.shared.limits.set(config.limits);
         self.0.shared.sinks.set(set.clone());
@@ -314,7 +314,7 @@ impl Telemetry {
         self.0.runtime.spawn_blocking(move || inner.upgrade().map(|inner| Self(inner).survey()));
     }
 
-    /// Looks for spools that no sink writes to: those of sinks that were renamed or taken away.
+    /// Looks for orphaned spools: those of sinks that were renamed or removed.
     fn survey(&self) {
         let (root, log_level, handles) = {
             let control = self.control();
@@ -361,7 +361,7 @@ impl Telemetry {
         }
     }
 
-    /// A new delivery over the queue of the old one.
+    /// Starts a new delivery over the queue of the old one.
     fn replace(&self, task: Task, sink: &Sink, resource: bytes::Bytes, config: &Config) -> Task {
         let wants_spool = !sink.lossy && sink.limits.spool && config.spool_path.is_some();
         let keeps = task.root == config.spool_path && (task.handle.queue.has_spool() || !wants_spool);
@@ -375,7 +375,7 @@ impl Telemetry {
             task.handle.queue.set_limits(&sink.limits, sink.lossy);
             task.handle.queue.clone()
         } else {
-            // The old queue empties itself beside the new one; both write in the same ledger.
+            // The old queue is drained beside the new one; both use the same ledger.
             let _ = task.handle.mode.send(Mode::Retire(Instant::now() + RETIRE));
             let ledger = task.handle.queue.ledger.clone();
             let root = config.spool_path.as_deref();
@@ -430,8 +430,8 @@ impl Telemetry {
         Task { handle, delivery, collector, root, log_level, schema_url: config.schema_url.clone() }
     }
 
-    /// Sends one span, one data point and one log record to every sink, past the queues, and says
-    /// what was answered. These probes are in no ledger. Blocks until all answers are in.
+    /// Sends one span, one data point and one log record to every sink, bypassing the queues, and returns the
+    /// responses. These probes are in no ledger. Blocks until all responses are in.
     pub fn test(&self) -> Vec<Probe> {
         let set = self.0.shared.sinks.get();
         let (sender, receiver) = mpsc::channel();
@@ -450,8 +450,8 @@ impl Telemetry {
         probes
     }
 
-    /// Waits until everything recorded so far is out of the intake and every queue is empty, or
-    /// until the deadline. Says whether it got there.
+    /// Waits until everything recorded so far is out of the intake and every queue is empty, or until the deadline.
+    /// Returns whether it got there.
     pub fn flush(&self, deadline: Duration) -> bool {
         let end = Instant::now() + deadline;
         while Instant::now() < end {
@@ -470,10 +470,9 @@ impl Telemetry {
         false
     }
 
-    /// Stops recording, sends what is left (spans that are still open included, marked as such) and
-    /// ends. What cannot be sent before the deadline stays in the spools; what has no spool is
-    /// counted as dropped. Blocks at most a little longer than the deadline, and needs no runtime
-    /// of the caller's.
+    /// Stops recording, sends what is left (open spans included, marked as such) and ends. What cannot be sent before
+    /// the deadline stays in the spools; what has no spool is counted as dropped. Blocks at most a little longer than
+    /// the deadline, and needs no runtime of the caller.
     pub fn shutdown(&self, deadline: Duration) -> Status {
         let end = Instant::now() + deadline;
         let (tasks, retired, recorder, stop) = {
@@ -516,7 +515,7 @@ impl Telemetry {
         drop(stop);
         let _ = delivery.join();
         for handle in &self.0.shared.sinks.get().sinks {
-            // The next process, or the next telemetry of this one, goes on with it.
+            // The next process, or the next telemetry of this one, takes the queue over.
             handle.leave();
         }
         for retired in &self.control().retired {
@@ -555,7 +554,7 @@ impl Telemetry {
     }
 }
 
-/// The queue of a sink that comes back before its delivery ended.
+/// Takes back the queue of a sink that returns before its delivery ended.
 fn reclaim(retired: &mut Vec<Retired>, sink: &Sink, config: &Config) -> Option<Arc<Handle>> {
     let wants_spool = !sink.lossy && sink.limits.spool && config.spool_path.is_some();
     let same = |retired: &Retired| {
@@ -568,7 +567,7 @@ fn reclaim(retired: &mut Vec<Retired>, sink: &Sink, config: &Config) -> Option<A
     came_first.then(|| retired.remove(at).handle)
 }
 
-/// Looks for spools without a sink from time to time, so that they expire.
+/// Periodically looks for orphaned spools, so that they expire.
 async fn tend_orphans(inner: Weak<Inner>) {
     loop {
         tokio::time::sleep(SURVEY_EVERY).await;

@@ -1,4 +1,4 @@
-//! TLS for clients: whom to trust, and who we are.
+//! TLS configuration for clients: trusted authorities and the client certificate.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,10 +12,10 @@ use rustls::{
     },
 };
 
-/// Whose certificates are good.
+/// Which certificates are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust<'a> {
-    /// Everybody's.
+    /// All certificates.
     Anyone,
     /// Those that an authority of the system has signed.
     System,
@@ -23,16 +23,16 @@ pub enum Trust<'a> {
     Authorities(&'a [u8]),
 }
 
-/// A certificate of our own, in PEM.
+/// A client certificate, in PEM.
 #[derive(Clone, Copy)]
 pub struct Identity<'a> {
-    /// The certificate, and those that lead from it to an authority.
+    /// The certificate and its chain to an authority.
     pub certificate: &'a [u8],
     /// Its private key.
     pub key: &'a [u8],
 }
 
-/// What is wrong with certificates.
+/// Why a TLS configuration cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The authorities.
@@ -44,12 +44,12 @@ pub enum Error {
     /// Its key.
     #[error("the key cannot be used: {0}")]
     Key(String),
-    /// All of it together.
+    /// The TLS configuration as a whole.
     #[error("TLS cannot be set up: {0}")]
     Setup(#[from] rustls::Error),
 }
 
-/// The settings of a client; `alpn` names the protocols that both sides may agree on.
+/// Builds the configuration of a client; `alpn` lists the protocols to negotiate.
 pub fn client(
     trust: Trust<'_>,
     identity: Option<Identity<'_>>,
@@ -102,7 +102,7 @@ fn authorities(pem: &[u8]) -> Result<RootCertStore, Error> {
     Ok(store)
 }
 
-/// Accepts any certificate, because the configuration says so.
+/// A verifier that accepts any certificate, because the configuration says so.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

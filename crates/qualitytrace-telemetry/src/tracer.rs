@@ -1,5 +1,4 @@
-//! Spans that the application makes by hand, with ids of its own choice: the trigger of a test is
-//! the root of a trace that somebody else continues.
+//! Manual spans with given ids: the trigger of a test is the root of a trace that another service continues.
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
@@ -26,7 +25,7 @@ impl std::fmt::Debug for ApplicationTracer {
 }
 
 impl ApplicationTracer {
-    /// Begins a root span. Ids that are `None` are made up.
+    /// Begins a root span. Ids that are `None` are generated.
     pub fn start(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -60,7 +59,7 @@ impl std::fmt::Debug for ApplicationSpan {
 }
 
 impl ApplicationSpan {
-    /// Where the span stands, to be handed on in headers.
+    /// The context of the span, for propagation in headers.
     pub fn context(&self) -> Context {
         let ids = self.span.as_ref().map(|span| (span.trace_id, span.id));
         let (trace_id, span_id) = ids.unwrap_or((TraceId::INVALID, SpanId::INVALID));
@@ -73,17 +72,17 @@ impl ApplicationSpan {
         }
     }
 
-    /// Sets an attribute that is a text.
+    /// Sets a text attribute.
     pub fn text(&mut self, key: &str, value: impl AsRef<str>) {
         self.put(key, &Value::text(value.as_ref()));
     }
 
-    /// Sets an attribute that is a number.
+    /// Sets a number attribute.
     pub fn number(&mut self, key: &str, value: i64) {
         self.put(key, &Value::Int(value));
     }
 
-    /// Says that what the span stands for failed.
+    /// Sets the status of the span to error.
     pub fn failed(&mut self, message: impl AsRef<str>) {
         if let Some(span) = self.span.as_mut() {
             span.status = Status::Error;

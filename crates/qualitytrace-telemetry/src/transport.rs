@@ -1,4 +1,4 @@
-//! Bytes to a receiver and its answer back. Decides nothing: what an answer means is in [`answer`].
+//! Transports: send a request and return the response. What a response means is decided in [`answer`].
 
 #[cfg_attr(
     not(all(feature = "grpc", feature = "http")),
@@ -21,7 +21,7 @@ pub(crate) use answer::Answer;
 
 use crate::config::{Signal, Sink};
 
-/// A connection to a sink's receiver; it connects when it is first used and again when it must.
+/// A connection to a sink's receiver; it connects on first use and reconnects when needed.
 pub(crate) enum Transport {
     #[cfg(feature = "grpc")]
     Grpc(grpc::Grpc),

@@ -1,4 +1,4 @@
-//! The resolved configuration as a person reads it: every sink, every setting that was set, and by whom.
+//! The resolved configuration for display: every sink and setting with its value and its origin.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::{
     table::{describe, level_name, temporality_name},
 };
 
-/// One setting as it is shown.
+/// One setting for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// Its key, with the name of the sink before it.
@@ -19,7 +19,7 @@ pub struct Line {
 }
 
 impl Config {
-    /// What would keep sinks from connecting although every setting makes sense: certificates that cannot be read or
+    /// Reports what keeps sinks from connecting although every setting is valid: certificates that cannot be read or
     /// used. The server starts all the same, and tries again with each request.
     pub fn verify(&self) -> Vec<Diagnostic> {
         let mut report = Report::default();
@@ -109,7 +109,7 @@ impl Sink {
         }
     }
 
-    /// The settings of this sink under the names that people know and those that they write.
+    /// The settings of this sink, each with its display name and its key.
     fn lines(&self) -> Vec<(&'static str, Line)> {
         let mut lines = Vec::new();
         let mut line = |name: &'static str, setting: &str, value: String| {

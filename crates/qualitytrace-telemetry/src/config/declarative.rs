@@ -1,7 +1,7 @@
 //! The OpenTelemetry declarative file (`OTEL_CONFIG_FILE`, format 1.x).
 //!
-//! Each OTLP exporter of a provider becomes a sink of its own. Names that end in `/development`
-//! carry no promise; they are named in a warning and have no effect.
+//! Each OTLP exporter of a provider becomes a sink of its own. Names that end in `/development` are not stable; they
+//! are reported in a warning and have no effect.
 
 mod exporter;
 mod limits;
@@ -21,7 +21,7 @@ use super::{
     value,
 };
 
-/// How long an answer is waited for where the file sets no limit.
+/// The timeout where the file sets no limit.
 const LONGEST_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// Reads the file that a variable names, and returns its text.
@@ -211,7 +211,7 @@ impl Declarative<'_> {
         }
     }
 
-    /// Ids are random; that is the only generator that there is.
+    /// Warns of any generator but `random`: ids are always random.
     fn id_generator(&mut self, provider: &Node) {
         let Some(node) = provider.get("id_generator") else { return };
         let pairs = self.pairs(node, "tracer_provider.id_generator");
@@ -222,7 +222,7 @@ impl Declarative<'_> {
         }
     }
 
-    /// Names a setting that the schema knows and that means nothing here.
+    /// Warns of a setting that the schema knows and that has no effect here.
     fn without_effect(&mut self, node: &Node, key: &str, full: &str) {
         if let Some(found) = node.get(key) {
             let message = format!("`{full}` has no effect here");
@@ -230,7 +230,7 @@ impl Declarative<'_> {
         }
     }
 
-    /// How long something is waited for. No limit is what 0 says.
+    /// Reads a timeout in milliseconds. 0 means no limit and becomes `LONGEST_TIMEOUT`.
     fn timeout(&mut self, node: &Node, key: &str) -> Option<(Duration, Origin)> {
         let parse = |text: &str| text.parse().ok().map(Duration::from_millis);
         let (timeout, origin) = self.parsed(node, key, "a whole number of milliseconds", parse)?;

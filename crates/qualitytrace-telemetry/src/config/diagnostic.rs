@@ -1,13 +1,13 @@
-//! What is wrong with a configuration, and where.
+//! Diagnostics of a configuration, with their positions.
 
 use std::fmt;
 
 /// Where a setting came from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// Nobody set it.
+    /// A default: it was not set.
     Default,
-    /// A place in a file; line and column count from 1.
+    /// A position in a file; line and column count from 1.
     File {
         /// The file as it was named.
         path: String,
@@ -33,10 +33,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing; nothing to do.
+    /// Information; no action is needed.
     Note,
     /// The setting is ignored, as the OpenTelemetry specification asks for its variables.
     Warning,
@@ -54,12 +54,12 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing to say about a configuration.
+/// One finding about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// Where the key or value stands.
+    /// The position of the key or value.
     pub origin: Origin,
     /// The key as the user wrote it.
     pub key: String,
@@ -84,7 +84,7 @@ impl fmt::Display for Diagnostic {
 /// Collects diagnostics while a configuration is read.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What was said so far.
+    /// The diagnostics so far.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -94,7 +94,7 @@ impl Report {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    /// Says something about a key.
+    /// Adds a diagnostic about a key.
     pub fn push(
         &mut self,
         severity: Severity,
@@ -113,17 +113,17 @@ impl Report {
         });
     }
 
-    /// Says that something is wrong.
+    /// Adds an error.
     pub fn error(&mut self, origin: &Origin, key: &str, message: String, help: Option<String>) {
         self.push(Severity::Error, origin, key, message, help);
     }
 
-    /// Says something that nobody needs to act on.
+    /// Adds a note, which needs no action.
     pub fn note(&mut self, origin: &Origin, key: &str, message: String) {
         self.push(Severity::Note, origin, key, message, None);
     }
 
-    /// A value that is not one of the allowed ones.
+    /// Adds a diagnostic about a value that is not one of the allowed ones.
     pub fn bad_value(&mut self, severity: Severity, origin: &Origin, key: &str, value: &str, allowed: &str) {
         let words: Vec<&str> = allowed.split(['|', ',']).map(str::trim).collect();
         let guess = nearest(value, words.iter().copied()).map(|word| format!("did you mean `{word}`?"));
@@ -137,14 +137,14 @@ impl Report {
         });
     }
 
-    /// A key that nobody knows.
+    /// Adds an error about an unknown key, with the nearest known one.
     pub fn unknown_key<'a>(&mut self, origin: &Origin, key: &str, known: impl IntoIterator<Item = &'a str>) {
         let help = nearest(key, known).map(|word| format!("did you mean `{word}`?"));
         self.error(origin, key, format!("`{key}` is not a known setting"), help);
     }
 }
 
-/// The word that `text` was most likely meant to be: at most a third of its letters differ.
+/// The word that `text` most likely stands for: at most a third of its letters differ.
 pub fn nearest<'a>(text: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let text = text.to_lowercase();
     let best = words

@@ -1,19 +1,19 @@
-//! From what a user calls an endpoint to the address of each signal.
+//! Resolves the endpoint that a user wrote to the address of each signal.
 
 use super::{Signal, Transport};
 use crate::redact;
 
-/// An address, and what is worth saying about it.
+/// A resolved address, and what to report about it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
     pub(crate) url: String,
-    /// The path that gRPC has no use for.
+    /// The path that gRPC ignores.
     pub(crate) ignored_path: Option<String>,
-    /// An HTTP path of the user's own, taken as it stands: no other signal can go there.
+    /// Whether it has an HTTP path of its own, which is used as it is: no other signal can go there.
     pub(crate) own_path: bool,
 }
 
-/// The port that OTLP reserves.
+/// The default endpoint of OTLP.
 pub(crate) fn default(transport: Transport) -> &'static str {
     match transport {
         Transport::Grpc => "http://localhost:4317",
@@ -21,7 +21,7 @@ pub(crate) fn default(transport: Transport) -> &'static str {
     }
 }
 
-/// The address of one signal; the error is a sentence's end.
+/// The address of one signal; the error completes a sentence.
 pub(crate) fn resolve(transport: Transport, text: &str, signal: Signal) -> Result<Resolved, String> {
     let (base, path) = split(text)?;
     match transport {
@@ -44,7 +44,7 @@ pub(crate) fn resolve(transport: Transport, text: &str, signal: Signal) -> Resul
     }
 }
 
-/// The address exactly as it stands (the rule for `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and the declarative format).
+/// The address exactly as it is written (the rule for `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and the declarative format).
 pub(crate) fn verbatim(transport: Transport, text: &str) -> Result<Resolved, String> {
     let (base, path) = split(text)?;
     Ok(match transport {
@@ -78,7 +78,7 @@ pub(crate) fn appended(transport: Transport, text: &str, signal: Signal) -> Resu
     })
 }
 
-/// An address as it may be shown: without the login that somebody put into it, and without the values of its query.
+/// The address for display: without user name and password, and without the values of its query.
 pub(crate) fn shown(text: &str) -> String {
     let text = redact::query(text, |_| true);
     let Some((login, place)) = text.rsplit_once('@') else { return text.into_owned() };
@@ -90,7 +90,7 @@ fn tail(signal: Signal) -> String {
     format!("/v1/{}", signal.name())
 }
 
-/// Scheme and host on one side, path on the other. Without a scheme the connection is plain.
+/// Splits into scheme with host, and path. Without a scheme the connection is plain.
 fn split(text: &str) -> Result<(String, String), String> {
     let text = text.trim();
     let (scheme, rest) = match text.split_once("://") {
@@ -117,7 +117,7 @@ fn split(text: &str) -> Result<(String, String), String> {
             Err("it holds a user name; use `headers` instead".to_owned())
         }
         Some(found) => {
-            // The parser takes a port that is none for no port at all.
+            // The parser treats an invalid port as no port.
             let behind = found.as_str().rsplit_once(']').map_or(found.as_str(), |(_, rest)| rest);
             match behind.rsplit_once(':').map(|(_, port)| port) {
                 Some(port) if !matches!(port.parse::<u16>(), Ok(1..)) => {

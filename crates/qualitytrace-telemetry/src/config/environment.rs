@@ -1,8 +1,8 @@
 //! The standard `OTEL_*` variables.
 //!
-//! They describe one sink per signal and protocol, named `otel`, and defaults of the resource. An
-//! empty variable is an unset one; a value that makes no sense is a warning and is ignored, as the
-//! specification asks. Without an endpoint or an exporter named `otlp` they switch nothing on.
+//! They describe one sink per signal and protocol, named `otel`, and defaults of the resource. An empty variable counts
+//! as unset; an invalid value is ignored with a warning, as the specification asks. Without an endpoint or an exporter
+//! named `otlp` they switch nothing on.
 
 mod known;
 
@@ -27,7 +27,7 @@ impl Variables<'_> {
         (!text.is_empty()).then(|| (text.to_owned(), Origin::Environment(name.to_owned())))
     }
 
-    /// The variable of the signal, else the common one.
+    /// The variable of the signal, or the common one.
     fn signal(&self, signal: Signal, name: &str) -> Option<(String, Origin)> {
         let own = format!("OTEL_EXPORTER_OTLP_{}_{name}", signal.name().to_ascii_uppercase());
         self.get(&own).or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
@@ -129,8 +129,7 @@ pub(crate) fn read(map: &BTreeMap<String, String>, config: &mut Config, report: 
     }
 }
 
-/// The general limits first, then those of spans and log records, which go before them.
-/// What is done once for all sinks of metrics.
+/// Reads the settings that apply to all sinks of metrics.
 fn aggregation(variables: &mut Variables<'_>, config: &mut Config) {
     let found = variables.get("OTEL_METRICS_EXEMPLAR_FILTER");
     if let Some((filter, origin)) = variables.parsed(found, metrics::EXEMPLAR_FILTER, ExemplarFilter::parse) {
@@ -173,7 +172,7 @@ fn limits(variables: &mut Variables, config: &mut Config) {
     read("OTEL_SPAN_EVENT_COUNT_LIMIT", &mut [&mut limits.events]);
     read("OTEL_SPAN_LINK_COUNT_LIMIT", &mut [&mut limits.links]);
     read("OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", &mut [&mut limits.event_attributes]);
-    // A link has no attributes here, so that any limit of them is kept.
+    // Links have no attributes, so any limit holds.
     read("OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", &mut []);
     read("OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", &mut [&mut limits.log_attributes.length]);
     read("OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", &mut [&mut limits.log_attributes.count]);
@@ -273,7 +272,7 @@ fn sink(variables: &mut Variables, signal: Signal, address: Option<(String, Orig
             sink.endpoints.insert(signal, resolved.url);
         }
         (Err(why), Some((text, origin))) => {
-            // Without a usable address nothing could be sent; to start anyway would hide that.
+            // Without a usable address nothing can be sent; to start anyway would hide that.
             variables.report.error(
                 origin,
                 &origin.to_string(),

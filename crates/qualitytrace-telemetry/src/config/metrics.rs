@@ -1,36 +1,36 @@
-//! How measurements become metrics: views, limits on series, exemplars. The words are OpenTelemetry's.
+//! The metrics configuration: views, limits on series, exemplars. The words are OpenTelemetry's.
 
-/// How measurements become metrics. All sinks share it, and so does the text for Prometheus; it is fixed when the
+/// How measurements are aggregated into metrics. All sinks and the Prometheus exposition share it; it is fixed when the
 /// telemetry starts.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Streams that replace those which instruments ask for themselves. Every view that selects an instrument gives a
-    /// stream of its own; an instrument that none selects keeps the stream that it has by nature.
+    /// Views replace the default streams of instruments. Every view that selects an instrument makes a stream of its
+    /// own; an instrument that no view selects keeps its default stream.
     pub views: Vec<MetricView>,
     /// How histograms are aggregated unless a view says otherwise.
     pub default_histogram: DefaultHistogram,
     /// How many series an instrument may have.
     pub cardinality: CardinalityLimits,
-    /// Which measurements become exemplars.
+    /// Which measurements are kept as exemplars.
     pub exemplars: ExemplarFilter,
 }
 
-/// What becomes of the measurements of some instruments.
+/// A view: a selector of instruments and the stream that they get.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct MetricView {
-    /// Which instruments are meant.
+    /// Which instruments it selects.
     pub selector: Selector,
-    /// What becomes of them.
+    /// The stream that they get.
     pub stream: Stream,
 }
 
-/// Which instruments a view is about. What is `None` fits all; the others have to fit together.
+/// The criteria of a view. `None` matches all; the others must all match.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Selector {
-    /// The name, without regard to case; `*` stands for any text, `?` for any character.
+    /// The name, ignoring case; `*` matches any text, `?` any character.
     pub instrument_name: Option<String>,
     /// The type of the instrument.
     pub instrument_type: Option<InstrumentType>,
@@ -44,7 +44,7 @@ pub struct Selector {
     pub meter_schema_url: Option<String>,
 }
 
-/// What becomes of a measurement. What is `None` stays as the instrument says.
+/// The stream of a view. `None` keeps what the instrument asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Stream {
@@ -60,14 +60,14 @@ pub struct Stream {
     pub attributes: AttributeKeys,
 }
 
-/// Which attributes of measurements are kept. Keys are compared with regard to case; `*` stands for any text, `?` for
-/// any character.
+/// Which attributes of measurements are kept. Keys are compared case-sensitively; `*` matches any text, `?` any
+/// character.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AttributeKeys {
     /// Those that are kept; `None` keeps all.
     pub included: Option<Vec<String>>,
-    /// Those that are not, whatever `included` says.
+    /// Those that are dropped, whatever `included` says.
     pub excluded: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ pub struct AttributeKeys {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Aggregation {
-    /// As is natural for the instrument.
+    /// The default of the instrument.
     Default,
     /// Not at all.
     Drop,
@@ -87,7 +87,7 @@ pub enum Aggregation {
     ExplicitBucketHistogram {
         /// In ascending order.
         boundaries: Vec<f64>,
-        /// Whether the smallest and the largest value are told.
+        /// Whether the minimum and the maximum are recorded.
         record_min_max: bool,
     },
     /// As counts in buckets that grow exponentially.
@@ -96,7 +96,7 @@ pub enum Aggregation {
         max_size: u32,
         /// The finest resolution, from -10 to 20.
         max_scale: i8,
-        /// Whether the smallest and the largest value are told.
+        /// Whether the minimum and the maximum are recorded.
         record_min_max: bool,
     },
 }
@@ -106,17 +106,17 @@ pub enum Aggregation {
 pub enum InstrumentType {
     /// Adds up what is added.
     Counter,
-    /// Tells the last value.
+    /// Keeps the last value.
     Gauge,
-    /// Tells how values are distributed.
+    /// Counts values in buckets.
     Histogram,
-    /// Is asked for a sum that only grows.
+    /// Is read for a sum that only grows.
     ObservableCounter,
-    /// Is asked for a value.
+    /// Is read for a value.
     ObservableGauge,
-    /// Is asked for a sum.
+    /// Is read for a sum.
     ObservableUpDownCounter,
-    /// Adds up what is added and taken away.
+    /// Adds up what is added and subtracted.
     UpDownCounter,
 }
 
@@ -131,11 +131,11 @@ pub enum DefaultHistogram {
     Base2ExponentialBucketHistogram,
 }
 
-/// Which measurements become exemplars.
+/// Which measurements are kept as exemplars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ExemplarFilter {
-    /// Those inside of a span that a sink takes.
+    /// Those inside a sampled span.
     #[default]
     TraceBased,
     /// All.
@@ -144,11 +144,11 @@ pub enum ExemplarFilter {
     AlwaysOff,
 }
 
-/// How many series an instrument may have; further ones are added up in one that is marked `otel.metric.overflow`.
+/// How many series an instrument may have; further ones are added to one with the attribute `otel.metric.overflow`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CardinalityLimits {
-    /// Of every type that has no limit of its own.
+    /// The limit of every type without one of its own.
     pub default: usize,
     own: [Option<usize>; InstrumentType::ALL.len()],
 }
@@ -170,7 +170,7 @@ impl CardinalityLimits {
         self.own[kind as usize] = Some(limit);
     }
 
-    /// For each type the larger one of two limits.
+    /// The larger limit of each type.
     pub(crate) fn larger(self, other: Self) -> Self {
         let mut both = Self { default: self.default.max(other.default), ..self };
         for kind in InstrumentType::ALL {
@@ -192,7 +192,7 @@ impl InstrumentType {
         Self::UpDownCounter,
     ];
 
-    /// What the declarative configuration calls it.
+    /// Its name in the declarative configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -209,7 +209,7 @@ impl InstrumentType {
         Self::ALL.into_iter().find(|kind| kind.name() == text)
     }
 
-    /// Whether the aggregation can be made of what such an instrument measures.
+    /// Whether the instrument supports the aggregation.
     pub(crate) fn fits(self, aggregation: &Aggregation) -> bool {
         let is_gauge = matches!(self, Self::Gauge | Self::ObservableGauge);
         match aggregation {
@@ -228,7 +228,7 @@ pub(crate) const AGGREGATION: &str =
 pub(crate) const EXEMPLAR_FILTER: &str = "trace_based|always_on|always_off";
 pub(crate) const DEFAULT_HISTOGRAM: &str = "explicit_bucket_histogram|base2_exponential_bucket_histogram";
 
-/// The boundaries of the specification.
+/// The default boundaries of the specification.
 const BOUNDARIES: [f64; 15] = [
     0.0, 5.0, 10.0, 25.0, 50.0, 75.0, 100.0, 250.0, 500.0, 750.0, 1_000.0, 2_500.0, 5_000.0, 7_500.0,
     10_000.0,
@@ -255,7 +255,7 @@ impl Aggregation {
         Self::Base2ExponentialBucketHistogram { max_size: 160, max_scale: 20, record_min_max: true }
     }
 
-    /// What the declarative configuration calls it.
+    /// Its name in the declarative configuration.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -297,7 +297,7 @@ impl ExemplarFilter {
 }
 
 impl MetricView {
-    /// What cannot be done as it is written: the part of the stream that is wrong, and why.
+    /// Returns the invalid part of the stream, and why it is invalid.
     pub(crate) fn wrong(&self) -> Option<(&'static str, String)> {
         let name = self.selector.instrument_name.as_deref();
         if self.stream.name.is_some() && name.is_none_or(|name| name.contains(['*', '?'])) {
@@ -314,27 +314,27 @@ impl MetricView {
     }
 }
 
-/// Numbers in ascending order.
+/// Whether the numbers are finite and in ascending order.
 pub(crate) fn are_boundaries(numbers: &[f64]) -> bool {
     numbers.iter().all(|number| number.is_finite()) && numbers.is_sorted_by(|a, b| a < b)
 }
 
-/// A number of buckets.
+/// Parses a number of buckets.
 pub(crate) fn max_size(text: &str) -> Option<u32> {
     text.parse().ok().filter(|size| (2..=MAX_BUCKETS).contains(size))
 }
 
-/// The finest resolution of an exponential histogram.
+/// Parses the finest resolution of an exponential histogram.
 pub(crate) fn max_scale(text: &str) -> Option<i8> {
     text.parse().ok().filter(|scale| (-10..=20).contains(scale))
 }
 
-/// A number of series.
+/// Parses a number of series.
 pub(crate) fn cardinality(text: &str) -> Option<usize> {
     text.parse().ok().filter(|limit| (1..=MAX_CARDINALITY).contains(limit))
 }
 
-/// The SDK makes room for all of them at once.
+/// The SDK allocates this many series at once.
 const MAX_CARDINALITY: usize = 1_000_000;
 const MAX_BUCKETS: u32 = 16_384;
 

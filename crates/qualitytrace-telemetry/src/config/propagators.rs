@@ -1,4 +1,4 @@
-//! Names of propagators, in variables and in the declarative file.
+//! Propagator names in variables and in the declarative file.
 
 use super::{
     Config,
@@ -6,8 +6,8 @@ use super::{
 };
 use crate::propagation::{Propagator, Propagators};
 
-/// Reads a list of names. One that nobody knows is an error: a server that does not hear its callers
-/// looks as if it had none.
+/// Reads a list of names. An unknown name is an error: a server that reads no trace context looks as if it had no
+/// callers.
 pub(crate) fn read(names: Vec<(String, Origin)>, key: &str, config: &mut Config, report: &mut Report) {
     let mut chosen: Vec<Propagator> = Vec::new();
     for (name, origin) in names {

@@ -1,4 +1,4 @@
-//! From the settings that a user gave to a sink, or to what is wrong with them.
+//! Turns the settings of a sink into a [`Sink`], or into diagnostics.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -11,7 +11,7 @@ use super::{
     value, views,
 };
 
-/// Whose words a sink is written in; the defaults differ.
+/// The format that a sink is written in; the defaults differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// `telemetry.exporters.<name>`
@@ -22,16 +22,16 @@ pub(crate) enum Dialect {
     Metrics,
 }
 
-/// A value as the user gave it.
+/// A value as it was given.
 #[derive(Debug, Clone)]
 pub(crate) struct Given {
     pub(crate) key: String,
     pub(crate) node: Node,
-    /// The folder that files in it are relative to.
+    /// The folder that file names in it are relative to.
     pub(crate) base: Option<PathBuf>,
 }
 
-/// The settings of one sink before they are understood.
+/// The settings of one sink before they are parsed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Draft {
     pub(crate) settings: BTreeMap<&'static str, Given>,
@@ -39,7 +39,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Takes a setting; `false` when there is none of that name.
+    /// Adds a setting; returns `false` for an unknown name.
     pub(crate) fn take(&mut self, path: &str, given: Given) -> bool {
         if let Some(name) = path.strip_prefix("headers.") {
             self.headers.insert(name.to_ascii_lowercase(), given);
@@ -50,7 +50,7 @@ impl Draft {
         true
     }
 
-    /// Takes a setting of a view.
+    /// Adds a setting of a view; returns `false` for an unknown name.
     pub(crate) fn take_view(&mut self, path: &str, given: Given) -> bool {
         let Some(name) = views::canonical(path) else { return false };
         self.settings.insert(name, given);
@@ -58,7 +58,7 @@ impl Draft {
     }
 }
 
-/// Reads the settings of one sink and complains about each that makes no sense.
+/// Parses the settings of one sink and reports each that is invalid.
 pub(crate) struct Reader<'a> {
     pub(crate) draft: &'a Draft,
     pub(crate) report: &'a mut Report,
@@ -103,7 +103,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A parsed value; complains when it cannot be parsed.
+    /// Parses a value; reports one that cannot be parsed.
     pub(super) fn parsed<T>(&mut self, name: &'static str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let (text, given) = self.text(name)?;
         let parsed = parse(&text);
@@ -113,7 +113,7 @@ impl Reader<'_> {
         parsed
     }
 
-    /// Complains about a value.
+    /// Reports an invalid value.
     pub(super) fn bad(&mut self, name: &'static str, text: &str) {
         if let Some(given) = self.draft.settings.get(name) {
             self.report.bad_value(Severity::Error, &given.node.origin, &given.key, text, expected(name));
@@ -211,7 +211,7 @@ impl Reader<'_> {
         targets
     }
 
-    /// The sink, or `None` when it is switched off or cannot be.
+    /// The sink, or `None` when it is disabled or invalid.
     pub(crate) fn sink(mut self, id: &str, role: Role, dialect: Dialect) -> Option<Sink> {
         let transport = self.transport(id, dialect)?;
         let enabled = self.parsed("enable", value::boolean).unwrap_or(true);
@@ -315,7 +315,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An address that nothing is sent to is most likely a mistake.
+    /// Warns of an endpoint without a transport: most likely a mistake.
     fn without_transport(&mut self, id: &str) {
         let names = ["endpoint", "endpoint.metrics"];
         let Some(given) = names.iter().find_map(|name| self.draft.settings.get(name)) else { return };
@@ -324,7 +324,7 @@ impl Reader<'_> {
         self.report.push(Severity::Warning, &given.node.origin, &given.key, message, help);
     }
 
-    /// Where any setting of this sink stands, for what is missing.
+    /// The position of the first setting of this sink, for diagnostics about missing ones.
     pub(super) fn anywhere(&self) -> Origin {
         self.draft.settings.values().map(|given| given.node.origin.clone()).min().unwrap_or(Origin::Default)
     }

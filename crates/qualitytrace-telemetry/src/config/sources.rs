@@ -1,4 +1,4 @@
-//! Puts files, variables and flags on top of each other and reads the result.
+//! Layers files, variables and flags, and reads the result.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,8 +16,8 @@ use super::{
 };
 use crate::features;
 
-/// Everything a configuration is made of. A flag beats a variable, a variable beats a file, and
-/// among files the last one wins.
+/// The inputs of a configuration. A flag overrides a variable, a variable overrides a file, and a later file overrides
+/// an earlier one.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Sources {
@@ -27,7 +27,7 @@ pub struct Sources {
     pub environment: BTreeMap<String, String>,
     /// Flags as dotted keys: `("tracer.otel.endpoint", "...")`.
     pub flags: Vec<(String, String)>,
-    /// What the embedding server knows about itself.
+    /// Defaults of the embedding server.
     pub defaults: Defaults,
 }
 
@@ -48,39 +48,39 @@ impl File {
     }
 }
 
-/// What the embedding server knows about itself.
+/// Defaults of the embedding server.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Defaults {
-    /// The service name when nobody sets one.
+    /// The default service name.
     pub service_name: String,
     /// The version of the server.
     pub service_version: Option<String>,
-    /// Where to spool when nobody says so.
+    /// The default folder of the spools.
     pub spool_path: Option<PathBuf>,
 }
 
 impl Defaults {
-    /// A service of this name, without a version and without a place to spool.
+    /// A service of this name, without a version and without a spool folder.
     pub fn new(service_name: impl Into<String>) -> Self {
         Self { service_name: service_name.into(), ..Self::default() }
     }
 }
 
 impl Sources {
-    /// Nothing but what the embedding server knows about itself.
+    /// Sources with defaults only.
     pub fn new(defaults: Defaults) -> Self {
         Self { defaults, ..Self::default() }
     }
 
-    /// The same with a configuration file more, which beats those before it.
+    /// Adds a configuration file, which overrides those before it.
     #[must_use]
     pub fn with_file(mut self, file: File) -> Self {
         self.files.push(file);
         self
     }
 
-    /// The same with the environment of the process.
+    /// Adds the environment of the process.
     #[must_use]
     pub fn with_environment(mut self) -> Self {
         self.environment = std::env::vars_os()
@@ -90,10 +90,10 @@ impl Sources {
     }
 }
 
-/// The prefixes of variables that stand for keys.
+/// The prefixes of variables that set keys.
 const PREFIXES: [&str; 2] = ["TRACETEST_", "QUALITYTRACE_"];
 
-/// Settings of the process as a whole.
+/// Process-wide settings.
 const GLOBAL: [&str; 9] = [
     "telemetry.spool.path",
     "telemetry.service-name",
@@ -106,24 +106,24 @@ const GLOBAL: [&str; 9] = [
     "telemetry.exemplar-filter",
 ];
 
-/// Keys that older configurations hold and that mean nothing here.
+/// Keys of older configurations that have no effect here.
 const OBSOLETE: [&str; 3] = ["telemetry.profiler.", "telemetry.dataStores.", "server.telemetry.dataStore"];
 
-/// A key that is the embedding server's, with the value of the highest layer.
+/// A key of the embedding server, with the value of the highest layer.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Foreign {
     /// The key as the user wrote it.
     pub key: String,
-    /// What it was set to.
+    /// Its value.
     pub value: Value,
-    /// Where.
+    /// Its position.
     pub origin: Origin,
     /// The folder that file names in the value are relative to.
     pub base: Option<PathBuf>,
 }
 
-/// What a key was set to.
+/// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// The key is there and has no value.
@@ -134,13 +134,13 @@ pub enum Value {
     List(Vec<String>),
 }
 
-/// All that was read.
+/// The result of reading.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// What the telemetry is to do.
+    /// The configuration of the telemetry.
     pub config: Config,
-    /// What is left for the embedding server.
+    /// The keys of the embedding server.
     pub foreign: Vec<Foreign>,
 }
 
@@ -152,7 +152,7 @@ impl Sources {
         (reading.config, report.diagnostics)
     }
 
-    /// Reads everything, with the keys of an embedding server: those that variables may name too.
+    /// Reads everything; `keys` are those of the embedding server that variables may set too.
     pub fn read_with(&self, keys: &[&str], report: &mut Report) -> Reading {
         let mut layers = Layers::default();
         for file in &self.files {
@@ -201,8 +201,8 @@ impl Sources {
         Reading { config, foreign }
     }
 
-    /// A variable stands for a key of the server, for one that a file or flag already names, or for a setting of a
-    /// sink or view that exists. Where it has underscores does not matter: `HTTPPORT` and `HTTP_PORT` are one.
+    /// Applies variables. A variable sets a key of the server, one that a file or flag already names, or a setting of
+    /// an existing sink or view. Underscores are ignored: `HTTPPORT` and `HTTP_PORT` are the same.
     fn variables(&self, known: &[&str], layers: &mut Layers) {
         let mut set: BTreeMap<String, Vec<(&String, &String)>> = BTreeMap::new();
         for prefix in PREFIXES {
@@ -255,7 +255,7 @@ impl Sources {
             config.sinks.extend(reader.sink(id, role, dialect));
         };
         roles.sort_by_key(|(role, _)| *role == Role::Application);
-        // An exporter that nobody uses yet must still make sense.
+        // An exporter that no role uses must still be valid.
         let used = |name: &str| {
             roles.iter().any(|(_, given)| matches!(&given.node.kind, Kind::Scalar(used) if used.eq_ignore_ascii_case(name)))
         };
@@ -298,7 +298,7 @@ impl Sources {
     }
 }
 
-/// The drafts of all sinks, and who uses which exporter.
+/// The drafts of all sinks, and the exporter of each role.
 #[derive(Default)]
 struct Gathered<'a> {
     exporters: BTreeMap<String, Draft>,
@@ -346,7 +346,7 @@ fn gather<'a>(layers: &'a Layers, config: &mut Config, report: &mut Report) -> G
     found
 }
 
-/// All keys, folded for comparing, with the value of the highest layer.
+/// All keys, normalised for comparison, with the value of the highest layer.
 #[derive(Default)]
 struct Layers {
     entries: BTreeMap<String, Given>,
@@ -358,7 +358,8 @@ impl Layers {
     }
 }
 
-/// Names that users choose keep their dashes; all other keys are the same in any spelling.
+/// Normalises a key. Keys of this crate keep their dashes, since users choose names in them; all others are the same in
+/// any spelling.
 fn fold(key: &str) -> String {
     if owned(key) {
         return key.to_ascii_lowercase();
@@ -422,14 +423,14 @@ fn view_prefix(key: &str) -> Option<String> {
     Some(format!("telemetry.views.{name}"))
 }
 
-/// What stands behind `telemetry.views.`.
+/// The rest of a key after `telemetry.views.`.
 fn below_views(key: &str) -> Option<&str> {
     let prefix = "telemetry.views.";
     key.get(..prefix.len()).filter(|start| start.eq_ignore_ascii_case(prefix))?;
     key.get(prefix.len()..)
 }
 
-/// `<name>.<setting>`, `<name>.exporter.type` or `<name>.exporter.collector.<setting>`.
+/// Reads `<name>.<setting>`, `<name>.exporter.type` or `<name>.exporter.collector.<setting>`.
 fn exporter(rest: &str, given: &Given, exporters: &mut BTreeMap<String, Draft>, report: &mut Report) {
     let (name, path) = rest.split_once('.').unwrap_or((rest, ""));
     let draft = exporters.entry(name.to_owned()).or_default();
@@ -496,7 +497,7 @@ fn unknown(given: &Given, prefix: &str, report: &mut Report) {
     );
 }
 
-/// The words of a list, or of a text with commas.
+/// The items of a list, or of a comma-separated text.
 fn names(node: &Node) -> Vec<(String, Origin)> {
     match &node.kind {
         Kind::Scalar(text) => {
@@ -517,7 +518,7 @@ fn global(given: &Given, config: &mut Config, report: &mut Report) {
     };
     config.origins.insert((*name).to_owned(), given.node.origin.clone());
     let (recorder, metrics) = (&mut config.recorder, &mut config.metrics);
-    // What it may be, where it is not what was given.
+    // What the setting expects, where the value is invalid.
     let wrong = match *name {
         "telemetry.spool.path" => {
             config.spool_path = Some(given.base.as_ref().map_or_else(|| text.into(), |base| base.join(text)));

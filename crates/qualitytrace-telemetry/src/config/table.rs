@@ -2,7 +2,7 @@
 
 use super::{Compression, Level, Sampler, Temporality, metrics};
 
-/// Attribute keys that never leave unless a sink's `redact` says otherwise.
+/// Attribute keys that are redacted unless a sink's `redact` says otherwise.
 pub(crate) const DEFAULT_REDACT: &[&str] = &[
     "http.request.header.authorization",
     "http.request.header.proxy-authorization",
@@ -21,9 +21,9 @@ pub struct Setting {
     /// Its name under `tracer.<id>.` or `telemetry.views.<name>.`; under `telemetry.exporters.<name>.` camel case
     /// works too.
     pub name: &'static str,
-    /// What it may be.
+    /// The values that it accepts.
     pub expected: &'static str,
-    /// What it is when nobody sets it.
+    /// Its default.
     pub default: &'static str,
 }
 
@@ -114,12 +114,12 @@ pub const VIEW_SETTINGS: &[Setting] = &[
     setting("cardinality-limit", metrics::CARDINALITY, "`telemetry.cardinality-limit`"),
 ];
 
-/// Names are the same in any spelling.
+/// Normalises a name: dashes, underscores and case are ignored.
 pub(crate) fn plain(text: &str) -> String {
     text.replace(['-', '_'], "").to_ascii_lowercase()
 }
 
-/// `serviceName`, `service_name` and `servicename` are all `service-name`.
+/// The name of a setting in the table: `serviceName`, `service_name` and `servicename` are all `service-name`.
 pub(crate) fn canonical(path: &str) -> Option<&'static str> {
     let path = plain(path);
     let path = match path.as_str() {
@@ -141,7 +141,7 @@ pub(crate) fn compression(text: &str) -> Option<Compression> {
     })
 }
 
-/// `low_memory` is how the declarative file spells it.
+/// Parses a temporality; `low_memory` is the spelling of the declarative file.
 pub(crate) fn temporality(text: &str) -> Option<Temporality> {
     Some(match text.to_ascii_lowercase().as_str() {
         "cumulative" => Temporality::Cumulative,
@@ -164,7 +164,7 @@ pub(crate) fn expected(name: &str) -> &'static str {
     all.into_iter().find(|setting| setting.name == name).map_or("", |setting| setting.expected)
 }
 
-/// What `check` and the documentation call a sampler.
+/// Describes a sampler for `check` and the documentation.
 pub(crate) fn describe(sampler: &Sampler) -> String {
     match sampler {
         Sampler::AlwaysOn => "100%".to_owned(),

@@ -1,21 +1,20 @@
-//! Configuration texts as trees and as flat keys, each with its place.
+//! Configuration texts as trees and as flat keys, each with its position.
 //!
-//! Nothing here knows what a key means. A tree keeps lists of maps (the declarative format needs
-//! them); the flat form lets `enable = true` stand beside `enable.log-exporter = true`, which
-//! neither strict TOML nor nested YAML allows.
+//! Nothing here knows what a key means. A tree keeps lists of maps (the declarative format needs them); the flat form
+//! allows `enable = true` beside `enable.log-exporter = true`, which neither strict TOML nor nested YAML allows.
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 use toml_parser::{ErrorSink, ParseError, Source, parser};
 
 use super::diagnostic::{Origin, Report, Severity};
 
-/// No configuration has more nodes than this; an alias bomb does.
+/// Limit on nodes, against alias bombs.
 const MAX_NODES: usize = 100_000;
 
-/// The key that puts the pairs of another mapping into this one.
+/// The YAML merge key.
 const MERGE: &str = "<<";
 
-/// A value with its place.
+/// A value with its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
@@ -27,7 +26,7 @@ pub(crate) enum Kind {
     Null,
     Scalar(String),
     List(Vec<Node>),
-    /// Keys with their own place.
+    /// Keys with their own positions.
     Map(Vec<(String, Origin, Node)>),
 }
 
@@ -46,8 +45,8 @@ impl Node {
         }
     }
 
-    /// All leaves under dotted keys. The place of an entry is the place of its value, or of its
-    /// key where there is no value.
+    /// All leaves under dotted keys. The position of an entry is that of its value, or of its key where there is no
+    /// value.
     pub(crate) fn flatten(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         flatten(self, String::new(), &mut entries);
@@ -132,7 +131,7 @@ impl Yaml<'_> {
         Ok(Node { kind: Kind::Map(Vec::new()), origin })
     }
 
-    /// Where another document begins.
+    /// The position of the next document.
     fn next_document(&self) -> Option<Origin> {
         let left = self.events.get(self.next..)?;
         let (_, span) = left.iter().find(|(event, _)| matches!(event, Event::DocumentStart(..)))?;
@@ -212,7 +211,7 @@ impl Yaml<'_> {
             pairs.push((name, key.origin, value));
         }
         self.next += 1;
-        // What stands in the mapping itself goes before what is merged into it, and that before what comes later.
+        // A mapping's own pairs override merged ones, and earlier merged pairs override later ones.
         for (name, origin, value) in merged {
             if !pairs.iter().any(|(other, _, _)| *other == name) {
                 pairs.push((name, origin, value));
@@ -222,7 +221,7 @@ impl Yaml<'_> {
     }
 }
 
-/// The pairs that a merge key brings: those of a mapping, or of several.
+/// The pairs of a merge key's value: those of a mapping, or of a list of mappings.
 fn mergeable(value: Node) -> Result<Vec<(String, Origin, Node)>, Failure> {
     match value.kind {
         Kind::Map(pairs) => Ok(pairs),
@@ -241,7 +240,7 @@ fn count(node: &Node) -> usize {
     }
 }
 
-/// Reads TOML into flat keys. Keys that strict TOML would call a conflict stand side by side.
+/// Reads TOML into flat keys. Keys that are a conflict in strict TOML are kept side by side.
 pub(crate) fn toml(path: &str, text: &str, report: &mut Report) -> Vec<Entry> {
     let source = Source::new(text);
     let tokens: Vec<_> = source.lex().collect();
@@ -290,7 +289,7 @@ struct Toml<'a> {
     text: &'a str,
     source: Source<'a>,
     table: String,
-    /// Where the table begins, as long as nothing stands in it.
+    /// The position of the table, as long as it is empty.
     empty: Option<Origin>,
     errors: Errors,
     entries: Vec<Entry>,
@@ -318,7 +317,7 @@ impl Toml<'_> {
         }
     }
 
-    /// A table in which nothing stands is a key without a value, unless the next one is a part of it.
+    /// Ends a table. An empty one is a key without a value, unless the next one is a part of it.
     fn end_table(&mut self, next: &str) {
         let is_part = next.strip_prefix(&self.table).is_some_and(|rest| rest.starts_with('.'));
         if let Some(origin) = self.empty.take().filter(|_| !is_part) {
@@ -326,7 +325,7 @@ impl Toml<'_> {
         }
     }
 
-    /// Reads a dotted key; the events that end it are passed over.
+    /// Reads a dotted key; the events that end it are skipped.
     fn key<'e>(&mut self, mut events: &'e [parser::Event]) -> (String, &'e [parser::Event]) {
         use parser::EventKind as E;
         let mut key = String::new();

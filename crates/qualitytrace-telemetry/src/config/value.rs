@@ -1,13 +1,13 @@
-//! Single values: durations, sizes, headers, and the macros inside texts.
+//! Parsers of single values: durations, sizes, headers, and macros inside texts.
 
 use std::{path::Path, time::Duration};
 
 use super::{Header, Level, Sampler};
 
-/// Ten years: longer is a mistake, and clocks cannot add it.
+/// Ten years: a longer duration is a mistake, and clocks cannot add it.
 const MAX_DURATION: Duration = Duration::from_hours(10 * 365 * 24);
 
-/// `1s`, `1m30s`, `250ms`, `1d`; a bare number counts milliseconds.
+/// Parses `1s`, `1m30s`, `250ms`, `1d`; a bare number counts milliseconds.
 pub fn duration(text: &str) -> Option<Duration> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let mut rest = text.as_str();
@@ -35,22 +35,22 @@ pub fn duration(text: &str) -> Option<Duration> {
     (!total.is_zero() && total <= MAX_DURATION).then_some(total)
 }
 
-/// Metrics are not collected more often.
+/// The shortest interval at which metrics are collected.
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
-/// Shorter pauses only cost processor time.
+/// The shortest pause; shorter ones only cost processor time.
 const MIN_PAUSE: Duration = Duration::from_millis(1);
 
-/// How often something is done.
+/// Parses an interval.
 pub(crate) fn interval(text: &str) -> Option<Duration> {
     duration(text).filter(|duration| *duration >= MIN_INTERVAL)
 }
 
-/// How long something waits.
+/// Parses a pause.
 pub(crate) fn pause(text: &str) -> Option<Duration> {
     duration(text).filter(|duration| *duration >= MIN_PAUSE)
 }
 
-/// `64MiB`, `1GB`, `4096`.
+/// Parses a size: `64MiB`, `1GB`, `4096`.
 pub fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -98,13 +98,13 @@ pub(crate) fn log_level(text: &str) -> Option<Level> {
     if plain == "fatal" { Some(Level::Error) } else { level(plain) }
 }
 
-/// A percentage becomes a parent-based sampler.
+/// Parses a percentage into a parent-based sampler.
 pub(crate) fn percent(text: &str) -> Option<Sampler> {
     let percent: f64 = text.trim().trim_end_matches('%').trim_end().parse().ok()?;
     (0.0..=100.0).contains(&percent).then(|| Sampler::parent_based(ratio(percent / 100.0)))
 }
 
-/// A share between 0 and 1.
+/// The sampler of a share between 0 and 1.
 pub(crate) fn ratio(share: f64) -> Sampler {
     if share >= 1.0 {
         Sampler::AlwaysOn
@@ -115,8 +115,8 @@ pub(crate) fn ratio(share: f64) -> Sampler {
     }
 }
 
-/// Headers that say where a message ends and how it is to be read. The transport sets them; any others would cut every
-/// request short or make it unreadable.
+/// Headers that frame a message. The transport sets them; other values would cut every request short or make it
+/// unreadable.
 const FRAMING: [&str; 13] = [
     "connection",
     "content-encoding",
@@ -133,7 +133,7 @@ const FRAMING: [&str; 13] = [
     "upgrade",
 ];
 
-/// A header, if the name and the value may travel; the error says why not, and never tells the value.
+/// Checks a header; the error says what is wrong, and never contains the value.
 pub(crate) fn header(name: &str, value: &str) -> Result<Header, String> {
     let wrong = |what: &str| format!("its {what} has characters that no header may have");
     let name = http::HeaderName::try_from(name.trim()).map_err(|_| wrong("name"))?;
@@ -147,19 +147,19 @@ pub(crate) fn header(name: &str, value: &str) -> Result<Header, String> {
     Ok(Header { name: name.as_str().to_owned(), value })
 }
 
-/// `Name: value`.
+/// Parses `Name: value`.
 pub(crate) fn header_line(line: &str) -> Result<Header, String> {
     let (name, value) = line.split_once(':').ok_or("write it as `Name: value`")?;
     header(name, value)
 }
 
-/// `name=value`, percent-encoded.
+/// Parses `name=value` with a percent-encoded value.
 pub(crate) fn header_pair(pair: &str) -> Result<Header, String> {
     let (name, value) = pair.split_once('=').ok_or("write it as `name=value`")?;
     header(name, &percent_decode(value.trim()).ok_or("its value is not percent-encoded")?)
 }
 
-/// Undoes `%41`.
+/// Decodes percent-encoding.
 pub(crate) fn percent_decode(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let bytes = text.as_bytes();

@@ -1,4 +1,4 @@
-//! `telemetry.views.<name>.`: views in the words of this crate's own files.
+//! Reads `telemetry.views.<name>.`, the views of this crate's own format.
 
 use super::{
     Aggregation, AttributeKeys, InstrumentType, MetricView, Selector, Stream, metrics,
@@ -7,13 +7,13 @@ use super::{
     value,
 };
 
-/// The setting of a view that a user means by a name.
+/// The name of a view's setting in the table, for any spelling.
 pub(crate) fn canonical(path: &str) -> Option<&'static str> {
     VIEW_SETTINGS.iter().map(|setting: &Setting| setting.name).find(|name| plain(name) == plain(path))
 }
 
 impl Reader<'_> {
-    /// The view, or `None` when it cannot be.
+    /// The view, or `None` when it is invalid.
     pub(crate) fn view(mut self, id: &str) -> Option<MetricView> {
         let aggregation = self.aggregation();
         let view = MetricView {
@@ -83,7 +83,7 @@ impl Reader<'_> {
         aggregation
     }
 
-    /// Complains about parameters of another aggregation.
+    /// Reports parameters of another aggregation.
     fn refuse(&mut self, names: &[&'static str], aggregation: &str) {
         for name in names {
             let Some(given) = self.draft.settings.get(name) else { continue };

@@ -1,4 +1,4 @@
-//! When a sink may be tried again. Pure: the time and the dice are arguments.
+//! The circuit breaker of a sink: when it may be tried again. Pure: the time and the jitter are arguments.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ pub enum CircuitState {
     Closed,
     /// Nothing is sent until a pause is over.
     Open,
-    /// One request finds out whether the receiver is back.
+    /// One request probes whether the receiver is back.
     Probing,
 }
 
-/// The longest hint of a receiver that is obeyed.
+/// The longest `Retry-After` hint of a receiver that is followed.
 const MAX_HINT: Duration = Duration::from_hours(1);
 
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ impl Circuit {
         }
     }
 
-    /// How many requests may be on their way.
+    /// How many requests may be in flight.
     pub(crate) fn slots(&self, policy: Policy, max: usize, now: Instant) -> usize {
         match (self.wait_until, self.state(policy, now)) {
             (Some(until), _) if until > now => 0,
@@ -70,7 +70,7 @@ impl Circuit {
         *self = Self::new();
     }
 
-    /// `dice` lies in 0..1. Requests that fail together count once.
+    /// Counts a failure and sets the backoff. `dice` is the jitter in 0..1. Requests that fail together count once.
     pub(crate) fn failure(&mut self, policy: Policy, now: Instant, hint: Option<Duration>, dice: f64) {
         if self.wait_until.is_none_or(|until| until <= now) {
             self.failures = self.failures.saturating_add(1);

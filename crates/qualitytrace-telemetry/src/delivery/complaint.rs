@@ -1,4 +1,4 @@
-//! What a sink says in the log about its troubles: each kind at once, and then at most once a minute.
+//! Rate-limited log messages of a sink: each kind at once, and then at most once a minute.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,15 @@ use crate::{
     status::SpoolStatus,
 };
 
-/// How often a sink says the same in the log.
+/// The shortest time between two lines of a kind.
 const LOG_EVERY: Duration = Duration::from_mins(1);
 
-/// What a line is about; each kind has its own minute.
+/// The kind of a line; each kind has its own limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
-    /// A request that is made again.
+    /// A request that is retried.
     Failure,
-    /// An answer that forbids that, or a part that was rejected.
+    /// A response that forbids a retry, or a part that was rejected.
     Refusal,
     Loss,
     Spool,
@@ -27,18 +27,18 @@ pub(crate) enum Kind {
 
 pub(crate) struct Complaints {
     sink: String,
-    /// The least severe line that the embedding server wants to see.
+    /// The least severe line that is logged.
     level: Level,
     said: [Option<Instant>; 5],
-    /// What was given up when it was last said.
+    /// Lost items at the time of the last line about them.
     lost: [u64; 8],
     spool: Option<String>,
-    /// Damaged bytes and places that were told.
+    /// Damaged bytes and places that were logged.
     damaged: (u64, usize),
 }
 
 impl Complaints {
-    /// What the queue brings from before a reload was told by the delivery before.
+    /// Losses and damage from before a reload count as logged: the earlier delivery logged them.
     pub(crate) fn new(sink: &str, level: Level, queue: &Queue) -> Self {
         let spool = queue.spool_status();
         let damaged = spool.map_or((0, 0), |spool| (spool.damaged_bytes, spool.damage.len()));
@@ -55,14 +55,14 @@ impl Complaints {
         may
     }
 
-    /// A request went wrong.
+    /// Logs a request that failed.
     pub(crate) fn problem(&mut self, kind: Kind, problem: &str, now: Instant) {
         if self.may_say(kind, now) {
             tracing::warn!(sink = %self.sink, %problem, "telemetry sink has a problem");
         }
     }
 
-    /// Says what was lost since it was last said.
+    /// Logs what was lost since the last line about it.
     pub(crate) fn losses(&mut self, ledger: &Ledger, now: Instant) {
         let lost = lost(ledger);
         if lost == self.lost || !self.may_say(Kind::Loss, now) {
@@ -79,7 +79,7 @@ impl Complaints {
         tracing::warn!(sink = %self.sink, items, reasons = reasons.join(", "), "telemetry items were lost");
     }
 
-    /// The disk queue is in this state.
+    /// Logs a change of the disk queue's state.
     pub(crate) fn spool(&mut self, status: Option<&SpoolStatus>, now: Instant) {
         if let Some(spool) = status {
             self.damage(spool, now);
@@ -103,7 +103,7 @@ impl Complaints {
 }
 
 impl Complaints {
-    /// Says what of the disk queue cannot be read and was not told yet.
+    /// Logs damage of the disk queue that was not logged yet.
     fn damage(&mut self, spool: &SpoolStatus, now: Instant) {
         let (bytes, places) = self.damaged;
         if spool.damaged_bytes <= bytes || !self.may_say(Kind::Damage, now) {

@@ -1,4 +1,4 @@
-//! The connections of a sink: one for what it sends now, and one for each signal that it does not send any more.
+//! The connections of a sink: one for the signals that it sends now, and one for each signal that it no longer sends.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,12 +10,12 @@ use crate::{
 pub(crate) struct Transports {
     sink: Sink,
     former: BTreeMap<Signal, Sink>,
-    /// The key is the signal of a former connection.
+    /// The key is the signal of a former connection; `None` is the current one.
     made: BTreeMap<Option<Signal>, Arc<Transport>>,
 }
 
 impl Transports {
-    /// `former` says how signals were sent that a reload switched off.
+    /// `former` holds how signals were sent that a reload switched off.
     pub(crate) fn new(sink: &Sink, mut former: BTreeMap<Signal, Sink>) -> Self {
         for signal in Signal::ALL.into_iter().filter(|signal| !sink.endpoints.contains_key(signal)) {
             if let Some(url) = neighbour(sink, signal) {
@@ -27,7 +27,7 @@ impl Transports {
         Self { sink: sink.clone(), former, made: BTreeMap::new() }
     }
 
-    /// The connection for a signal. What fails is tried again the next time: a certificate may be there by then.
+    /// The connection for a signal. A failure is not cached: a certificate may be there the next time.
     pub(crate) fn of(&mut self, signal: Signal) -> Result<Arc<Transport>, String> {
         let former = self.former.get(&signal).filter(|_| !self.sink.endpoints.contains_key(&signal));
         let key = former.map(|_| signal);
@@ -40,7 +40,7 @@ impl Transports {
     }
 }
 
-/// Where a signal would go that was switched off while the server did not run: beside the others.
+/// The address of a signal that was switched off while the server did not run, derived from that of another signal.
 fn neighbour(sink: &Sink, signal: Signal) -> Option<String> {
     sink.endpoints.iter().find_map(|(other, url)| match sink.transport {
         config::Transport::Grpc => Some(url.clone()),

@@ -31,7 +31,7 @@ impl Fields {
         }
     }
 
-    /// Whether an exception is among them.
+    /// Whether a field of an exception is among them.
     pub(crate) fn is_exception(&self) -> bool {
         self.attributes.keys().any(|key| key.starts_with(b"exception."))
     }
@@ -40,7 +40,7 @@ impl Fields {
 /// Writes fields into a span.
 pub(crate) struct OfSpan<'a> {
     pub(crate) span: &'a mut Span,
-    /// No field was written before, so none needs to be looked for.
+    /// Whether no field was written before, so that none needs to be replaced.
     pub(crate) is_new: bool,
 }
 
@@ -103,7 +103,7 @@ macro_rules! visit {
             }
 
             fn record_u64(&mut self, field: &Field, value: u64) {
-                // OTLP has no unsigned numbers; what does not fit is kept as text.
+                // OTLP has no unsigned numbers; a value that does not fit is kept as text.
                 match i64::try_from(value) {
                     Ok(value) => self.put(field, &Value::Int(value)),
                     Err(_) => self.put(field, &Value::text(&value.to_string())),
@@ -130,7 +130,7 @@ macro_rules! visit {
 }
 
 impl Fields {
-    /// An error in an event is an exception.
+    /// An error in an event is recorded as an exception.
     fn error(&mut self, _: &Field, text: &str) {
         self.attributes.put("exception.message", &Value::text(text));
     }

@@ -1,4 +1,4 @@
-//! How much of a record is kept, as call sites read it: without a lock.
+//! Record limits in atomics, so that call sites read them without a lock.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -46,7 +46,7 @@ impl LimitCell {
 }
 
 impl RecordLimits {
-    /// Events of spans have texts as long as those of spans.
+    /// Limits of event attributes; their texts have the length limit of spans.
     pub(crate) fn of_events(self) -> AttributeLimits {
         AttributeLimits { count: self.event_attributes, length: self.span_attributes.length }
     }

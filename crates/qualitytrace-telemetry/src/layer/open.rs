@@ -1,4 +1,4 @@
-//! The spans that have begun and not ended, so that a shutdown finds them.
+//! The set of open spans, for shutdown.
 
 use std::{
     collections::HashSet,
@@ -8,7 +8,7 @@ use std::{
 
 type Ids = HashSet<u64, BuildHasherDefault<Spread>>;
 
-/// Ids of open spans, in parts that threads rarely want at the same time.
+/// Ids of open spans, sharded so that threads rarely contend for a lock.
 #[derive(Default)]
 pub(crate) struct Open([Mutex<Ids>; 16]);
 
@@ -27,7 +27,7 @@ impl Open {
         self.part(id).remove(&id);
     }
 
-    /// All of them, which are then forgotten.
+    /// Removes and returns all ids.
     pub(super) fn take(&self) -> Vec<u64> {
         let parts = self
             .0
@@ -39,7 +39,7 @@ impl Open {
     }
 }
 
-/// Nobody chooses these ids to do harm: one multiplication spreads them well enough.
+/// A hasher for ids that no client chooses: one multiplication spreads them well enough.
 #[derive(Default)]
 struct Spread(u64);
 

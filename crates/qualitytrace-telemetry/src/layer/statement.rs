@@ -1,4 +1,4 @@
-//! Statements of `sqlx`, which tells of them when they are over, as spans of the database conventions.
+//! Database spans from the events of `sqlx`, which reports a statement when it has ended.
 //!
 //! They have the level of the event: `debug`, and `warn` for slow ones.
 
@@ -17,10 +17,10 @@ use crate::{
     span::Span,
 };
 
-/// Where such events come from.
+/// The target of these events.
 pub(super) const TARGET: &str = "sqlx::query";
 
-/// What an event says about its statement.
+/// The fields of an event about a statement.
 #[derive(Default)]
 struct Statement {
     summary: String,
@@ -53,7 +53,7 @@ impl Visit for Statement {
     }
 }
 
-/// The span of a statement that ended at `end`, in a parent.
+/// The span of a statement that ended at `end`, as a child of `parent`.
 pub(super) fn span(
     event: &Event<'_>,
     end: u64,
@@ -68,7 +68,7 @@ pub(super) fn span(
     let text = if statement.text.is_empty() { &statement.summary } else { &statement.text };
     let (operation, table) = subject(text);
     let name = table.map_or_else(|| operation.clone(), |table| format!("{operation} {table}"));
-    // A statement is never older than the span that needed it.
+    // A statement never begins before its parent.
     let start = end.saturating_sub(nanos(statement.seconds)).max(parent.start);
     let mut span = Span::new(Role::Server, level, ids, name.into(), start);
     span.target = TARGET;
@@ -94,7 +94,7 @@ fn nanos(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e9) as u64
 }
 
-/// What a statement does, and the table that it begins with.
+/// The operation of a statement, and the first table that it names.
 fn subject(sql: &str) -> (String, Option<&str>) {
     let mut words = sql.split_whitespace();
     let operation = words.next().unwrap_or("statement").trim_end_matches(';').to_ascii_uppercase();

@@ -1,5 +1,5 @@
-//! Cumulative points as differences, for sinks that want those. The SDK aggregates once for all
-//! readers; each sink keeps what it was told last.
+//! Converts cumulative points to deltas. The SDK aggregates once for all readers; each sink keeps the points that it
+//! was sent last.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 
 use super::{exemplar::series, exponential};
 
-/// The points that one sink was told last, per series.
+/// The points that one sink was sent last, per series.
 #[derive(Debug, Default)]
 pub(crate) struct Deltas {
     numbers: HashMap<String, NumberDataPoint>,
@@ -19,8 +19,8 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
-    /// Turns the points of a counter or histogram into what was added since the last call. A series
-    /// to which nothing was added has no point.
+    /// Turns the points of a counter or histogram into deltas since the last call. A series to which nothing was added
+    /// has no point.
     pub(crate) fn subtract(&mut self, scope: &str, metric: &mut Metric) {
         let delta = AggregationTemporality::Delta.into();
         let name = format!("{scope}\0{}", metric.name);
@@ -51,7 +51,7 @@ impl Deltas {
     }
 }
 
-/// Leaves in a point what was added since an earlier one, and says whether that is anything.
+/// Subtracts an earlier point; returns whether anything was added since then.
 fn added(point: &mut NumberDataPoint, before: Option<NumberDataPoint>) -> bool {
     let Some(before) = before.filter(|before| before.start_time_unix_nano == point.start_time_unix_nano)
     else {
@@ -71,7 +71,7 @@ fn added(point: &mut NumberDataPoint, before: Option<NumberDataPoint>) -> bool {
     }
 }
 
-/// The same for a histogram. Nobody knows the extremes of the time in between.
+/// Like [`added`], for a histogram. The minimum and maximum of the time in between are unknown.
 fn recorded(point: &mut HistogramDataPoint, before: Option<HistogramDataPoint>) -> bool {
     let Some(before) = before.filter(|before| before.start_time_unix_nano == point.start_time_unix_nano)
     else {

@@ -1,4 +1,4 @@
-//! Which trace a value of a histogram came from. The SDK keeps no exemplars, so we do.
+//! Exemplars of histograms: the trace that a value came from. The SDK keeps no exemplars, so this module does.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,7 +18,7 @@ use crate::{
     propagation::Context,
 };
 
-/// Series of an instrument that are remembered.
+/// How many series of an instrument have an exemplar.
 const MAX_SERIES: usize = 2_000;
 
 /// The last eligible value of each series, by instrument.
@@ -34,7 +34,7 @@ struct Remembered {
     exemplar: Exemplar,
 }
 
-/// A histogram that remembers, for each series, a trace in which a value was recorded.
+/// A histogram that keeps an exemplar for each series.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     pub(crate) name: Arc<str>,
@@ -43,7 +43,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Records a value, with the current span as its example if the exemplar filter allows it.
+    /// Records a value, with the current span as its exemplar if the exemplar filter allows it.
     pub fn record(&self, value: f64, attributes: &[KeyValue]) {
         self.inner.record(value, attributes);
         let context = Context::current();
@@ -81,7 +81,7 @@ impl Exemplars {
         }
     }
 
-    /// Gives every series of a histogram its example.
+    /// Adds the exemplars to the series of a histogram.
     pub(super) fn attach(&self, metric: &mut Metric, shape: &Shape) {
         let instruments = self.instruments.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = instruments.get(shape.instrument.as_str()) else { return };
@@ -105,7 +105,7 @@ impl Exemplars {
     }
 }
 
-/// The latest example of each series that is left when a view takes attributes away; it tells those itself.
+/// The latest exemplar of each series after a view removed attributes; it carries the removed ones itself.
 fn filtered(known: &BTreeMap<String, Remembered>, keys: &AttributeKeys) -> HashMap<String, Exemplar> {
     let mut latest: HashMap<String, Exemplar> = HashMap::new();
     for remembered in known.values() {
@@ -131,12 +131,12 @@ fn text(pair: &common::KeyValue) -> String {
     }
 }
 
-/// A name for one series.
+/// The key of a series.
 pub(super) fn series(name: &str, attributes: &[common::KeyValue]) -> String {
     key(name, attributes.iter().map(|pair| (pair.key.as_str(), text(pair))))
 }
 
-/// A name for one set of attributes, whatever their order.
+/// The key of a set of attributes, whatever their order.
 fn key<'a>(name: &str, pairs: impl Iterator<Item = (&'a str, String)>) -> String {
     let mut pairs: Vec<(&str, String)> = pairs.collect();
     pairs.sort();

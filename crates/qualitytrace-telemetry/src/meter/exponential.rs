@@ -1,13 +1,13 @@
-//! Arithmetic of exponential histograms: points of different scales are brought to the coarser one.
+//! Arithmetic of exponential histograms: points of different scales are brought to the coarser scale.
 
 use opentelemetry_proto::tonic::metrics::v1::{
     ExponentialHistogramDataPoint, exponential_histogram_data_point::Buckets,
 };
 
-/// A sum has at most this many buckets on each side, unless one of its parts has more.
+/// Limit on the buckets of a sum on each side, unless one of its parts has more.
 const MAX_BUCKETS: usize = 160;
 
-/// Adds a point to another one.
+/// Adds a point to another.
 pub(super) fn add(sum: &mut ExponentialHistogramDataPoint, other: &ExponentialHistogramDataPoint) {
     let mut other = other.clone();
     let scale = sum.scale.min(other.scale);
@@ -28,7 +28,7 @@ pub(super) fn add(sum: &mut ExponentialHistogramDataPoint, other: &ExponentialHi
     unite(&mut sum.negative, other.negative);
 }
 
-/// Leaves in a point what came since an earlier one of the same series.
+/// Subtracts an earlier point of the same series.
 pub(super) fn subtract(point: &mut ExponentialHistogramDataPoint, mut before: ExponentialHistogramDataPoint) {
     let scale = point.scale.min(before.scale);
     rescale(point, scale);
@@ -40,7 +40,7 @@ pub(super) fn subtract(point: &mut ExponentialHistogramDataPoint, mut before: Ex
     take(&mut point.negative, before.negative);
 }
 
-/// Brings a point to a coarser scale: two neighbours become one, as often as it takes.
+/// Brings a point to a coarser scale: merges neighbouring buckets.
 fn rescale(point: &mut ExponentialHistogramDataPoint, scale: i32) {
     let by = point.scale - scale;
     if by <= 0 {
@@ -60,13 +60,13 @@ fn rescale(point: &mut ExponentialHistogramDataPoint, scale: i32) {
     point.scale = scale;
 }
 
-/// The first and the last index that is in use.
+/// The first and the last index in use.
 fn range(buckets: &Buckets) -> Option<(i32, i32)> {
     let len = i32::try_from(buckets.bucket_counts.len()).ok()?;
     (len > 0).then(|| (buckets.offset, buckets.offset.saturating_add(len - 1)))
 }
 
-/// By how many scales both have to become coarser for their sum to be bounded.
+/// By how many scales both must become coarser to bound the buckets of their sum.
 fn excess(one: Option<&Buckets>, other: Option<&Buckets>) -> i32 {
     let (Some(one), Some(other)) = (one, other) else { return 0 };
     let (Some((a, b)), Some((c, d))) = (range(one), range(other)) else { return 0 };
@@ -95,7 +95,7 @@ fn unite(sum: &mut Option<Buckets>, other: Option<Buckets>) {
     *sum = Buckets { offset: first, bucket_counts: counts };
 }
 
-/// What was counted before is still there: buckets of a series never shrink.
+/// Subtracts the earlier counts. Their buckets are still there: buckets of a series never shrink.
 fn take(now: &mut Option<Buckets>, before: Option<Buckets>) {
     let (Some(now), Some(before)) = (now, before) else { return };
     for (index, count) in (before.offset..).zip(before.bucket_counts) {

@@ -1,4 +1,4 @@
-//! Series that differ only in attributes which a view leaves out, as one.
+//! Merges series that differ only in attributes which a view drops.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::{
 use super::{exemplar::series, exponential};
 use crate::config::AttributeKeys;
 
-/// Takes attributes from all points of a metric, and adds up those that are then the same series.
+/// Removes attributes from all points of a metric, and merges the points that then belong to the same series.
 pub(super) fn keep(metric: &mut Metric, keys: &AttributeKeys) {
     match &mut metric.data {
         Some(Data::Sum(data)) => merge(&mut data.data_points, keys, add),
@@ -77,7 +77,7 @@ fn later(last: &mut NumberDataPoint, other: &NumberDataPoint) {
     }
 }
 
-/// All points of a metric have the same boundaries.
+/// Adds a point; all points of a metric have the same boundaries.
 fn add_histogram(sum: &mut HistogramDataPoint, other: &HistogramDataPoint) {
     sum.start_time_unix_nano = sum.start_time_unix_nano.min(other.start_time_unix_nano);
     sum.time_unix_nano = sum.time_unix_nano.max(other.time_unix_nano);

@@ -1,4 +1,4 @@
-//! What the crate says about itself: the `otel.sdk.*` set, the ledger, and the process.
+//! Metrics of the crate itself: `otel.sdk.*`, the ledger, and the process.
 
 use std::sync::{Arc, Weak, atomic::Ordering::Relaxed};
 
@@ -11,7 +11,7 @@ use crate::{
     sinks::Handle,
 };
 
-/// Registers the instruments. They hold no sink alive.
+/// Registers the instruments. They hold only weak references to the sinks.
 pub(crate) fn observe(meter: &Meter, shared: &Arc<Shared>) {
     spans(meter, shared);
     for signal in Signal::ALL {
@@ -46,7 +46,7 @@ fn spans(meter: &Meter, shared: &Arc<Shared>) {
         .build();
 }
 
-/// What OpenTelemetry calls the component of a sink.
+/// The OpenTelemetry component attributes of a sink.
 fn component(handle: &Handle) -> [KeyValue; 2] {
     let kind = match handle.sink.transport {
         Transport::Grpc => "otlp_grpc_exporter",
@@ -191,7 +191,7 @@ fn labels(handle: &Handle, signal: Signal, state: &'static str) -> [KeyValue; 3]
     ]
 }
 
-/// Process metrics from the kernel's files; where there are none nothing is reported.
+/// Process metrics from `/proc`; where that is missing nothing is reported.
 fn process(meter: &Meter) {
     meter
         .f64_observable_counter("process.cpu.time")
@@ -228,7 +228,7 @@ fn process(meter: &Meter) {
         .build();
 }
 
-/// User and system seconds; Linux counts in hundredths.
+/// User and system seconds; assumes 100 clock ticks per second.
 fn cpu_seconds() -> Option<(f64, f64)> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
@@ -236,7 +236,7 @@ fn cpu_seconds() -> Option<(f64, f64)> {
     Some((next()?, next()?))
 }
 
-/// The tokio runtime of the embedding server.
+/// Metrics of the embedding server's tokio runtime.
 pub(crate) fn runtime(meter: &Meter, handle: &tokio::runtime::Handle) {
     let metrics = handle.metrics();
     let number = |n: usize| u64::try_from(n).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! All metrics as text that Prometheus reads, in the older of its formats or as `OpenMetrics`.
+//! Prometheus exposition of all metrics, in its text format or as `OpenMetrics`.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::{
 /// The media type of `OpenMetrics` text.
 pub const CONTENT_TYPE: &str = Exposition::OpenMetrics.content_type();
 
-/// A text format of metrics.
+/// An exposition format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Exposition {
@@ -33,8 +33,8 @@ impl Exposition {
         }
     }
 
-    /// The format that a client prefers by its `Accept` header. One that does not choose gets the older format, as every
-    /// program that reads metrics understands it.
+    /// The format that a client prefers by its `Accept` header; the Prometheus text format without a preference, as
+    /// every reader understands it.
     pub fn accepted(accept: &str) -> Self {
         let (mut best, mut quality) = (Self::Prometheus, 0.0);
         for range in accept.split(',') {
@@ -66,7 +66,7 @@ impl Exposition {
 /// A metric and the scope that it comes from.
 type Scoped<'a> = (&'a str, &'a Metric);
 
-/// Renders a collection. Metrics of one name from several scopes become one family.
+/// Renders a collection. Metrics of the same name from several scopes become one family.
 pub(crate) fn render(request: &ExportMetricsServiceRequest, format: Exposition) -> String {
     let mut families: BTreeMap<String, Vec<Scoped<'_>>> = BTreeMap::new();
     let mut writer = Writer { out: String::new(), format };
@@ -104,7 +104,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// What stands before the samples of a family.
+    /// Writes the metadata lines of a family.
     fn head(&mut self, family: &str, kind: &str, unit: &str, help: &str) {
         let out = &mut self.out;
         match self.format {
@@ -115,7 +115,7 @@ impl Writer {
                 }
                 let _ = writeln!(out, "# HELP {family} {}", escape(help));
             }
-            // The older format knows families by the names of their samples, and no information.
+            // The older format names families after their samples, and has no `info` type.
             Exposition::Prometheus => {
                 let (suffix, kind) = match kind {
                     "counter" => ("_total", kind),
@@ -162,7 +162,7 @@ impl Writer {
         let _ = writeln!(self.out, "{name}{suffix}{} {value}", labels(&point.attributes, scope));
     }
 
-    /// Buckets add up: each counts all values up to its bound.
+    /// Writes cumulative buckets: each counts all values up to its bound.
     fn histogram(
         &mut self,
         name: &str,
@@ -192,7 +192,7 @@ impl Writer {
     }
 }
 
-/// The buckets of a histogram: upper bounds in ascending order, the last one without an end, and what is in each.
+/// The buckets of a histogram: upper bounds in ascending order, the last one infinite, and the count of each.
 struct Buckets<'a> {
     counts: Vec<(f64, u64)>,
     count: u64,
@@ -203,7 +203,7 @@ struct Buckets<'a> {
 impl<'a> Buckets<'a> {
     fn explicit(point: &'a HistogramDataPoint) -> Self {
         let bounds = point.explicit_bounds.iter().copied().chain([f64::INFINITY]);
-        // A point without buckets has one: all of it.
+        // A point without buckets has one that holds all values.
         let all = [point.count];
         let counts = if point.bucket_counts.is_empty() { &all[..] } else { &point.bucket_counts };
         let bounds =
@@ -216,9 +216,9 @@ impl<'a> Buckets<'a> {
         }
     }
 
-    /// Text formats have no exponential buckets: those in use are written with the bounds that they have.
+    /// Text formats have no exponential buckets: the used ones are written with explicit bounds.
     fn exponential(point: &'a ExponentialHistogramDataPoint) -> Self {
-        // 2^(2^-scale), from one bound to the next.
+        // The exponent of one step: a bound is 2^(2^-scale) times the one before.
         let step = 2_f64.powi(-point.scale);
         let bound = |index: i64| {
             #[expect(clippy::cast_precision_loss, reason = "an index has 32 bits")]
@@ -228,7 +228,7 @@ impl<'a> Buckets<'a> {
         let mut counts = Vec::new();
         if let Some(negative) = &point.negative {
             let offset = i64::from(negative.offset);
-            // The bucket of an index ends, away from zero, at the next one's bound.
+            // The upper bound of a negative bucket is its bound nearest to zero.
             let buckets = (offset..).zip(&negative.bucket_counts).filter(|(_, count)| **count > 0);
             let mut buckets: Vec<(f64, u64)> = buckets.map(|(at, count)| (-bound(at), *count)).collect();
             buckets.reverse();
@@ -272,7 +272,7 @@ fn kind(metric: &Metric) -> &'static str {
     }
 }
 
-/// ` # {trace_id="...",span_id="..."} value seconds`
+/// Writes ` # {trace_id="...",span_id="..."} value seconds`.
 fn write_exemplar(out: &mut String, example: &Exemplar) {
     let hex = |bytes: &[u8]| {
         bytes.iter().fold(String::new(), |mut text, byte| {
@@ -291,7 +291,7 @@ fn write_exemplar(out: &mut String, example: &Exemplar) {
     let _ = write!(out, " # {{{labels}}} {value} {seconds}.{millis:03}");
 }
 
-/// A number as both formats write it.
+/// Formats a number for both formats.
 fn plain(value: f64) -> String {
     if value.is_nan() {
         "NaN".to_owned()
@@ -302,7 +302,7 @@ fn plain(value: f64) -> String {
     }
 }
 
-/// `5` is written as `5.0`, as the format asks for bounds.
+/// Formats a bound: `5` as `5.0`, as the format asks.
 fn float(value: f64) -> String {
     let text = plain(value);
     if text.contains(['.', 'e', 'n']) { text } else { format!("{text}.0") }
@@ -319,7 +319,7 @@ fn family(metric: &Metric) -> String {
     if !unit.is_empty() && !name.ends_with(&format!("_{unit}")) {
         name = format!("{name}_{unit}");
     }
-    // A counter's samples end in `_total`, its family does not; `_count` and the like belong to histograms.
+    // Samples of a counter end in `_total`, its family does not; `_count` and similar suffixes belong to histograms.
     for suffix in ["_total", "_count", "_sum", "_bucket", "_info", "_created"] {
         if let Some(stem) = name.strip_suffix(suffix).filter(|stem| !stem.is_empty()) {
             return stem.to_owned();
@@ -334,7 +334,7 @@ fn unit(unit: &str) -> String {
         "ms" => "milliseconds",
         "us" => "microseconds",
         "By" => "bytes",
-        // `1`, and what stands in braces, is no unit.
+        // `1` and annotations in braces are no unit.
         _ => "",
     }
     .to_owned()
@@ -355,7 +355,7 @@ fn labels(attributes: &[KeyValue], own: &[(&str, &str)]) -> String {
             Some(Value::DoubleValue(value)) => value.to_string(),
             Some(_) | None => String::new(),
         };
-        // `a.b` and `a_b` are one label; the conventions join their values.
+        // `a.b` and `a_b` become the same label; the conventions join their values.
         let known = pairs.entry(key).or_default();
         let separator = if known.is_empty() { "" } else { ";" };
         *known = format!("{known}{separator}{value}");

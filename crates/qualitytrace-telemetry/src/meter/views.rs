@@ -1,4 +1,4 @@
-//! Which streams an instrument has: the views of the configuration, as the SDK asks for them.
+//! Views of the configuration as views of the SDK, which decide the streams of an instrument.
 
 use std::{
     collections::HashMap,
@@ -17,14 +17,14 @@ use crate::{
     pattern,
 };
 
-/// What is known of a stream besides its points.
+/// Properties of a stream besides its points.
 #[derive(Debug, Clone)]
 pub(super) struct Shape {
-    /// The instrument that measures.
+    /// The name of the instrument.
     pub(super) instrument: String,
-    /// Whether it is a counter whose value is asked for instead of added up.
+    /// Whether the instrument is an observable counter.
     pub(super) is_observed_counter: bool,
-    /// Which attributes are kept, unless it is all of them.
+    /// Which attributes are kept; `None` is all of them.
     pub(super) keys: Option<AttributeKeys>,
 }
 
@@ -41,7 +41,7 @@ impl Streams {
         self.shapes().get(&(scope.to_owned(), name.to_owned())).cloned()
     }
 
-    /// Remembers a stream; says whether it is new. The first one of a name counts, as in the SDK.
+    /// Registers a stream; returns whether it is new. The first stream of a name wins, as in the SDK.
     fn note(&self, instrument: &Instrument, name: &str, keys: Option<&AttributeKeys>) -> bool {
         let mut is_new = false;
         let id = (instrument.scope().name().to_owned(), name.to_owned());
@@ -57,7 +57,7 @@ impl Streams {
     }
 }
 
-/// Tells the SDK of all views.
+/// Installs all views in the SDK.
 pub(super) fn install(
     mut builder: MeterProviderBuilder,
     settings: &Metrics,
@@ -83,7 +83,7 @@ pub(super) fn install(
     })
 }
 
-/// The stream of an instrument that no view selects; `None` is what the SDK makes of it.
+/// The stream of an instrument that no view selects; `None` is the default of the SDK.
 fn by_nature(instrument: &Instrument, settings: &Metrics) -> Option<SdkStream> {
     let kind = kind(instrument);
     let mut stream = SdkStream::builder().with_cardinality_limit(settings.cardinality.of(kind));
@@ -202,8 +202,8 @@ impl AttributeKeys {
         self.included.is_none() && self.excluded.is_empty()
     }
 
-    /// The keys that are kept, if they can be told one by one. The SDK leaves the others out before it aggregates;
-    /// where that cannot be, series are merged when they are collected.
+    /// The kept keys, if they can be listed. The SDK then drops the others before it aggregates; otherwise series are
+    /// merged when they are collected.
     pub(super) fn as_list(&self) -> Option<Vec<String>> {
         let included = self.included.as_ref()?;
         let is_plain = included.iter().all(|key| !key.contains(['*', '?']));

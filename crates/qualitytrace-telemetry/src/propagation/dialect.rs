@@ -1,4 +1,4 @@
-//! The headers in which a trace is handed on, in every dialect that instrumentation speaks.
+//! The propagators and their header formats.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 
 use super::Context;
 
-/// One dialect, under the name that `OTEL_PROPAGATORS` uses.
+/// A propagator, by its name in `OTEL_PROPAGATORS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagator {
     /// `tracecontext`: `traceparent` and `tracestate` of the W3C.
@@ -26,12 +26,12 @@ pub enum Propagator {
     OtTrace,
     /// `xray`: `x-amzn-trace-id`.
     Xray,
-    /// `baggage` of the W3C, handed on as it came.
+    /// `baggage` of the W3C, forwarded unchanged.
     Baggage,
 }
 
 impl Propagator {
-    /// All of them.
+    /// All propagators.
     pub const ALL: [Self; 7] =
         [Self::TraceContext, Self::B3, Self::B3Multi, Self::Jaeger, Self::OtTrace, Self::Xray, Self::Baggage];
 
@@ -60,7 +60,7 @@ impl Propagator {
         }
     }
 
-    /// The headers that hand a context on.
+    /// The headers that carry a context.
     pub fn headers(self, context: &Context) -> Vec<(&'static str, String)> {
         let (trace, span) = (context.trace_id.to_string(), context.span_id.to_string());
         let sampled = u8::from(context.sampled);
@@ -93,7 +93,7 @@ impl Propagator {
         }
     }
 
-    /// The context that a caller handed on, if it speaks this dialect.
+    /// Reads the caller's context, if its headers are there.
     pub(super) fn read(self, headers: &HeaderMap) -> Option<Context> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
         match self {
@@ -126,13 +126,13 @@ fn trace_context(parent: &str, state: Option<&str>) -> Option<Context> {
     })
 }
 
-/// `{trace}-{span}`, `{trace}-{span}-{sampled}` or `{trace}-{span}-{sampled}-{parent}`.
+/// Reads `{trace}-{span}`, `{trace}-{span}-{sampled}` or `{trace}-{span}-{sampled}-{parent}`.
 fn b3(text: &str) -> Option<Context> {
     let mut parts = text.split('-');
     context(parts.next()?, parts.next()?, parts.next())
 }
 
-/// `{trace}:{span}:{parent}:{flags}`, percent-encoded or not, without leading zeros or with them.
+/// Reads `{trace}:{span}:{parent}:{flags}`, percent-encoded or not, with or without leading zeros.
 fn jaeger(text: &str) -> Option<Context> {
     let text = text.replace("%3A", ":").replace("%3a", ":");
     let parts: Vec<&str> = text.split(':').collect();
@@ -141,7 +141,7 @@ fn jaeger(text: &str) -> Option<Context> {
     context(trace, span, Some(if flags & 1 == 1 { "1" } else { "0" }))
 }
 
-/// `Root=1-{8 digits}-{24 digits};Parent={span};Sampled={0|1|?}` in any order.
+/// Reads `Root=1-{8 digits}-{24 digits};Parent={span};Sampled={0|1|?}` in any order.
 fn xray(text: &str) -> Option<Context> {
     let part = |name: &str| {
         text.split(';').filter_map(|part| part.trim().split_once('=')).find(|(key, _)| *key == name)
@@ -152,7 +152,7 @@ fn xray(text: &str) -> Option<Context> {
     context(&trace, span, part("Sampled").map(|(_, sampled)| sampled))
 }
 
-/// What the ids and the word about sampling mean; a missing or unknown word leaves the choice to us.
+/// A context of ids and a sampling flag; a missing or unknown flag defers the decision to this process.
 fn context(trace: &str, span: &str, sampled: Option<&str>) -> Option<Context> {
     let hex = |text: &str, most: usize| {
         let digits = !text.is_empty() && text.len() <= most && text.bytes().all(|b| b.is_ascii_hexdigit());

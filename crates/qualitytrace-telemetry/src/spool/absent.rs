@@ -1,4 +1,4 @@
-//! A build without the feature `spool`: there is no disk queue, and whoever asks for one is told so.
+//! Stub for a build without the feature `spool`: opening a disk queue fails.
 
 use std::{convert::Infallible, io, path::Path};
 
@@ -6,25 +6,25 @@ use bytes::Bytes;
 
 use crate::{features::Feature, item::Item, status::SpoolStatus};
 
-/// A disk queue that cannot be.
+/// A disk queue; it cannot be constructed.
 pub(crate) struct Spool(Infallible);
 
-/// Nothing was written.
+/// The items were not written.
 #[derive(Debug)]
 pub(crate) struct Refused;
 
-/// What nothing left behind.
+/// What was recovered; never constructed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) items: [u64; 3],
     pub(crate) lost: [u64; 3],
 }
 
-/// A place that nothing is at.
+/// A position in the spool; never constructed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Position;
 
-/// Records that nothing wrote.
+/// Records that were taken; never constructed.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) start: Position,

@@ -17,9 +17,9 @@ use crate::status::Damage;
 
 /// A segment is closed at this size, or at an eighth of a smaller cap.
 const SEGMENT: u64 = 8 << 20;
-/// What must fit on a disk that is not full any more.
+/// Bytes that must be writable before the disk counts as usable again.
 const PROBE: usize = 4_096;
-/// Damage is always counted; this many places are also named.
+/// How many damaged places are named; all damage is counted.
 const MAX_NAMED: usize = 32;
 
 pub(super) struct Inner {
@@ -30,7 +30,7 @@ pub(super) struct Inner {
     pub(super) writer: Option<File>,
     pub(super) reader: Option<(u64, File)>,
     pub(super) read: Position,
-    /// Taken and not acknowledged: start -> end.
+    /// Ranges that were taken and not acknowledged: start -> end.
     pub(super) outstanding: BTreeMap<Position, Position>,
     pub(super) cursor: Position,
     pub(super) cursor_file: Option<File>,
@@ -48,20 +48,20 @@ pub(super) struct Segment {
     pub(super) id: u64,
     pub(super) path: PathBuf,
     pub(super) len: u64,
-    /// What lies before it was acknowledged in another folder.
+    /// What lies before this offset was acknowledged in another folder.
     pub(super) begin: u64,
-    /// Where the first record begins; 0 while nobody has looked.
+    /// Where the first record begins; 0 while the file was not scanned.
     pub(super) first: u64,
-    /// `None`: its header is damaged, so nobody knows who recorded what is in it.
+    /// `None`: its header is damaged, so the resource of its records is lost.
     pub(super) resource: Option<Bytes>,
     /// Items not read yet, per signal.
     pub(super) unread: [u64; 3],
-    /// Stretches that cannot be read and were told of: from, to.
+    /// Unreadable ranges that were reported: from, to.
     pub(super) gaps: Vec<(u64, u64)>,
 }
 
 impl Segment {
-    /// Makes it what was found in its file. What lies behind the last good record is never read.
+    /// Sets the state to what a scan of the file found. What lies after the last good record is never read.
     pub(super) fn recover(&mut self, scan: &Scan) {
         self.first = scan.first;
         self.len = scan.end;
@@ -71,11 +71,11 @@ impl Segment {
     }
 }
 
-/// Why nothing could be read at a place.
+/// Why a read at a position failed.
 enum Fault {
-    /// There are bytes that are no record.
+    /// The bytes are no valid record.
     Record(&'static str),
-    /// There are no bytes.
+    /// The file cannot be read.
     File,
 }
 
@@ -93,7 +93,7 @@ impl Inner {
             return Err(Refused);
         }
         let written = self.write(resource, bytes, counts).or_else(|error| {
-            // What was acknowledged is of no use to anybody; it may be what fills the disk.
+            // Acknowledged segments are of no use any more; they may be what fills the disk.
             if self.reclaim() { self.write(resource, bytes, counts) } else { Err(error) }
         });
         if let Err(error) = written {
@@ -127,7 +127,7 @@ impl Inner {
             return Err(io::Error::other("there is no segment"));
         };
         if let Err(error) = file.write_all(bytes) {
-            // Take back what was written of it, so that the segment stays whole.
+            // Truncate a partial write, so that the segment stays valid.
             let _ = file.set_len(segment.len);
             if segment.len == segment.first {
                 // An empty segment for each attempt would fill a full disk even more.
@@ -146,8 +146,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes all segments if everything in them is acknowledged, the one that is written to as well. Says whether
-    /// that made room.
+    /// Removes all segments, the current one included, if everything in them is acknowledged. Returns whether that
+    /// freed space.
     fn reclaim(&mut self) -> bool {
         self.advance();
         let done = self
@@ -164,10 +164,10 @@ impl Inner {
         true
     }
 
-    /// Gives back the room of what is acknowledged at once, and not when the next item is written, and looks whether a
+    /// Frees the disk space of acknowledged records at once, instead of with the next write, and checks whether a
     /// problem is over.
     pub(super) fn tidy(&mut self) {
-        // Of a folder that may only be read nothing can be removed.
+        // Nothing can be removed from a read-only folder.
         if self.lock.is_some() {
             self.reclaim();
         }
@@ -179,7 +179,7 @@ impl Inner {
             let then = match again {
                 Ok(lock) => {
                     self.lock = lock;
-                    // What is written from now on goes to a file that has a name.
+                    // From now on records are written to files in the new folder.
                     self.writer = None;
                     self.cursor_file = None;
                     self.write_cursor();
@@ -194,7 +194,7 @@ impl Inner {
         }
     }
 
-    /// Whether the folder that was opened is not the one of that name any more.
+    /// Whether the opened folder was removed or replaced.
     #[cfg(unix)]
     fn is_removed(&self) -> bool {
         use std::os::unix::fs::MetadataExt as _;
@@ -203,13 +203,13 @@ impl Inner {
         named.map_or(true, |named| (named.dev(), named.ino()) != (opened.dev(), opened.ino()))
     }
 
-    /// An open file cannot be removed there.
+    /// An open file cannot be removed on these systems.
     #[cfg(not(unix))]
     fn is_removed(&self) -> bool {
         false
     }
 
-    /// Whether a file can be written.
+    /// Checks whether a file can be written.
     fn probe(&self) -> io::Result<()> {
         let path = self.folder.join("probe");
         let written = fs::write(&path, [0; PROBE]);
@@ -220,7 +220,7 @@ impl Inner {
     fn roll(&mut self, resource: &Bytes) -> io::Result<()> {
         let id = self.next;
         if self.lock.is_none() {
-            // The folder was read-only when it was opened, so that another process may have it by now.
+            // The folder was read-only when it was opened, so another process may have locked it by now.
             match recovery::lock(&self.folder)? {
                 recovery::Locked::Ours(lock) => self.lock = lock,
                 recovery::Locked::Theirs => return Err(io::Error::other("another process uses the folder")),
@@ -290,7 +290,7 @@ impl Inner {
         }
     }
 
-    /// What a segment owes when it is read to its end was destroyed.
+    /// Counts the items of a segment that were not found when it is read to its end as damaged.
     fn end_segment(&mut self, at: usize, damaged: &mut [u64; 3]) {
         let segment = &mut self.segments[at];
         if self.read.offset >= segment.len {
@@ -300,7 +300,7 @@ impl Inner {
         }
     }
 
-    /// Where reading goes on behind what cannot be read.
+    /// Skips damage: returns the offset at which reading goes on.
     fn pass_damage(&mut self, at: usize, offset: u64, fault: &Fault) -> u64 {
         let segment = &self.segments[at];
         if let Some((_, to)) = segment.gaps.iter().find(|(from, to)| (*from..*to).contains(&offset)) {
@@ -319,7 +319,7 @@ impl Inner {
         segment.gaps.push((offset, to));
         let file = segment.path.display().to_string();
         if at + 1 == self.segments.len() {
-            // Its file may be another one by now.
+            // The file may have been replaced by now.
             self.writer = None;
         }
         self.note_damage(Damage { file, offset, bytes: to - offset, reason: reason.to_owned() });
@@ -351,7 +351,7 @@ impl Inner {
                         taken.items.push(item);
                     }
                     record::Read::Short(needed) => break Some(needed),
-                    // What came before the damage is good.
+                    // What comes before the damage is good.
                     record::Read::Bad(_) if !taken.items.is_empty() => break None,
                     record::Read::Bad(reason) => return Err(Fault::Record(reason)),
                 }
@@ -382,7 +382,7 @@ impl Inner {
         Ok(bytes.into())
     }
 
-    /// Moves the reader to the next segment where this one is finished.
+    /// Moves the reader to the next segment when this one is finished.
     pub(super) fn advance(&mut self) {
         loop {
             let Some(first) = self.segments.iter().find(|s| s.id >= self.read.segment) else {
@@ -412,7 +412,7 @@ impl Inner {
         self.move_cursor(cursor);
     }
 
-    /// Notes down how far everything is acknowledged, and removes what lies before it.
+    /// Stores the position up to which everything is acknowledged, and removes the segments before it.
     fn move_cursor(&mut self, cursor: Position) {
         self.cursor = cursor;
         self.write_cursor();
@@ -424,7 +424,7 @@ impl Inner {
         }
     }
 
-    /// The file gets its room when the spool is opened, so that a full disk does not keep it from being written.
+    /// The file gets its space when the spool is opened, so that it can be written on a full disk.
     pub(super) fn write_cursor(&mut self) {
         let mut bytes = [0; 20];
         bytes[..8].copy_from_slice(&self.cursor.segment.to_le_bytes());

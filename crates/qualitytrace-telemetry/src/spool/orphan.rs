@@ -1,7 +1,7 @@
-//! Spools that no sink of now writes to: those of a sink that was renamed or taken out of the configuration.
+//! Orphaned spools: those of a sink that was renamed or removed from the configuration.
 //!
-//! Each spool says whose it is. If a sink of now sends to the same addresses it takes the items over; otherwise the
-//! spool is reported, and removed when its newest item is as old as its sink wanted to keep items.
+//! Each spool names its sink. If a current sink sends to the same addresses it takes the items over; otherwise the
+//! spool is reported, and removed when its newest item is older than its sink's retention.
 
 use std::{
     collections::BTreeMap,
@@ -18,9 +18,9 @@ use crate::{
     status::Orphan,
 };
 
-/// How long a spool that does not say it is kept.
+/// Retention of a spool that names none.
 const DEFAULT_AGE: Duration = Duration::from_hours(24);
-/// The file that says whose spool it is.
+/// The file that names the sink of a spool.
 const OWNER: &str = "sink.json";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,17 +30,17 @@ struct Owner {
     keep_seconds: u64,
 }
 
-/// What is to be done about the orphans in a folder.
+/// What a survey of the folder found.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    /// Folders, and which of the sinks takes them over.
+    /// Folders, each with the index of the sink that takes it over.
     pub(crate) adopted: Vec<(PathBuf, usize)>,
     pub(crate) reported: Vec<Orphan>,
-    /// Those that were removed.
+    /// Spools that were removed.
     pub(crate) expired: Vec<Orphan>,
 }
 
-/// Writes down whose spool it is. Secrets are not part of it.
+/// Writes the file that names the sink of a spool. It contains no secrets.
 pub(crate) fn sign(root: &Path, sink: &Sink) {
     let owner = Owner {
         sink: sink.id.clone(),
@@ -52,12 +52,12 @@ pub(crate) fn sign(root: &Path, sink: &Sink) {
         .is_some_and(|known| known.endpoints == owner.endpoints && known.keep_seconds == owner.keep_seconds);
     if let Some(text) = serde_json::to_vec(&owner).ok().filter(|_| !unchanged) {
         let new = folder.join(format!("{OWNER}.new"));
-        // Without it a renamed sink starts with an empty spool, and the old one is reported.
+        // Without the file a renamed sink starts with an empty spool, and the old one is reported.
         let _ = fs::write(&new, text).and_then(|()| fs::rename(&new, folder.join(OWNER)));
     }
 }
 
-/// Looks at every spool that belongs to none of the sinks and that no process uses.
+/// Examines every spool that belongs to none of the sinks and that no process uses.
 pub(crate) fn survey(root: &Path, sinks: &[Sink], now: SystemTime) -> Survey {
     let mut survey = Survey::default();
     let used: Vec<String> = sinks.iter().map(|sink| file_name(&sink.id)).collect();
@@ -127,7 +127,7 @@ fn look(folder: &Path, sinks: &[Sink], now: SystemTime, survey: &mut Survey) {
     }
     if left == 0 {
         let _ = fs::remove_file(folder.join(OWNER));
-        // Fails when another process has just made a folder in it, which is as it should be.
+        // Fails, as it should, when another process has just made a folder in it.
         let _ = fs::remove_dir(folder);
     }
 }

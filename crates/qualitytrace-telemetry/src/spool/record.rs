@@ -1,4 +1,4 @@
-//! The bytes of a segment file: a header with the resource, then records with checksums.
+//! The format of a segment file: a header with the resource, then records with checksums.
 
 use bytes::{Buf, Bytes};
 
@@ -9,10 +9,10 @@ const MAGIC: &[u8; 8] = b"QTSPOOL1";
 const HEAD: usize = 8;
 /// Signal, count, time and scope length.
 const FIXED: usize = 1 + 4 + 8 + 2;
-/// No record is longer; a length beyond it is damage.
+/// The largest record; a larger length is damage.
 const MAX_RECORD: usize = 64 << 20;
 
-/// A segment's header.
+/// The header of a segment.
 pub(crate) fn header(resource: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(resource.len() + 16);
     out.extend_from_slice(MAGIC);
@@ -22,7 +22,7 @@ pub(crate) fn header(resource: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The resource and the offset of the first record.
+/// Reads the resource and the offset of the first record.
 pub(crate) fn read_header(mut bytes: &[u8]) -> Option<(Bytes, u64)> {
     if bytes.len() < 16 || &bytes[..8] != MAGIC {
         return None;
@@ -51,18 +51,18 @@ pub(crate) fn write(item: &Item, out: &mut Vec<u8>) {
     out[sum_at..sum_at + 4].copy_from_slice(&sum);
 }
 
-/// What stands at the beginning of some bytes.
+/// The result of reading a record.
 pub(crate) enum Read {
     /// A record and its length on disk.
     Item(Item, u64),
-    /// The record goes on behind these bytes; this many are needed.
+    /// The record is longer than these bytes; this many are needed.
     Short(u64),
     /// No record can be read here.
     Bad(&'static str),
 }
 
-/// Where the next whole record begins behind one that cannot be read. Its length is believed if a record or the end
-/// of the bytes follows there; else every place is tried.
+/// Finds the next valid record after a damaged one. The damaged record's length is trusted if a record or the end of
+/// the bytes follows there; else every offset is tried.
 pub(crate) fn resync(bytes: &Bytes, bad: usize) -> Option<usize> {
     let good = |at: usize| at < bytes.len() && matches!(read(&bytes.slice(at..)), Read::Item(..));
     let length = |at: usize| {
@@ -78,7 +78,7 @@ pub(crate) fn resync(bytes: &Bytes, bad: usize) -> Option<usize> {
             return Some(end);
         }
     }
-    // The checksum of a long stretch is only computed where the fields before it make sense.
+    // The checksum is only computed where the fields before it are plausible.
     let plausible = |at: usize| {
         let end = length(at).filter(|end| *end <= bytes.len())?;
         let fixed = bytes.get(at + HEAD..at + HEAD + FIXED)?;
@@ -88,7 +88,7 @@ pub(crate) fn resync(bytes: &Bytes, bad: usize) -> Option<usize> {
     (bad + 1..bytes.len()).find(|at| plausible(*at).is_some() && good(*at))
 }
 
-/// The signal of the record that begins here, as far as its bytes can be believed.
+/// The signal of the record that begins here, as far as its bytes can be trusted.
 pub(crate) fn signal(bytes: &[u8], start: usize) -> Signal {
     match bytes.get(start + HEAD) {
         Some(1) => Signal::Metrics,

@@ -1,4 +1,4 @@
-//! What earlier processes left: whose folder it is, where they stopped, and what can still be read.
+//! Recovery of a spool from earlier processes: the folder's lock, the cursor, and a scan of the segments.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,16 +14,16 @@ use crate::{config::Signal, status::Damage};
 pub(super) struct Scan {
     /// Where the first record begins.
     pub(super) first: u64,
-    /// Behind the last good record.
+    /// The end of the last good record.
     pub(super) end: u64,
     /// `None`: the header cannot be read.
     pub(super) resource: Option<Bytes>,
     pub(super) found: Found,
-    /// What cannot be read, in order.
+    /// Unreadable ranges, in order.
     pub(super) damage: Vec<Damage>,
 }
 
-/// Reads a whole segment of an earlier process from `offset` on. What cannot be read is passed over.
+/// Scans a whole segment of an earlier process from `offset` on. Damage is skipped.
 pub(super) fn scan(path: &Path, len: u64, offset: u64) -> Scan {
     let bytes = Bytes::from(fs::read(path).unwrap_or_default());
     let size = bytes.len() as u64;
@@ -66,7 +66,7 @@ pub(super) fn scan(path: &Path, len: u64, offset: u64) -> Scan {
     }
     let nothing_read = scan.found.items == [0; 3] && scan.found.lost == [0; 3];
     if scan.resource.is_none() && nothing_read {
-        // A header alone is no item, but what stood behind it was.
+        // A header alone is no item, but it was followed by one.
         scan.found.lost[Signal::Traces as usize] += 1;
     }
     if size < len && scan.damage.is_empty() {
@@ -76,7 +76,7 @@ pub(super) fn scan(path: &Path, len: u64, offset: u64) -> Scan {
     scan
 }
 
-/// The segments in a folder by their ids, and where reading of each begins.
+/// The segments in a folder by their ids, each with the offset at which reading begins.
 pub(super) fn segments(folder: &Path) -> io::Result<Vec<(u64, u64, PathBuf)>> {
     let mut found: Vec<(u64, u64, PathBuf)> = fs::read_dir(folder)?
         .filter_map(Result::ok)
@@ -91,23 +91,23 @@ pub(super) fn segments(folder: &Path) -> io::Result<Vec<(u64, u64, PathBuf)>> {
     Ok(found)
 }
 
-/// The name of a segment. One that another folder began says from where on it is not acknowledged.
+/// The file name of a segment. That of an adopted segment includes the offset at which reading begins.
 pub(super) fn segment_name(id: u64, begin: u64) -> String {
     if begin == 0 { format!("{id:020}.seg") } else { format!("{id:020}@{begin}.seg") }
 }
 
-/// The file that a process holds while it uses the folder.
+/// The lock file that a process holds while it uses the folder.
 pub(super) const LOCK: &str = "lock";
 
 pub(super) enum Locked {
-    /// `None`: the folder is read-only, so nobody can lock it.
+    /// `None`: the folder is read-only, so it cannot be locked.
     Ours(Option<File>),
     Theirs,
 }
 
 pub(super) fn lock(folder: &Path) -> io::Result<Locked> {
     let mut builder = fs::DirBuilder::new();
-    // It may be the first to be made in a folder of which others are not to see the inside.
+    // It may be the first folder to be made on the path, which other users must not read.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let made = builder.recursive(true).create(folder);
@@ -117,7 +117,7 @@ pub(super) fn lock(folder: &Path) -> io::Result<Locked> {
             Err(fs::TryLockError::WouldBlock) => Ok(Locked::Theirs),
             Err(fs::TryLockError::Error(error)) => Err(error),
         },
-        // What lies in a folder that we may only read is still delivered.
+        // Items in a read-only folder are still delivered.
         Err(_) if folder.is_dir() => Ok(Locked::Ours(None)),
         Err(error) => Err(made.err().unwrap_or(error)),
     }
@@ -136,12 +136,12 @@ pub(super) fn read_cursor(folder: &Path) -> Option<Position> {
     (crc32fast::hash(body) == sum).then_some(position)
 }
 
-/// A sink's name as a folder's.
+/// The folder name of a sink.
 pub(super) fn file_name(name: &str) -> String {
     let good = |c: char| {
         if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' }
     };
     let plain: String = name.chars().map(good).collect();
-    // Two names that look alike as folders stay apart.
+    // The checksum keeps names apart that are the same after the replacement.
     format!("{plain}-{:08x}", crc32fast::hash(name.as_bytes()))
 }

@@ -1,26 +1,26 @@
-//! What a receiver's answer means, as OTLP says. Pure.
+//! Interpretation of a receiver's response, as OTLP specifies it. Pure.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
 
-/// What to do after a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Taken, but for so many items; the message is a warning or a reason.
+    /// Accepted, except for `rejected` items; the message is a warning or a reason.
     Accepted { rejected: u64, message: String },
-    /// Not now.
+    /// Failed for now: to be retried.
     Retry { after: Option<Duration>, reason: String },
-    /// Never.
+    /// Refused for good.
     Refused { reason: String },
-    /// Not from us, as we are known now.
+    /// Refused for lack of authorization.
     Unauthorized { reason: String },
-    /// Not in one piece.
+    /// Refused because of its size; to be split.
     TooLarge { reason: String },
 }
 
-/// All three export responses look like this.
+/// The shape of all three export responses.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Response {
     #[prost(message, optional, tag = "1")]
@@ -68,8 +68,7 @@ struct Delay {
     nanos: i32,
 }
 
-/// A message of success. Bytes that are no such message come from something that is no collector,
-/// so the items are sent again.
+/// Reads a success response. Bytes that are no such message do not come from a collector, so the items are retried.
 pub(crate) fn success(body: &[u8]) -> Answer {
     match Response::decode(body) {
         Ok(response) => {
@@ -81,7 +80,7 @@ pub(crate) fn success(body: &[u8]) -> Answer {
     }
 }
 
-/// An HTTP answer; `retry_after` is the header's text.
+/// Interprets an HTTP response; `retry_after` is the header's text.
 pub(crate) fn http(status: u16, content_type: &str, retry_after: Option<&str>, body: &[u8]) -> Answer {
     let reason = || {
         let text = if content_type.starts_with("application/x-protobuf") {
@@ -123,7 +122,7 @@ fn json_success(body: &[u8]) -> Answer {
     Answer::Accepted { rejected, message: partial["errorMessage"].as_str().unwrap_or_default().to_owned() }
 }
 
-/// A gRPC status that the receiver sent.
+/// Interprets a gRPC status that the receiver sent.
 pub(crate) fn grpc(code: i32, message: &str, details: &[u8]) -> Answer {
     let reason = format!("gRPC status {code}: {message}");
     let hint = retry_info(details);
@@ -152,7 +151,7 @@ fn retry_info(details: &[u8]) -> Option<Duration> {
 mod tests {
     use super::{Answer, Any, Delay, Duration, Message as _, RetryInfo, RpcStatus, grpc, http};
 
-    /// `retry`, `refused`, `large` or `ok`.
+    /// The kind of an answer in one word, for assertions.
     fn kind(answer: &Answer) -> &'static str {
         match answer {
             Answer::Accepted { .. } => "ok",

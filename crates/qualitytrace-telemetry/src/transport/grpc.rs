@@ -65,7 +65,7 @@ impl Grpc {
         };
         match tokio::time::timeout(self.timeout, self.call(channel.clone(), signal, request)).await {
             Ok(Ok(body)) => answer::success(&body),
-            // A source means that no answer came; the status was made on our side.
+            // A source means that there was no response; the status was made on our side.
             Ok(Err(status)) => match status.source() {
                 Some(source) => Answer::Retry { after: None, reason: chain(source) },
                 None => answer::grpc(status.code() as i32, status.message(), status.details()),
@@ -79,7 +79,7 @@ impl Grpc {
         if let Some(compression) = self.compression {
             client = client.send_compressed(compression).accept_compressed(compression);
         }
-        // The service may answer while it is not ready yet: that is a failure to connect.
+        // A service that is not ready is a failure to connect.
         client.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
         let mut request = Request::new(body);
         for (name, value) in &self.headers {
@@ -108,7 +108,7 @@ fn channel(sink: &Sink, url: &str) -> Result<Channel, String> {
     } else {
         None
     };
-    // The connector below does TLS itself, so tonic is shown a plain address.
+    // The connector below does TLS itself, so tonic gets a plain address.
     let plain = url.replacen("https://", "http://", 1);
     let endpoint = Endpoint::from_shared(plain)
         .and_then(|endpoint| endpoint.user_agent(user_agent()))
@@ -130,7 +130,7 @@ fn channel(sink: &Sink, url: &str) -> Result<Channel, String> {
     })))
 }
 
-/// One type for both kinds of connection.
+/// A plain or a TLS connection.
 enum Stream {
     Plain(TcpStream),
     Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),

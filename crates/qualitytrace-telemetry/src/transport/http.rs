@@ -8,7 +8,7 @@ use reqwest::{Client, Url, header};
 use super::{Answer, answer, chain, tls, user_agent};
 use crate::config::{self, Compression, Signal, Sink};
 
-/// An answer is a few bytes; nobody sends us more.
+/// Limit on a response, which is normally a few bytes.
 const MAX_ANSWER: usize = 1 << 20;
 
 pub(crate) struct Http {

@@ -1,4 +1,4 @@
-//! TLS as a sink wants it: the system's authorities or its own, with or without a client certificate.
+//! TLS configuration of a sink: the system's authorities or its own, with or without a client certificate.
 
 use std::path::Path;
 

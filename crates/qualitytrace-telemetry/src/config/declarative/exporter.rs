@@ -52,7 +52,7 @@ impl Declarative<'_> {
         let insecure = insecure.is_some_and(|(insecure, _)| insecure);
         let address = self.scalar(body, "endpoint");
         let resolved = match &address {
-            // As the schema says: without a scheme gRPC is secure unless the file says otherwise.
+            // By the schema, gRPC without a scheme is secure unless the file says otherwise.
             Some((text, _)) if transport == Transport::Grpc && !insecure && !text.contains("://") => {
                 endpoint::verbatim(transport, &format!("https://{text}"))
             }

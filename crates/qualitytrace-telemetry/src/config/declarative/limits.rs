@@ -1,4 +1,4 @@
-//! Limits of spans and log records: the general ones, and those of each provider, which go before them.
+//! Limits of spans and log records: the general ones, and those of each provider, which take precedence.
 
 use super::Declarative;
 use crate::config::{Config, text::Node};
@@ -19,7 +19,7 @@ impl Declarative<'_> {
                 limits.log_attributes.count = limit;
                 limits.event_attributes = limit;
             });
-            // Values are not nested here, so that any depth is kept.
+            // Values are never nested, so any depth limit holds.
             self.limit(general, known[1], |_| {});
         }
         let limits = &mut config.limits;
@@ -40,7 +40,7 @@ impl Declarative<'_> {
             self.limit(own, known[3], |limit| limits.events = limit);
             self.limit(own, known[4], |limit| limits.links = limit);
             self.limit(own, known[5], |limit| limits.event_attributes = limit);
-            // A link has no attributes here.
+            // Links have no attributes, so any limit holds.
             self.limit(own, known[6], |_| {});
         }
         if let Some(own) = root.get("logger_provider").and_then(|provider| provider.get("limits")) {

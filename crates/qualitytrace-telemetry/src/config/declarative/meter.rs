@@ -1,4 +1,4 @@
-//! The meter provider: its readers, and what all of them share.
+//! The meter provider: its readers, and the settings that they share.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::config::{
     value,
 };
 
-/// What readers ask for and what is done once for all of them.
+/// Settings of readers that apply to all of them.
 #[derive(Default)]
 struct Shared {
     limits: Option<CardinalityLimits>,
@@ -76,7 +76,7 @@ impl Declarative<'_> {
         config.sinks.push(sink);
     }
 
-    /// Series are counted once for all readers, so that the most generous one counts.
+    /// Series are limited once for all readers, so the largest limit applies.
     fn cardinality(&mut self, reader: &Node, path: &str, shared: &mut Shared, config: &mut Config) {
         let mut limits = CardinalityLimits::default();
         let node = reader.get("cardinality_limits");
@@ -105,7 +105,7 @@ impl Declarative<'_> {
         config.metrics.cardinality = shared.limits.unwrap_or_default();
     }
 
-    /// Measurements are aggregated once for all readers.
+    /// Measurements are aggregated once for all readers, so the first default applies.
     fn histogram(&mut self, exporter: &Node, shared: &mut Shared, config: &mut Config) {
         let key = "default_histogram_aggregation";
         let body = exporter.get("otlp_http").or_else(|| exporter.get("otlp_grpc"));

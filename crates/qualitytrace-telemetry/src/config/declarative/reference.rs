@@ -1,4 +1,4 @@
-//! References to variables inside the declarative file.
+//! Environment variable references in the declarative file.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::config::{
     text::{Kind, Node},
 };
 
-/// `${NAME}`, `${env:NAME}` and `${NAME:-default}`; `$$` is a dollar.
+/// Replaces `${NAME}`, `${env:NAME}` and `${NAME:-default}` in all values; `$$` is a dollar.
 pub(super) fn substitute(node: &mut Node, environment: &BTreeMap<String, String>, report: &mut Report) {
     match &mut node.kind {
         Kind::Null => {}
@@ -36,7 +36,7 @@ pub(super) fn substitute(node: &mut Node, environment: &BTreeMap<String, String>
     }
 }
 
-/// `None` where something is no reference. Variables without a value and without a default go to `unset`.
+/// Returns `None` for an invalid reference. Variables without a value and without a default are added to `unset`.
 fn expand(text: &str, environment: &BTreeMap<String, String>, unset: &mut Vec<String>) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! The resource of the declarative file, with the types of its attributes.
+//! The resource of the declarative file, with typed attributes.
 
 use super::Declarative;
 use crate::config::{

@@ -1,5 +1,5 @@
-//! The shapes of the declarative file. Every node is read through these, so that one of another shape is told with its
-//! place and never passed over.
+//! Readers for the shapes of the declarative file. Every node is read through these, so that one of another shape is
+//! reported with its position and never skipped.
 
 use super::Declarative;
 use crate::config::{
@@ -7,11 +7,11 @@ use crate::config::{
     text::{Kind, Node},
 };
 
-/// A key, its place and its value.
+/// A key, its position and its value.
 type Pair = (String, Origin, Node);
 
 impl Declarative<'_> {
-    /// The pairs of a mapping; those that are not known here are told. No value is an empty mapping.
+    /// The pairs of a mapping; unknown keys are reported. No value is an empty mapping.
     pub(super) fn map<'n>(&mut self, node: &'n Node, path: &str, known: &[&str]) -> &'n [Pair] {
         let pairs = self.pairs(node, path);
         for (key, origin, _) in pairs.iter().filter(|(key, _, _)| !known.contains(&key.as_str())) {
@@ -30,7 +30,7 @@ impl Declarative<'_> {
         pairs
     }
 
-    /// The pairs of a mapping whose keys may be any.
+    /// The pairs of a mapping with arbitrary keys.
     pub(super) fn pairs<'n>(&mut self, node: &'n Node, path: &str) -> &'n [Pair] {
         match &node.kind {
             Kind::Map(pairs) => pairs,
@@ -55,8 +55,8 @@ impl Declarative<'_> {
         }
     }
 
-    /// The only pair of a mapping that names one thing out of several. `None` where there is none, and where it was told
-    /// why that pair counts for nothing.
+    /// The only pair of a mapping that selects one of several alternatives. `None` where there is none, or where the
+    /// reason why it is not valid was reported.
     pub(super) fn one_of<'n>(
         &mut self,
         node: &'n Node,
@@ -110,7 +110,7 @@ impl Declarative<'_> {
         Some((parsed?, origin))
     }
 
-    /// The texts of a list.
+    /// The single values of a list.
     pub(super) fn texts(&mut self, node: &Node, key: &str) -> Vec<String> {
         let mut texts = Vec::new();
         for item in self.list(node, key) {

@@ -1,14 +1,14 @@
-//! Which of the `OTEL_*` variables mean something here, and what to say about the others.
+//! The `OTEL_*` variables that have an effect, and the diagnostics about the others.
 
 use std::collections::BTreeMap;
 
 use crate::config::diagnostic::{Origin, Report, Severity, nearest};
 
-/// The name of the declarative file, now and before it was stable.
+/// The variable that names the declarative file, now and before it was stable.
 const CONFIG_FILE: &str = "OTEL_CONFIG_FILE";
 const OLD_CONFIG_FILE: &str = "OTEL_EXPERIMENTAL_CONFIG_FILE";
 
-/// Variables that have their effect.
+/// Variables that have an effect.
 const KNOWN: &[&str] = &[
     CONFIG_FILE,
     OLD_CONFIG_FILE,
@@ -47,7 +47,7 @@ const KNOWN: &[&str] = &[
     "OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT",
 ];
 
-/// What stands behind `OTEL_EXPORTER_OTLP_`, with or without a signal before it.
+/// Suffixes after `OTEL_EXPORTER_OTLP_`, with or without a signal before them.
 const OTLP: &[&str] = &[
     "ENDPOINT",
     "PROTOCOL",
@@ -60,7 +60,7 @@ const OTLP: &[&str] = &[
     "INSECURE",
 ];
 
-/// Variables of the specification that mean nothing here.
+/// Variables of the specification that have no effect here.
 const WITHOUT_EFFECT: &[&str] = &[
     "OTEL_ENTITIES",
     "OTEL_EXPORTER_PROMETHEUS_HOST",
@@ -70,7 +70,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "OTEL_SEMCONV_STABILITY_OPT_IN",
 ];
 
-/// Beginnings of variables that other languages and the Collector read.
+/// Prefixes of variables that other languages and the Collector read.
 const OTHERS: &[&str] = &[
     "OTEL_JAVA",
     "OTEL_JMX_",
@@ -89,7 +89,7 @@ const OTHERS: &[&str] = &[
     "OTEL_INJECTOR_",
 ];
 
-/// The declarative file, if a variable names one.
+/// Returns the declarative file, if a variable names one.
 pub(crate) fn config_file(map: &BTreeMap<String, String>, report: &mut Report) -> Option<(String, Origin)> {
     let named = |name: &str| {
         let path = map.get(name).map(|path| path.trim()).filter(|path| !path.is_empty())?;
@@ -107,7 +107,7 @@ pub(crate) fn config_file(map: &BTreeMap<String, String>, report: &mut Report) -
     Some((old, origin))
 }
 
-/// Names the variables that have no effect because a declarative file is read instead.
+/// Notes the variables that have no effect because a declarative file is read instead.
 pub(crate) fn ignored(map: &BTreeMap<String, String>, origin: &Origin, texts: &[&str], report: &mut Report) {
     let mut names: Vec<&str> = set(map, texts).filter(|name| is_known(name)).collect();
     names.retain(|name| ![CONFIG_FILE, OLD_CONFIG_FILE].contains(name));
@@ -120,7 +120,7 @@ pub(crate) fn ignored(map: &BTreeMap<String, String>, origin: &Origin, texts: &[
     }
 }
 
-/// Warns of variables that mean nothing here, most of all of those that are misspelt.
+/// Warns of variables that have no effect, misspelt ones among them.
 pub(crate) fn unknown(map: &BTreeMap<String, String>, texts: &[&str], report: &mut Report) {
     for name in set(map, texts) {
         if is_known(name) || OTHERS.iter().any(|start| name.starts_with(start)) {
