@@ -1,7 +1,7 @@
-//! Runs, from the claim to the verdict.
+//! Execution of runs, from the claim to the verdict.
 //!
-//! [`Runner`] starts runs, ends them on demand, and keeps what they teach. The run itself is one function, in
-//! `execute`. Nothing here touches SQL or a socket itself.
+//! [`Runner`] starts runs, stops them on demand, and stores what is learned from them. The run itself is one
+//! function, in `execute`. Nothing here touches SQL or a socket itself.
 
 mod again;
 mod arrivals;
@@ -57,19 +57,19 @@ use crate::wire::What;
 pub use self::series::Order;
 pub use self::suites::{StepTest, SuiteOrder, SuiteRunId, SuiteState};
 
-/// A run of a test.
+/// The id of a run of a test.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RunId {
     /// The test.
     pub test: String,
-    /// Counts from 1 within the test.
+    /// The number within the test, from 1.
     pub number: u64,
 }
 
-/// Requests for runs whose caller is remembered until the run begins.
+/// Requests whose caller is remembered until their run begins.
 const CALLERS: usize = 10_000;
 
-/// Starts runs and carries them out.
+/// Starts and executes runs.
 #[derive(Debug)]
 pub struct Runner {
     store: Store,
@@ -77,13 +77,13 @@ pub struct Runner {
     triggers: Triggers,
     policy: wait::Policy,
     config: Live,
-    /// One permit for each trigger under way.
+    /// One permit for each trigger in progress.
     turns: Places,
-    /// One permit for each run under way. A run that only waits for spans holds no other.
+    /// One permit for each run in progress. A run that only waits for spans holds no other.
     waits: Places,
-    /// What the spans of all runs under way may take.
+    /// The memory budget for the spans of all runs in progress.
     traces: Budget,
-    /// Wakes whoever gives turns.
+    /// Wakes the task that claims runs.
     queued: Notify,
     cluster: Arc<Cluster>,
     relays: Relays,
@@ -92,15 +92,15 @@ pub struct Runner {
     watch: Watch,
     control: Control,
     suites: Suites,
-    /// Who asked for the runs that wait.
+    /// The callers of the queued runs, by trace.
     callers: Mutex<HashMap<TraceId, Caller>>,
-    /// The runs under way.
+    /// The runs in progress.
     tasks: Mutex<JoinSet<()>>,
-    /// What a server does beside its runs.
+    /// The background tasks of the server.
     duties: Mutex<JoinSet<()>>,
 }
 
-/// Why a run could not be carried on: our own side failed.
+/// Errors of our own side that end a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store failed.
@@ -112,32 +112,32 @@ pub enum Error {
         /// The test.
         test: String,
     },
-    /// As many runs wait as may.
+    /// The queue is full.
     #[error("{bound} runs are waiting for their turn, which is the limit (runs.queue); try again later")]
     QueueFull {
         /// The limit.
         bound: u64,
     },
-    /// It was deleted, or another server has taken it over.
+    /// The run was deleted, or another server has taken it over.
     #[error("the run was deleted, or another server has taken it over")]
     Lost,
-    /// All runs together may not take as much memory as the trace of one.
+    /// The trace of one run takes more memory than all runs together may.
     #[error(
         "the trace takes more memory than the {limit} bytes that runs have for traces (limits.apiBytes); send fewer \
          spans, or raise the limit"
     )]
     TraceTooLarge {
-        /// All that there is, in bytes.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// A step of a suite ended without a word.
+    /// The task of a suite step panicked or was cancelled.
     #[error("a step of a suite broke off")]
     Step {
-        /// What the task says.
+        /// The error of the task.
         #[source]
         source: tokio::task::JoinError,
     },
-    /// The stored definition cannot be read any more.
+    /// The stored definition cannot be read as a test.
     #[error("the stored definition of test {test} is not a test")]
     Definition {
         /// The test.
@@ -146,12 +146,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the database does not answer: what was asked may be asked again.
+    /// Whether the database is unavailable: the operation may be retried.
     pub(crate) fn is_away(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_away())
     }
 
-    /// What clients read of a mistake that passes.
+    /// The message to clients for a temporary error.
     pub(crate) fn passing(&self) -> Option<&'static str> {
         match self {
             Self::Store(error) => error.passing(),
@@ -159,7 +159,7 @@ impl Error {
         }
     }
 
-    /// Whether nothing was done, and may be later.
+    /// Whether nothing was done and a retry may succeed.
     fn was_not_begun(&self) -> bool {
         match self {
             Self::QueueFull { .. } => true,
@@ -170,7 +170,7 @@ impl Error {
 }
 
 impl Runner {
-    /// Joins the servers that share the store and begins to carry out the runs that wait there.
+    /// Joins the servers that share the store and begins to execute queued runs.
     pub async fn begin(
         store: Store,
         source: Source,
@@ -204,19 +204,19 @@ impl Runner {
         Ok(runner)
     }
 
-    /// How many runs were asked for here and wait for their turn, and how many are under way.
+    /// The number of runs requested here that are queued, and the number in progress.
     pub(crate) fn unfinished(&self) -> (usize, usize) {
         (lock(&self.callers).len(), self.control.count())
     }
 
-    /// Takes over the time of the machine, unless something is under way that would notice.
+    /// Follows the clock of the machine, unless something in progress would notice the jump.
     fn settle_clock(&self) {
         if self.unfinished() == (0, 0) && self.suites.are_at_rest() {
             clock::settle();
         }
     }
 
-    /// Goes on with as many runs at one time as the configuration says by now.
+    /// Applies changed limits.
     pub(crate) fn reconfigured(&self) {
         let config = self.config.get();
         self.turns.resize(config.limits.concurrent_runs);
@@ -224,28 +224,29 @@ impl Runner {
         self.traces.resize(config.limits.api_bytes);
     }
 
-    /// Wakes whenever something has happened to a run.
+    /// Subscribes to changes of a run.
     pub fn follow(&self, run: RunId) -> Following {
         self.followers.follow(run)
     }
 
-    /// Something was removed: whoever follows it must see that it is gone.
+    /// Wakes all followers, so that they notice that what they follow was removed.
     pub fn removed(&self) {
         self.followers.wake_all();
         self.suites.anything_changed();
     }
 
-    /// How long a follower may rely on being woken: another server can die before it has told what it wrote.
+    /// How long a follower may rely on being woken: another server can die before it has published what it wrote.
     pub fn safety_poll(&self) -> Duration {
         self.cluster.safety_poll()
     }
 
-    /// Stores a new run of a test, to be carried out when its turn comes.
+    /// Enqueues a new run of a test.
     pub async fn start(self: &Arc<Self>, test: &StoredTest, variables: Variables) -> Result<RunId, Error> {
         self.start_as_asked(test, variables, "{}".to_owned(), None).await
     }
 
-    /// The same, with what else was asked for as JSON, to be shown with the run, as a step of a run of a suite.
+    /// Enqueues a new run with the rest of its request as JSON, to be shown with the run, and the suite run that it
+    /// is a step of.
     pub async fn start_as_asked(
         self: &Arc<Self>,
         test: &StoredTest,
@@ -276,7 +277,7 @@ impl Runner {
         inserted
     }
 
-    /// Remembers who asks, before the run can be seen: it may begin at once.
+    /// Remembers the caller before the run becomes visible: it may begin at once.
     fn remember_caller(&self, trace: TraceId) {
         let mut callers = lock(&self.callers);
         if callers.len() >= CALLERS {
@@ -296,7 +297,7 @@ impl Runner {
         }
     }
 
-    /// Carries out a run that was claimed, and looks for late spans afterwards.
+    /// Executes a claimed run, and watches for late spans afterwards.
     async fn conduct(
         &self,
         mut log: Log,
@@ -324,7 +325,7 @@ impl Runner {
         }
     }
 
-    /// Carries out a run until it ends by itself or by the user's wish.
+    /// Executes a run until it ends by itself or the user stops it.
     async fn carry_out(
         &self,
         log: &mut Log,
@@ -340,30 +341,30 @@ impl Runner {
         };
         match ended {
             Some(judged) => Ok(judged),
-            // Whatever was under way, the trigger included, was dropped with the function that did it.
+            // Everything in progress, the trigger included, was dropped with its future.
             None => match log.end(State::Stopped, &What::Stopped).await {
-                // It came to its end in the same moment: what it says counts.
+                // It ended at the same moment: its own result counts.
                 Err(Error::Lost) => Ok(None),
                 stopped => stopped.map(|()| None),
             },
         }
     }
 
-    /// Carries this out on the threads for runs.
+    /// Spawns a task on the thread pool for runs.
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
         tasks.spawn_on(work, &Pool::Runs.handle());
     }
 
-    /// Ends everything that was spawned.
+    /// Cancels everything that was spawned.
     async fn end_tasks(&self) {
         self.control.interrupt();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
     }
 
-    /// Ends in good order: runs whose trigger was not sent wait for their turn again, the others are marked.
+    /// Shuts down: runs whose trigger was not sent are queued again, the others are marked as interrupted.
     pub async fn shutdown(&self) {
         let mut duties = std::mem::take(&mut *lock(&self.duties));
         duties.shutdown().await;
@@ -378,24 +379,24 @@ impl Runner {
         if let Err(error) = self.cluster.leave().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to sign off");
         }
-        // Runs of suites stay as they are: whoever comes next carries them on.
+        // Suite runs stay as they are: the next server resumes them.
         if let Err(error) = self.settle_runs().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to mark the runs under way");
         }
         self.cluster.deliver_now().await;
     }
 
-    /// Takes over what runs on other servers have taught. What this server knows itself counts more.
+    /// Adopts what runs on other servers have learned. What this server knows itself takes precedence.
     pub fn teach(&self, learned: Learned) {
         self.memory.teach(learned);
     }
 
-    /// All that runs have taught so far.
+    /// Returns everything that runs have learned so far.
     pub async fn learned(&self) -> Result<Learned, Error> {
         self.memory.learned().await
     }
 
-    /// The log of a run of this owner whose last event so far is `seq`.
+    /// The event log of a run of this owner whose last event is `seq`.
     fn log(&self, run: &RunId, owner: Arc<str>, seq: u64) -> Log {
         let (followers, cluster) = (Arc::clone(&self.followers), Arc::clone(&self.cluster));
         Log::new(self.store.clone(), followers, cluster, self.watch.clone(), run.clone(), owner, seq)
@@ -408,7 +409,7 @@ impl Runner {
         }
         tracing::error!(error = error as &dyn std::error::Error, "a run broke off");
         let broken = What::Broken { message: error.to_string() };
-        // The store is probably what failed. While this server lives, nobody else would mark the run.
+        // The store is probably what failed. While this server lives, no other server would mark the run.
         while let Err(error) = log.end(State::Failed, &broken).await {
             if !error.is_away() {
                 return;

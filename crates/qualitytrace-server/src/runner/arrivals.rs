@@ -27,22 +27,22 @@ use crate::source::{Cursor, Source};
 use crate::store::Wish;
 use crate::wire::What;
 
-/// How often it is looked at the least whether what arrived of other traces has decided something.
+/// The longest pause between two evaluations: arrivals of other traces can decide the wait.
 const EVIDENCE_INTERVAL: Duration = Duration::from_secs(1);
-/// A timer that fires later than this tells that the server stood still.
+/// A timer that fires later than this shows that the server was stalled.
 const STALL: Duration = Duration::from_millis(250);
 
-/// How long room for the spans of a run is waited for before that is said.
+/// How long to wait for memory before that is logged.
 const ROOM_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What there is of the spans that were read.
+/// What is in memory of the spans that were read.
 enum Held {
     All,
-    /// They were let go of, and there is room for them now.
+    /// The spans were released, and memory is reserved for reading them again.
     Nothing,
 }
 
-/// What has arrived of a run's trace.
+/// The arrived spans of a run's trace.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     pub(super) progress: Progress,
@@ -52,34 +52,34 @@ pub(super) struct Arrivals {
     changes: Following,
     cursor: Cursor,
     spans: Vec<Span>,
-    /// Bytes that the spans take.
+    /// Bytes that the spans take in memory.
     bytes: u64,
-    /// What all runs share for their spans, and what this one has of it.
+    /// The memory budget shared by all runs, and the lease of this one.
     budget: Budget,
     lease: Option<Lease>,
 }
 
-/// How a wait came to its end.
+/// How a wait ended.
 #[derive(Debug)]
 pub(super) enum Waited {
-    /// By what arrived, or did not.
+    /// By the arrived spans, or by their absence.
     Ended(Ended),
     /// It never began.
     Skipped,
 }
 
-/// What the specs said last, which holds until spans come, and for good once nothing can change it.
+/// A cache of the last standing of the specs, valid until spans arrive, and for good once it is final.
 #[derive(Debug, Default)]
 struct Kept(Option<(usize, Standing)>);
 
 impl Kept {
-    /// What the specs are known to say about so many spans.
+    /// The cached standing for this number of spans.
     fn known(&self, spans: usize) -> Option<&Standing> {
         let known = self.0.as_ref().filter(|(known, standing)| *known == spans || standing.is_final);
         known.map(|(_, standing)| standing)
     }
 
-    /// What the specs say about so many spans.
+    /// The standing for this number of spans; computed if not cached.
     fn of(&mut self, spans: usize, ask: impl FnOnce() -> Standing) -> Standing {
         match self.known(spans) {
             Some(standing) => standing.clone(),
@@ -112,7 +112,7 @@ impl Arrivals {
         }
     }
 
-    /// Waits until the trace is complete, or will not become so, or the user does not want to wait.
+    /// Waits until the trace is complete, or will not become so, or the user skips the wait.
     pub(super) async fn wait(
         &mut self,
         policy: &Policy,
@@ -126,7 +126,7 @@ impl Arrivals {
         let mut policy = *policy;
         loop {
             self.changes.mark_unchanged();
-            // Taken before reading: silence that nobody listened to is none.
+            // Taken before reading: time that was not observed does not count as silence.
             let cluster = self.announced.cluster();
             let now = cluster.horizon(self.source.horizon(clock::now()));
             let longest = cluster.safety_poll();
@@ -138,7 +138,8 @@ impl Arrivals {
             let span = poll.evaluate();
             spans::note_spans(&span, self.progress.spans());
             let next = span.in_scope(|| {
-                // Judging may take long, and the register is not for one run alone: what the specs say is found without it.
+                // Judging may take long, and all runs share the register: the specs are evaluated without holding
+                // its lock.
                 self.decide(&policy, memory, kept.known(self.spans.len()), now).unwrap_or_else(|| {
                     let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
                     wait(&policy, &self.progress, &memory.services(), || specs, now)
@@ -154,17 +155,17 @@ impl Arrivals {
                     log.note(&What::wait_ended(&ended, &self.progress));
                     return Ok(Waited::Ended(ended));
                 }
-                // What arrives at another server is told, and looked for now and then in case that was not heard.
+                // Arrivals at another server are published, and polled in case a notification was lost.
                 Wait::Until(then, _) => {
                     log.write().await?;
-                    // What arrives of other traces may prove that nothing more comes of this one.
+                    // Arrivals of other traces may prove that this one is complete.
                     let wake_at = Instant::now() + then.since(now).min(longest).min(EVIDENCE_INTERVAL);
                     tokio::select! {
                         () = tokio::time::sleep_until(wake_at) => {
                             let stalled = Instant::now() - wake_at;
                             if stalled > STALL {
                                 policy.timeout += stalled;
-                                // What the sockets hold is read first.
+                                // Read what the sockets have buffered first.
                                 tokio::time::sleep(STALL).await;
                                 self.progress.resumed(clock::now());
                                 tracing::debug!(?stalled, "the server stood still; the wait is longer by that");
@@ -185,7 +186,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether the wait is over; `None` when that depends on what the specs say, and nobody knows it yet.
+    /// Decides whether the wait is over; `None` when that depends on the specs, which are not evaluated yet.
     fn decide(
         &self,
         policy: &Policy,
@@ -202,7 +203,7 @@ impl Arrivals {
         (!is_asked).then_some(next)
     }
 
-    /// Takes in what arrived since the last look, in a span of its own.
+    /// Reads what arrived since the last read, in a span of its own.
     async fn look(&mut self, memory: &Memory, mask: &Mask, poll: Poll<'_>) -> Result<usize, Error> {
         let span = poll.fetch();
         let new = self.read(memory, mask).instrument(span.clone()).await;
@@ -218,15 +219,15 @@ impl Arrivals {
         tokio::time::timeout_at(deadline, self.changes.changed()).await.is_ok_and(|changed| changed.is_ok())
     }
 
-    /// Lets go of the spans: most runs get no late ones, and those that do find everything in the store.
+    /// Releases the spans: most runs get no late ones, and those that do reload everything from the store.
     pub(super) fn forget(&mut self) {
         self.spans = Vec::new();
         self.cursor = Cursor::default();
         (self.bytes, self.lease) = (0, None);
     }
 
-    /// Counts what the spans take. When others have the memory, it is waited for with empty hands: two runs that wait for
-    /// what the other one holds would wait for ever.
+    /// Accounts for the memory of the spans. When other runs hold it, the spans are released before waiting: two
+    /// runs that each hold what the other needs would deadlock.
     async fn hold(&mut self) -> Result<Held, Error> {
         let missing = |lease: &Lease| self.bytes.saturating_sub(lease.bytes());
         let held = match &mut self.lease {
@@ -255,19 +256,20 @@ impl Arrivals {
         }
     }
 
-    /// The tree of what is here, below the trigger.
+    /// The tree of the arrived spans, below the trigger.
     pub(super) fn trace(&self, root: &Span) -> Trace {
         Trace::assemble(self.trace, self.spans.iter().cloned()).with_trigger(root.clone())
     }
 
-    /// Takes in what arrived since the last look and says how many spans are new. Waits for a database that is away.
+    /// Reads what arrived since the last read and returns the number of new spans. Retries while the database is
+    /// unavailable.
     pub(super) async fn read(&mut self, memory: &Memory, mask: &Mask) -> Result<usize, Error> {
         let mut new = 0;
         loop {
             new += self.read_once(memory, mask).await?;
             match self.hold().await? {
                 Held::All => return Ok(new),
-                // All of it is read again.
+                // Everything is read again.
                 Held::Nothing => {}
             }
         }
@@ -289,7 +291,7 @@ impl Arrivals {
         for arrival in arrivals {
             self.bytes += arrival.size().in_memory();
             for span in arrival.spans {
-                // What is learned of a run is kept for others, and in files.
+                // What is learned from a run is stored for other runs, and in files: without secrets.
                 let named = (!mask.is_empty()).then(|| Span { name: mask.word(&span.name), ..span.clone() });
                 if self.progress.arrived(named.as_ref().unwrap_or(&span), arrival.at) {
                     memory.arrived(&span, arrival.at);

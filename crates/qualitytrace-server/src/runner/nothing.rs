@@ -1,10 +1,10 @@
-//! Why nothing came of a trace, from what arrived meanwhile.
+//! Diagnosis of a missing trace, from what else arrived meanwhile.
 //!
-//! | what arrived | what that says |
+//! | what arrived | diagnosis |
 //! |---|---|
-//! | nothing, from nobody | the system under test does not reach this server |
-//! | a span of the same moment for the same request, in another trace | it does not take over the trace of the request |
-//! | other spans | whoever answered the request sends none, or does not take over its trace |
+//! | nothing from any service | the system under test does not reach this server |
+//! | a span for the same request at the same time, in another trace | it does not propagate the trace context |
+//! | other spans | the service that answered sends no spans, or does not propagate the trace context |
 //! | metrics or logs only | no spans are exported |
 
 use std::collections::BTreeSet;
@@ -22,14 +22,14 @@ use crate::clock;
 use crate::config::Config;
 use crate::store;
 
-/// Requests that are looked through for a span of the same moment.
+/// Export requests that are searched for a span of the same time.
 const LOOKED_AT: u64 = 200;
-/// Services that are named.
+/// Services that are listed.
 const NAMED_SERVICES: usize = 5;
-/// By how much the clock of the system under test may differ from ours.
+/// The tolerated clock skew of the system under test.
 const CLOCK_ERROR: Duration = Duration::from_secs(2);
 
-/// The request of a trigger that nothing came of.
+/// A trigger request without a trace.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'r> {
     pub(super) trigger: &'r Trigger,
@@ -50,7 +50,7 @@ struct Stray {
 }
 
 impl Runner {
-    /// Why nothing came of a request, and what to do, in a sentence.
+    /// Explains why no span arrived for a request, and what to do, in a sentence.
     pub(super) async fn why_nothing_came(&self, request: Request<'_>) -> String {
         let (since, services) = {
             let register = self.memory.services();
@@ -61,7 +61,7 @@ impl Runner {
         if heard.is_empty() {
             return silence(&self.config.get(), &services, since);
         }
-        // Whoever cannot be asked says nothing; what is known already is told.
+        // A failed search adds nothing; the diagnosis uses what is known already.
         let stray = self.stray(request).await.unwrap_or_default();
         match stray {
             Some(stray) => stray.told(request.trace),
@@ -69,7 +69,7 @@ impl Runner {
         }
     }
 
-    /// A span that arrived since the request was sent and seems to answer it, in another trace.
+    /// Finds a span that arrived since the request was sent and seems to answer it, in another trace.
     async fn stray(&self, request: Request<'_>) -> Result<Option<Stray>, store::Error> {
         let Some(wanted) = Wanted::of(request.trigger) else { return Ok(None) };
         let latest = clock::now() + CLOCK_ERROR;
@@ -92,7 +92,7 @@ impl Runner {
     }
 }
 
-/// What to look at when nobody was heard.
+/// The next step when no service was heard.
 fn silence(config: &Config, services: &[ServiceView], since: Option<Timestamp>) -> String {
     let last = services.iter().filter_map(|service| Some((service.last_heard?, &service.name))).max();
     if let Some((at, name)) = last {
@@ -120,7 +120,7 @@ fn silence(config: &Config, services: &[ServiceView], since: Option<Timestamp>) 
     )
 }
 
-/// What to look at when others were heard meanwhile.
+/// The next step when other services were heard meanwhile.
 fn others(heard: &[&ServiceView], start: Timestamp) -> String {
     let sends_spans = |service: &&&ServiceView| {
         service
@@ -171,7 +171,7 @@ impl Stray {
     }
 }
 
-/// What a span says that answers a request.
+/// The attributes of a span that answers a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Http { method: String, path: String },
@@ -229,7 +229,7 @@ fn is_at(span: &Span, wanted: &str) -> bool {
     }
 }
 
-/// Whether a route with places for values leads to a path.
+/// Whether a route template matches a path.
 fn is_routed(route: &str, path: &str) -> bool {
     let [mut route, mut path] = [route, path].map(|text| text.trim_matches('/').split('/'));
     loop {
@@ -241,12 +241,12 @@ fn is_routed(route: &str, path: &str) -> bool {
     }
 }
 
-/// The path of a URL, or of the target of a request.
+/// The path of a URL or of a request target.
 fn path(url: &str) -> &str {
     let rest = match url.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
         None if url.starts_with('/') => url,
-        // The scheme may be left out.
+        // The scheme may be missing.
         None => url.find('/').map_or("/", |at| &url[at..]),
     };
     rest.split(['?', '#']).next().unwrap_or(rest)

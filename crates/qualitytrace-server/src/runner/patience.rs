@@ -1,4 +1,4 @@
-//! A database that is away for some seconds must not fail the runs under way.
+//! Retries while the database is unavailable: an outage of some seconds must not fail the runs in progress.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 use super::Error;
 
-/// How long a run waits for the database.
+/// How long a run retries.
 const LONGEST: Duration = Duration::from_mins(1);
-/// How often it asks.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What a run has for the database while it asks for one thing.
+/// The deadline for the retries of one operation.
 #[derive(Debug)]
 pub(super) struct Patience {
     deadline: Instant,
@@ -22,7 +22,7 @@ impl Patience {
         Self { deadline: Instant::now() + LONGEST }
     }
 
-    /// Whether to ask again after this error, when the time for that has come.
+    /// Whether to retry after this error; sleeps before it returns `true`.
     pub(super) async fn lasts(&self, error: &Error) -> bool {
         if !error.is_away() || Instant::now() >= self.deadline {
             return false;
@@ -33,8 +33,8 @@ impl Patience {
     }
 }
 
-/// Asks until the database answers, or has been away for too long. What is asked may have been done although nobody said
-/// so, and is asked again all the same.
+/// Retries an operation until the database answers, or the deadline is over. The operation may already have been
+/// done when its answer was lost, and must tolerate that.
 pub(super) async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,

@@ -1,7 +1,7 @@
-//! Who answers whom, from samples of all traces that arrive: most of them belong to no run.
+//! Samples of all stored traces, to learn which service answers which address: most traces belong to no run.
 //!
-//! A call and its answer are usually sent by two services in two requests, so they are found in the stored trace. Only a
-//! few traces a second are looked at, beside everything else.
+//! A call and its answer are usually exported by two services in two requests, so they are matched in the stored
+//! trace. Only a few traces per second are sampled, in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::{Error, Runner};
 use crate::clock;
 use crate::variables::mask_of_trace;
 
-/// How often it is looked.
+/// The sampling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Traces that are looked at each time.
+/// Traces per interval.
 const TRACES: usize = 8;
-/// Spans of a trace that is looked at; larger ones are left out.
+/// The most spans of a sampled trace; larger ones are skipped.
 const SPANS: u64 = 1_000;
-/// How long nothing must have been added to a trace: both sides of a call should be there.
+/// How long a trace must have been unchanged: both sides of a call should have arrived.
 const SETTLED: Duration = Duration::from_secs(6);
 
 impl Runner {
-    /// Looks at samples, and stores what is known of services now and then.
+    /// Samples traces, and stores what is known of services from time to time.
     pub(super) async fn look_at_samples(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! Running a test more than once: until it passes, or as often as asked.
+//! Series: running a test more than once, until it passes or a fixed number of times.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,35 +15,35 @@ use crate::wire::run::{Asked, Facts, InSeries, gates};
 use crate::wire::series::{Attempt, Series};
 use crate::wire::{self, Event, Outcome};
 
-/// How often the state of a followed run is looked at even when nobody says that it changed.
+/// How often the state of a followed run is polled, in case a notification was lost.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// A test that is to be run, as often as said.
+/// A request to run a test one or more times.
 #[derive(Debug, Clone)]
 pub struct Order {
     /// The test.
     pub test: StoredTest,
-    /// How often.
+    /// How many times.
     pub attempts: Attempts,
     /// The variables of every run.
     pub variables: Variables,
-    /// What else was asked for.
+    /// The rest of the request.
     pub asked: Asked,
-    /// The run of a suite that it is a step of.
+    /// The suite run that it is a step of.
     pub step_of: Option<SuiteRunId>,
 }
 
-/// A series under way.
+/// The state of a series in progress.
 #[derive(Debug)]
 pub(super) struct Course {
     order: Order,
     shown: Series,
     ended: Vec<Ended>,
-    /// A user ended the series, whatever its runs did.
+    /// A user stopped the series, whatever its runs did.
     is_stopped: bool,
 }
 
-/// A run that is over.
+/// A run that has ended.
 #[derive(Debug)]
 pub(super) struct Over {
     pub(super) ended: Ended,
@@ -64,18 +64,18 @@ impl Course {
         Self { order, shown, ended, is_stopped: false }
     }
 
-    /// The latest run, if it is not over.
+    /// The latest run, if it has not ended.
     fn under_way(&self) -> Option<RunId> {
         let latest = self.shown.runs.last().filter(|attempt| attempt.outcome.is_none())?;
         Some(RunId { test: self.order.test.id.clone(), number: latest.run })
     }
 
-    /// The next run of the series.
+    /// Adds the next run.
     pub(super) fn add(&mut self, run: u64, trace_id: String) {
         self.shown.runs.push(Attempt { run, trace_id, outcome: None });
     }
 
-    /// How many runs have begun.
+    /// The number of runs that have begun.
     pub(super) fn begun(&self) -> usize {
         self.shown.runs.len()
     }
@@ -85,7 +85,7 @@ impl Course {
         self.shown.runs.last().map_or("", |attempt| &attempt.trace_id)
     }
 
-    /// Takes note of how the latest run ended.
+    /// Records how the latest run ended.
     pub(super) fn note(&mut self, ended: Ended) {
         if let Some(attempt) = self.shown.runs.last_mut() {
             attempt.outcome = Some(ended.into());
@@ -96,7 +96,7 @@ impl Course {
         }
     }
 
-    /// What to do now.
+    /// Decides what to do next.
     pub(super) fn next(&self) -> Next {
         if self.is_stopped {
             return Next::Done(series::Outcome::Stopped);
@@ -111,7 +111,7 @@ impl Course {
 }
 
 impl Runner {
-    /// Runs a test as often as asked, and answers with the first run.
+    /// Starts a series and returns its first run.
     pub async fn start_series(self: &Arc<Self>, order: Order) -> Result<RunId, Error> {
         let several = order.attempts.is_several();
         let mut course = Course::new(order);
@@ -122,7 +122,7 @@ impl Runner {
         Ok(first)
     }
 
-    /// Starts the runs of a series, each when the one before it is over.
+    /// Starts the runs of a series, each when the previous one has ended.
     fn spawn_series(self: &Arc<Self>, mut course: Course) {
         let runner = Arc::clone(self);
         let follow = async move {
@@ -138,7 +138,7 @@ impl Runner {
                 }
             }
         };
-        // Every run of the series belongs to whoever asked for the first one; that request does not wait for them.
+        // Every run of the series belongs to the caller of the first one; that request does not wait for them.
         let caller = Caller::current();
         let follow = async move {
             if let Err(error) = follow.await {
@@ -148,7 +148,7 @@ impl Runner {
         self.spawn(caller.scope(follow));
     }
 
-    /// Begins the next run of a series.
+    /// Starts the next run of a series.
     pub(super) async fn begin_attempt(self: &Arc<Self>, course: &mut Course) -> Result<RunId, Error> {
         let order = &course.order;
         let mut asked = order.asked.clone();
@@ -157,7 +157,7 @@ impl Runner {
             let attempt = u32::try_from(course.begun() + 1).unwrap_or(u32::MAX);
             asked.series = Some(InSeries { first, attempt });
         }
-        // Plain data with text keys cannot fail to serialise.
+        // Plain data with string keys cannot fail to serialize.
         let request = serde_json::to_string(&asked).unwrap_or_default();
         let step_of = order.step_of.as_ref();
         let run = self.start_as_asked(&order.test, order.variables.clone(), request, step_of).await?;
@@ -170,7 +170,7 @@ impl Runner {
         Ok(run)
     }
 
-    /// The same, waiting for room in the queue.
+    /// Starts the next run, and retries while the queue is full.
     async fn begin_next_attempt(self: &Arc<Self>, course: &mut Course) -> Result<RunId, Error> {
         loop {
             match self.begin_attempt(course).await {
@@ -180,7 +180,7 @@ impl Runner {
         }
     }
 
-    /// Stores a series as it stands, if it can have more than one run. Learns whether a user has ended it meanwhile.
+    /// Stores the state of a series that can have more than one run. Detects that a user has stopped it meanwhile.
     pub(super) async fn keep_series(&self, course: &mut Course) -> Result<(), Error> {
         let Some(first) = course.shown.runs.first().filter(|_| course.order.attempts.is_several()) else {
             return Ok(());
@@ -194,7 +194,7 @@ impl Runner {
         Ok(())
     }
 
-    /// `false` when it was over or is not there any more.
+    /// `false` when the series has ended or was deleted.
     async fn put_series(&self, first: &RunId, course: &Course) -> Result<bool, Error> {
         let outcome = course.shown.outcome.map_or("", wire::series::Outcome::as_str);
         let body = serde_json::to_string(&course.shown).unwrap_or_default();
@@ -210,18 +210,19 @@ impl Runner {
         Ok(series.is_some_and(|series| series.outcome == Some(wire::series::Outcome::Stopped)))
     }
 
-    /// Ends the series that a run is part of, if it is under way: no further run begins, and the latest one ends. `false`
-    /// when there was none.
+    /// Stops the series that a run is part of, if it is in progress: no further run begins, and the latest one is
+    /// stopped. `false` when there was none.
     pub(super) async fn stop_series(&self, run: &RunId) -> Result<bool, Error> {
         let Some(stored) = self.store.run(&run.test, run.number).await? else { return Ok(false) };
         let Some(place) = Asked::of(&stored).series else { return Ok(false) };
         let first = RunId { number: place.first_run(run.number), ..run.clone() };
-        // It may go on between two looks.
+        // The series may advance between the read and the write.
         while let Some(before) = self.store.series(&first.test, first.number).await? {
             let series = serde_json::from_str(&before).ok();
             let Some(mut series) = series.filter(|series: &Series| series.outcome.is_none()) else { break };
             series.end(series::Outcome::Stopped);
-            // Its latest run is stopped next; if that was over before, the server that follows it says so.
+            // Its latest run is stopped next; if that has ended before, the server that follows it corrects the
+            // entry.
             if let Some(latest) = series.runs.last_mut().filter(|latest| latest.outcome.is_none()) {
                 latest.outcome = Some(wire::series::Outcome::Stopped);
             }
@@ -238,13 +239,13 @@ impl Runner {
         Ok(false)
     }
 
-    /// Tells whoever follows the first run of a series, here and elsewhere.
+    /// Wakes the followers of the first run of a series, here and on other servers.
     fn series_changed(&self, first: &RunId) {
         self.followers.wake(std::iter::once(first));
         self.cluster.tell(|| Notice::Run(first.test.clone(), first.number));
     }
 
-    /// Carries on the series whose server is gone. Those of suites' steps are the suites' matter.
+    /// Resumes the series whose server is gone. Series of suite steps are resumed with their suites.
     pub(super) async fn settle_series(self: &Arc<Self>) -> Result<(), Error> {
         let me = self.cluster.id();
         for orphan in self.store.orphan_series().await? {
@@ -270,14 +271,14 @@ impl Runner {
         Ok(())
     }
 
-    /// Whether a run is a step of a suite that is still under way.
+    /// Whether a run is a step of a suite run in progress.
     async fn is_carried_on(&self, run: &StoredRun, asked: &Asked) -> Result<bool, Error> {
         let Some(suite) = &asked.suite else { return Ok(false) };
         let stored = self.store.suite_run(&beside(&run.test, &suite.id), suite.run).await?;
         Ok(stored.is_some_and(|stored| ["CREATED", "EXECUTING"].contains(&stored.state.as_str())))
     }
 
-    /// Marks a series that nobody can carry on.
+    /// Marks a series that cannot be resumed.
     async fn break_series(&self, orphan: &OrphanSeries) -> Result<(), Error> {
         let mut series: Series =
             serde_json::from_str(&orphan.body).unwrap_or_else(|_| Series::new(Attempts::default()));
@@ -289,7 +290,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Waits until a run is over, wherever it is carried out.
+    /// Waits until a run has ended, whichever server executes it.
     pub(super) async fn until_over(&self, run: &RunId) -> Result<Over, Error> {
         let mut changes = self.follow(run.clone());
         loop {

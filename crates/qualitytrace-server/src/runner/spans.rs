@@ -1,5 +1,4 @@
-//! What a run says about itself: a span that covers it, in the trace of whoever asked for it, and below it a span for each
-//! phase.
+//! Tracing spans of a run: one span covers it, in the trace of its caller, with a child span for each phase.
 
 use qualitytrace_core::definition::{Test, Trigger};
 use qualitytrace_core::id::{SpanId, TraceId};
@@ -16,7 +15,7 @@ use crate::trigger::{Context, Failure};
 use crate::watch::{Caller, RunEnd};
 use crate::wire::{Outcome, verdict};
 
-/// The run as a whole; how it ends is written by its [`Log`](super::log::Log). It never holds the caller's span open.
+/// The span of a run; its [`Log`](super::log::Log) records how it ends. It never keeps the caller's span open.
 pub(super) fn run(caller: &Caller, run: &RunId, version: u64, trace: TraceId) -> Span {
     caller.continued(tracing::info_span!(
         parent: None,
@@ -37,23 +36,23 @@ pub(super) fn run(caller: &Caller, run: &RunId, version: u64, trace: TraceId) ->
     ))
 }
 
-/// Writes into the span of a run which test it is of.
+/// Records the test in the span of its run.
 pub(super) fn note_test(run: &Span, test: &Test) {
     run.record("test.case.name", test.name.as_str());
 }
 
-/// Writes into the span of a run that it is about another trace than the one made up for it.
+/// Records that a run is about another trace than the generated one.
 pub(super) fn note_trace(run: &Span, trace: TraceId) {
     run.record("tracetest.run.trace_id", tracing::field::display(trace));
 }
 
-/// Writes into the span of a run that it judges the trace of an earlier one.
+/// Records that a run judges the trace of an earlier one.
 pub(super) fn note_rerun(run: &Span, earlier: u64) {
     run.record("tracetest.run.rerun_of", earlier);
 }
 
-/// Writes into the span of a run how it ended. What the system under test did wrong is an outcome; that there was nothing
-/// to judge is an error.
+/// Records how a run ended. A failure of the system under test is an outcome; that there was nothing to judge is an
+/// error.
 pub(super) fn note_end(run: &Span, end: &RunEnd<'_>) {
     run.record("tracetest.run.state", end.state.as_str());
     if let Some(outcome) = end.outcome {
@@ -61,7 +60,7 @@ pub(super) fn note_end(run: &Span, end: &RunEnd<'_>) {
         let result = match outcome {
             Outcome::Passed => Some("pass"),
             Outcome::Failed => Some("fail"),
-            // The conventions know no third result.
+            // The semantic conventions have no third result.
             Outcome::Inconclusive => None,
         };
         run.record("test.case.result.status", result);
@@ -72,13 +71,13 @@ pub(super) fn note_end(run: &Span, end: &RunEnd<'_>) {
     }
 }
 
-/// Says that what a span stands for failed, and why.
+/// Marks a span as failed, with a message.
 fn note_error(span: &Span, message: &str) {
     span.record("otel.status_code", "ERROR");
     span.record("otel.status_message", message);
 }
 
-/// The run of a suite as a whole, above the runs of its steps.
+/// The span of a suite run, parent of the runs of its steps.
 pub(super) fn suite(caller: &Caller, run: &SuiteRunId, version: u64) -> Span {
     caller.continued(tracing::info_span!(
         parent: None,
@@ -94,7 +93,7 @@ pub(super) fn suite(caller: &Caller, run: &SuiteRunId, version: u64) -> Span {
     ))
 }
 
-/// Writes into the span of a suite's run how it ended; a message says why it did not come to its end.
+/// Records how a suite run ended; a message says why it was not completed.
 pub(super) fn note_suite_end(run: &Span, state: &'static str, passed: bool, message: Option<&str>) {
     run.record("tracetest.testsuite_run.state", state);
     run.record("test.suite.run.status", if passed { "success" } else { "failure" });
@@ -113,7 +112,7 @@ pub(super) fn resolve(run: &Span) -> Span {
     )
 }
 
-/// Writes into the span of resolving why that failed.
+/// Records why the trigger could not be resolved.
 pub(super) fn note_unresolved(span: &Span, message: &str) {
     note_error(span, message);
 }
@@ -138,7 +137,7 @@ pub(super) fn trigger(run: &Span, test: &str, trigger: &Trigger, context: &Conte
     )
 }
 
-/// Writes what came back into the span of the trigger.
+/// Records the reply in the span of the trigger.
 pub(super) fn note_reply(span: &Span, sent: &Result<Reply, Failure>) {
     match sent {
         Ok(Reply::Http { status, .. }) => {
@@ -160,19 +159,19 @@ pub(super) fn note_reply(span: &Span, sent: &Result<Reply, Failure>) {
     }
 }
 
-/// Begins with what came back, ends with the run waiting for its trace.
+/// Covers the time from the reply until the run waits for its trace.
 pub(super) fn response(run: &Span) -> Span {
     tracing::info_span!(parent: run, "response", otel.name = "Start processing trigger response")
 }
 
-/// The spans of one wait for one trace.
+/// The spans of one wait for a trace.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Poll<'r> {
     pub(super) run: &'r Span,
     pub(super) test: &'r str,
     pub(super) trace: TraceId,
     pub(super) span: SpanId,
-    /// The trigger's own span, above all that arrives.
+    /// The trigger's own span, root of all that arrives.
     pub(super) root: &'r trace::Span,
 }
 
@@ -191,7 +190,7 @@ impl Poll<'_> {
         )
     }
 
-    /// One look at what has arrived.
+    /// One read of what has arrived.
     pub(super) fn fetch(&self) -> Span {
         tracing::info_span!(
             parent: self.run,
@@ -207,7 +206,7 @@ impl Poll<'_> {
         )
     }
 
-    /// One answer to whether that is all.
+    /// One decision whether the trace is complete.
     pub(super) fn evaluate(&self) -> Span {
         tracing::info_span!(
             parent: self.run,
@@ -224,24 +223,24 @@ impl Poll<'_> {
     }
 }
 
-/// Writes into the span of a look what it found.
+/// Records how many spans were read.
 pub(super) fn note_spans(span: &Span, spans: usize) {
     span.record("tracetest.run.trace_poller.amount_retrieved_spans", spans);
 }
 
-/// Writes into the span of a look why it failed.
+/// Records why a read failed.
 pub(super) fn note_failure(span: &Span, error: &dyn std::error::Error) {
     let message = error.to_string();
     span.record("tracetest.run.trace_poller.error", message.as_str());
     note_error(span, &message);
 }
 
-/// Writes into the span of the wait as a whole why it failed.
+/// Records why the wait failed.
 pub(super) fn note_no_trace(span: &Span, message: &str) {
     note_error(span, message);
 }
 
-/// Writes into the span of an answer what it was; `None` when the wait goes on.
+/// Records the decision; `None` when the wait goes on.
 pub(super) fn note_wait(span: &Span, ended: Option<&Ended>) {
     let complete = ended.is_some_and(|ended| ended.meaning() != Meaning::NoTrace);
     span.record("tracetest.run.trace_poller.succesful", complete);
@@ -250,7 +249,7 @@ pub(super) fn note_wait(span: &Span, ended: Option<&Ended>) {
     }
 }
 
-/// Somebody wants a run to end; in the trace of that request.
+/// A user's request to stop a run; part of the trace of that request.
 pub(super) fn stop() -> Span {
     tracing::info_span!("stop", otel.name = "User Requested Stop Run")
 }
@@ -264,7 +263,7 @@ pub(super) fn outputs(run: &Span) -> Span {
     )
 }
 
-/// Writes the outputs into their span, as JSON.
+/// Records the outputs as JSON.
 pub(super) fn note_outputs(span: &Span, outputs: &[verdict::Output], mask: &Mask) {
     let pairs = outputs.iter().map(|output| (output.name.clone(), output.value.clone().into()));
     let mut object = serde_json::Value::Object(pairs.collect());
@@ -281,7 +280,7 @@ pub(super) fn judge(run: &Span) -> Span {
     )
 }
 
-/// Writes the verdict into the span of the judge.
+/// Records the verdict.
 pub(super) fn note_verdict(span: &Span, passed: bool) {
     span.record("tracetest.run.assertion_runner.all_assertions_passed", passed);
 }

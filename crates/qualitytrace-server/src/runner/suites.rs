@@ -1,6 +1,6 @@
-//! Runs of suites: starting what the plan says, handing outputs on, and ending in good order.
+//! Suite runs: starting the steps of a plan, passing outputs on, and stopping.
 //!
-//! What comes next is decided by `core::suite`. Each step is a series of runs of its test, started like any other run.
+//! `core::suite` decides what comes next. Each step is a series of runs of its test, started like any other run.
 
 mod log;
 mod recovery;
@@ -27,31 +27,31 @@ use crate::wire::suite::{Step, What};
 
 pub use self::log::SuiteState;
 
-/// A run of a suite.
+/// The id of a suite run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SuiteRunId {
     /// The suite.
     pub suite: String,
-    /// Counts from 1 within the suite.
+    /// The number within the suite, from 1.
     pub number: u64,
 }
 
-/// A suite that is to be run.
+/// A request to run a suite.
 #[derive(Debug, Clone)]
 pub struct SuiteOrder {
-    /// The suite, as the store knows it.
+    /// The id in the store, with the tenant.
     pub id: String,
-    /// The suite, as its user knows it.
+    /// The id as the user knows it.
     pub shown_id: String,
     /// The version that is run.
     pub version: u64,
-    /// What is to be done.
+    /// The steps and their dependencies.
     pub plan: Plan,
-    /// The tests of the plan by the ids that it has for them, as they are now: later changes do not matter.
+    /// The tests of the plan by their ids there, as they are now: later changes do not matter.
     pub tests: BTreeMap<String, StepTest>,
-    /// The variables that were given.
+    /// The variables of the run.
     pub variables: Variables,
-    /// What else was asked for.
+    /// The rest of the request.
     pub asked: Asked,
 }
 
@@ -62,35 +62,35 @@ pub struct StepTest {
     pub stored: StoredTest,
     /// Its title.
     pub name: String,
-    /// How often it is run.
+    /// How many times it is run.
     pub attempts: Attempts,
 }
 
-/// The runs of suites that are under way here.
+/// The suite runs in progress on this server.
 #[derive(Debug, Default)]
 pub(super) struct Suites {
     followers: Arc<Followers<SuiteRunId>>,
-    /// Whoever sends `true` ends the run.
+    /// Sending `true` stops the run.
     under_way: Mutex<HashMap<SuiteRunId, watch::Sender<bool>>>,
 }
 
 impl Suites {
-    /// Something happened to a run of a suite.
+    /// Wakes the followers of a suite run.
     pub(super) fn changed(&self, run: &SuiteRunId) {
         self.followers.wake(std::iter::once(run));
     }
 
-    /// Something may have happened to any of them.
+    /// Wakes the followers of all suite runs.
     pub(super) fn anything_changed(&self) {
         self.followers.wake_all();
     }
 
-    /// Whether none is under way.
+    /// Whether no suite run is in progress.
     pub(super) fn are_at_rest(&self) -> bool {
         lock(&self.under_way).is_empty()
     }
 
-    /// Ends a run of a suite, if it is under way here.
+    /// Stops a suite run, if it is in progress here.
     pub(super) fn stop(&self, run: &SuiteRunId) {
         if let Some(stop) = lock(&self.under_way).get(run) {
             stop.send_replace(true);
@@ -99,7 +99,7 @@ impl Suites {
 }
 
 impl Runner {
-    /// Stores a new run of a suite and begins to carry it out.
+    /// Stores a new suite run and begins to execute it.
     pub async fn start_suite(self: &Arc<Self>, order: SuiteOrder) -> Result<SuiteRunId, Error> {
         self.settle_clock();
         let new = NewSuiteRun {
@@ -108,7 +108,7 @@ impl Runner {
             state: SuiteState::Created.as_str(),
             created: clock::now(),
             variables: order.variables.kept(&self.store, &order.id).await?,
-            // Plain data with text keys cannot fail to serialise.
+            // Plain data with string keys cannot fail to serialize.
             request: serde_json::to_string(&order.asked).unwrap_or_default(),
             owner: self.cluster.id().to_string(),
         };
@@ -124,7 +124,7 @@ impl Runner {
         Ok(id)
     }
 
-    /// Carries out a run of a suite from wherever it has come to.
+    /// Executes a suite run from the step that it has reached.
     fn spawn_suite(
         self: &Arc<Self>,
         run: SuiteRunId,
@@ -145,14 +145,15 @@ impl Runner {
                 if !matches!(error, Error::Lost) {
                     tracing::error!(error = &error as &dyn std::error::Error, "a run of a suite broke off");
                 }
-                // The store is probably what failed; the run is then carried on at the next start.
+                // The store is probably what failed; the run is then resumed at the next start.
                 let _ = log.end(SuiteState::Failed, broken).await;
             }
         };
         self.spawn(carried_out.instrument(span));
     }
 
-    /// Ends the steps of a suite that are under way, wherever that is; teardown still runs. `false` when it is over.
+    /// Stops the steps of a suite run in progress, on whichever server; teardown still runs. `false` when it has
+    /// ended.
     pub async fn stop_suite(&self, run: &SuiteRunId) -> Result<bool, Error> {
         let is_wished = self.store.wish_suite_stopped(&run.suite, run.number).await?;
         if is_wished {
@@ -162,12 +163,12 @@ impl Runner {
         Ok(is_wished)
     }
 
-    /// Wakes whenever something has happened to a run of a suite.
+    /// Subscribes to changes of a suite run.
     pub fn follow_suite(&self, run: SuiteRunId) -> Following {
         self.suites.followers.follow(run)
     }
 
-    /// Ends the runs of suites under way here that users want to end, for whom a notice was lost.
+    /// Stops the suite runs in progress here that users have stopped, in case a notification was lost.
     pub(super) async fn hear_suite_wishes(&self) -> Result<(), Error> {
         for (suite, number) in self.store.suites_wished_stopped(&self.cluster.id()).await? {
             self.suites.stop(&SuiteRunId { suite, number });
@@ -182,7 +183,7 @@ impl Runner {
 }
 
 impl SuiteOrder {
-    /// What is written down of the plan: enough to carry it on after a restart.
+    /// The steps as they are stored: enough to resume the run after a restart.
     fn steps(&self) -> Vec<Step> {
         let step = |planned: &Planned| {
             let test = self.tests.get(&planned.test);
@@ -202,7 +203,7 @@ impl SuiteOrder {
         self.plan.steps.iter().map(step).collect()
     }
 
-    /// What is asked of the run of a step: what was asked of the suite, and which step it is.
+    /// The request of a step's run: the request of the suite, and which step it is.
     fn asked_of_step(&self, at: usize, number: u64, variables: &Variables) -> Asked {
         let mut asked = Asked {
             variables: variables.iter().map(|(name, _)| name.clone()).collect(),

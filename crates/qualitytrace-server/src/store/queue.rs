@@ -19,7 +19,7 @@ const SPACING: Duration = Duration::from_secs(1);
 /// How far clients below their fair share may exceed the bound of the queue, as a multiple of it.
 const OVERFLOW: u64 = 2;
 
-/// A judged run that began longer ago than this before its window is not taken over for late spans.
+/// The longest run whose late spans another server goes on watching for when its server is gone.
 const LONGEST_RUN: Duration = Duration::from_hours(1);
 
 /// The states of a run in progress.
@@ -43,7 +43,7 @@ pub enum Inserted {
 pub struct Claimed {
     /// The run.
     pub run: StoredRun,
-    /// Its last event so far.
+    /// The sequence number of its last event.
     pub seq: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Claimed {
 pub struct Orphan {
     /// The run.
     pub run: StoredRun,
-    /// Its last event so far.
+    /// The sequence number of its last event.
     pub seq: u64,
     /// The server that had it.
     pub owner: String,
@@ -65,7 +65,7 @@ pub struct Orphan {
 pub struct JudgedOrphan {
     /// The run.
     pub run: StoredRun,
-    /// Its last event so far.
+    /// The sequence number of its last event.
     pub seq: u64,
     /// The server that had it.
     pub owner: String,
@@ -76,11 +76,11 @@ pub struct JudgedOrphan {
 /// What is written at the end of a run.
 #[derive(Debug)]
 pub struct RunEnd {
-    /// Its last state.
+    /// The final state.
     pub state: &'static str,
-    /// How many assertions held, and how many did not.
+    /// The number of assertions that passed and that failed.
     pub counts: (u64, u64),
-    /// Outputs that must not be shown: a JSON object with sealed values; empty for none.
+    /// Secret outputs: a JSON object with sealed values; empty for none.
     pub secrets: String,
     /// Its last events.
     pub events: Vec<StoredEvent>,
