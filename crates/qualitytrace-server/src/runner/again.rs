@@ -1,4 +1,4 @@
-//! Judging without running: specs on a trace that is here already.
+//! Reruns: judging a stored trace without a trigger; and imported runs.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::wire::run::{Asked, Facts, Pair, Run};
 use crate::wire::{Event, Verdict, What};
 
 impl Runner {
-    /// What the specs of a test say about a trace.
+    /// Judges a trace by the specs of a test.
     pub fn judge_once(test: &Test, variables: &Variables, trace: &Trace) -> Verdict {
         Self::judge_with(test, variables, trace, Vec::new())
     }
@@ -32,7 +32,7 @@ impl Runner {
         Judge::compile(test, variables, generator).verdict(trace, absences, None)
     }
 
-    /// Judges the trace of an earlier run by this version of its test, as a run of its own.
+    /// Judges the trace of an earlier run by this version of its test, as a new run.
     pub async fn rerun(
         self: &Arc<Self>,
         earlier: &StoredRun,
@@ -66,11 +66,11 @@ impl Runner {
             return Ok(run);
         };
         if Facts::of(events).obtained.is_none() {
-            // The earlier run ended before there was one.
+            // The earlier run ended before it had a trace.
             log.note(&What::WaitSkipped { debts: Vec::new() });
         }
         log.note(&What::Judging);
-        // What was written down of the trigger has masks for secrets, and so has the trace: they fit together.
+        // The stored trigger and the trace are both redacted, so the variables must be too.
         let variables = Variables::shown(&earlier.variables);
         let test = read(test)?;
         spans::note_test(&span, &test);
@@ -86,7 +86,7 @@ impl Runner {
 }
 
 impl Runner {
-    /// Keeps a run that another server carried out, as it was there.
+    /// Stores a run that another server executed, as it was there.
     pub async fn import(&self, test: &StoredTest, run: Run) -> Result<RunId, Error> {
         let named = run.trace_id.parse().ok();
         let variables: Map<String, Value> = run
@@ -131,7 +131,7 @@ fn missing(events: &[Event]) -> Vec<String> {
     facts.verdict.map(|verdict| verdict.missing).or(elsewhere).unwrap_or_default()
 }
 
-/// What was asked for of an earlier run, without what it was a part of.
+/// The request of an earlier run, without the suite and series that it was part of.
 fn asked_alone(request: &str) -> Asked {
     let asked: Asked = serde_json::from_str(request).unwrap_or_default();
     Asked { suite: None, series: None, ..asked }

@@ -1,4 +1,4 @@
-//! What users wish of runs that are under way.
+//! User commands to runs in progress.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,44 +9,44 @@ use tokio::sync::watch;
 use super::{RunId, lock};
 use crate::store::Wish;
 
-/// The runs under way here.
+/// The runs in progress on this server.
 #[derive(Debug, Default)]
 pub(super) struct Control(Mutex<HashMap<RunId, UnderWay>>);
 
-/// How a run is told what is wished of it.
+/// The sending side of a run's commands.
 #[derive(Debug)]
 struct UnderWay {
     wish: watch::Sender<Option<Wish>>,
     stop: Stop,
 }
 
-/// How a run learns what is wished of it.
+/// The receiving side of a run's commands.
 #[derive(Debug, Clone)]
 pub(super) struct Wishes {
     pub(super) wish: watch::Receiver<Option<Wish>>,
-    /// Raised when what the run computes is of no use any more.
+    /// Raised when the result of the run's computation is no longer needed.
     pub(super) stop: Stop,
 }
 
 impl Control {
-    /// A run begins; it listens to what comes back.
+    /// Registers a run; it listens to the returned receivers.
     pub(super) fn begin(&self, run: RunId) -> Wishes {
         let ((sender, wish), stop) = (watch::channel(None), Stop::default());
         lock(&self.0).insert(run, UnderWay { wish: sender, stop: stop.clone() });
         Wishes { wish, stop }
     }
 
-    /// A run is over.
+    /// Unregisters a run.
     pub(super) fn end(&self, run: &RunId) {
         lock(&self.0).remove(run);
     }
 
-    /// How many are under way.
+    /// The number of runs in progress.
     pub(super) fn count(&self) -> usize {
         lock(&self.0).len()
     }
 
-    /// Tells a run, if it is under way here. Whoever was told to end is not told to go on.
+    /// Sends a command to a run, if it is in progress here. A stop command is never downgraded.
     pub(super) fn wish(&self, run: &RunId, wish: Wish) {
         if let Some(told) = lock(&self.0).get(run) {
             told.wish.send_modify(|wished| *wished = Some(wish).max(*wished));
@@ -56,13 +56,13 @@ impl Control {
         }
     }
 
-    /// Ends what all runs compute: they are aborted next.
+    /// Interrupts the computations of all runs: their tasks are cancelled next.
     pub(super) fn interrupt(&self) {
         lock(&self.0).values().for_each(|told| told.stop.raise());
     }
 }
 
-/// Returns when this is wished; never, if it never is.
+/// Returns when this command was given; never, if it is not.
 pub(super) async fn wished(wish: &mut watch::Receiver<Option<Wish>>, wanted: Wish) {
     if wish.wait_for(|wish| *wish == Some(wanted)).await.is_err() {
         std::future::pending::<()>().await;

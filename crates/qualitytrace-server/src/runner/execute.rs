@@ -1,6 +1,6 @@
-//! One run, read from top to bottom.
+//! The execution of one run, from top to bottom.
 //!
-//! Its two hard choices, is the trace complete and did it pass, are calls to pure functions.
+//! Its two hard decisions, whether the trace is complete and whether it passes, are calls to pure functions.
 
 use std::time::Duration;
 
@@ -31,61 +31,61 @@ use crate::variables::{Variables, mask_of_trace};
 use crate::wire::run::{Asked, RunSettings};
 use crate::wire::{Outcome, Verdict, What, run};
 
-/// Why a test whose profile says `no-polling` cannot know what its trace lacks.
+/// The reason for an inconclusive verdict with the strategy `no-polling`.
 pub(super) const NOT_WAITED: &str =
     "the trace is not waited for (`strategy: no-polling`): what comes of it is judged when it comes";
 
-/// A run that came to a verdict, with what is needed to judge it again.
+/// A run that was judged, with what is needed to judge it again.
 #[derive(Debug)]
 pub(super) struct Judged {
     pub(super) judge: Judge,
     pub(super) root: Span,
     pub(super) arrivals: Arrivals,
     pub(super) outcome: Outcome,
-    /// Whether spans that come now matter.
+    /// Whether late spans matter.
     pub(super) has_trace: bool,
-    /// Whether it ended without a verdict, because nothing had come.
+    /// Whether it ended without a verdict, because nothing arrived.
     pub(super) has_no_verdict: bool,
     pub(super) awaited: Awaited,
-    /// What the judge must not see, because what is known of the trigger does not have it either.
+    /// Redacts the trace before it is judged, because the stored trigger is redacted as well.
     pub(super) mask: Mask,
-    /// Spans that the verdict rests on and that are still to be read.
+    /// Spans that the verdict is based on and that are still to be read.
     pub(super) already_counted: usize,
-    /// What the run brings along in place of the server's settings.
+    /// Settings in the request, in place of the server's.
     pub(super) settings: RunSettings,
-    /// How it was waited for.
+    /// The policy of the wait.
     pub(super) policy: Policy,
-    /// How long a failure by absence is looked at again.
+    /// How long a failure by absence is rechecked.
     pub(super) confirm: Duration,
     pub(super) confirmation: Confirmation,
-    /// What the analyzer said.
+    /// The result of the analyzer.
     pub(super) analysis: Option<run::Linter>,
-    /// Why what it said may not hold for the whole trace.
+    /// Why the analysis may not hold for the whole trace.
     pub(super) analysis_open: Option<String>,
 }
 
-/// How the trace of a run that was judged was waited for.
+/// How the trace of a judged run was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
-    /// The wait ended by itself: late spans say that it was too short.
+    /// The wait ended by itself: late spans show that it was too short.
     ToTheEnd,
-    /// The user ended it, or another run waited.
+    /// The user skipped the wait, or an earlier run waited.
     CutShort,
-    /// The run was judged before its trace came, and that is not complete yet.
+    /// The run was judged before its trace was complete, and it still is not.
     NotYet,
 }
 
-/// Whether somebody may want to know that a failure is proven.
+/// Whether a failure is still to be confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Confirmation {
-    /// It failed, and what it lacks may still come.
+    /// It failed, and the missing spans may still arrive.
     Open,
-    /// It did not fail, or that was told.
+    /// It did not fail, or was confirmed.
     Settled,
 }
 
 impl Judged {
-    /// A run that was judged here and now, with all that is known of it.
+    /// A run that was just judged by this server.
     fn just_now(
         judge: Judge,
         root: Span,
@@ -122,15 +122,15 @@ impl Judged {
         }
     }
 
-    /// The same, with what the analyzer said and by which settings.
+    /// Adds the result of the analyzer and the settings that it used.
     fn with(self, has_trace: bool, analysis: Option<run::Linter>, settings: RunSettings) -> Self {
         Self { has_trace, settings, analysis, ..self }
     }
 }
 
 impl Runner {
-    /// Carries out a run. `None` when it ended without a verdict. Its turn is given back when its trigger was answered:
-    /// a run that waits for spans keeps no other from sending a trigger.
+    /// Executes a run. `None` when it ended without a verdict. The trigger permit is returned when the trigger was
+    /// answered: a run that waits for spans blocks no other trigger.
     pub(super) async fn execute(
         &self,
         log: &mut Log,
@@ -160,7 +160,7 @@ impl Runner {
         if attached.is_some() {
             log.set_trace(context.trace).await?;
             spans::note_trace(run_span, context.trace);
-            // The run that caused the trace may have been given secrets.
+            // The run that caused the trace may have had secrets.
             log.hide(patiently(|| async { Ok(mask_of_trace(&self.store, context.trace).await?) }).await?);
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
@@ -259,7 +259,7 @@ impl Runner {
         sent
     }
 
-    /// What is written down of a complete trigger. A secret that is sent to somebody unverified is warned of.
+    /// The event of a resolved trigger. Warns when it sends a secret to an unverified receiver.
     fn noted(&self, log: &Log, test: &Test, trigger: &Trigger) -> What {
         let shown = settings::shown_trigger(test, trigger);
         let warning = self.triggers.warning(trigger, log.mask().hides_in(&shown));
@@ -269,7 +269,7 @@ impl Runner {
         What::Resolved { trigger: Some(shown), warning }
     }
 
-    /// Ends a run of whose trace nothing came. What comes after all is judged.
+    /// Ends a run without a trace. Spans that arrive later are judged.
     async fn end_without_trace(
         &self,
         log: &mut Log,
@@ -282,12 +282,12 @@ impl Runner {
         Ok(Some(Judged { has_no_verdict: true, ..judged }))
     }
 
-    /// What is neither here nor known to be absent when a trace is judged for which the trigger was sent then.
+    /// The spans that are neither here nor known to be absent. `sent` is when the trigger was sent.
     fn absences(&self, waited: &Waited, test: &Test, sent: Timestamp) -> Vec<Absence> {
         let mut absences = match waited {
             Waited::Skipped if test.skip_trace_collection => return Vec::new(),
             Waited::Skipped => vec![Absence::of_anyone(NOT_WAITED.to_owned())],
-            // A failure that is final leaves open what else the test claims.
+            // A final failure leaves the other specs of the test open.
             Waited::Ended(ended) => ended.absences.clone(),
         };
         absences.extend(self.source.refused_since(sent).map(Absence::of_refused));
@@ -307,7 +307,7 @@ impl Runner {
         patiently(|| async { self.memory.learn(test, &arrivals.progress, ended, passed).await }).await
     }
 
-    /// The test in the version that is run.
+    /// Loads the version of the test that is run.
     async fn test_of(&self, run: &StoredRun) -> Result<(StoredTest, Test), Error> {
         let version = Some(run.test_version);
         let stored = patiently(|| async { Ok(self.store.test(&run.test, version).await?) }).await?;
@@ -317,7 +317,8 @@ impl Runner {
     }
 }
 
-/// Judges. Outputs and assertions are found in one go; each has its span all the same, as tests of the server expect.
+/// Judges in the spans of outputs and assertions: both are found in one go, but tests of the server expect a span
+/// each.
 pub(super) async fn recorded(run: &tracing::Span, mask: &Mask, judge: impl FnOnce() -> Verdict) -> Verdict {
     compute::give_way().await;
     let (outputs, assertions) = (spans::outputs(run), spans::judge(run));
@@ -328,7 +329,7 @@ pub(super) async fn recorded(run: &tracing::Span, mask: &Mask, judge: impl FnOnc
     verdict
 }
 
-/// Puts the variables into the trigger, in a span of its own. Also says which trace the trigger names.
+/// Resolves the trigger, in a span of its own. Also returns the trace that the trigger names, if any.
 async fn resolved(
     run: &tracing::Span,
     mask: &Mask,
@@ -369,7 +370,7 @@ fn attached(trigger: &Trigger, variables: &Variables) -> Result<Option<TraceId>,
 }
 
 impl Waited {
-    /// What to look at when no trace came.
+    /// What to check when no trace arrived.
     fn no_trace(&self) -> Option<String> {
         match self {
             Self::Ended(ended) if ended.meaning() == Meaning::NoTrace => Some(debts(ended).join("; ")),
@@ -378,18 +379,18 @@ impl Waited {
     }
 }
 
-/// Why what is said of all spans of a trace may not hold: a part is neither here nor known to be absent.
+/// Why a statement about all spans may not hold: a part of the trace is neither here nor known to be absent.
 pub(super) fn unproven(absences: &[Absence], refused: Option<&String>) -> Option<String> {
     let open = absences.iter().find(|absence| absence.is_open()).map(|absence| &absence.reason);
     refused.or(open).cloned()
 }
 
-/// What was still owed and could matter, a sentence each.
+/// What the trace still owed and could matter, one sentence each.
 fn debts(ended: &Ended) -> Vec<String> {
     ended.debts.iter().filter(|debt| **debt != Debt::First).map(ToString::to_string).collect()
 }
 
-/// The test that a run is of.
+/// Parses the stored definition of a test.
 pub(super) fn read(stored: &StoredTest) -> Result<Test, Error> {
     let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
     match definition::read_stored(&stored.definition, format, definition::Kind::Test) {

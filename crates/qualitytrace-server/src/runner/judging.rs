@@ -1,4 +1,4 @@
-//! The two questions to the language: what is still open, and what is the verdict.
+//! Judging a run: the standing of its specs during the wait, and the verdict.
 
 use qualitytrace_core::definition::Test;
 use qualitytrace_core::judge::{self, Compiled, Failure, Options};
@@ -11,7 +11,7 @@ use crate::mask::Mask;
 use crate::variables::Variables;
 use crate::wire::{Outcome, Verdict, verdict};
 
-/// A test whose specs are ready to be judged.
+/// A test with compiled specs.
 #[derive(Debug)]
 pub(super) struct Judge {
     compiled: Compiled,
@@ -28,7 +28,7 @@ impl Judge {
         }
     }
 
-    /// What the specs say about the spans that are here.
+    /// Evaluates the specs on the spans that have arrived.
     pub(super) fn standing(&self, trace: &Trace) -> Standing {
         let standings = self.compiled.standing(trace, &self.variables, &self.options(Vec::new(), None));
         let failed_for_good = standings.iter().any(|standing| standing.is_final && !standing.passes);
@@ -45,8 +45,8 @@ impl Judge {
         }
     }
 
-    /// The verdict on a trace, of which `absences` are neither here nor known to be absent, and of which `refused` says
-    /// what will never be here.
+    /// Judges a trace. `absences` are spans that are neither here nor known to be absent; `refused` says what was
+    /// refused and will never arrive.
     pub(super) fn verdict(&self, trace: &Trace, absences: Vec<Absence>, refused: Option<String>) -> Verdict {
         let judged = self.compiled.judge(trace, &self.variables, &self.options(absences, refused));
         let mut missing = Vec::new();
@@ -101,7 +101,8 @@ fn shown_spec(spec: &judge::SpecResult, trace: &Trace) -> verdict::Spec {
     }
 }
 
-/// The span that a selector without a match was probably meant for; one that has nothing of it does not help.
+/// The span that a selector without a match was probably meant for; a span that satisfies nothing of it does not
+/// help.
 fn nearest(spec: &judge::SpecResult, judged: &judge::Outcome) -> Vec<String> {
     let near = spec
         .near_misses
@@ -156,7 +157,7 @@ fn shown_output(output: &judge::OutputResult) -> verdict::Output {
     }
 }
 
-/// The outputs of a verdict in which something is hidden.
+/// The outputs of a verdict that contain secrets.
 pub(super) fn secret_outputs(verdict: &Verdict, mask: &Mask) -> Variables {
     let mut secret = Variables::default();
     for output in verdict.outputs.iter().filter(|output| mask.text(&output.value) != output.value) {
@@ -165,7 +166,7 @@ pub(super) fn secret_outputs(verdict: &Verdict, mask: &Mask) -> Variables {
     secret
 }
 
-/// The outputs of a verdict that was written down and that have a value, with the secrets that are hidden in it.
+/// The resolved outputs of a stored verdict, with their redacted secrets restored.
 pub(super) fn outputs(verdict: &Verdict, secrets: &Variables) -> Variables {
     let mut outputs = Variables::default();
     for output in verdict.outputs.iter().filter(|output| output.error.is_none()) {

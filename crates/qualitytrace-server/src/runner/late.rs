@@ -1,4 +1,4 @@
-//! Spans that come after the verdict: the run is judged again, and says so when the verdict changes.
+//! Late spans: a run is judged again when spans arrive after its verdict, and records when the verdict changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +25,9 @@ use crate::variables::{Variables, mask_of_trace};
 use crate::wire::run::{Asked, Facts, Linter};
 use crate::wire::{Event, Outcome, What};
 
-/// How often a failure by absence is looked at until it is proven.
+/// How often a failure by absence is rechecked until it is proven.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
-/// However late services deliver, a run is not watched for longer, unless `runs.lateWindow` says so.
+/// The limit of the window that is derived from the lags of services; `runs.lateWindow` may be longer.
 const MAX_LATE_WINDOW: Duration = Duration::from_mins(10);
 
 impl Runner {
@@ -37,12 +37,12 @@ impl Runner {
         Arrivals::follow(self.source.clone(), announced, trace, begin, history, self.traces.clone())
     }
 
-    /// Looks for late spans until then.
+    /// Watches for late spans until the deadline.
     pub(super) async fn watch_late(&self, log: &mut Log, mut judged: Judged, deadline: Instant) {
         judged.arrivals.forget();
         loop {
             let now = Instant::now();
-            // A failure by absence is looked at again when what arrives of other traces may have proven it, and a trace that
+            // A failure by absence is rechecked when arrivals of other traces may have proven it, and a trace that
             // was not waited for when it may be complete.
             let until = if judged.awaited == Awaited::NotYet || judged.confirmation == Confirmation::Open {
                 deadline.min(now + CONFIRM_INTERVAL)
@@ -66,7 +66,7 @@ impl Runner {
         }
     }
 
-    /// How long after a verdict late spans are looked for. Who is known to deliver late is waited for.
+    /// How long late spans are watched for after a verdict; longer when services are known to deliver late.
     pub(super) fn late_window(&self) -> Duration {
         let late = self.memory.services().largest_lag().saturating_mul(2).min(MAX_LATE_WINDOW);
         self.config.get().limits.late_window.max(late)
@@ -79,7 +79,7 @@ impl Runner {
             && is_absence_proven(&judged.policy, judged.confirm, progress, &services, clock::now())
     }
 
-    /// Takes down that a failure is proven, if it is by now.
+    /// Buffers the event that a failure is proven, if it is by now.
     pub(super) fn note_if_proven(&self, log: &mut Log, judged: &mut Judged) {
         if self.is_proven(judged) {
             judged.confirmation = Confirmation::Settled;
@@ -87,7 +87,7 @@ impl Runner {
         }
     }
 
-    /// Whether a trace that nobody waits for would be waited for.
+    /// Whether a trace that is not awaited would still be incomplete.
     fn is_incomplete(&self, judged: &Judged, trace: &Trace) -> bool {
         let specs = judged.judge.standing(trace);
         let (progress, services) = (&judged.arrivals.progress, self.memory.services());
@@ -111,7 +111,7 @@ impl Runner {
         if judged.awaited == Awaited::NotYet {
             open.push(Absence::of_anyone(NOT_WAITED.to_owned()));
         }
-        // Nobody is sure of a trace that was not looked at in whole.
+        // An analysis does not hold for sure while the trace may be incomplete.
         let analysis = self.analysis(&log.run().test, &trace, &judged.settings).await?;
         let analysis_open = unproven(&open, refused.as_ref());
         let is_known = |analysis: &Linter| {
@@ -128,7 +128,7 @@ impl Runner {
             let (progress, passed) = (&judged.arrivals.progress, verdict.outcome == Outcome::Passed);
             patiently(|| async { self.memory.late(&log.run().test, progress, passed).await }).await?;
         }
-        // Whoever is sure now is not made unsure by half of what is coming.
+        // A decided verdict is not replaced by an inconclusive one while more spans are arriving.
         if verdict.outcome == judged.outcome || verdict.outcome == Outcome::Inconclusive {
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl Runner {
         }
     }
 
-    /// Goes on looking for late spans of runs that were judged by a server that is gone.
+    /// Resumes watching for late spans of runs that a dead server has judged.
     pub(super) async fn resume_watching(self: &Arc<Self>) -> Result<(), Error> {
         let (me, now) = (self.cluster.id(), clock::now());
         let window = self.late_window();
@@ -165,7 +165,7 @@ impl Runner {
             let deadline = Instant::now() + window.saturating_sub(now.since(orphan.ended));
             let runner = Arc::clone(self);
             self.spawn(async move {
-                // What came before anybody looked again.
+                // Judges what arrived before this server took over.
                 if let Err(error) = runner.judge_again(&mut log, &mut judged).await {
                     tracing::warn!(error = &error as &dyn std::error::Error, "failed to judge late spans");
                 }
@@ -175,7 +175,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Looks for late spans of a run that was judged by the trace of an earlier one.
+    /// Watches for late spans of a rerun.
     pub(super) async fn watch_again(self: &Arc<Self>, run: &RunId, mut log: Log) -> Result<(), Error> {
         let Some(stored) = self.store.run(&run.test, run.number).await? else { return Ok(()) };
         let Some(mut judged) = self.judged(&stored).await? else { return Ok(()) };
@@ -187,15 +187,15 @@ impl Runner {
         Ok(())
     }
 
-    /// A run that came to a verdict, or ended because nothing had come, from what is written down of it. `None` when late
-    /// spans do not matter to it.
+    /// Rebuilds a run that was judged, or ended without a trace, from its events. `None` when late spans do not
+    /// matter to it.
     async fn judged(&self, run: &StoredRun) -> Result<Option<Judged>, Error> {
         let Some(stored) = self.store.test(&run.test, Some(run.test_version)).await? else { return Ok(None) };
         let test = read(&stored)?;
         let events = self.store.events(&run.test, run.number, 0).await?;
         let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
         let facts = Facts::of(&events);
-        // What was judged again was waited for before, and has taught what it can teach.
+        // A rerun was waited for by its earlier run, which has learned from it already.
         let is_own = !events.iter().any(|event| matches!(event.what, What::Again { .. }));
         let has_no_verdict = events.iter().any(|event| matches!(event.what, What::NoTrace { .. }));
         let outcome = match &facts.verdict {
@@ -220,7 +220,7 @@ impl Runner {
             .progress
             .know_uninstrumented(waiting.map(|waiting| waiting.uninstrumented).unwrap_or_default());
         arrivals.progress.answered(answered);
-        // What was written down of the trigger has masks for secrets, and so has the trace then: they fit together.
+        // The stored trigger is redacted, so the trace and the variables must be too.
         let variables = Variables::shown(&run.variables);
         let generator = Generator::in_utc(clock::now(), rand::random());
         Ok(Some(Judged {
@@ -247,7 +247,7 @@ impl Runner {
     }
 }
 
-/// How many spans the latest verdict knew.
+/// The number of spans that the latest verdict was based on.
 fn spans_of(events: &[Event]) -> usize {
     events.iter().fold(0, |known, event| match &event.what {
         What::Arrived { spans, .. } => *spans,

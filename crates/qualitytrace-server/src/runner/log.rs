@@ -1,4 +1,4 @@
-//! The events of one run, written as they happen.
+//! The event log of one run.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::store::{self, Notice, Store, StoredEvent, Wish, unscoped};
 use crate::watch::{RunEnd, Watch};
 use crate::wire::{Outcome, Verdict, What};
 
-/// Writes the events of a run and changes its state, as long as the run is this owner's.
+/// Appends events to a run and changes its state, as long as the run belongs to this owner.
 #[derive(Debug)]
 pub(super) struct Log {
     store: Store,
@@ -26,19 +26,19 @@ pub(super) struct Log {
     run: RunId,
     owner: Arc<str>,
     seq: u64,
-    /// What happened and is not written down yet.
+    /// Events that are not written yet.
     noted: Vec<StoredEvent>,
-    /// The trace that the run is about, if it has one by now.
+    /// The trace of the run, if known.
     trace: Option<TraceId>,
     watch: Watch,
-    /// What covers the run, as long as it is under way.
+    /// The span of the run, while it is in progress.
     span: Span,
-    /// What is not written down.
+    /// Redacts secrets.
     mask: Mask,
 }
 
 impl Log {
-    /// The log of a run whose last event so far is `seq`.
+    /// The log of a run whose last event is `seq`.
     pub(super) fn new(
         store: Store,
         followers: Arc<Followers<RunId>>,
@@ -63,34 +63,34 @@ impl Log {
         }
     }
 
-    /// The run is about this trace.
+    /// Sets the trace of the run.
     pub(super) fn about(mut self, trace: TraceId) -> Self {
         self.trace = Some(trace);
         self
     }
 
-    /// Writes the end of the run into the span that covers it, too.
+    /// Sets the span of the run, in which its end is recorded.
     pub(super) fn cover(&mut self, span: Span) {
         self.span = span;
     }
 
-    /// From here on, these secrets are not written down.
+    /// Redacts these secrets from here on.
     pub(super) fn hide(&mut self, mask: Mask) {
         self.mask = mask;
     }
 
-    /// What is not written down.
+    /// The redaction of this log.
     pub(super) fn mask(&self) -> &Mask {
         &self.mask
     }
 
-    /// Takes down what happened, to be written together with what follows at once.
+    /// Buffers an event, to be written together with the next ones.
     pub(super) fn note(&mut self, what: &What) {
         self.seq += 1;
         self.noted.push(StoredEvent { seq: self.seq, at: clock::now(), body: masked(what, &self.mask) });
     }
 
-    /// Writes what was noted and wakes whoever follows the run.
+    /// Writes the buffered events and wakes the followers of the run.
     pub(super) async fn write(&mut self) -> Result<(), Error> {
         if self.noted.is_empty() {
             return Ok(());
@@ -103,13 +103,13 @@ impl Log {
         Ok(())
     }
 
-    /// Writes what happened.
+    /// Appends an event.
     pub(super) async fn append(&mut self, what: &What) -> Result<(), Error> {
         self.note(what);
         self.write().await
     }
 
-    /// Writes that late spans changed the verdict.
+    /// Appends a verdict that late spans have changed.
     pub(super) async fn correct(
         &mut self,
         spans: usize,
@@ -124,12 +124,12 @@ impl Log {
         patiently(|| async { Ok(self.store.count_assertions(test, *number, passed, failed).await?) }).await
     }
 
-    /// The run that it is about.
+    /// The id of the run.
     pub(super) fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// Moves the run from one state to the next. An error when it is not this owner's any more.
+    /// Moves the run from one state to the next. Fails when it belongs to another owner now.
     pub(super) async fn change_state(&self, from: State, to: State) -> Result<(), Error> {
         let RunId { test, number } = &self.run;
         patiently(|| async {
@@ -140,21 +140,21 @@ impl Log {
         .await
     }
 
-    /// Whether the run is in this state already: what was asked was done, and only the answer got lost.
+    /// Whether the run is in this state already: the change was made, and only the answer got lost.
     async fn is_in(&self, state: &str) -> Result<bool, Error> {
         let run = self.store.run(&self.run.test, self.run.number).await?;
         Ok(run.is_some_and(|run| run.state == state))
     }
 
-    /// Notes that the trigger is about to be sent, and answers with what the user wants by now. An error when the run
-    /// is not this owner's any more: the trigger must not be sent then.
+    /// Marks the trigger as about to be sent, and returns the user's command so far. Fails when the run belongs to
+    /// another owner now: the trigger must not be sent then.
     pub(super) async fn mark_triggered(&self) -> Result<Option<Wish>, Error> {
         let RunId { test, number } = &self.run;
         patiently(|| async {
             let marked = self.store.mark_triggered(test, *number, &self.owner).await?;
             match marked {
                 Some(wish) => Ok(wish),
-                // Done although nobody said so: this log marks its run once. Wishes are told again.
+                // The mark was made and the answer got lost: this log marks its run once. Commands are repeated.
                 None if self.store.is_triggered(test, *number, &self.owner).await? => Ok(None),
                 None => Err(Error::Lost),
             }
@@ -162,8 +162,8 @@ impl Log {
         .await
     }
 
-    /// Writes the last event and the final state, both or none of them: whoever sees one finds the other, even when this
-    /// server dies meanwhile. An error when the run is over, or not this owner's any more.
+    /// Writes the last event and the final state, both or none: a reader that sees one finds the other, even when
+    /// this server dies meanwhile. Fails when the run has ended or belongs to another owner.
     pub(super) async fn end(&mut self, state: State, what: &What) -> Result<(), Error> {
         let RunId { test, number } = &self.run;
         let (mut counts, mut secrets) = ((0, 0), String::new());
@@ -183,7 +183,7 @@ impl Log {
         .await?;
         let outcome = if let What::Judged { verdict } = what { Some(verdict.outcome) } else { None };
         let failure = what.failure().map(|message| self.mask.text(message).into_owned());
-        // The span must not stay open while somebody looks for late spans.
+        // The span must not stay open while late spans are watched for.
         let span = std::mem::replace(&mut self.span, Span::none());
         let end = self.run_end(state, outcome, failure.as_deref());
         spans::note_end(&span, &end);
@@ -197,13 +197,13 @@ impl Log {
         RunEnd { test: unscoped(test), number: *number, trace: self.trace, state, outcome, failure }
     }
 
-    /// Ends a run that comes to no verdict.
+    /// Ends a run without a verdict.
     pub(super) async fn fail<T>(&mut self, state: State, what: &What) -> Result<Option<T>, Error> {
         self.end(state, what).await?;
         Ok(None)
     }
 
-    /// The run turns out to be about another trace than the one made up for it.
+    /// Points the run at another trace than the generated one.
     pub(super) async fn set_trace(&mut self, trace: TraceId) -> Result<(), Error> {
         self.trace = Some(trace);
         let RunId { test, number } = &self.run;
@@ -216,14 +216,14 @@ impl Log {
     }
 }
 
-/// An event as the store keeps it.
+/// Serializes an event for the store.
 pub(super) fn body(what: &What) -> String {
     masked(what, &Mask::default())
 }
 
-/// The same without secrets.
+/// Serializes an event with its secrets redacted.
 fn masked(what: &What, mask: &Mask) -> String {
-    // Plain data with text keys cannot fail to serialise.
+    // Plain data with string keys cannot fail to serialize.
     if mask.is_empty() {
         return serde_json::to_string(what).unwrap_or_default();
     }

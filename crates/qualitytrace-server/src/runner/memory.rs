@@ -1,4 +1,4 @@
-//! What earlier runs taught: the history of each test, and how late each service delivers.
+//! Learning from runs: the history of each test, and how late each service delivers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,30 +16,30 @@ use crate::mask::Mask;
 use crate::register::SharedRegister;
 use crate::store::Store;
 
-/// Tests whose history is held in memory; the store has them all.
+/// Histories cached in memory; the store has them all.
 const HELD_HISTORIES: usize = 10_000;
-/// Attempts to change a history that other servers change too.
+/// Attempts to update a history that other servers update too.
 const ATTEMPTS: usize = 5;
-/// How often it is stored how late services deliver, at the most.
+/// The shortest pause between two writes of the lags.
 const LAGS_INTERVAL: Duration = Duration::from_secs(10);
-/// The document that says how late services deliver.
+/// The document with the lags of services.
 const LAGS: &str = "lags";
 
 /// Histories and lags, shared by all runs.
 #[derive(Debug)]
 pub(super) struct Memory {
     store: Store,
-    /// Not used where other servers may change them in the store.
+    /// A cache; unused where other servers may change the stored histories.
     histories: Mutex<HashMap<String, Arc<History>>>,
-    /// What other servers learned, of tests that the store may not know yet.
+    /// What other servers learned about tests that the store may not know yet.
     taught: Mutex<BTreeMap<String, History>>,
     services: SharedRegister,
-    /// When the lags were last stored, and how.
+    /// When the lags were last stored, and their text.
     stored_lags: Mutex<(Option<Instant>, String)>,
 }
 
 impl Memory {
-    /// What the store remembers. What it knows of services goes into the register that the ingest feeds.
+    /// Loads what is stored. Known services go into the register that the ingest feeds.
     pub(super) async fn open(store: Store, services: SharedRegister) -> Result<Self, Error> {
         let known = stored_services(&store).await?;
         {
@@ -56,14 +56,14 @@ impl Memory {
         })
     }
 
-    /// Takes over what other servers learned.
+    /// Adopts what other servers learned.
     pub(super) fn teach(&self, learned: Learned) {
         lock(&self.taught).extend(learned.tests);
         lock(&self.histories).clear();
         self.services.lock().take_over(learned.services);
     }
 
-    /// What is known of a test.
+    /// Returns the history of a test.
     pub(super) async fn history(&self, test: &str) -> Result<Arc<History>, Error> {
         if let Some(known) = lock(&self.histories).get(test) {
             return Ok(Arc::clone(known));
@@ -79,7 +79,7 @@ impl Memory {
         Ok(Arc::clone(held.entry(test.to_owned()).or_insert(history)))
     }
 
-    /// Learns from a run that ended.
+    /// Learns from a run that has ended.
     pub(super) async fn learn(
         &self,
         test: &str,
@@ -91,7 +91,7 @@ impl Memory {
         self.change(test, |history| history.learn(run, ended, passed)).await
     }
 
-    /// Learns that spans came after the verdict.
+    /// Learns that spans arrived after the verdict.
     pub(super) async fn late(&self, test: &str, run: &Progress, passed: bool) -> Result<(), Error> {
         let learn = |history: &mut History| {
             history.late(run, passed);
@@ -100,7 +100,7 @@ impl Memory {
         self.change(test, learn).await
     }
 
-    /// Changes a history and, if `change` says that it did, stores it.
+    /// Updates a history, and stores it if `change` returns `true`.
     async fn change(&self, test: &str, change: impl Fn(&mut History) -> bool) -> Result<(), Error> {
         if self.store.is_shared() {
             return self.change_shared(test, change).await;
@@ -118,7 +118,7 @@ impl Memory {
         }
     }
 
-    /// The same where other servers may change it too: what they learned is not lost.
+    /// Updates a history that other servers may update too, with compare-and-set: what they learned is not lost.
     async fn change_shared(&self, test: &str, change: impl Fn(&mut History) -> bool) -> Result<(), Error> {
         for _ in 0..ATTEMPTS {
             let (mut history, before) = self.load(test).await?;
@@ -134,7 +134,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What is known of a test, and the document that says so.
+    /// Loads the history of a test, and its stored document.
     async fn load(&self, test: &str) -> Result<(History, Option<String>), Error> {
         let body = self.store.history(test).await?;
         let stored = body.as_deref().and_then(|body| read(test, body));
@@ -142,19 +142,19 @@ impl Memory {
         Ok((history.unwrap_or_default(), body))
     }
 
-    /// Notes how late a span came that another server may have taken in. What arrives here, the ingest tells.
+    /// Records how late a span arrived that another server may have received. The ingest records what arrives here.
     pub(super) fn arrived(&self, span: &Span, at: Timestamp) {
         if !self.store.is_shared() {
             return;
         }
         let mut services = self.services.lock();
-        // Here, what names no instance is known by where it was sent from, which nobody else knows.
+        // On this server, an unnamed instance is identified by its address, which other servers do not know.
         if register::names_instance(&span.resource) || !services.has_heard(span.service()) {
             services.arrived(span, at);
         }
     }
 
-    /// Notes who answered whom. What is hidden is not kept: it would be read where secrets are not sealed.
+    /// Records which service answers which address. Secrets are left out: this is stored unsealed.
     pub(super) fn answered(&self, answers: Vec<Answered>, mask: &Mask) {
         if answers.is_empty() {
             return;
@@ -168,12 +168,12 @@ impl Memory {
         }
     }
 
-    /// What is known of each service.
+    /// The register of services.
     pub(super) fn services(&self) -> MutexGuard<'_, Register> {
         self.services.lock()
     }
 
-    /// Stores how late services deliver: now, or when it was not for a while.
+    /// Stores the lags: at once, or when the last write was long enough ago.
     pub(super) async fn store_lags(&self, now: bool) -> Result<(), Error> {
         {
             let mut stored = lock(&self.stored_lags);
@@ -184,7 +184,7 @@ impl Memory {
         }
         let mut services = self.services.lock().clone();
         if self.store.is_shared() {
-            // Other servers hear others.
+            // Other servers hear other services.
             services.take_over(stored_services(&self.store).await?);
         }
         let body = Learned { tests: BTreeMap::new(), services }.to_json();
@@ -196,7 +196,7 @@ impl Memory {
         Ok(())
     }
 
-    /// All that runs on this server taught.
+    /// Returns everything that runs on this server learned.
     pub(super) async fn learned(&self) -> Result<Learned, Error> {
         let mut tests = BTreeMap::new();
         for (test, body) in self.store.histories().await? {
@@ -206,7 +206,7 @@ impl Memory {
     }
 }
 
-/// What the store knows of services.
+/// Loads the stored register of services.
 async fn stored_services(store: &Store) -> Result<Register, Error> {
     let stored = store.document(LAGS).await?;
     let stored = stored.and_then(|body| Learned::from_json(&body).ok());

@@ -3,8 +3,8 @@
 //! | what arrived | diagnosis |
 //! |---|---|
 //! | nothing from any service | the system under test does not reach this server |
-//! | a span for the same request at the same time, in another trace | it does not propagate the trace context |
-//! | other spans | the service that answered sends no spans, or does not propagate the trace context |
+//! | a span for the same request at the same time, in another trace | it does not continue the trace of the request |
+//! | other spans | the service that answered sends no spans, or does not continue its trace |
 //! | metrics or logs only | no spans are exported |
 
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
-//! The queue of runs, and what servers that share it do for each other.
+//! The queue of runs, and cooperation of the servers that share it.
 //!
-//! A run waits in the store until a server that may send one more trigger claims it. What happens at one server and matters to
-//! another is told in notices; since they may get lost, the tables are looked at now and then.
+//! A run waits in the store until a server with a free trigger permit claims it. Servers publish notifications of
+//! what matters to the others; since these may get lost, the tables are polled from time to time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -22,39 +22,39 @@ use crate::cluster::{BEAT, Beat, Cluster, SAFETY_POLL};
 use crate::store::{Claimed, Heard, Listener, Notice, Orphan, StoredEvent, TraceHex, Wish};
 use crate::wire::What;
 
-/// Runs that one statement claims at the most.
+/// The most runs that one statement claims.
 const CLAIMED_AT_ONCE: usize = 16;
-/// How long to leave the database alone after it failed.
+/// The pause after a database error.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Silence after which a trace is not watched for another server any more.
+/// Silence after which a trace is no longer watched for another server.
 const RELAY_LIFETIME: Duration = Duration::from_mins(10);
-/// Traces that are watched for other servers.
+/// The most traces that are watched for other servers.
 const RELAYS: usize = 100_000;
 
-/// Runs of a dead server that are settled at one time.
+/// Orphaned runs that are settled concurrently.
 const SETTLED_AT_ONCE: usize = 8;
 
-/// What a run holds while it is under way.
+/// The permits of a run in progress.
 #[derive(Debug)]
 pub(super) struct Admission {
-    /// The right to send a trigger, held until the trigger was answered.
+    /// The permit to send a trigger, held until the reply.
     pub(super) turn: OwnedSemaphorePermit,
-    /// The right to be under way, held until the verdict.
+    /// The permit to be in progress, held until the verdict.
     pub(super) wait: OwnedSemaphorePermit,
 }
 
-/// What became of a run of a dead server.
+/// What became of an orphaned run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Settled {
-    /// It waits for its turn again.
+    /// It is queued again.
     Requeued,
-    /// It is marked.
+    /// It is marked as interrupted.
     Interrupted,
-    /// Another server was faster.
+    /// Another server took it over first.
     Elsewhere,
 }
 
-/// The traces that this server watches for others: by how many of them, and the task that does it.
+/// The traces that this server watches for others: the number of their followers, and the task that watches.
 #[derive(Debug, Default)]
 pub(super) struct Relays(Mutex<HashMap<TraceId, (usize, AbortHandle)>>);
 
@@ -76,7 +76,7 @@ impl Relays {
     }
 }
 
-/// Lets the other servers know which trace is waited for here, as long as it lives.
+/// Announces to the other servers that this one waits for a trace, until dropped.
 #[derive(Debug)]
 pub(super) struct Announced {
     cluster: Arc<Cluster>,
@@ -101,7 +101,7 @@ impl Drop for Announced {
 }
 
 impl Runner {
-    /// Takes up the work of a server: claims runs, and looks after the other servers where there may be some.
+    /// Starts the background tasks: claims runs, and cooperates with other servers where the database is shared.
     pub(super) async fn take_up_work(self: &Arc<Self>) -> Result<(), Error> {
         let listener = self.cluster.listen().await?;
         self.settle_orphans().await?;
@@ -117,25 +117,26 @@ impl Runner {
         Ok(())
     }
 
-    /// Ends a run, whatever it is doing, and the series that it is part of. `false` when there was nothing to end.
+    /// Stops a run, whatever it is doing, and the series that it is part of. `false` when there was nothing to
+    /// stop.
     pub async fn stop(&self, run: &RunId) -> Result<bool, Error> {
-        // The series first: it would begin the next run.
+        // The series first: it would start the next run.
         let series = self.stop_series(run).await?;
         Ok(self.stop_run(run).await? || series)
     }
 
-    /// Ends a run, whatever it is doing. `false` when it was over.
+    /// Stops a run, whatever it is doing. `false` when it has ended.
     pub(crate) async fn stop_run(&self, run: &RunId) -> Result<bool, Error> {
         self.wish(run, Wish::Stop).instrument(super::spans::stop()).await
     }
 
-    /// Judges a run with the spans that are here. `false` when it was over.
+    /// Skips the wait: judges a run with the spans that have arrived. `false` when it has ended.
     pub async fn skip_waiting(&self, run: &RunId) -> Result<bool, Error> {
         self.wish(run, Wish::Skip).await
     }
 
     async fn wish(&self, run: &RunId, wish: Wish) -> Result<bool, Error> {
-        // A run that is claimed between two looks is claimed once: the second look knows by whom.
+        // A run is claimed only once: if that happens between two attempts, the second one finds the owner.
         for _ in 0..2 {
             let Some(owner) = self.store.wish(&run.test, run.number, wish).await? else { return Ok(false) };
             if !owner.is_empty() {
@@ -150,7 +151,7 @@ impl Runner {
         Ok(false)
     }
 
-    /// Ends a run that waits for its turn. `false` when it does not wait any more.
+    /// Stops a queued run. `false` when it is no longer queued.
     async fn stop_waiting(&self, run: &RunId) -> Result<bool, Error> {
         let me = self.cluster.id();
         let (waiting, taken) = (("", State::Created), (&*me, State::Executing));
@@ -165,7 +166,7 @@ impl Runner {
         }
     }
 
-    /// Claims runs whenever there is a turn to give and a run that waits for it.
+    /// Claims runs whenever permits are free and runs are queued.
     async fn claim(self: Arc<Self>) {
         loop {
             let Some(admissions) = self.admit().await else { return };
@@ -188,12 +189,13 @@ impl Runner {
                     continue;
                 }
             }
-            // When nothing was told for so long: look all the same.
+            // Poll even without a notification.
             let _ = tokio::time::timeout(self.cluster.safety_poll(), self.queued.notified()).await;
         }
     }
 
-    /// Waits until a run may begin here, and answers with as many as may. `None` never happens.
+    /// Waits for permits, and takes as many as are free. `None` only if the semaphores were closed, which never
+    /// happens.
     async fn admit(&self) -> Option<Vec<Admission>> {
         let wait = self.waits.take().await?;
         let mut admissions = vec![Admission { turn: self.turns.take().await?, wait }];
@@ -202,7 +204,7 @@ impl Runner {
         Some(admissions)
     }
 
-    /// A run waits: here if there is a turn to give, else wherever there is one.
+    /// Wakes the claiming task, and the other servers when no permit is free here.
     pub(super) fn queued(&self) {
         self.queued.notify_one();
         if !(self.turns.has_free() && self.waits.has_free()) {
@@ -220,7 +222,7 @@ impl Runner {
         self.spawn(async move { runner.conduct(log, run, wishes, caller, admission).await });
     }
 
-    /// Hears what other servers tell.
+    /// Receives the notifications of other servers.
     async fn hear(self: Arc<Self>, mut listener: Listener) {
         self.catch_up().await;
         loop {
@@ -252,7 +254,7 @@ impl Runner {
         }
     }
 
-    /// Reads from the tables what notices may have said that nobody heard.
+    /// Reads from the tables what lost notifications may have said.
     async fn catch_up(self: &Arc<Self>) {
         self.queued.notify_one();
         self.followers.wake_all();
@@ -276,14 +278,14 @@ impl Runner {
         }
     }
 
-    /// Tells the others whenever spans of this trace arrive here.
+    /// Notifies the other servers whenever spans of this trace arrive here.
     fn relay(self: &Arc<Self>, trace: TraceId) {
         let mut relays = lock(&self.relays.0);
         if let Some((followers, task)) = relays.get_mut(&trace)
             && !task.is_finished()
         {
             *followers += 1;
-            // Spans may have come before the one who asks began to listen.
+            // Spans may have arrived before the other server subscribed.
             self.cluster.tell(|| Notice::Arrived(TraceHex(trace)));
             return;
         }
@@ -306,10 +308,10 @@ impl Runner {
         relays.insert(trace, (1, task.abort_handle()));
     }
 
-    /// Shows that this server is alive, and takes care of what others left behind.
+    /// Writes heartbeats, and takes over what dead servers left behind.
     async fn beat(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(BEAT);
-        // A machine that was frozen must not find everybody else dead when it goes on.
+        // After a freeze, this server must not take all others for dead.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let every = SAFETY_POLL.as_secs() / BEAT.as_secs();
         for round in 0_u64.. {
@@ -334,7 +336,7 @@ impl Runner {
                 for (test, number, wish) in wishes {
                     self.control.wish(&RunId { test, number }, wish);
                 }
-                // The next round tries again.
+                // The next round retries.
                 let _ = self.hear_suite_wishes().await;
             }
         }
@@ -349,15 +351,15 @@ impl Runner {
         }
     }
 
-    /// Takes care of what a server that is gone had under way.
+    /// Takes over what a dead server had in progress.
     async fn settle_orphans(self: &Arc<Self>) -> Result<(), Error> {
         self.settle_runs().await?;
         self.resume_watching().await?;
         self.settle_suites().await
     }
 
-    /// Takes care of runs whose server is gone: those whose trigger was not sent wait for their turn again, the others
-    /// are marked, since nobody may send a trigger twice.
+    /// Settles runs whose server is gone: those whose trigger was not sent are queued again, the others are marked
+    /// as interrupted, since a trigger must not be sent twice.
     pub(super) async fn settle_runs(&self) -> Result<(), Error> {
         let orphans = stream::iter(self.store.orphans().await?);
         let settled = orphans.map(|orphan| self.settle(orphan)).buffer_unordered(SETTLED_AT_ONCE);

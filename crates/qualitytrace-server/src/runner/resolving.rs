@@ -1,4 +1,4 @@
-//! Putting variables into a trigger.
+//! Resolution of variables in a trigger.
 
 use qualitytrace_core::definition::{Test, Trigger};
 use qualitytrace_core::lang::{self, Generator};
@@ -6,7 +6,7 @@ use qualitytrace_core::lang::{self, Generator};
 use crate::compute;
 use crate::variables::Variables;
 
-/// The trigger with every text resolved, or the sentence that says why not.
+/// Returns the trigger with every text resolved, or a sentence that says why not.
 pub(super) fn resolve(
     test: &Test,
     variables: &Variables,

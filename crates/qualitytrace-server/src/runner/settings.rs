@@ -1,4 +1,4 @@
-//! What the server's settings say about a run.
+//! Settings that apply to a run: polling profile and analyzer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +21,17 @@ use crate::wire::run::{self, RunSettings};
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) policy: Policy,
-    /// Whether the verdict waits for it; else it is judged when it comes.
+    /// Whether the verdict waits for the trace; otherwise it is judged as it arrives.
     pub(super) is_awaited: bool,
-    /// Who sends no spans.
+    /// Services that send no spans.
     pub(super) uninstrumented: Arc<[String]>,
-    /// How long a failure by absence is looked at again before it is told, where the profile says so.
+    /// How long a failure by absence is rechecked before it is reported, if the profile says so.
     pub(super) confirm: Option<Duration>,
 }
 
 impl Runner {
-    /// How to wait for the trace of a test: as its own polling profile says, or the current one, where a user has stored
-    /// one. `None` when no trace is collected.
+    /// Returns how to wait for the trace of a test: by its own polling profile, or by the current one, if stored.
+    /// `None` when no trace is collected.
     pub(super) async fn waiting(
         &self,
         id: &str,
@@ -59,7 +59,7 @@ impl Runner {
         }))
     }
 
-    /// What the analyzer looks at in traces of this test.
+    /// Loads the analyzer configuration for traces of this test.
     async fn analyzer(&self, id: &str, own: &RunSettings) -> Result<Analyzer, Error> {
         match self.setting(Kind::Analyzer, id, own).await? {
             Some(Resource::Analyzer(analyzer)) => Ok(analyzer),
@@ -67,7 +67,7 @@ impl Runner {
         }
     }
 
-    /// What the analyzer says about a trace of this test; nothing when it is switched off.
+    /// Analyzes a trace of this test; `None` when the analyzer is disabled.
     pub(super) async fn analysis(
         &self,
         id: &str,
@@ -78,7 +78,7 @@ impl Runner {
         Ok(report.map(|report| run::analysis(&report)))
     }
 
-    /// What the run brings along of this kind; else what is stored for the tenant of the test.
+    /// Loads a setting: from the run's request, or else from the tenant of the test.
     async fn setting(&self, kind: Kind, test: &str, own: &RunSettings) -> Result<Option<Resource>, Error> {
         if let Some(spec) = own.of(kind) {
             return Ok(resource(kind, &Value::Object(spec.clone()).to_string()));
@@ -90,7 +90,7 @@ impl Runner {
     }
 }
 
-/// Reads the `spec` of a setting, which is JSON.
+/// Parses the `spec` of a setting, which is JSON.
 pub(crate) fn read(kind: Kind, spec: &str) -> Reading {
     definition::read_as(&format!("{{\"spec\":{spec}}}"), Format::Json, kind)
 }
@@ -105,14 +105,14 @@ impl RunSettings {
         self.given().find(|(given, _)| *given == kind).map(|(_, spec)| spec)
     }
 
-    /// Every setting that the run brings along.
+    /// Every setting in the run's request.
     pub(crate) fn given(&self) -> impl Iterator<Item = (Kind, &Map<String, Value>)> {
         let settings = [(Kind::Analyzer, &self.analyzer), (Kind::PollingProfile, &self.polling_profile)];
         settings.into_iter().filter_map(|(kind, spec)| Some((kind, spec.as_ref()?)))
     }
 }
 
-/// The policy with what a profile says put in.
+/// The policy, overridden by a profile.
 fn policy(base: &Policy, profile: &PollingProfile) -> Policy {
     let mut policy = *base;
     if profile.is_periodic_given {
@@ -124,7 +124,7 @@ fn policy(base: &Policy, profile: &PollingProfile) -> Policy {
     if let Some(settle) = &profile.settle {
         policy.settle = settle.duration;
     }
-    // A user who wants an answer soon does not want to hear that it could have been another a little later.
+    // With a short timeout, settling must not take most of it: such a user prefers an early verdict.
     policy.settle = policy.settle.min(policy.timeout * 3 / 4);
     policy
 }

@@ -1,4 +1,4 @@
-//! The events of one run of a suite, written as they happen.
+//! The event log of one suite run.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::runner::{Error, spans};
 use crate::store::{Notice, Store, StoredEvent, unscoped};
 use crate::wire::suite::What;
 
-/// How far a run of a suite has come. The words are the ones that clients watch.
+/// The state of a suite run. The words are part of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuiteState {
-    /// Asked for, not begun.
+    /// Requested, not begun.
     Created,
-    /// Steps are under way.
+    /// Steps are in progress.
     Executing,
-    /// It came to its end, with whatever verdict.
+    /// Completed, with whatever verdict.
     Finished,
-    /// It did not come to its end.
+    /// Not completed.
     Failed,
 }
 
@@ -37,13 +37,13 @@ impl SuiteState {
         }
     }
 
-    /// Whether nothing follows after the state of this word.
+    /// Whether this word names a final state.
     pub fn is_final(word: &str) -> bool {
         ![Self::Created, Self::Executing].iter().any(|state| state.as_str() == word)
     }
 }
 
-/// Writes the events of a run of a suite and changes its state.
+/// Appends events to a suite run and changes its state.
 #[derive(Debug)]
 pub(super) struct SuiteLog {
     store: Store,
@@ -52,7 +52,7 @@ pub(super) struct SuiteLog {
     run: SuiteRunId,
     owner: Arc<str>,
     seq: u64,
-    /// What covers the run.
+    /// The span of the run.
     span: Span,
 }
 
@@ -68,12 +68,12 @@ impl SuiteLog {
         Self { store, followers, cluster, run, owner, seq, span: Span::none() }
     }
 
-    /// Writes the end of the run into the span that covers it, too.
+    /// Sets the span of the run, in which its end is recorded.
     pub(super) fn cover(&mut self, span: Span) {
         self.span = span;
     }
 
-    /// Writes down what happened and wakes whoever follows the run.
+    /// Appends an event and wakes the followers of the run.
     pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
         let event = self.next(&what);
         let SuiteRunId { suite, number } = &self.run;
@@ -86,7 +86,7 @@ impl SuiteLog {
         Ok(())
     }
 
-    /// Moves the run from one state to the next. `false` when it was not in `from` any more.
+    /// Moves the run from one state to the next. `false` when it was no longer in `from`.
     pub(super) async fn change_state(&self, from: SuiteState, to: SuiteState) -> Result<bool, Error> {
         let (suite, number) = (&self.run.suite, self.run.number);
         let (from, to) = (from.as_str(), to.as_str());
@@ -95,8 +95,8 @@ impl SuiteLog {
         Ok(changed)
     }
 
-    /// Writes the last event and the final state, both or none of them. `false` when the run is over, or not this
-    /// owner's any more.
+    /// Writes the last event and the final state, both or none. `false` when the run has ended or belongs to
+    /// another owner.
     pub(super) async fn end(&mut self, to: SuiteState, what: What) -> Result<bool, Error> {
         let event = self.next(&what);
         let SuiteRunId { suite, number } = &self.run;
@@ -119,7 +119,7 @@ impl SuiteLog {
 
     fn next(&mut self, what: &What) -> StoredEvent {
         self.seq += 1;
-        // Plain data with text keys cannot fail to serialise.
+        // Plain data with string keys cannot fail to serialize.
         let body = serde_json::to_string(what).unwrap_or_default();
         StoredEvent { seq: self.seq, at: clock::now(), body }
     }

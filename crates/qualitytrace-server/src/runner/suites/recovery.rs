@@ -1,7 +1,7 @@
-//! Carrying on runs of suites whose server is gone.
+//! Recovery of suite runs whose server is gone.
 //!
-//! A run of a suite is the list of its events, and its steps are runs like any other. What is written down says which
-//! steps are over, which were under way, and what comes next; nothing is run a second time.
+//! A suite run is the list of its events, and its steps are runs like any other. The stored events say which steps
+//! have ended, which were in progress, and what comes next; nothing is run a second time.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::wire::run::Asked;
 use crate::wire::suite::{Event, Step, What};
 
 impl Runner {
-    /// Carries on the runs of suites whose server is gone, and marks the series of others.
+    /// Resumes the suite runs whose server is gone, then the series.
     pub(in crate::runner) async fn settle_suites(self: &Arc<Self>) -> Result<(), Error> {
         let me = self.cluster.id();
         for orphan in self.store.orphan_suite_runs().await? {
@@ -47,7 +47,7 @@ impl Runner {
         Ok(())
     }
 
-    /// What was ordered; `None` when that cannot be known any more.
+    /// Rebuilds the request of a suite run; `None` when its definition or tests are no longer known.
     async fn ordered(&self, run: &StoredSuiteRun, events: &[Event]) -> Result<Option<SuiteOrder>, Error> {
         let planned = events.iter().find_map(|event| match &event.what {
             What::Planned { steps } => Some(steps),
@@ -73,7 +73,7 @@ impl Runner {
         Ok((planned.len() == order.plan.steps.len()).then_some(order))
     }
 
-    /// How far it came.
+    /// Rebuilds the state that a suite run has reached.
     async fn reached(&self, id: &SuiteRunId, order: &SuiteOrder, events: &[Event]) -> Result<Reached, Error> {
         let mut reached = Reached::nothing(order);
         let runs = self.store.step_runs(&id.suite, id.number, id.number).await?.remove(&id.number);
@@ -99,7 +99,7 @@ impl Runner {
                     let outcome = outcome.of_series(*recovered);
                     let last = reached.begun.remove(step).and_then(|mut begun| begun.pop_back());
                     let mut end = StepEnd::nothing();
-                    // One that was ended from outside gave out nothing, whatever it might have said.
+                    // A step that was stopped from outside has no outputs, whatever its run says.
                     if let Some(Begun { run, .. }) = last.filter(|_| message.is_none()) {
                         end = self.gave_out(&run, &self.until_over(&run).await?).await?;
                     }
@@ -117,7 +117,7 @@ impl Runner {
         Ok(reached)
     }
 
-    /// Marks a run that nobody can carry on. What it still has in the queue is not run.
+    /// Marks a suite run that cannot be resumed. Its queued runs are stopped.
     async fn give_up(&self, id: &SuiteRunId, log: &mut SuiteLog) -> Result<(), Error> {
         log.end(SuiteState::Failed, What::Interrupted).await?;
         let steps = self.store.step_runs(&id.suite, id.number, id.number).await?;

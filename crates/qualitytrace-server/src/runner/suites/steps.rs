@@ -1,4 +1,4 @@
-//! Carrying out the plan of a suite: starting its steps, handing their outputs on, noting how they end.
+//! Execution of a suite's plan: starting steps, passing their outputs on, recording how they end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,43 +22,43 @@ use crate::variables::Variables;
 use crate::wire::suite::{Event, Facts, What};
 use crate::wire::{self, run};
 
-/// How far a run of a suite has come.
+/// The state that a suite run has reached.
 #[derive(Debug)]
 pub(super) struct Reached {
     pub(super) standings: Vec<Standing>,
-    /// What each step gave out.
+    /// The outputs of each step.
     outputs: Vec<Values>,
-    /// Those of these values that must not be shown.
+    /// Those of these values that are secret.
     secrets: BTreeSet<String>,
-    /// The runs that the steps under way have begun.
+    /// The runs that the steps in progress have begun.
     pub(super) begun: BTreeMap<usize, VecDeque<Begun>>,
-    /// Assertions that held, and those that did not.
+    /// The number of assertions that passed and that failed.
     counts: (u64, u64),
-    /// Why it will not come to its end.
+    /// Why the run will not be completed.
     why: Option<String>,
 }
 
-/// A run of a step that has begun before the server went away.
+/// A run of a step that began before its server was gone.
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) run: RunId,
     pub(super) trace_id: String,
-    /// Whether it is written down that it began.
+    /// Whether its start is in the event log.
     pub(super) is_told: bool,
 }
 
-/// What became of a step.
+/// How a step ended.
 #[derive(Debug)]
 pub(super) struct StepEnd {
     pub(super) outcome: Outcome,
     pub(super) message: Option<String>,
-    /// What it gave out, as it is and as it is shown.
+    /// Its outputs, in clear text and redacted.
     pub(super) outputs: Variables,
     pub(super) shown: Values,
     pub(super) counts: (u64, u64),
 }
 
-/// Why a step was ended from outside.
+/// Why a step was stopped from outside.
 #[derive(Debug, Clone, Copy)]
 enum Cut {
     Late,
@@ -66,7 +66,7 @@ enum Cut {
 }
 
 impl Reached {
-    /// The beginning.
+    /// The initial state.
     pub(super) fn nothing(order: &SuiteOrder) -> Self {
         let steps = order.plan.steps.len();
         Self {
@@ -79,7 +79,7 @@ impl Reached {
         }
     }
 
-    /// A step is over.
+    /// Records that a step has ended.
     pub(super) fn ended(&mut self, plan: &Plan, step: usize, ended: &StepEnd) {
         self.standings[step] = Standing::Ended(ended.outcome);
         self.outputs[step] = ended.outputs.iter().cloned().collect();
@@ -92,7 +92,7 @@ impl Reached {
         }
     }
 
-    /// The variables of a step. What was a secret of one step is one of the next.
+    /// The variables of a step. A secret output of one step is a secret variable of the next.
     fn variables(&self, order: &SuiteOrder, step: usize) -> Variables {
         let given: Values = order.variables.iter().cloned().collect();
         let mut variables = order.variables.clone();
@@ -104,7 +104,7 @@ impl Reached {
 }
 
 impl Runner {
-    /// Carries out a run of a suite to its last step.
+    /// Executes a suite run to its last step.
     pub(super) async fn carry_out_suite(
         self: &Arc<Self>,
         run: &SuiteRunId,
@@ -113,7 +113,7 @@ impl Runner {
         mut stopped: watch::Receiver<bool>,
         mut reached: Reached,
     ) -> Result<(), Error> {
-        // Each step is a task of its own: one that waits for the store must not make this function wait for itself.
+        // Each step is a task of its own: one that waits for the store must not block this function.
         let mut under_way = JoinSet::new();
         let (notes, mut noted) = mpsc::unbounded_channel();
         let mut start: Vec<usize> = reached.begun.keys().copied().collect();
@@ -127,7 +127,7 @@ impl Runner {
                 let carried_out = async move {
                     (step, runner.step(&run, &order, step, variables, begun, notes, stop).await)
                 };
-                // The runs of the step belong to the run of the suite.
+                // The runs of the step are children of the span of the suite run.
                 under_way.spawn(carried_out.in_current_span());
             }
             let is_stopped = *stopped.borrow();
@@ -144,7 +144,7 @@ impl Runner {
                     Some(joined) = under_way.join_next() => {
                         let (step, ended) = joined.map_err(|source| Error::Step { source })?;
                         let ended = match ended {
-                            // Whoever takes a test away takes away its step, and nothing else.
+                            // A deleted test or run breaks its own step and nothing else.
                             Err(error @ (Error::Gone { .. } | Error::Lost)) => StepEnd::broken(error.to_string()),
                             ended => ended?,
                         };
@@ -179,7 +179,7 @@ impl Runner {
         }
     }
 
-    /// Runs the test of a step, as often as it wants to be run, beginning with the runs that have begun.
+    /// Runs the test of a step, as often as requested, beginning with the runs that have begun already.
     #[expect(
         clippy::too_many_arguments,
         reason = "a step knows its suite, its place, its past and its listeners"
@@ -211,7 +211,8 @@ impl Runner {
             } else {
                 loop {
                     match self.begin_attempt(&mut course).await {
-                        // A suite that has begun waits for room in the queue, and for the database, instead of falling apart.
+                        // A suite that has begun waits for room in the queue, and for the database, instead of
+                        // failing.
                         Err(error) if error.was_not_begun() => tokio::select! {
                             () = tokio::time::sleep(LOOK_AGAIN) => {}
                             () = until(deadline) => break Err(Cut::Late),
@@ -227,7 +228,7 @@ impl Runner {
             };
             if !is_told {
                 let (attempt, trace_id) = (course.begun(), course.trace_id().to_owned());
-                // Whoever reads the notes is whoever waits for this step.
+                // The receiver is the task that waits for this step.
                 let _ = notes.send(What::StepStarted { step: at, attempt, run: run.number, trace_id });
             }
             let cut = tokio::select! {
@@ -246,7 +247,7 @@ impl Runner {
             self.keep_series(&mut course).await?;
             let end = match (course.next(), cut) {
                 (Next::Start, None) => continue,
-                // It came to its end in the same moment: what it says counts.
+                // It ended at the same moment: its own result counts.
                 (Next::Done(outcome), cut) if cut.is_none() || over.ended != Ended::Stopped => {
                     let message = StepEnd::message(outcome, &over);
                     StepEnd {
@@ -261,7 +262,7 @@ impl Runner {
         }
     }
 
-    /// Counts the assertions of a suite's run anew: late spans may have changed what its steps said at their end.
+    /// Recounts the assertions of a suite run: late spans may have changed the verdicts of its steps.
     pub(in crate::runner) async fn recount_suite(&self, run: &SuiteRunId) -> Result<(), Error> {
         let recount = || async {
             let events = self.store.suite_events(&run.suite, run.number, 0).await?;
@@ -284,7 +285,7 @@ impl Runner {
         patiently(recount).await
     }
 
-    /// What the last run of a step gave out, and how many of its assertions held.
+    /// Returns the outputs of the last run of a step, and its assertion counts.
     pub(super) async fn gave_out(&self, run: &RunId, over: &Over) -> Result<StepEnd, Error> {
         let mut end = StepEnd::nothing();
         let Some(verdict) = &over.facts.verdict else { return Ok(end) };
@@ -298,7 +299,7 @@ impl Runner {
 }
 
 impl StepEnd {
-    /// A step that gave out nothing.
+    /// A step without outputs.
     pub(super) fn nothing() -> Self {
         Self {
             outcome: Outcome::Broken,
@@ -309,12 +310,12 @@ impl StepEnd {
         }
     }
 
-    /// A step that could not be carried out.
+    /// A step that could not be executed.
     fn broken(message: String) -> Self {
         Self { message: Some(message), ..Self::nothing() }
     }
 
-    /// A step that was ended from outside.
+    /// A step that was stopped from outside.
     fn cut(cut: Cut, timeout: Option<Duration>) -> Self {
         let (outcome, message) = match cut {
             Cut::Late => {
@@ -326,7 +327,7 @@ impl StepEnd {
         Self { outcome, message: Some(message), ..Self::nothing() }
     }
 
-    /// Why a step that came to its own end has no result.
+    /// Why a step that ended by itself has no result.
     fn message(outcome: Outcome, over: &Over) -> Option<String> {
         match outcome {
             Outcome::Broken => {
@@ -348,7 +349,7 @@ fn step_ended(step: usize, ended: StepEnd) -> What {
     }
 }
 
-/// Returns when the time has come; never, if there is none.
+/// Returns at the deadline; never, if there is none.
 async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
@@ -356,7 +357,7 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// Returns when the suite is to end; never, if nobody wants that.
+/// Returns when the suite is stopped; never, if it is not.
 async fn halted(stopped: &mut watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         std::future::pending::<()>().await;
