@@ -1,4 +1,4 @@
-//! Who may do what: bearer tokens, kept as hashes, each with a scope.
+//! Access control: bearer tokens, kept as hashes, each with a scope.
 
 pub mod host;
 pub(crate) mod throttle;
@@ -10,28 +10,28 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
-/// Marks a token that is given as its hash.
+/// The prefix of a token that is given as its hash.
 const HASHED: &str = "sha256:";
 /// Bytes of a hash that are shown.
 const SHOWN: usize = 4;
-/// A shorter token can be guessed.
+/// Minimum length: a shorter token can be guessed.
 const SHORTEST: usize = 16;
 
-/// What a token allows.
+/// The scope of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Everything.
     Full,
-    /// Looking, but changing nothing.
+    /// Reading only.
     Read,
-    /// Delivering traces, logs and metrics, and nothing else.
+    /// Delivering traces, logs and metrics only.
     Ingest,
 }
 
 impl Scope {
     const ALL: [Self; 3] = [Self::Full, Self::Read, Self::Ingest];
 
-    /// The word for it.
+    /// Returns its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -41,14 +41,14 @@ impl Scope {
     }
 }
 
-/// A token, as far as it is known here.
+/// A configured token: its scope and its hash.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     scope: Scope,
     hash: Fingerprint,
 }
 
-/// The hash of a token that a client shows.
+/// The SHA-256 hash of a token.
 #[derive(Clone, Copy)]
 pub(crate) struct Fingerprint([u8; SHA256_OUTPUT_LEN]);
 
@@ -60,7 +60,7 @@ impl Fingerprint {
     }
 }
 
-/// Takes the same time wherever they differ.
+/// Compares in constant time.
 impl PartialEq for Fingerprint {
     fn eq(&self, other: &Self) -> bool {
         self.0.iter().zip(other.0).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
@@ -69,14 +69,14 @@ impl PartialEq for Fingerprint {
 
 impl Eq for Fingerprint {}
 
-/// A fingerprint is no secret, but nothing for a log line either.
+/// A fingerprint is not secret, but it does not belong into logs either.
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Fingerprint")
     }
 }
 
-/// The beginning of the hash is enough to tell tokens apart, and no help to whoever looks for one.
+/// Shows the beginning of the hash: enough to tell tokens apart, and no help in guessing one.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{HASHED}", self.scope.as_str())?;
@@ -94,7 +94,7 @@ impl fmt::Debug for Token {
 impl FromStr for Token {
     type Err = String;
 
-    /// `SCOPE:sha256:HEX` or `SCOPE:TOKEN`.
+    /// Parses `SCOPE:sha256:HEX` or `SCOPE:TOKEN`.
     fn from_str(text: &str) -> Result<Self, String> {
         let help =
             "write full:, read: or ingest: and then sha256: with 64 hexadecimal digits, or the token itself";
@@ -113,23 +113,23 @@ impl FromStr for Token {
     }
 }
 
-/// What a request is about, as far as access is concerned.
+/// The permission that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// To know whether the server is well.
+    /// Health checks.
     Health,
-    /// To look.
+    /// Reading.
     Look,
-    /// To be told what happens as it happens, by a stream or a socket that stays open.
+    /// Receiving events over a stream or a WebSocket that stays open.
     Stream,
-    /// To change something, or to have something done.
+    /// Changing something, or executing something.
     Change,
-    /// To deliver traces, logs or metrics.
+    /// Delivering traces, logs or metrics.
     Deliver,
 }
 
 impl Wanted {
-    /// The smallest scope of a token that allows it; `None` where no token is needed.
+    /// Returns the smallest scope that grants it; `None` if no token is needed.
     pub const fn scope(self) -> Option<Scope> {
         match self {
             Self::Health => None,
@@ -143,18 +143,18 @@ impl Wanted {
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// It carries no token.
+    /// It has no token.
     NoToken,
-    /// Its token is not known.
+    /// Its token is unknown.
     Unknown,
-    /// Its token does not allow this.
+    /// The scope of its token does not allow this.
     Scope(Scope),
-    /// Its client has shown too many wrong tokens, and may come back after so many seconds.
+    /// Its client has sent too many wrong tokens; it may retry after so many seconds.
     Throttled(u64),
 }
 
 impl Refused {
-    /// What to say.
+    /// Returns the error message.
     pub fn message(self) -> String {
         match self {
             Self::NoToken => "this server asks for a token; send `Authorization: Bearer TOKEN`".to_owned(),
@@ -167,39 +167,39 @@ impl Refused {
     }
 }
 
-/// The token that a request shows.
+/// Returns the bearer token of a request.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Who may do what. Without tokens, everybody may do everything.
+/// The access rules. Without tokens, every request is allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     /// `auth.tokens`: the tokens.
     pub tokens: Vec<Token>,
-    /// `auth.otlp`: whether delivering needs a token too.
+    /// `auth.otlp`: whether delivering over OTLP needs a token too.
     pub otlp: bool,
 }
 
 impl Access {
-    /// The token that this is, if it is known.
+    /// Returns the configured token that matches, if any.
     pub(crate) fn holder(&self, token: &str) -> Option<&Token> {
         let hash = Fingerprint::of(token);
         self.tokens.iter().find(|known| known.hash == hash)
     }
 
-    /// Whether the bearer of a token may have what is wanted.
+    /// Checks whether a token grants the permission.
     pub fn check(&self, wanted: Wanted, token: Option<&str>) -> Result<(), Refused> {
         self.check_fingerprint(wanted, token.map(Fingerprint::of).as_ref())
     }
 
-    /// Whether everybody may have what is wanted.
+    /// Whether the permission needs no token.
     pub(crate) fn is_open(&self, wanted: Wanted) -> bool {
         self.tokens.is_empty() || wanted == Wanted::Health || wanted == Wanted::Deliver && !self.otlp
     }
 
-    /// The same as [`Access::check`], for a token of which only the fingerprint is kept.
+    /// Like [`Access::check`], for a token of which only the fingerprint is kept.
     pub(crate) fn check_fingerprint(
         &self,
         wanted: Wanted,

@@ -1,4 +1,4 @@
-//! Bodies on the way in: each piece within a time, and those that are refused.
+//! Request bodies: reading with a timeout, and discarding those of refused requests.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use bytes::{Buf as _, Bytes};
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
 
-/// How long to wait for more of a body that nobody wants.
+/// Timeout for the next part of a body that is being discarded.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Why there is no further piece of a body.
+/// Why the next part of a body could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the body stopped for longer than {} s (limits.progressTimeout); try again", .0.as_secs_f64())]
@@ -18,7 +18,7 @@ pub(crate) enum BodyError {
     Broken(String),
 }
 
-/// The next data of a body; `None` at its end. A sender that stops is given up after `timeout`.
+/// Returns the next data of a body; `None` at its end. Fails when nothing arrives within `timeout`.
 pub(crate) async fn next_data<B>(body: &mut B, timeout: Duration) -> Result<Option<Bytes>, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -29,7 +29,7 @@ where
         match frame.map_err(|_| BodyError::Stalled(timeout))? {
             None => return Ok(None),
             Some(Err(error)) => return Err(BodyError::Broken(error.to_string())),
-            // Trailers say nothing here.
+            // Trailers are ignored.
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -39,8 +39,7 @@ where
     }
 }
 
-/// Receives what is left of a body and throws it away, up to a limit: a client that is busy sending does not look for an
-/// answer.
+/// Receives and discards the rest of a body, up to a limit: a client that is still sending does not read the response.
 pub(crate) async fn discard(mut body: impl Body + Unpin, limit: u64) {
     let mut thrown_away = 0;
     while thrown_away < limit

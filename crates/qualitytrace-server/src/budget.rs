@@ -1,4 +1,4 @@
-//! Room in memory for what is under way: what arrives, and what is answered.
+//! Memory budgets for requests and responses that are under way.
 
 mod shares;
 
@@ -10,62 +10,62 @@ use tokio::sync::OwnedSemaphorePermit;
 use self::shares::{Room, Share, Shares};
 use crate::places::Places;
 
-/// Permits are counted in these units, because a semaphore counts in 32 bits.
+/// Permits are counted in units of this many bytes, because a semaphore counts in 32 bits.
 const UNIT: u64 = 1024;
 
-/// A number of bytes that all requests under way share.
+/// A number of bytes, shared by all requests under way.
 #[derive(Debug, Clone)]
 pub struct Budget {
     places: Arc<Places>,
     shares: Arc<Shares>,
 }
 
-/// Bytes taken from the budget; given back when dropped.
+/// Bytes taken from the budget; released when dropped.
 #[derive(Debug)]
 pub struct Lease {
     budget: Budget,
     permits: OwnedSemaphorePermit,
-    /// What was asked for so far, which the permits cover.
+    /// The bytes requested so far; the permits cover them.
     bytes: u64,
-    /// What its sender has, where senders share the budget.
+    /// The share of its sender, where senders share the budget.
     share: Option<Share>,
 }
 
-/// There is too little in the budget.
+/// The budget does not have enough bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRoom {
-    /// For now: others have it.
+    /// Not now: other requests hold them.
     Now,
-    /// It would not be enough even if nobody else had any of it.
+    /// Never: not even the whole budget would be enough.
     Ever {
-        /// All that there is, in bytes.
+        /// The limit in bytes.
         limit: u64,
     },
 }
 
 impl Budget {
-    /// A budget of this many bytes.
+    /// Creates a budget of this many bytes.
     pub fn new(bytes: u64) -> Self {
         Self { places: Arc::new(Places::new(units(bytes))), shares: Arc::default() }
     }
 
-    /// From now on it has this many bytes; what is leased beyond that goes as it comes back.
+    /// Resizes the budget; bytes leased beyond the new size are retired when released.
     pub(crate) fn resize(&self, bytes: u64) {
         self.places.resize(units(bytes));
     }
 
-    /// All that there is, in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.places.size() as u64 * UNIT
     }
 
-    /// A lease for nothing yet.
+    /// Creates an empty lease.
     pub fn lease(&self) -> Result<Lease, NoRoom> {
         let permits = self.places.try_take_many(0).ok_or(NoRoom::Now)?;
         Ok(Lease { budget: self.clone(), permits, bytes: 0, share: None })
     }
 
-    /// A lease for nothing yet, for one of many senders: each gets its share when there is too little for all.
+    /// Creates an empty lease for one of many senders, which share the budget fairly when it is short.
     pub(crate) fn lease_for(&self, sender: String) -> Result<Lease, NoRoom> {
         Ok(Lease { share: Some(Share::of(&self.shares, sender)), ..self.lease()? })
     }
@@ -76,7 +76,7 @@ impl Budget {
 }
 
 impl Lease {
-    /// Takes more bytes from the same budget.
+    /// Takes more bytes.
     pub fn grow(&mut self, bytes: u64) -> Result<(), NoRoom> {
         let wanted = (self.bytes + bytes).div_ceil(UNIT);
         let missing = wanted.saturating_sub(self.permits.num_permits() as u64);
@@ -101,7 +101,7 @@ impl Lease {
         }
     }
 
-    /// The same, if a quarter of the budget stays free: what a slow sender holds must not lock out the others.
+    /// Takes more bytes if a quarter of the budget stays free: what a slow sender holds must not lock out the others.
     pub(crate) fn grow_sparingly(&mut self, bytes: u64) -> Result<(), NoRoom> {
         let all = self.budget.places.size() as u64;
         let (wanted, reserve) = ((self.bytes + bytes).div_ceil(UNIT), all / 4);
@@ -115,7 +115,7 @@ impl Lease {
         self.grow(bytes)
     }
 
-    /// Takes more bytes, and waits for them while others have them.
+    /// Takes more bytes, and waits up to `longest` while other requests hold them.
     pub(crate) async fn grow_within(&mut self, bytes: u64, longest: Duration) -> Result<(), NoRoom> {
         match self.grow(bytes) {
             Err(NoRoom::Now) => {}
@@ -129,7 +129,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Gives back all but this many bytes.
+    /// Releases all but this many bytes.
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let kept = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX);
         let surplus = self.permits.num_permits().saturating_sub(kept);
@@ -137,7 +137,7 @@ impl Lease {
         self.set(self.bytes.min(bytes));
     }
 
-    /// What was asked for so far.
+    /// Returns the bytes requested so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! Who asks: the client of the request that the current task serves.
+//! The client of the request that the current task serves.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ tokio::task_local! {
     static CURRENT: Client;
 }
 
-/// A client: a token, an address, or the server itself.
+/// A client, identified by its token and address; neither for the server itself.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Client {
-    /// The token as it may be shown; empty without one.
+    /// The redacted token; empty if there is none.
     pub(crate) token: String,
-    /// Where the request came from.
+    /// The address of the peer.
     pub(crate) address: Option<IpAddr>,
-    /// The id of what the request changed, where its path does not say it.
+    /// The id of the resource that the request changed, if its path does not contain it.
     changed: Arc<Mutex<Option<String>>>,
 }
 
@@ -28,7 +28,7 @@ impl Client {
         Self { token, address, changed: Arc::default() }
     }
 
-    /// Whoever sent this request, with its token if that is known.
+    /// Returns the client of this request, with its token if that is known.
     pub(crate) fn of(request: &Parts, access: &Access) -> Self {
         let token = bearer(&request.headers).filter(|_| !access.tokens.is_empty());
         let token = token.and_then(|token| access.holder(token));
@@ -36,17 +36,18 @@ impl Client {
         Self::new(token.map(ToString::to_string).unwrap_or_default(), address)
     }
 
-    /// Does something for this client.
+    /// Runs work on behalf of this client.
     pub(crate) async fn serve<T>(self, work: impl Future<Output = T>) -> T {
         CURRENT.scope(self, work).await
     }
 
-    /// By what its share is counted: its token, else its address, of IPv6 the network that one subscriber has.
+    /// The key for its share of a budget: its token, else its address. Of IPv6 the /64 network counts, which is what
+    /// one subscriber has.
     pub(crate) fn key(&self) -> String {
         if self.token.is_empty() { self.network() } else { self.token.clone() }
     }
 
-    /// By what its share is counted where many use one token: its token and its address.
+    /// The key for its share where many clients use one token: token and address.
     pub(crate) fn sender(&self) -> String {
         format!("{} {}", self.token, self.network())
     }
@@ -62,20 +63,20 @@ impl Client {
         }
     }
 
-    /// The key of the client whose request is served; empty where none is.
+    /// Returns the key of the client whose request is being served; empty outside of a request.
     pub(crate) fn current_key() -> String {
         CURRENT.try_with(Self::key).unwrap_or_default()
     }
 
-    /// Notes the id of what the request changed.
+    /// Records the id of the resource that the request changed.
     pub(crate) fn note_changed(id: &str) {
-        // What the server does by itself is not noted here.
+        // Fails outside of a request: changes by the server itself are not recorded here.
         let _ = CURRENT.try_with(|client| {
             *client.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_owned());
         });
     }
 
-    /// What was noted.
+    /// Returns the recorded id.
     pub(crate) fn changed(&self) -> Option<String> {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,5 +1,5 @@
-//! The server's one clock. It goes on evenly, whatever is done to the clock of the machine: a limit of four seconds is
-//! four seconds long. When nothing is being timed it is set by the clock of the machine again.
+//! The server's one clock. It is monotonic, whatever happens to the machine's clock: a timeout of four seconds takes
+//! four seconds. When nothing is being timed, it is set to the machine's clock again.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,17 +9,17 @@ use qualitytrace_core::time::Timestamp;
 
 static CLOCK: LazyLock<Clock> = LazyLock::new(|| Clock::set_to(machine_time(), Instant::now()));
 
-/// The time now.
+/// Returns the current time.
 pub fn now() -> Timestamp {
     CLOCK.at(Instant::now())
 }
 
-/// Takes over the time of the machine. Whoever measures times meanwhile would measure the difference, too.
+/// Sets the clock to the machine's time. A measurement that is under way would include the difference.
 pub fn settle() {
     CLOCK.set(machine_time(), Instant::now());
 }
 
-/// Nanoseconds since the epoch.
+/// Returns the machine's time in nanoseconds since the epoch.
 fn machine_time() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     nanos(since_epoch)
@@ -32,7 +32,7 @@ fn nanos(time: Duration) -> u64 {
 #[derive(Debug)]
 struct Clock {
     began: Instant,
-    /// The time when it began, in nanoseconds since the epoch.
+    /// The time at `began`, in nanoseconds since the epoch.
     base: AtomicU64,
 }
 
@@ -55,12 +55,12 @@ impl Clock {
 /// A sequence is never further ahead of the clock than this, unless the clock was set back.
 const AHEAD: u64 = 1_000_000_000;
 
-/// A clock that never shows the same time twice and goes back only when the server's clock is set back.
+/// A source of unique timestamps. They go back only when the server's clock is set back.
 #[derive(Debug, Default)]
 pub struct Sequence(AtomicU64);
 
 impl Sequence {
-    /// A time later than every time given out before.
+    /// Returns a time later than all returned before.
     pub fn next(&self) -> Timestamp {
         self.next_at(now().as_nanos())
     }

@@ -1,9 +1,9 @@
-//! The servers that share one database: which of them are alive, and what they tell each other.
+//! The servers that share one database: failure detection by heartbeats, and notices between servers.
 //!
-//! A server shows that it is alive by its beat. Nobody compares clocks: whoever sees the same beat in [`MISSED`] looks
-//! in a row gives its server up, with a compare-and-set statement that one of them wins. A server that was given up
-//! without being dead, because it was frozen or cut off, finds that out with its next beat and begins anew under
-//! another id; whatever it writes under the old one changes nothing.
+//! A server increments its heartbeat regularly. Clocks are not compared: a server that sees the same heartbeat of
+//! another one [`MISSED`] times in a row gives that one up, with a compare-and-set statement that only one server wins.
+//! A server that was given up without being dead, because it was frozen or cut off, learns that with its next heartbeat
+//! and continues under a new id; its writes under the old one have no effect.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,45 +15,45 @@ use tokio::sync::Notify;
 
 use crate::store::{Error, Listener, Notice, Peer, Store};
 
-/// How often a server shows that it is alive.
+/// The interval of heartbeats.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
-/// How often a server looks at the tables although nobody told it to.
+/// The interval at which a server polls the tables even without a notice.
 pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(5);
-/// Looks at an unchanged beat after which its server is given up.
+/// The number of unchanged heartbeats after which a server is given up.
 const MISSED: u32 = 5;
-/// Notices that may wait to be told. They are hints; beyond this, some are lost and the tables say the same later.
+/// Capacity of the outbox. Notices are hints: those beyond this are dropped, and the tables show the same later.
 const WAITING_NOTICES: usize = 10_000;
 
-/// This server among those that share its database.
+/// This server as a member of its cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     store: Store,
-    /// Under which it speaks.
+    /// The name under which it sends notices.
     name: String,
-    /// Under which it has runs.
+    /// The id under which it owns runs.
     id: Mutex<Arc<str>>,
     has_others: AtomicBool,
-    /// Milliseconds by which the slowest ingest of another server is behind.
+    /// The largest ingest backlog of another server, in milliseconds.
     behind: AtomicU64,
-    /// What was seen of the others: the beat, and how often in a row.
+    /// The last heartbeat of each other server, and how often in a row it was seen.
     seen: Mutex<HashMap<String, (u64, u32)>>,
     outbox: Mutex<BTreeSet<Notice>>,
     filled: Notify,
 }
 
-/// What a beat brought to light.
+/// The result of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beat {
-    /// Everybody is well.
+    /// All servers are alive.
     Well,
-    /// Another server is gone.
+    /// Another server was given up.
     Lost,
-    /// The others had given this server up: its runs are not its own any more.
+    /// The others had given up this server: it no longer owns its runs.
     GivenUp,
 }
 
 impl Cluster {
-    /// Joins the servers that share this database.
+    /// Joins the cluster of this database.
     pub(crate) async fn join(store: Store) -> Result<Self, Error> {
         let id = new_id();
         store.enter(&id).await?;
@@ -68,27 +68,27 @@ impl Cluster {
             store,
         };
         cluster.look(&cluster.id()).await?;
-        // Whoever believed to be alone has to begin to talk.
+        // A server that was alone so far must begin to send notices.
         cluster.store.tell(&cluster.name, vec![Notice::Joined]).await?;
         Ok(cluster)
     }
 
-    /// The id under which this server takes runs now.
+    /// Returns the id under which this server takes runs now.
     pub(crate) fn id(&self) -> Arc<str> {
         Arc::clone(&lock(&self.id))
     }
 
-    /// Hears what the others tell; `None` where there can be none.
+    /// Subscribes to the notices of other servers; `None` if the database cannot be shared.
     pub(crate) async fn listen(&self) -> Result<Option<Listener>, Error> {
         self.store.listen(&self.name).await
     }
 
-    /// Another server has joined.
+    /// Records that another server has joined.
     pub(crate) fn joined(&self) {
         self.has_others.store(true, Ordering::Relaxed);
     }
 
-    /// Tells the others soon. Costs nothing where there are none.
+    /// Queues a notice for the other servers. Costs nothing if there are none.
     pub(crate) fn tell(&self, notice: impl FnOnce() -> Notice) {
         if !self.has_others.load(Ordering::Relaxed) {
             return;
@@ -100,7 +100,7 @@ impl Cluster {
         }
     }
 
-    /// Delivers what is to be told, as much at a time as has gathered. Never returns.
+    /// Delivers queued notices in batches. Never returns.
     pub(crate) async fn deliver(&self) {
         loop {
             self.filled.notified().await;
@@ -108,7 +108,7 @@ impl Cluster {
         }
     }
 
-    /// Delivers what is to be told.
+    /// Delivers the queued notices.
     pub(crate) async fn deliver_now(&self) {
         let notices: Vec<Notice> = std::mem::take(&mut *lock(&self.outbox)).into_iter().collect();
         if notices.is_empty() {
@@ -119,7 +119,7 @@ impl Cluster {
         }
     }
 
-    /// Shows that this server is alive and looks after the others.
+    /// Writes the heartbeat of this server and checks those of the others.
     pub(crate) async fn beat(&self, backlog: Duration) -> Result<Beat, Error> {
         let id = self.id();
         if !self.store.beat(&id, backlog).await? {
@@ -138,22 +138,22 @@ impl Cluster {
         Ok(if lost { Beat::Lost } else { Beat::Well })
     }
 
-    /// Up to when every server has stored what was handed over.
+    /// Returns the time up to which every server has stored what it received.
     pub(crate) fn horizon(&self, now: Timestamp) -> Timestamp {
         now - Duration::from_millis(self.behind.load(Ordering::Relaxed))
     }
 
-    /// How long to rely on what the others tell before looking at the tables: for ever where there can be no others.
+    /// Returns how long to rely on notices before polling the tables: forever if the database cannot be shared.
     pub(crate) fn safety_poll(&self) -> Duration {
         if self.store.is_shared() { SAFETY_POLL } else { Duration::MAX }
     }
 
-    /// Signs off.
+    /// Leaves the cluster.
     pub(crate) async fn leave(&self) -> Result<(), Error> {
         self.store.leave(&self.id()).await
     }
 
-    /// Looks at the others and answers with those that show no sign of life.
+    /// Reads the heartbeats of the other servers and returns those that have missed too many.
     async fn look(&self, id: &str) -> Result<Vec<Peer>, Error> {
         if !self.store.is_shared() {
             return Ok(Vec::new());

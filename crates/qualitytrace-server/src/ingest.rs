@@ -1,8 +1,8 @@
-//! From what arrives to what is stored: admission, group commit, and the word that a trace has changed.
+//! The ingest: admission, group commit, and change notifications of traces.
 //!
-//! Nothing here knows that runs exist. A request is answered only after its chunks are committed and, unless
-//! `ingest.fsync` is off, synced to the disk, so what was acknowledged survives the death of the process and a power
-//! cut. While one commit is under way, the next group gathers: they share one sync.
+//! This module does not know that runs exist. A request is acknowledged only after its chunks are committed and, unless
+//! `ingest.fsync` is off, synced to the disk, so acknowledged data survives a crash of the process and a power cut.
+//! While one commit is under way, the next batch gathers: its requests share one sync.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,110 +29,110 @@ use crate::refusals::Refusals;
 use crate::register::{self, SharedRegister};
 use crate::store::{Durability, NewChunk, Packed, Signal, Store};
 
-/// Requests that may wait for the writer; their bytes are bounded by the budget.
+/// Capacity of the writer's queue in requests; their bytes are bounded by the budget.
 const WAITING_REQUESTS: usize = 1_024;
-/// Bytes that one commit gathers at the most.
+/// The size from which a commit gathers no more requests, in bytes.
 const COMMIT_BYTES: usize = 8 * 1024 * 1024;
-/// How often old traces are looked for.
+/// The interval between two evictions.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(30);
-/// Traces of which is known that spans were refused; more are a matter for the counters.
+/// Traces whose refused spans are counted separately; beyond this the counts start over.
 const CROWDED_TRACES: usize = 10_000;
-/// How long to wait before old traces are looked for because there is little room.
+/// The pause before an eviction that is requested because there is little room.
 const EVICTION_PAUSE: Duration = Duration::from_millis(200);
-/// Traces whose span count is remembered, so that most requests need not ask the store.
+/// Traces whose span count is cached, so that most requests need not query the store.
 const COUNTED_TRACES: usize = 50_000;
 
-/// Traces that are kept in mind for those who look at samples; further ones are left out.
+/// Traces that are remembered as samples; further ones are ignored.
 const SAMPLED_TRACES: usize = 256;
 
-/// Everything that was handed over is committed.
+/// The value for no backlog: everything received is committed.
 const NO_BACKLOG: u64 = u64::MAX;
 
-/// Takes in what senders deliver.
+/// Receives and stores what exporters deliver.
 #[derive(Debug)]
 pub struct Ingest {
     config: Live,
     store: Store,
     budget: Budget,
     followers: Followers<TraceId>,
-    /// Traces that are watched for other servers.
+    /// Subscriptions on behalf of other servers.
     relays: Followers<TraceId>,
-    /// When the oldest request was handed over that is not committed yet.
+    /// The time at which the oldest uncommitted request was queued.
     backlog_since: AtomicU64,
     writer: mpsc::Sender<Write>,
     retained: AtomicU64,
-    /// Told when there is little room.
+    /// Notified when there is little room.
     crowded: Arc<Notify>,
     span_counts: Mutex<HashMap<TraceId, u64>>,
-    /// Spans that were refused for good, of the traces that had no room for them.
+    /// Spans that were refused for good because their trace is full, by trace.
     crowded_out: Mutex<HashMap<TraceId, u64>>,
-    /// Who sends.
+    /// The services that send telemetry.
     register: SharedRegister,
     /// Deliveries of spans that were refused.
     refusals: Refusals,
-    /// Traces that changed lately, each with the time since when it is here.
+    /// Recently changed traces, each with the arrival time of its last chunk.
     sampled: Mutex<BTreeMap<TraceId, Timestamp>>,
     counters: Counters,
 }
 
-/// What became of everything that was ever delivered.
+/// Counters of everything that was delivered.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Spans that were stored.
     pub spans_stored: AtomicU64,
-    /// Spans that no retry can help: without trace id, or beyond the limit of their trace.
+    /// Spans that were rejected for good: without trace id, or beyond the limit of their trace.
     pub spans_rejected: AtomicU64,
     /// Log records that were stored.
     pub logs_stored: AtomicU64,
-    /// Log records that name no trace: counted, not kept.
+    /// Log records without a trace: counted, not stored.
     pub logs_unbound: AtomicU64,
-    /// Metric data points: counted, not kept.
+    /// Metric data points: counted, not stored.
     pub metric_points: AtomicU64,
-    /// Requests refused because too much was under way.
+    /// Requests refused because too many were under way.
     pub refused_busy: AtomicU64,
-    /// Requests refused because the store holds all it may.
+    /// Requests refused because the store has reached its limit.
     pub refused_full: AtomicU64,
     /// Requests refused because the store failed.
     pub refused_failed: AtomicU64,
-    /// Requests that were no OTLP, too large, or in an unknown encoding.
+    /// Requests that were not valid OTLP, too large, or in an unknown encoding.
     pub refused_invalid: AtomicU64,
 }
 
-/// What was taken and what was not.
+/// The result of an accepted request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
     /// Items that were rejected for good.
     pub rejected: u64,
-    /// Why; empty when nothing was rejected.
+    /// Why; empty if nothing was rejected.
     pub message: String,
 }
 
-/// Why nothing of a request was taken; the sender may try again later.
+/// Why a request was refused as a whole; the sender may retry later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Too much is under way.
+    /// Too many requests are under way.
     #[error("too many requests are waiting for the store; try again later")]
     Busy,
-    /// The store holds all it may.
+    /// The store has reached its limit.
     #[error(
         "the store holds its limit of {limit} bytes (limits.retainedBytes); try again later or raise the limit"
     )]
     Full {
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
     },
     /// The store failed.
     #[error("the store cannot take data now: {reason}")]
     Failed {
-        /// What the store says.
+        /// The error of the store.
         reason: String,
     },
 }
 
 struct Write {
-    /// Without their time of arrival.
+    /// The chunks, without their arrival time.
     chunks: Vec<NewChunk>,
-    /// Whose spans they are.
+    /// The senders of the spans.
     senders: Vec<Sender>,
     queued: Timestamp,
     done: oneshot::Sender<Result<(), Refused>>,
@@ -146,16 +146,16 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Waits until everything that was handed over is stored.
+    /// Waits until everything that was queued is stored.
     pub async fn finish(self) {
         self.evictor.abort();
-        // The writer ends by itself when its last sender is gone; a panic in it was already reported.
+        // The writer ends by itself when its last sender is dropped; a panic in it was already reported.
         let _ = self.writer.await;
     }
 }
 
 impl Ingest {
-    /// Starts taking in.
+    /// Starts the ingest and its tasks.
     pub async fn start(
         store: Store,
         config: impl Into<Live>,
@@ -190,38 +190,38 @@ impl Ingest {
         Ok((ingest, tasks))
     }
 
-    /// Room for request bodies: whoever reads one takes a lease for its bytes.
+    /// Returns the budget for request bodies: the reader of a body takes a lease for its bytes.
     pub fn budget(&self) -> &Budget {
         self.budget.resize(self.config.get().limits.ingest_bytes);
         &self.budget
     }
 
-    /// By what the sender of a request is told apart from the others that share the budget.
+    /// Returns the key that identifies the sender of a request in the budget.
     pub(crate) fn sender(&self, request: &Parts) -> String {
         Client::of(request, &self.config.get().safety.access).sender()
     }
 
-    /// What became of everything so far.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Bytes retained in total, as of the last commit.
+    /// Returns the size of the stored traces and logs in bytes, as of the last commit.
     pub fn retained_bytes(&self) -> u64 {
         self.retained.load(Ordering::Relaxed)
     }
 
-    /// What is known of everyone who sends.
+    /// Returns the register of services that send telemetry.
     pub fn register(&self) -> &SharedRegister {
         &self.register
     }
 
-    /// Deliveries of spans that were refused.
+    /// Returns the refused deliveries of spans.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 
-    /// Up to so many of the traces that changed lately, and not since `before`.
+    /// Takes up to `most` traces that changed recently, but not since `before`.
     pub(crate) fn take_samples(&self, before: Timestamp, most: usize) -> Vec<TraceId> {
         let mut sampled = lock(&self.sampled);
         let settled = sampled.iter().filter(|(_, since)| **since < before).map(|(trace, _)| *trace);
@@ -230,22 +230,22 @@ impl Ingest {
         taken
     }
 
-    /// The limits in force.
+    /// Returns the current limits.
     pub fn limits(&self) -> Limits {
         self.config.get().limits.clone()
     }
 
-    /// Wakes whenever chunks of this trace were committed. The number only grows.
+    /// Subscribes to commits of chunks of this trace. The number only grows.
     pub fn follow(&self, trace: TraceId) -> Following {
         self.followers.follow(trace)
     }
 
-    /// Wakes whenever chunks of this trace were committed by this server.
+    /// Subscribes to commits of chunks of this trace by this server.
     pub(crate) fn relay(&self, trace: TraceId) -> Following {
         self.relays.follow(trace)
     }
 
-    /// Another server committed chunks of this trace, or of any.
+    /// Reports that another server committed chunks of this trace, or of any if `None`.
     pub(crate) fn changed_elsewhere(&self, trace: Option<TraceId>) {
         match trace {
             Some(trace) => self.followers.wake(std::iter::once(&trace)),
@@ -253,12 +253,12 @@ impl Ingest {
         }
     }
 
-    /// How many spans of this trace were refused for good, because it had no room for them.
+    /// Returns how many spans of this trace were refused for good because it is full.
     pub fn crowded_out(&self, trace: TraceId) -> u64 {
         lock(&self.crowded_out).get(&trace).copied().unwrap_or_default()
     }
 
-    /// Up to when everything that was handed over is committed: `now`, unless there is a backlog.
+    /// Returns the time up to which everything received is committed: `now`, unless there is a backlog.
     pub fn horizon(&self, now: Timestamp) -> Timestamp {
         now.min(Timestamp::from_nanos(self.backlog_since.load(Ordering::Acquire)))
     }
@@ -274,7 +274,7 @@ impl Ingest {
         Ok(Accepted { rejected: crowded + without_trace, message: self.rejection(without_trace, crowded) })
     }
 
-    /// Stores the log records of a request that name a trace and counts the others.
+    /// Stores the log records of a request that have a trace and counts the others.
     pub async fn logs(&self, split: Split, lease: Lease) -> Result<Accepted, Refused> {
         let (stored, unbound) = (split.items(), split.without_trace);
         self.register.signalled(&split.senders, register::Signal::Logs, clock::now());
@@ -284,7 +284,7 @@ impl Ingest {
         Ok(Accepted::default())
     }
 
-    /// Counts metric data points, and takes note of whose they are.
+    /// Counts metric data points, and records their senders.
     pub fn metrics(&self, points: u64, senders: &[Sender]) -> Accepted {
         self.register.signalled(senders, register::Signal::Metrics, clock::now());
         count(&self.counters.metric_points, points);
@@ -305,10 +305,10 @@ impl Ingest {
         reasons.join("; ")
     }
 
-    /// Takes out the chunks of traces that are full and counts their spans.
+    /// Removes the chunks of full traces and counts their spans.
     ///
-    /// The store is asked only when one request alone could fill half a trace, so after a restart the limit is kept
-    /// within a factor of two.
+    /// The store is queried only when one request alone could fill half a trace, so after a restart the limit is
+    /// enforced within a factor of two.
     async fn drop_crowded(&self, split: &mut Split) -> Result<u64, Refused> {
         let limit = self.limits().spans_per_trace;
         let mut crowded = 0;
@@ -347,7 +347,7 @@ impl Ingest {
     }
 
     async fn commit(&self, split: Split, signal: Signal, mut lease: Lease) -> Result<(), Refused> {
-        // Only spans say how late a service delivers.
+        // Only spans show how late a service delivers.
         let senders = if signal == Signal::Spans { split.senders } else { Vec::new() };
         if split.chunks.is_empty() {
             self.register.delivered(&senders, clock::now());
@@ -358,7 +358,8 @@ impl Ingest {
             self.crowded.notify_one();
             return Err(Refused::Full { limit });
         }
-        // Whoever sends many small requests has no more places before the writer than room.
+        // A sender of many small requests must not take more of the queue than of the budget: each request leases at
+        // least its part.
         let place = self.budget().size() / WAITING_REQUESTS as u64;
         lease.grow(place.saturating_sub(lease.bytes())).map_err(|_| Refused::Busy)?;
         let (done, answer) = oneshot::channel();
@@ -371,7 +372,7 @@ impl Ingest {
         outcome
     }
 
-    /// Keeps traces in mind, as many as there is room for.
+    /// Remembers traces as samples, up to the limit.
     fn sample(&self, chunks: &[NewChunk]) {
         let mut sampled = lock(&self.sampled);
         for chunk in chunks.iter().filter(|chunk| chunk.signal == Signal::Spans) {
@@ -383,7 +384,7 @@ impl Ingest {
         }
     }
 
-    /// Whether little room is left.
+    /// Whether the store is nearly full.
     fn is_crowded(&self) -> bool {
         self.retained_bytes() > self.limits().retained_bytes / 10 * 9
     }
@@ -400,10 +401,10 @@ impl Ingest {
     }
 }
 
-/// Commits what is handed over, as much at a time as has gathered.
+/// Commits queued requests in batches.
 ///
-/// Chunks get their time of arrival here, in the order in which they are committed: whoever has read up to one time
-/// never finds an earlier one later.
+/// Chunks get their arrival time here, in the order in which they are committed: a reader that has read up to one time
+/// never finds an earlier chunk later.
 async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver<Write>) {
     let arrivals = Sequence::default();
     while let Some(first) = queue.recv().await {
@@ -426,7 +427,7 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
         let outcome = store.append_chunks_as(&mut chunks, durability).await;
         if let Some(ingest) = ingest.upgrade() {
             if let Ok(retained) = &outcome {
-                // Before those who wait are woken: they ask who has delivered up to when.
+                // Before the followers are woken: they read the register.
                 for (senders, arrived) in &delivered {
                     ingest.register.delivered(senders, *arrived);
                 }
@@ -441,7 +442,7 @@ async fn write_all(ingest: Weak<Ingest>, store: Store, mut queue: mpsc::Receiver
             failed(&error)
         });
         for done in waiting {
-            // A sender that hung up no longer wants to know.
+            // Fails when the client has disconnected.
             let _ = done.send(outcome.clone());
         }
     }
@@ -452,14 +453,14 @@ fn packed(chunk: &Chunk, signal: Signal) -> NewChunk {
     NewChunk { trace: *trace, signal, arrived: Timestamp::default(), items: *items, data: Packed::new(data) }
 }
 
-/// Removes what is older than the retention time, and as much more as makes room when the store is nearly full.
+/// Evicts traces older than the retention time, and more of them when the store is nearly full.
 async fn evict_old(ingest: Weak<Ingest>, crowded: Arc<Notify>) {
     let mut ticks = tokio::time::interval(EVICTION_INTERVAL);
     let mut was_in_vain = false;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
-            // Where nothing may go yet, it does not help to look again at once.
+            // If nothing may be evicted yet, it does not help to try again at once.
             () = async { crowded.notified().await; tokio::time::sleep(EVICTION_PAUSE).await }, if !was_in_vain => {}
         }
         let Some(ingest) = ingest.upgrade() else { return };

@@ -1,4 +1,4 @@
-//! Every limit of the server, with its name and its default.
+//! The limits of the server, with their names and defaults.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::trigger::deny::Deny;
 
 const MIB: u64 = 1024 * 1024;
 
-/// What the server takes on, and when it refuses.
+/// All limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// `limits.bodyBytes`: the largest request body, as sent.
@@ -15,7 +15,7 @@ pub struct Limits {
     pub decompressed_bytes: u64,
     /// `limits.ingestBytes`: decompressed bytes that may wait for the store at one time.
     pub ingest_bytes: u64,
-    /// `limits.apiBytes`: memory that requests to the API and their answers may take at one time.
+    /// `limits.apiBytes`: memory that requests to the API and their responses may take at one time.
     pub api_bytes: u64,
     /// `limits.spansPerTrace`: spans kept of one trace; further ones are rejected and counted.
     pub spans_per_trace: u64,
@@ -23,52 +23,52 @@ pub struct Limits {
     pub retained_bytes: u64,
     /// `limits.retention`: how long a trace is kept that belongs to no run.
     pub retention: Duration,
-    /// `limits.evictableAfter`: the age from which such a trace may go early, to make room.
+    /// `limits.evictableAfter`: the age from which such a trace may be evicted early, to make room.
     pub evictable_after: Duration,
-    /// `ingest.fsync`: whether spans and log records are on the disk before their sender is answered.
+    /// `ingest.fsync`: whether spans and log records are synced to the disk before they are acknowledged.
     pub ingest_fsync: bool,
     /// `limits.headerBytes`: the largest head of a request.
     pub header_bytes: u64,
     /// `limits.headers`: headers of one request over HTTP/1.1.
     pub headers: usize,
-    /// `limits.headerTimeout`: how long a client may take to shake hands and to send the head of a request.
+    /// `limits.headerTimeout`: how long a client may take for the TLS handshake and for the head of a request.
     pub header_timeout: Duration,
-    /// `limits.progressTimeout`: how long a client may send nothing of a body, or read nothing of an answer.
+    /// `limits.progressTimeout`: how long a client may send nothing of a body, or read nothing of a response.
     pub progress_timeout: Duration,
-    /// `limits.requestTimeout`: how long a request may take, from its head to the head of the answer.
+    /// `limits.requestTimeout`: how long a request may take, from its head to the head of the response.
     pub request_timeout: Duration,
     /// `limits.connections`: connections to one port at one time; further ones wait.
     pub connections: usize,
-    /// `limits.retryAfter`: when a refused sender is asked to come back.
+    /// `limits.retryAfter`: the retry delay that a refused sender is told.
     pub retry_after: Duration,
-    /// `runs.concurrency`: triggers under way at one time; further runs wait for their turn.
+    /// `runs.concurrency`: triggers under way at one time; further runs are queued.
     pub concurrent_runs: usize,
-    /// `runs.waiting`: runs under way at one time, those included that only wait for spans; further ones wait for their
-    /// turn.
+    /// `runs.waiting`: runs under way at one time, those included that only wait for spans; further ones are queued.
     pub waiting_runs: usize,
-    /// `runs.queue`: runs that may wait for their turn; further ones are refused.
+    /// `runs.queue`: runs that may be queued; further ones are refused.
     pub queued_runs: u64,
     /// `runs.retention`: how long a run is kept with its trace; 0 for as long as its test or suite.
     pub run_retention: Duration,
-    /// `runs.perTest`: runs kept of one test or suite; the oldest go first.
+    /// `runs.perTest`: runs kept of one test or suite; the oldest are removed first.
     pub runs_per_test: u64,
     /// `runs.lateWindow`: how long after a verdict late spans are looked for.
     pub late_window: Duration,
-    /// `runs.uninstrumented`: who sends no spans, for every test. Calls to them owe no answer.
+    /// `runs.uninstrumented`: services that send no spans, for every test. A call to them is not expected to have a
+    /// child span.
     pub uninstrumented: Vec<String>,
     /// `audit.retention`: how long a line of the audit log is kept.
     pub audit_retention: Duration,
-    /// `audit.entries`: lines of the audit log; the oldest go first.
+    /// `audit.entries`: lines of the audit log; the oldest are removed first.
     pub audit_entries: u64,
-    /// `runs.commands`: whether tests may run commands on the server's machine. Whoever may write a test may then do
-    /// there what the server may do.
+    /// `runs.commands`: whether tests may run commands on the server's machine. Every user who may write a test then
+    /// has the server's permissions there.
     pub commands: bool,
-    /// `trigger.deny`: addresses that no trigger may speak to.
+    /// `trigger.deny`: addresses that no trigger may connect to.
     pub deny: Deny,
-    /// `trigger.verifyCertificates`: whether the certificate of every server that a trigger speaks to over TLS is verified,
-    /// whatever the test says.
+    /// `trigger.verifyCertificates`: whether the certificate of every server that a trigger connects to over TLS is
+    /// verified, whatever the test says.
     pub verify_certificates: bool,
-    /// `limits.replyBytes`: how much of a trigger's answer is kept.
+    /// `limits.replyBytes`: how much of a trigger's response is kept.
     pub reply_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Sockets: binding them with a helpful word when it fails, serving them, and letting go in good order.
+//! Listening sockets: binding with helpful errors, serving connections, and graceful shutdown.
 
 mod patience;
 mod progress;
@@ -34,73 +34,73 @@ use crate::limits::Limits;
 use crate::places::Places;
 use crate::watch::REQUEST_ID;
 
-/// Bytes that may be on the way on one HTTP/2 stream before we have read them.
+/// Flow-control window of one HTTP/2 stream, in bytes.
 const STREAM_WINDOW: u32 = 1024 * 1024;
-/// The same for one connection.
+/// Flow-control window of one HTTP/2 connection, in bytes.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// Bytes that one HTTP/2 frame may hold: large exports come in few pieces.
+/// Largest HTTP/2 frame, in bytes: large exports come in few frames.
 const FRAME_BYTES: u32 = 1024 * 1024;
-/// Requests at a time on one HTTP/2 connection.
+/// Concurrent requests on one HTTP/2 connection.
 const STREAMS: u32 = 256;
-/// What hyper takes without asking; another number costs memory for each request.
+/// Hyper's default; setting another number costs memory for each request.
 const USUAL_HEADERS: usize = 100;
-/// Hyper takes no smaller buffer.
+/// The smallest buffer that hyper accepts.
 const SMALLEST_BUFFER: usize = 8 * 1024;
-/// How long requests under way may take to end when the server stops.
+/// How long requests under way may take to end at a shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait before accepting again when the machine has no more sockets.
+/// Pause before the next accept when the machine has no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// An address could not be bound.
+/// Why an address could not be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Another process has it.
+    /// Another process listens on the port.
     #[error(
         "{what} cannot listen on {address}: the port is in use; stop the other process or choose another with {option}"
     )]
     InUse {
-        /// What was to listen.
+        /// The listener.
         what: &'static str,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
-        /// The option that moves it.
+        /// The option that changes the address.
         option: &'static str,
     },
-    /// It was given to two.
+    /// Two listeners of this server have the same address.
     #[error("{what} cannot listen on {address}: {other} listens there; choose another address with {option}")]
     Taken {
-        /// What was to listen.
+        /// The listener.
         what: &'static str,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
-        /// Who has it.
+        /// The listener that has the address already.
         other: &'static str,
-        /// The option that moves it.
+        /// The option that changes the address.
         option: &'static str,
     },
-    /// The system refuses.
+    /// The system refuses the address.
     #[error("{what} cannot listen on {address}; choose another address with {option}")]
     Refused {
-        /// What was to listen.
+        /// The listener.
         what: &'static str,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
-        /// The option that moves it.
+        /// The option that changes the address.
         option: &'static str,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// What is to listen.
+/// A request to bind a listener.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wish {
-    /// What it is called.
+    /// The name of the listener, for messages.
     pub(crate) what: &'static str,
-    /// Where it is to listen.
+    /// The address to bind.
     pub(crate) address: SocketAddr,
-    /// The option that moves it.
+    /// The option that changes the address.
     pub(crate) option: &'static str,
 }
 
@@ -114,12 +114,12 @@ impl Wish {
         })
     }
 
-    /// Refuses an address that another one takes.
+    /// Fails if another listener has the same address.
     pub(crate) fn apart(self, other: &Self) -> Result<(), Error> {
         let (own, taken) = (self.address, other.address);
         let reaches = own.ip() == taken.ip()
             || own.is_ipv4() == taken.is_ipv4() && (own.ip().is_unspecified() || taken.ip().is_unspecified());
-        // Port 0 is any that is free.
+        // Port 0 lets the system choose a free one.
         if own.port() == 0 || own.port() != taken.port() || !reaches {
             return Ok(());
         }
@@ -127,26 +127,26 @@ impl Wish {
     }
 }
 
-/// The two ends of the connection that a request came over, among its extensions.
+/// The two addresses of the connection of a request, in its extensions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
-    /// The client, or the proxy before it.
+    /// The address of the client, or of the proxy before it.
     pub(crate) peer: IpAddr,
-    /// Ourselves, as the client knows us.
+    /// Our address, as the client reaches it.
     pub(crate) local: Option<IpAddr>,
 }
 
-/// What a socket takes, and how it is secured.
+/// TLS and limits of a listener.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
-    /// TLS, if it is spoken.
+    /// TLS, if it is enabled.
     pub(crate) tls: Option<Tls>,
-    /// The limits of the moment: each connection has those of its beginning.
+    /// The current limits: each connection has those of its beginning.
     pub(crate) config: Live,
 }
 
-/// Runs the parts of a connection. What they say about themselves is not recorded: a connection may carry our own
-/// telemetry, which would then cause more of it.
+/// Spawns the tasks of a connection with recording suppressed: a connection may carry our own telemetry, which would
+/// then cause more of it.
 #[derive(Debug, Clone, Copy)]
 struct Unrecorded;
 
@@ -179,7 +179,7 @@ fn builder(limits: &Limits) -> auto::Builder<Unrecorded> {
     builder
 }
 
-/// Serves HTTP/1.1 and HTTP/2 on a socket until `stop` turns true; then lets requests under way end.
+/// Serves HTTP/1.1 and HTTP/2 on a listener until `stop` turns true; then lets requests under way end.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -203,7 +203,7 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        // Answers are small and awaited: they must not wait for a fuller packet.
+        // Responses are small and awaited: they must not be delayed by Nagle's algorithm.
         let _ = stream.set_nodelay(true);
         let limits = &config.limits;
         let tls = terms.tls.as_ref().map(Tls::acceptor);
@@ -217,7 +217,7 @@ pub(crate) async fn serve(
         let Limits { header_timeout, progress_timeout, request_timeout, .. } = *limits;
         let times = (request_timeout, progress_timeout);
         tokio::spawn(Suppressed::new(async move {
-            // A broken connection is the client's affair; the task ends with it.
+            // Errors of a connection are not reported; the task ends with it.
             match tls {
                 None => {
                     connection.serve(Patient::new(stream, header_timeout, progress_timeout), times).await;
@@ -235,7 +235,7 @@ pub(crate) async fn serve(
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await;
 }
 
-/// The next connection, once there is a place for it.
+/// Accepts the next connection, after a permit for it is free.
 async fn accept(
     listener: &TcpListener,
     places: &Places,
@@ -245,12 +245,12 @@ async fn accept(
     Ok((stream, peer, place))
 }
 
-/// What one connection needs.
+/// The state of one connection.
 struct Connection {
     builder: auto::Builder<Unrecorded>,
     router: Router,
     watcher: Watcher,
-    /// What is spoken, for requests that do not say so themselves.
+    /// The scheme of requests that carry none.
     scheme: Scheme,
     ends: Ends,
 }
@@ -286,7 +286,7 @@ impl Connection {
     }
 }
 
-/// What is said to a client that takes too long to send its request.
+/// Builds the response to a request that exceeds the request timeout.
 fn too_slow(id: Option<HeaderValue>) -> Response {
     let message = "the request took too long (limits.requestTimeout); try again";
     let body = serde_json::json!({ "code": StatusCode::REQUEST_TIMEOUT.as_u16(), "error": message });

@@ -1,10 +1,10 @@
-//! A number of places, of which some are taken, that can become another number meanwhile.
+//! A semaphore whose size can change while permits are held.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places; each is taken until its permit is dropped.
+/// A resizable semaphore; a permit is held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Places {
     semaphore: Arc<Semaphore>,
@@ -13,9 +13,9 @@ pub(crate) struct Places {
 
 #[derive(Debug)]
 struct Count {
-    /// How many places there are to be.
+    /// The wanted number of permits.
     size: usize,
-    /// How many more there are for now, because they are taken.
+    /// Permits above `size`, to be retired when they are released.
     surplus: usize,
 }
 
@@ -26,7 +26,7 @@ impl Places {
         Self { semaphore: Arc::new(Semaphore::new(size)), count }
     }
 
-    /// From now on there are so many. Those beyond that go as soon as they are free.
+    /// Resizes the semaphore; surplus permits are retired when released.
     pub(crate) fn resize(&self, size: usize) {
         let size = size.min(Semaphore::MAX_PERMITS);
         let mut count = self.count();
@@ -42,7 +42,7 @@ impl Places {
         count.surplus -= self.semaphore.forget_permits(count.surplus);
     }
 
-    /// Waits for a place. `None` never happens: nobody closes the semaphore.
+    /// Waits for a permit. Never `None`: the semaphore is never closed.
     pub(crate) async fn take(&self) -> Option<OwnedSemaphorePermit> {
         loop {
             let place = Arc::clone(&self.semaphore).acquire_owned().await.ok()?;
@@ -52,37 +52,37 @@ impl Places {
         }
     }
 
-    /// A place, if one is free.
+    /// Takes a permit, if one is free.
     pub(crate) fn try_take(&self) -> Option<OwnedSemaphorePermit> {
         self.try_take_many(1)
     }
 
-    /// So many places, if they are free.
+    /// Takes so many permits, if they are free.
     pub(crate) fn try_take_many(&self, places: u32) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.semaphore).try_acquire_many_owned(places).ok()
     }
 
-    /// Waits for so many places.
+    /// Waits for so many permits.
     pub(crate) async fn take_many(&self, places: u32) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.semaphore).acquire_many_owned(places).await.ok()
     }
 
-    /// How many places are free.
+    /// Returns the number of free permits.
     pub(crate) fn free(&self) -> usize {
         self.semaphore.available_permits()
     }
 
-    /// How many places there are to be.
+    /// Returns the wanted number of permits.
     pub(crate) fn size(&self) -> usize {
         self.count().size
     }
 
-    /// Whether a place is free.
+    /// Whether a permit is free.
     pub(crate) fn has_free(&self) -> bool {
         self.semaphore.available_permits() > 0
     }
 
-    /// Gives up a place that there should not be any more.
+    /// Retires a permit if there is a surplus.
     fn kept(&self, place: OwnedSemaphorePermit) -> Option<OwnedSemaphorePermit> {
         let mut count = self.count();
         if count.surplus == 0 {

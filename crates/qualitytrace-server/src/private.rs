@@ -1,19 +1,19 @@
-//! Files and folders that nobody but their owner can look into. What is there already stays as it is.
+//! Files and folders that only their owner can access. Existing ones are not changed.
 //!
-//! A new folder is on the disk when this returns; the entry of a new file is after [`sync_folder`].
+//! A new folder is durable when this returns; the entry of a new file is after [`sync_folder`].
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Makes a folder, and those that it stands in.
+/// Makes a folder and its parents.
 pub(crate) fn folder(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let first_new = path.ancestors().take_while(|path| !path.exists()).last().map(Path::to_owned);
     builder.recursive(true).create(path)?;
-    // The entry of each new folder stands in the one above it.
+    // The entry of each new folder is in its parent.
     let Some(first_new) = first_new else { return Ok(()) };
     for new in path.ancestors().take_while(|new| new.starts_with(&first_new)) {
         new.parent().map_or(Ok(()), sync_folder)?;
@@ -21,11 +21,11 @@ pub(crate) fn folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes sure that the entries of a folder survive a power cut.
+/// Makes the entries of a folder durable.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     match File::open(path)?.sync_all() {
-        // Some file systems have nothing to sync in a folder.
+        // Some file systems cannot sync a folder.
         Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
             Ok(())
         }
@@ -33,7 +33,7 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a file; an error when it is there.
+/// Creates a file; fails if it exists.
 pub(crate) fn file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

@@ -1,7 +1,7 @@
-//! What is stored before anybody asks: a stream of definitions, on the first start of a database.
+//! Provisioning: stores a stream of definitions at the first start of a database.
 //!
-//! All or nothing: a stream with a mistake stores nothing and the server does not start. What is stored, and that it was
-//! stored, is one commit.
+//! All or nothing: if the stream has errors, nothing is stored and the server does not start. The definitions and the
+//! mark that they were stored are one commit.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use qualitytrace_core::lang::Diagnostic;
 use crate::clock;
 use crate::store::{self, CURRENT, NO_ID, NewDefinition, Put, Store, is_id};
 
-/// The document that says that it was done.
+/// The document that marks a database as provisioned.
 const DONE: &str = "provisioned";
 
-/// Where the stream is, and when it counts.
+/// The stream, and when it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Provisioning {
     /// `provisioning-file`: a YAML or JSON file.
     pub file: Option<PathBuf>,
-    /// `provisioning`: the stream itself, in base64. The file goes before it.
+    /// `provisioning`: the stream itself, in base64. The file takes precedence.
     pub text: Option<String>,
-    /// `provision-always`: at every start, not only at the first.
+    /// `provision-always`: store it at every start, not only at the first.
     pub always: bool,
 }
 
@@ -37,19 +37,19 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
-    /// The variable is not what it should be.
+    /// The variable is not base64 of UTF-8 text.
     #[error("`provisioning` is not base64 of a text; make it with `base64 -w0 FILE`")]
     NotText,
-    /// The stream has mistakes.
+    /// The stream has errors.
     #[error("nothing was provisioned: {name} has mistakes\n{mistakes}")]
     Wrong {
-        /// The file, or the variable.
+        /// The file, or the name of the variable.
         name: String,
-        /// One line each: document, line, column, key, what is wrong.
+        /// One line each: document, line, column, key, message.
         mistakes: String,
     },
     /// The store failed.
@@ -57,10 +57,10 @@ pub enum Error {
     Store(#[from] store::Error),
 }
 
-/// Stores what is to be stored, all or nothing. Says how many definitions that were.
+/// Stores the definitions, all or nothing. Returns their number.
 pub async fn provision(store: &Store, provisioning: &Provisioning) -> Result<usize, Error> {
     let Some((name, text)) = load(provisioning)? else {
-        // From now on the database is not new, and a stream that comes later must not change what users made of it.
+        // The database is not new from now on: a stream that is added later must not change what users stored.
         if store.document(DONE).await?.is_none() {
             store.add_document(DONE, "false").await?;
         }
@@ -89,7 +89,7 @@ pub async fn provision(store: &Store, provisioning: &Provisioning) -> Result<usi
     Ok(documents.len())
 }
 
-/// Says what is wrong with what is to be stored, without storing it.
+/// Checks the definitions without storing them.
 pub(crate) fn check(provisioning: &Provisioning) -> Result<(), Error> {
     let Some((name, text)) = load(provisioning)? else { return Ok(()) };
     let stream = Stream { name: &name, text: &text, format: format(&text) };
@@ -103,7 +103,7 @@ fn load(provisioning: &Provisioning) -> Result<Option<(String, String)>, Error> 
         return Ok(Some((path.display().to_string(), text)));
     }
     let Some(encoded) = &provisioning.text else { return Ok(None) };
-    // Wrapped lines are common.
+    // Base64 is often wrapped.
     let encoded: String = encoded.split_whitespace().collect();
     let bytes = STANDARD.decode(encoded).map_err(|_| Error::NotText)?;
     let text = String::from_utf8(bytes).map_err(|_| Error::NotText)?;
@@ -114,19 +114,19 @@ fn format(text: &str) -> Format {
     if text.trim_start().starts_with('{') { Format::Json } else { Format::Yaml }
 }
 
-/// What is to be stored, as it was written.
+/// The stream of definitions, as written.
 struct Stream<'t> {
-    /// The file, or the variable.
+    /// The file, or the name of the variable.
     name: &'t str,
     text: &'t str,
     format: Format,
 }
 
 impl<'t> Stream<'t> {
-    /// All documents and what they define, or what is wrong with them.
+    /// Returns all documents and their definitions, or the errors in them.
     fn definitions(&self) -> Result<(Vec<Document>, Vec<NewDefinition<'t>>), Error> {
         let mut documents = self.read()?;
-        // Of what there is only one of, the last counts.
+        // Of several singletons of one kind, the last wins.
         let kinds: Vec<Kind> = documents.iter().map(|document| document.resource.kind()).collect();
         let mut at = 0..;
         documents.retain(|_| {
@@ -137,7 +137,7 @@ impl<'t> Stream<'t> {
         Ok((documents, new))
     }
 
-    /// All documents, or all that is wrong with them. None at all is no mistake.
+    /// Reads all documents, or returns all errors in them. An empty stream is allowed.
     fn read(&self) -> Result<Vec<Document>, Error> {
         let reading = definition::read(self.text, self.format);
         let mut found = reading.diagnostics;
@@ -169,12 +169,12 @@ impl<'t> Stream<'t> {
         if !id.is_empty() {
             return new;
         }
-        // The same at every start, so that nothing is stored twice.
+        // The id is the same at every start, so that nothing is stored twice.
         let id = format!("{:016x}", fingerprint(&format!("{} {}", kind.as_str(), new.name)));
         NewDefinition::of(resource, &id, self.format, text)
     }
 
-    /// Refuses ids that cannot be, and definitions of which only the last would stay.
+    /// Refuses invalid ids, and definitions that a later one would overwrite.
     fn check_ids(&self, documents: &[Document], new: &[NewDefinition<'_>]) -> Result<(), Error> {
         let mut mistakes = Vec::new();
         for (at, (document, own)) in documents.iter().zip(new).enumerate() {
@@ -205,7 +205,7 @@ impl<'t> Stream<'t> {
         self.wrong(&[format!("{}: {why}", self.place(&span))])
     }
 
-    /// Where the mask of a secret stands: behind its name, usually.
+    /// Returns the position of the redaction text of a secret: usually after its name.
     fn masked(&self, document: &Document, name: &str) -> Range<usize> {
         let text = self.text.get(document.span.clone()).unwrap_or_default();
         let named = text.find(name).and_then(|at| Some(at + text[at..].find(MASK)?));
@@ -218,13 +218,13 @@ impl<'t> Stream<'t> {
         Error::Wrong { name: self.name.to_owned(), mistakes: mistakes.join("\n") }
     }
 
-    /// A diagnostic in one line with its place.
+    /// Formats a diagnostic in one line with its position.
     fn placed(&self, diagnostic: &Diagnostic) -> String {
         let help = diagnostic.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
         format!("{}: {}{help}", self.place(&diagnostic.span), diagnostic.message)
     }
 
-    /// The place of some bytes: document, line, column, key.
+    /// Formats the position of some bytes: document, line, column, key.
     fn place(&self, bytes: &Range<usize>) -> String {
         let before = self.text.get(..bytes.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;

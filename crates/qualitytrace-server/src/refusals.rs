@@ -1,6 +1,7 @@
-//! Deliveries of spans that this server refused: whose spans they were is not known, only that they are not here.
+//! Refused deliveries of spans. The traces of the spans are unknown, only that they are missing.
 //!
-//! What may be sent again counts until its sender delivers. What no retry can help counts for a while.
+//! A refusal that may be retried counts until its sender delivers again. One that cannot be retried counts until it is
+//! evicted.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +11,7 @@ use qualitytrace_core::time::Timestamp;
 
 use crate::clock;
 
-/// Senders that are remembered; of further ones the oldest is forgotten.
+/// Senders that are tracked; the oldest is evicted first.
 const MAX_SENDERS: usize = 1_024;
 /// A refusal of one sender is logged again after this time.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
@@ -28,7 +29,7 @@ struct Refusal {
 }
 
 impl Refusals {
-    /// Takes note of a delivery of spans that was refused.
+    /// Records a refused delivery of spans.
     pub(crate) fn note(&self, sender: &str, reason: String, may_retry: bool) {
         let now = clock::now();
         let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +46,7 @@ impl Refusals {
         refusals.insert(sender.to_owned(), Refusal { at: now, logged, reason, may_retry });
     }
 
-    /// Takes note that a sender was heard: what was refused for the time being was sent again.
+    /// Records a delivery: a refused request that may be retried counts as sent again.
     pub(crate) fn delivered(&self, sender: &str) {
         let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if refusals.get(sender).is_some_and(|known| known.may_retry) {
@@ -53,7 +54,7 @@ impl Refusals {
         }
     }
 
-    /// What was refused since then and is not here, in a sentence.
+    /// Describes the latest refusal since then.
     pub(crate) fn since(&self, since: Timestamp) -> Option<String> {
         let refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let latest = refusals.iter().filter(|(_, known)| known.at >= since).max_by_key(|(_, known)| known.at);

@@ -1,7 +1,7 @@
-//! The register of services, shared by those who feed it and those who ask it.
+//! The register of services, shared between the ingest and the runner.
 //!
-//! The ingest feeds it with what every request says about its senders: for spans once for each process in a request, with
-//! the first and the last end among them, when they are committed. What it proves is decided in `core::wait`.
+//! The ingest records the senders of every request: for spans once for each process in a request, with the first and
+//! the last end time, when they are committed. `core::wait` decides what follows from it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,20 +11,20 @@ pub(crate) use qualitytrace_core::wait::register::Signal;
 
 use crate::otlp::sender::Sender;
 
-/// One register for all.
+/// A shared register.
 #[derive(Debug, Clone, Default)]
 pub struct SharedRegister(Arc<Mutex<Register>>);
 
 impl SharedRegister {
-    /// The register itself. Nobody may keep it across an `await`.
+    /// Locks the register. The guard must not be held across an `await`.
     pub fn lock(&self) -> MutexGuard<'_, Register> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of the spans of a request.
+    /// Records the spans of a request.
     ///
-    /// The first and the last end say the same as all of them: the one how late and how much out of order a process
-    /// delivers, the other up to when it has delivered.
+    /// The first and the last end time tell as much as all of them: the first shows how late and how much out of order
+    /// a process delivers, the last up to when it has delivered.
     pub fn delivered(&self, senders: &[Sender], at: Timestamp) {
         if senders.is_empty() {
             return;
@@ -39,7 +39,7 @@ impl SharedRegister {
         }
     }
 
-    /// Takes note of the metrics or logs of a request.
+    /// Records the metrics or logs of a request.
     pub(crate) fn signalled(&self, senders: &[Sender], signal: Signal, at: Timestamp) {
         if senders.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Runs that have had their time: removed in the background, a few at a time, with all that belongs to them.
+//! Retention of runs: old ones are removed in the background, a few at a time, with everything that belongs to them.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::config::Live;
 use crate::limits::Limits;
 use crate::store::{self, RunsOf, Store};
 
-/// How often old runs are looked for.
+/// The interval between two searches for old runs.
 const INTERVAL: Duration = Duration::from_mins(1);
-/// Runs that are looked up at one time; each is removed on its own, so that nobody waits for long.
+/// Runs that are looked up at one time; each is removed on its own, to keep transactions short.
 const STEP: u64 = 100;
-/// How long others have the database to themselves between two steps.
+/// The pause between two steps, which leaves the database to other work.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Removes old runs for as long as it is polled.
@@ -35,13 +35,13 @@ pub(crate) async fn keep(store: Store, config: Live) {
     }
 }
 
-/// Removes some of the runs that are too old or too many, and answers with their number.
+/// Removes some of the runs that are too old or too many, and returns their number. Also trims the audit log.
 pub async fn step(store: &Store, limits: &Limits, now: Timestamp) -> Result<usize, store::Error> {
     let oldest =
         if limits.audit_retention.is_zero() { Timestamp::default() } else { now - limits.audit_retention };
     store.forget_changes(oldest, limits.audit_entries).await?;
     let mut removed = 0;
-    // A run of a suite takes the runs that it started along.
+    // Removing a run of a suite also removes the runs that it started.
     for of in [RunsOf::Suites, RunsOf::Tests] {
         let mut found = store.surplus_runs(of, limits.runs_per_test, STEP).await?;
         if !limits.run_retention.is_zero() {

@@ -1,7 +1,7 @@
-//! How routes are registered: each with what it needs beside it, so that none can be served without.
+//! Registration of routes, each with the permission that it needs, so that none can be served without one.
 //!
 //! [`Routes`] is the only way from a handler to a socket. It tells every layer around a handler what the request needs
-//! ([`Needed`]); it does not know who may have that.
+//! ([`Needed`]); it does not decide which client has that permission.
 
 use std::convert::Infallible;
 
@@ -16,31 +16,32 @@ use tower::{Layer, Service};
 
 use crate::access::Wanted;
 
-/// A route, and what it needs.
+/// A route, and the permission that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// `None` for all methods.
+    /// The method; `None` for all.
     pub method: Option<Method>,
-    /// With `{name}` for each parameter.
+    /// The path, with `{name}` for each parameter.
     pub path: String,
-    /// What it needs.
+    /// The permission that it needs.
     pub wanted: Wanted,
 }
 
-/// What a request needs: every layer finds it among the request's extensions.
+/// The permission that a request needs, in its extensions for every layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Needed {
     pub(crate) wanted: Wanted,
-    /// Whether its method was registered by name. Else it is answered with 404 or 405, whatever it carries.
+    /// Whether a handler is registered for its method. If not, the response is 404 or 405, whatever the request
+    /// contains.
     pub(crate) is_registered: bool,
 }
 
 impl Needed {
-    /// Where there is nothing, a client must be allowed to look in order to learn so.
+    /// An unknown route needs the permission to read: only then a client learns that it does not exist.
     const NOTHING: Self = Self { wanted: Wanted::Look, is_registered: false };
 }
 
-/// Routes in the making.
+/// Routes under construction.
 pub(crate) struct Routes<S = ()> {
     paths: Vec<PathRoutes<S>>,
 }
@@ -51,13 +52,13 @@ struct PathRoutes<S> {
     handlers: MethodRouter<S>,
 }
 
-/// What the methods of one path need.
+/// The permissions that the methods of one path need.
 #[derive(Debug, Clone, Default)]
 struct Needs(Vec<(Option<Method>, Wanted)>);
 
 impl Needs {
     fn of(&self, method: &Method) -> Needed {
-        // Who may GET may ask for the head alone.
+        // HEAD needs the permission of GET.
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let find = |wanted: Option<&Method>| {
             self.0.iter().find(|(known, _)| known.as_ref() == wanted).map(|(_, wanted)| *wanted)
@@ -71,7 +72,7 @@ impl Needs {
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
-    /// No routes.
+    /// Creates an empty list.
     pub(crate) fn new() -> Self {
         Self { paths: Vec::new() }
     }
@@ -136,12 +137,12 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
-    /// These routes and others.
+    /// Adds other routes.
     pub(crate) fn merge(self, other: Self) -> Self {
         other.paths.into_iter().fold(self, Self::add)
     }
 
-    /// Answers methods that are not registered on a path. Layers that were added before do not see them.
+    /// Handles methods that are not registered on a path. Layers that were added before do not see these requests.
     pub(crate) fn method_not_allowed<H: Handler<T, S>, T: 'static>(self, handler: &H) -> Self {
         self.mapped(|path| {
             let takes_all = path.needs.0.iter().any(|(method, _)| method.is_none());
@@ -161,7 +162,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.mapped(|path| path.handlers.layer(layer.clone()))
     }
 
-    /// The same with the state that the handlers work with.
+    /// Provides the state of the handlers.
     pub(crate) fn with_state(self, state: S) -> Routes {
         self.mapped(|path| path.handlers.with_state(state.clone()))
     }
@@ -174,7 +175,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Routes { paths: mapped.collect() }
     }
 
-    /// All that was registered, with what it needs.
+    /// Returns all registered routes with their permissions.
     pub(crate) fn list(&self) -> Vec<Route> {
         let of = |path: &PathRoutes<S>| {
             let route = |(method, wanted): &(Option<Method>, Wanted)| Route {
@@ -189,7 +190,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 }
 
 impl Routes {
-    /// What serves them. Every layer that was added finds out what a request needs.
+    /// Builds the router. Every layer that was added finds the needed permission in the request.
     pub(crate) fn into_router(self) -> Router {
         self.paths.into_iter().fold(Router::new(), |router, path| {
             let needs = path.needs;
@@ -200,7 +201,7 @@ impl Routes {
         })
     }
 
-    /// What serves requests to paths that are not registered, behind the same layers.
+    /// Creates a handler for paths that are not registered, behind the same layers.
     pub(crate) fn nowhere<H: Handler<T, ()>, T: 'static>(handler: H) -> Self {
         Self::new().add(PathRoutes {
             path: String::new(),
@@ -209,7 +210,7 @@ impl Routes {
         })
     }
 
-    /// The service of [`Routes::nowhere`], for a router's fallback.
+    /// Returns the service of [`Routes::nowhere`], for a router's fallback.
     pub(crate) fn into_fallback(self) -> MethodRouter {
         let tell = middleware::from_fn(|request: Request, next: Next| told(Needed::NOTHING, request, next));
         self.paths.into_iter().fold(MethodRouter::new(), |_, path| path.handlers.layer(tell.clone()))

@@ -1,4 +1,4 @@
-//! Where traces come from: what was sent to this server.
+//! The source of traces: spans that were sent to this server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,56 +16,56 @@ use crate::otlp::convert;
 use crate::register::SharedRegister;
 use crate::store::{self, Signal, Store, StoredChunk, TraceSize};
 
-/// Reads and follows traces.
+/// Reads traces and subscribes to their changes.
 #[derive(Debug, Clone)]
 pub struct Source {
     store: Store,
     ingest: Arc<Ingest>,
 }
 
-/// Spans that arrived together.
+/// Spans that arrived in one request.
 #[derive(Debug)]
 pub struct Arrival {
     /// When they arrived.
     pub at: Timestamp,
-    /// Bytes of the request that brought them.
+    /// Size of the request that carried them, in bytes.
     bytes: u64,
     /// The spans.
     pub spans: Vec<Span>,
 }
 
-/// How far somebody has read a trace.
+/// A read position in a trace.
 #[derive(Debug, Default)]
 pub struct Cursor {
     last: Timestamp,
     /// Chunks read so far.
     count: u64,
-    /// When it was last looked for more.
+    /// When the trace was last read.
     looked: Timestamp,
 }
 
 impl Source {
-    /// A source over what the ingest takes in.
+    /// Creates a source for the spans that the ingest receives.
     pub fn new(store: Store, ingest: Arc<Ingest>) -> Self {
         Self { store, ingest }
     }
 
-    /// Wakes whenever the trace has changed.
+    /// Subscribes to changes of the trace.
     pub fn follow(&self, trace: TraceId) -> Following {
         self.ingest.follow(trace)
     }
 
-    /// What is known of everyone who sends.
+    /// Returns the register of services that send telemetry.
     pub fn register(&self) -> &SharedRegister {
         self.ingest.register()
     }
 
-    /// Up to so many of the traces that arrived here lately, and to which nothing was added since `before`.
+    /// Takes up to `most` traces that arrived here recently and have not changed since `before`.
     pub(crate) fn take_samples(&self, before: Timestamp, most: usize) -> Vec<TraceId> {
         self.ingest.take_samples(before, most)
     }
 
-    /// What will never be here of a trace, in a sentence.
+    /// Describes spans of a trace that were refused for good.
     pub fn refused(&self, trace: TraceId) -> Option<String> {
         let spans = self.ingest.crowded_out(trace);
         (spans > 0).then(|| {
@@ -73,43 +73,44 @@ impl Source {
         })
     }
 
-    /// What was sent since then and refused, of whichever trace it was, in a sentence.
+    /// Describes the latest delivery of spans that was refused since then, of whatever trace.
     pub(crate) fn refused_since(&self, since: Timestamp) -> Option<String> {
         self.ingest.refusals().since(since)
     }
 
-    /// Up to when everything that senders were able to deliver can be read.
+    /// Returns the time up to which everything that exporters delivered can be read.
     pub fn horizon(&self, now: Timestamp) -> Timestamp {
         self.ingest.horizon(now)
     }
 
-    /// Wakes whenever something of the trace arrives at this server.
+    /// Subscribes to arrivals of the trace at this server.
     pub(crate) fn relay(&self, trace: TraceId) -> Following {
         self.ingest.relay(trace)
     }
 
-    /// Something of the trace arrived at another server.
+    /// Reports that spans of the trace arrived at another server.
     pub(crate) fn changed_elsewhere(&self, trace: TraceId) {
         self.ingest.changed_elsewhere(Some(trace));
     }
 
-    /// Something may have arrived at another server.
+    /// Reports that spans of any trace may have arrived at another server.
     pub(crate) fn anything_changed_elsewhere(&self) {
         self.ingest.changed_elsewhere(None);
     }
 
-    /// What arrived at these points in time, with the trace of each.
+    /// Returns what arrived at these times, each with its trace.
     pub async fn arrivals(&self, at: &[Timestamp]) -> Result<Vec<(TraceId, Arrival)>, store::Error> {
         let chunks = self.store.chunks_of(at).await?.into_iter();
         let arrival = |(trace, StoredChunk { arrived, data })| (trace, Arrival::new(trace, arrived, data));
         Ok(chunks.map(arrival).collect())
     }
 
-    /// What arrived of a trace since the cursor was last used, or all of it again: the answer says which.
+    /// Returns what arrived of a trace since the cursor was last used, or all of it again; the flag says that it is
+    /// all.
     ///
-    /// Servers that share a store do not commit in the order of their times of arrival. What came in between what was
-    /// read already is found by its number, and then everything is read again. Nor do their clocks agree: what was not
-    /// there at the last look did not arrive before it, and not later than now.
+    /// Servers that share a store do not commit in the order of arrival times. A chunk that was committed between those
+    /// read already is noticed by the number of chunks, and then everything is read again. Nor do their clocks agree: a
+    /// chunk that was not there at the last read is taken to have arrived after it, and not later than now.
     pub async fn news(
         &self,
         trace: TraceId,
@@ -137,7 +138,7 @@ impl Source {
         Ok((new, is_all))
     }
 
-    /// The requests that brought spans of a trace, with those spans only.
+    /// Returns the requests that delivered spans of a trace, reduced to those spans.
     pub async fn requests(&self, trace: TraceId) -> Result<Vec<ExportTraceServiceRequest>, store::Error> {
         let chunks = self.store.chunks(trace, Signal::Spans, Timestamp::default()).await?;
         Ok(chunks
@@ -146,7 +147,7 @@ impl Source {
             .collect())
     }
 
-    /// All that arrived of these traces, each as a tree, in one statement.
+    /// Loads these traces as trees, with one statement.
     pub async fn load_all(&self, traces: &[TraceId]) -> Result<Vec<Trace>, store::Error> {
         let mut spans: BTreeMap<TraceId, Vec<Span>> = BTreeMap::new();
         for (trace, chunk) in self.store.span_chunks(traces).await? {
@@ -155,13 +156,13 @@ impl Source {
         Ok(spans.into_iter().map(|(trace, spans)| Trace::assemble(trace, spans)).collect())
     }
 
-    /// All that arrived of a trace, as a tree.
+    /// Loads a trace as a tree.
     pub async fn load(&self, trace: TraceId) -> Result<Trace, store::Error> {
         load(&self.store, trace).await
     }
 }
 
-/// All that is stored of a trace, as a tree.
+/// Loads a stored trace as a tree.
 pub async fn load(store: &Store, trace: TraceId) -> Result<Trace, store::Error> {
     let arrivals = arrivals(store, trace, Timestamp::default()).await?;
     Ok(Trace::assemble(trace, arrivals.into_iter().flat_map(|arrival| arrival.spans)))
@@ -178,7 +179,7 @@ impl Arrival {
         Self { at, bytes, spans: decode(trace, data) }
     }
 
-    /// How much of the trace it is.
+    /// Returns its part of the size of the trace.
     pub(crate) fn size(&self) -> TraceSize {
         TraceSize { spans: self.spans.len() as u64, bytes: self.bytes }
     }
@@ -192,7 +193,7 @@ fn decode(trace: TraceId, data: bytes::Bytes) -> Vec<Span> {
             .map(|(_, span)| span)
             .collect(),
         Err(error) => {
-            // Only checked bytes are stored, so this is damage in the database.
+            // Only checked bytes are stored, so the database is damaged.
             tracing::error!(%error, %trace, "a stored chunk cannot be decoded and is left out");
             Vec::new()
         }

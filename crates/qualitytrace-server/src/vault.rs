@@ -1,7 +1,7 @@
-//! Secrets at rest: sealed with a key that is not in the database.
+//! Encryption of secrets at rest, with a key that is not in the database.
 //!
-//! ChaCha20-Poly1305 with a random nonce. What a text belongs to is part of the seal, so that it cannot be moved to
-//! another place. The key is given, or lies in a file that is made when the first secret is to be kept.
+//! ChaCha20-Poly1305 with a random nonce. The owner of a text is authenticated with it, so that a sealed text cannot be
+//! moved to another place. The key is given, or is in a file that is made when the first secret is sealed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 
 use crate::private;
 
-/// What a sealed text begins with: the name and the version of the form.
+/// The prefix of a sealed text: name and version of the format.
 const PREFIX: &str = "sealed:1:";
-/// Bytes of a key.
+/// Length of a key in bytes.
 const KEY_BYTES: usize = 32;
 
-/// Where the key is.
+/// Where to find the key.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// Nowhere: it is made up and lasts as long as the process. For databases that last no longer.
+    /// Generated, and kept only in memory. For databases that live no longer than the process.
     #[default]
     Memory,
-    /// In a file, which is made when it is needed and not there.
+    /// In a file, which is made when it is missing and needed.
     File(PathBuf),
     /// Given as text: 32 bytes in base64 or hexadecimal digits.
     Text(String),
@@ -40,23 +40,23 @@ impl std::fmt::Debug for KeyPlace {
     }
 }
 
-/// Why something could not be sealed or opened.
+/// Why a text could not be sealed or unsealed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The key is no key.
+    /// There is no valid key.
     #[error("{place} holds no key: 32 bytes in base64 or 64 hexadecimal digits are expected")]
     NoKey {
-        /// Where it was looked for.
+        /// Where it was expected.
         place: String,
     },
-    /// The file of the key is of no use.
+    /// The key file cannot be used.
     #[error("failed to {operation} the key file {path}")]
     File {
-        /// What was to be done.
+        /// The operation that failed.
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -72,12 +72,12 @@ pub enum Error {
     },
 }
 
-/// Seals and opens texts. Cheap to clone.
+/// Seals and unseals texts. Cheap to clone.
 #[derive(Clone)]
 pub struct Vault {
     place: KeyPlace,
     key: Arc<OnceLock<LessSafeKey>>,
-    /// Opens what was sealed before the key was changed; seals nothing.
+    /// Unseals what was sealed before the key was changed; seals nothing.
     previous: Option<Arc<LessSafeKey>>,
 }
 
@@ -88,7 +88,7 @@ impl std::fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// A vault with the key from this place; a file that is not there is made later.
+    /// Opens a vault with the key from this place; a missing file is made later.
     pub fn open(place: KeyPlace) -> Result<Self, Error> {
         let vault = Self { place, key: Arc::default(), previous: None };
         let bytes = match &vault.place {
@@ -102,7 +102,7 @@ impl Vault {
         Ok(vault)
     }
 
-    /// The same vault, which also opens what the key from another place sealed.
+    /// Adds a previous key, with which older texts are unsealed.
     pub fn with_previous(mut self, place: Option<KeyPlace>) -> Result<Self, Error> {
         let (Some(place), false) = (place, self.previous.is_some()) else { return Ok(self) };
         let named = match &place {
@@ -121,7 +121,7 @@ impl Vault {
         Ok(self)
     }
 
-    /// Whether it knows a previous key.
+    /// Whether it has a previous key.
     pub fn has_previous(&self) -> bool {
         self.previous.is_some()
     }
@@ -131,7 +131,7 @@ impl Vault {
         text.starts_with(PREFIX)
     }
 
-    /// Seals a text that belongs to something.
+    /// Seals a text for its owner; it can only be unsealed for the same one.
     pub fn seal(&self, belongs_to: &str, text: &str) -> Result<String, Error> {
         let key = self.key()?;
         let nonce: [u8; NONCE_LEN] = rand::random();
@@ -141,12 +141,12 @@ impl Vault {
             Aad::from(belongs_to.as_bytes()),
             &mut sealed,
         );
-        // Only a text of many gigabytes is refused.
+        // Fails only for a text of many gigabytes.
         done.map_err(|_| self.wrong_key())?;
         Ok(format!("{PREFIX}{}", STANDARD.encode([&nonce[..], &sealed].concat())))
     }
 
-    /// Opens a sealed text; one that was never sealed is given back.
+    /// Unseals a text; one that was never sealed is returned as it is.
     pub fn unseal(&self, belongs_to: &str, text: String) -> Result<String, Error> {
         if !Self::is_sealed(&text) {
             return Ok(text);
@@ -156,12 +156,12 @@ impl Vault {
         keys.find_map(|key| opened(key, belongs_to, &text)).ok_or_else(|| self.wrong_key())
     }
 
-    /// Opens a sealed text without the help of a previous key.
+    /// Unseals a text with the current key only.
     pub(crate) fn unseal_with_current(&self, belongs_to: &str, text: &str) -> Option<String> {
         opened(self.known_key().ok()??, belongs_to, text)
     }
 
-    /// The key, if there is one. Another server may have made the file since it was last looked for.
+    /// Returns the key, if there is one. Another server may have made the file since the last read.
     fn known_key(&self) -> Result<Option<&LessSafeKey>, Error> {
         if let (None, KeyPlace::File(path)) = (self.key.get(), &self.place)
             && let Some(bytes) = read(path)?
@@ -171,7 +171,7 @@ impl Vault {
         Ok(self.key.get())
     }
 
-    /// The key; made and put into its file when it is needed for the first time.
+    /// Returns the key; generates it and its file when it is needed for the first time.
     fn key(&self) -> Result<&LessSafeKey, Error> {
         if let Some(key) = self.known_key()? {
             return Ok(key);
@@ -186,7 +186,7 @@ impl Vault {
 
     fn set(&self, bytes: &[u8; KEY_BYTES]) -> Result<(), Error> {
         let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).map_err(|_| self.no_key())?;
-        // Whoever was faster read or made the same file.
+        // A concurrent caller has read or made the same file.
         let _ = self.key.set(LessSafeKey::new(key));
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Vault {
     }
 }
 
-/// What a key makes of a sealed text; `None` when it was sealed with another one, or changed.
+/// Decrypts a sealed text; `None` if it was sealed with another key, or changed.
 fn opened(key: &LessSafeKey, belongs_to: &str, text: &str) -> Option<String> {
     let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
     let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>()?;
@@ -221,7 +221,7 @@ fn opened(key: &LessSafeKey, belongs_to: &str, text: &str) -> Option<String> {
     String::from_utf8(opened.to_vec()).ok()
 }
 
-/// The key in a file; `None` when there is no file.
+/// Reads the key from a file; `None` if there is no file.
 fn read(path: &Path) -> Result<Option<[u8; KEY_BYTES]>, Error> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -232,12 +232,12 @@ fn read(path: &Path) -> Result<Option<[u8; KEY_BYTES]>, Error> {
     key_bytes(&text).map(Some).ok_or_else(no_key)
 }
 
-/// Puts a new key into a file that only its owner can read; the key that is there when somebody else was faster.
+/// Writes a new key into a file that only its owner can read. Returns the existing key if another process was faster.
 fn create(path: &Path, bytes: &[u8; KEY_BYTES]) -> Result<[u8; KEY_BYTES], Error> {
     let failed = |operation| move |source| Error::File { operation, path: path.to_owned(), source };
-    // Written elsewhere and linked into place whole: nobody ever reads half a key.
+    // Written to a temporary file and linked into place, so that half a key can never be read.
     let draft = path.with_extension(format!("{:016x}", rand::random::<u64>()));
-    // The data folder of a server that keeps everything in PostgreSQL may not be there yet.
+    // The data folder of a server with a PostgreSQL database may be missing.
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         private::folder(folder).map_err(failed("make the folder of"))?;
     }
@@ -246,7 +246,7 @@ fn create(path: &Path, bytes: &[u8; KEY_BYTES]) -> Result<[u8; KEY_BYTES], Error
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed("write"))?;
     let linked = std::fs::hard_link(&draft, path);
     let _ = std::fs::remove_file(&draft);
-    // A secret that is stored must not outlive its key in a power cut.
+    // The key must be durable before a secret that it seals is stored.
     let folder = path.parent().unwrap_or(Path::new(""));
     match linked.and_then(|()| private::sync_folder(folder)) {
         Ok(()) => Ok(*bytes),

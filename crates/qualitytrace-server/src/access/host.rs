@@ -1,10 +1,10 @@
-//! Names that a server is asked under: what `Host` and `Origin` say, and what the setting `server.hosts` allows.
+//! Host names of requests: parsing of `Host` and `Origin`, and the setting `server.hosts`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A host, and a port where one is written.
+/// A host with an optional port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Authority {
     host: Host,
@@ -13,14 +13,14 @@ pub(crate) struct Authority {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Host {
-    /// IPv4 addresses written as IPv6 are IPv4 addresses.
+    /// IPv4-mapped IPv6 addresses are stored as IPv4.
     Ip(IpAddr),
-    /// In lower case, without a dot at its end.
+    /// In lower case, without a trailing dot.
     Name(String),
 }
 
 impl Authority {
-    /// `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`; `None` when it is none of these.
+    /// Parses `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Ok(address) = text.parse::<Ipv6Addr>() {
             return Some(Self { host: Host::Ip(IpAddr::V6(address).to_canonical()), port: None });
@@ -28,7 +28,7 @@ impl Authority {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (address, port) = rest.split_once(']')?;
-                // What comes after a percent sign says which of our own interfaces the client used.
+                // The zone id names the network interface; it is ignored.
                 let address: Ipv6Addr = address.split('%').next()?.parse().ok()?;
                 let port = if port.is_empty() { port } else { port.strip_prefix(':')? };
                 (Host::Ip(IpAddr::V6(address).to_canonical()), port)
@@ -43,11 +43,11 @@ impl Authority {
         Some(Self { host, port })
     }
 
-    /// Whether it names this machine, as seen from itself.
+    /// Whether it is a loopback name or address.
     pub(crate) fn is_loopback(&self) -> bool {
         match &self.host {
             Host::Ip(address) => address.is_loopback(),
-            // No resolver may look this domain up elsewhere (RFC 6761).
+            // Resolvers must not look this domain up elsewhere (RFC 6761).
             Host::Name(name) => name == "localhost" || name.ends_with(".localhost"),
         }
     }
@@ -72,17 +72,17 @@ impl Host {
     }
 }
 
-/// Where a web page comes from.
+/// The origin of a web page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
     host: Host,
-    /// The one that its scheme implies, where none is written.
+    /// The port; where none is written, the default of the scheme.
     port: u16,
     implied: u16,
 }
 
 impl Origin {
-    /// `SCHEME://HOST[:PORT]`; `None` for everything else, `null` included: such a page comes from nowhere.
+    /// Parses `SCHEME://HOST[:PORT]`; `None` for everything else, also for `null`, the opaque origin.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (scheme, authority) = text.split_once("://")?;
         let Authority { host, port } = Authority::parse(authority)?;
@@ -94,13 +94,13 @@ impl Origin {
         Some(Self { host, port: port.unwrap_or(implied), implied })
     }
 
-    /// Whether the page was loaded from where this request goes. The scheme does not count: a proxy may speak TLS for us.
+    /// Whether the page has the same host and port as this request. The scheme is ignored: a proxy may terminate TLS.
     pub(crate) fn is_same(&self, asked: &Authority) -> bool {
         self.host == asked.host && self.port == asked.port.unwrap_or(self.implied)
     }
 }
 
-/// A host that a server answers to: `NAME`, `ADDRESS`, `*.DOMAIN`, each with `:PORT` or without.
+/// A host that requests may name: `NAME`, `ADDRESS`, `*.DOMAIN`, each with `:PORT` or without.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedHost {
     host: Allowed,
@@ -110,18 +110,18 @@ pub struct AllowedHost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Allowed {
     One(Host),
-    /// All names that end so; with a dot before the domain.
+    /// All names with this suffix, which starts with a dot.
     Below(String),
 }
 
 impl AllowedHost {
-    /// Whether a request to this host and port is meant for the server.
+    /// Whether a request may name this host and port.
     pub(crate) fn allows(&self, asked: &Authority) -> bool {
         self.fits(&asked.host) && self.port.is_none_or(|port| asked.port == Some(port))
     }
 
-    /// Whether pages from there are the server's own, behind a proxy that asks under another name. Without a port, only
-    /// the usual one of the scheme counts: other ports of a machine may belong to others.
+    /// Whether pages of this origin are the server's own, behind a proxy that uses another host name. Without a port,
+    /// only the default one of the scheme matches: other ports may belong to other services.
     pub(crate) fn is_origin(&self, origin: &Origin) -> bool {
         self.fits(&origin.host) && origin.port == self.port.unwrap_or(origin.implied)
     }

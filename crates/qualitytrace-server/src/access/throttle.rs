@@ -1,8 +1,7 @@
-//! How often a client may show a wrong token.
+//! Rate limit for wrong tokens.
 //!
-//! Each client has a bucket of wrong tokens. When it is empty, further wrong tokens are answered with the advice to come
-//! back later, until the bucket has filled up again. A right token is let in at any time: one program with an old token
-//! does not lock out the others behind the same proxy.
+//! Each client has a token bucket. While it is empty, wrong tokens are answered with the advice to retry later. A right
+//! token is accepted at any time: one program with an old token does not lock out the others behind the same proxy.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use super::{Access, Fingerprint, Refused, Wanted};
 
-/// Wrong tokens that a client may show at once.
+/// Wrong tokens that a client may send in a burst.
 const BURST: u32 = 20;
-/// How long until it may show another one.
+/// The interval after which it may send another one.
 const REFILL: Duration = Duration::from_secs(1);
-/// Clients that are remembered; the one that was silent for longest is forgotten first.
+/// Clients that are tracked; the one idle for longest is evicted first.
 const CLIENTS: usize = 4096;
-/// How often wrong tokens of one client are logged.
+/// The interval of log lines about wrong tokens of one client.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Compares tokens, and counts the wrong ones of each client.
+/// Checks tokens, and limits the rate of wrong ones for each client.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle(Mutex<Clients>);
 
 impl Throttle {
-    /// Whether the bearer of a token may have what is wanted. Wrong tokens are logged.
+    /// Checks whether a token grants the permission. Wrong tokens are logged.
     pub(crate) fn check(
         &self,
         access: &Access,
@@ -48,7 +47,7 @@ impl Throttle {
     }
 }
 
-/// Who counts as one client: an IPv4 address, or an IPv6 network of the size that one customer is given.
+/// Returns the key of a client: an IPv4 address, or the /64 network of an IPv6 address.
 fn client(peer: Option<IpAddr>) -> IpAddr {
     match peer.map(|peer| peer.to_canonical()) {
         Some(IpAddr::V6(address)) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -62,7 +61,7 @@ struct Clients(HashMap<IpAddr, Client>);
 
 #[derive(Debug)]
 struct Client {
-    /// Wrong tokens that count at `counted`.
+    /// Wrong tokens in the bucket, as of `counted`.
     wrong: u32,
     counted: Instant,
     seen: Instant,
@@ -71,7 +70,7 @@ struct Client {
 }
 
 impl Clients {
-    /// What is answered to a client whose token was `checked`; and how many wrong ones are to be logged now.
+    /// Applies the rate limit to a client whose token was `checked`. Also returns how many wrong tokens to log now.
     fn check(
         &mut self,
         client: IpAddr,
@@ -117,7 +116,7 @@ impl Client {
         self.counted = if self.wrong == 0 { now } else { self.counted + REFILL * passed };
     }
 
-    /// How many wrong tokens a log line is to speak of; `None` when it is too early for one.
+    /// Returns the number of wrong tokens for a log line; `None` if it is too early for one.
     fn log(&mut self, now: Instant) -> Option<u64> {
         self.unlogged += 1;
         let is_due = self.logged.is_none_or(|logged| now.saturating_duration_since(logged) >= LOG_INTERVAL);

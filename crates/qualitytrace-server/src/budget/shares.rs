@@ -1,22 +1,22 @@
-//! How senders share a budget: one that floods is refused before there is no room left for the others.
+//! Fair shares of a budget: a sender that floods is refused before the others have no room left.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a sender counts as one that wants something, after it had or wanted something.
+/// How long a sender counts as active after its last request.
 const ACTIVE: Duration = Duration::from_secs(10);
-/// Senders that are told apart. Further ones share what one of them has.
+/// Senders that are tracked. Further ones share one entry.
 const SENDERS: usize = 10_000;
-/// So much of the budget stays free for those who have less than their share: an eighth as long as nobody else wants
-/// anything, a quarter from then on.
+/// The part of the budget that is reserved for senders below their share: an eighth while only one sender is active, a
+/// quarter otherwise.
 const RESERVE: (u64, u64) = (8, 4);
 
-/// What each sender has of a budget.
+/// The bytes that each sender holds.
 #[derive(Debug, Default)]
 pub(super) struct Shares(Mutex<HashMap<String, Held>>);
 
-/// What one sender has.
+/// The bytes and leases of one sender.
 #[derive(Debug)]
 struct Held {
     bytes: u64,
@@ -24,7 +24,7 @@ struct Held {
     last: Instant,
 }
 
-/// The share of one sender, as one of its requests knows it.
+/// The part of one request in its sender's share.
 #[derive(Debug)]
 pub(super) struct Share {
     shares: Arc<Shares>,
@@ -32,7 +32,7 @@ pub(super) struct Share {
     bytes: u64,
 }
 
-/// What is left of a budget.
+/// The size of a budget, and what is free of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     pub(super) size: u64,
@@ -40,7 +40,7 @@ pub(super) struct Room {
 }
 
 impl Share {
-    /// A request of this sender begins.
+    /// Registers a request of this sender.
     pub(super) fn of(shares: &Arc<Shares>, sender: String) -> Self {
         let now = Instant::now();
         let mut senders = shares.lock();
@@ -66,12 +66,12 @@ impl Share {
         is_within_share || room.free >= bytes + room.reserve(is_alone)
     }
 
-    /// The most that one request may ever take.
+    /// Returns the most that one request may ever take.
     pub(super) fn most(room: Room) -> u64 {
         room.size - room.reserve(true)
     }
 
-    /// The sender has taken so many bytes in all for this request.
+    /// Sets the bytes that this request holds.
     pub(super) fn set(&mut self, bytes: u64) {
         let mut senders = self.shares.lock();
         if let Some(held) = senders.get_mut(&self.sender) {

@@ -1,7 +1,6 @@
-//! A connection that must say something before long, and must read what it is told.
+//! Timeouts of a connection: for the first bytes of the client, and for reading responses.
 //!
-//! Until it is known which HTTP is spoken, nobody else looks at the clock; nor does anybody else when a socket takes
-//! nothing more.
+//! Until the version of HTTP is known, hyper applies no timeout; nor does it when the socket accepts no more bytes.
 
 use std::future::Future as _;
 use std::io;
@@ -12,25 +11,25 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How HTTP/2 begins.
+/// The connection preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes that a client must take within the timeout while something waits for it.
+/// Bytes that a client must read within the timeout while data is waiting for it.
 const LEAST_PROGRESS: usize = 64 * 1024;
 
-/// A stream whose reader gets an error when the other side does not say what it speaks in time, and whose
-/// writer gets one when the other side stops reading.
+/// A stream whose reads time out until the client has shown which version of HTTP it speaks, and whose writes time out
+/// when the client stops reading.
 pub(super) struct Patient<S> {
     stream: S,
-    /// `None` once it is known.
+    /// The timeout for the version of HTTP; `None` once it is known.
     waits: Option<Pin<Box<Sleep>>>,
-    /// Bytes of the preface of HTTP/2 that have come.
+    /// Bytes of the HTTP/2 preface received so far.
     begun: usize,
-    /// How long a client may take next to nothing.
+    /// How long a client may read less than `LEAST_PROGRESS`.
     write_timeout: Duration,
-    /// Since something waits to be written.
+    /// The timeout of a blocked write, if one is blocked.
     blocked: Option<Pin<Box<Sleep>>>,
-    /// Bytes written since then.
+    /// Bytes written since the write was blocked.
     written: usize,
 }
 
@@ -40,7 +39,7 @@ impl<S> Patient<S> {
         Self { stream, waits, begun: 0, write_timeout, blocked: None, written: 0 }
     }
 
-    /// Looks at the clock when something could not be written.
+    /// Applies the write timeout when a write is pending.
     fn check_progress<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -60,7 +59,7 @@ impl<S> Patient<S> {
         }
     }
 
-    /// Notes that so many of the bytes that waited are written.
+    /// Counts written bytes; a complete write ends the timeout.
     fn note_written(&mut self, outcome: &Poll<io::Result<usize>>, waiting: usize) {
         if let Poll::Ready(Ok(written)) = outcome {
             self.written += written;
@@ -70,7 +69,7 @@ impl<S> Patient<S> {
         }
     }
 
-    /// Notes what has come.
+    /// Compares received bytes with the preface; ends the timeout when the version is known.
     fn hear(&mut self, bytes: &[u8]) {
         let left = &PREFACE[self.begun..];
         let is_preface = bytes.len() < left.len() && left.starts_with(bytes);
@@ -171,7 +170,7 @@ mod tests {
                 tokio::time::sleep(timeout / 4).await;
                 client.read_exact(&mut piece).await.unwrap();
             }
-            // Then nothing more.
+            // Then it reads nothing more.
             tokio::time::sleep(3 * timeout).await;
         });
         assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);

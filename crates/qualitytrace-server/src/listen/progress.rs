@@ -1,6 +1,6 @@
-//! Answers that nobody reads: a connection on which one stands still is given up.
+//! Stalled responses: a connection with a response that the client does not read is closed.
 //!
-//! Over HTTP/2 a client can stop a single answer while the socket stays writable, so that only the body knows.
+//! Over HTTP/2 a client can stop reading one response while the socket stays writable, so only the body can notice it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,12 +14,12 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Bytes that are handed on at one time.
+/// Bytes of a body that are handed over at one time.
 const PIECE: usize = 64 * 1024;
-/// Smaller answers are not watched: what a client can hold of them is bounded by its streams.
+/// Smaller responses are not watched: what a client can hold of them is bounded by its streams.
 const SMALL: u64 = 1024;
 
-/// The answers on their way on one connection.
+/// The responses under way on one connection.
 #[derive(Debug, Clone)]
 pub(super) struct Answers {
     began: Instant,
@@ -27,12 +27,12 @@ pub(super) struct Answers {
     under_way: Arc<Mutex<Vec<Weak<Beat>>>>,
 }
 
-/// When an answer last moved.
+/// The progress of a response.
 #[derive(Debug)]
 struct Beat {
-    /// Milliseconds after the connection began.
+    /// When data was last handed over, in milliseconds after the connection began.
     moved: AtomicU64,
-    /// Whether the answer itself is waited for, not its reader.
+    /// Whether the server has yet to produce data; the client is not to blame then.
     is_ours: AtomicBool,
 }
 
@@ -41,7 +41,7 @@ impl Answers {
         Self { began: Instant::now(), started: Arc::default(), under_way: Arc::default() }
     }
 
-    /// The body, watched.
+    /// Wraps a body to watch its progress.
     pub(super) fn watch(&self, body: Body) -> Body {
         if HttpBody::size_hint(&body).exact().is_some_and(|bytes| bytes <= SMALL) {
             return body;
@@ -52,7 +52,7 @@ impl Answers {
         Body::new(Watched { body, began: self.began, beat, rest: Bytes::new(), is_over: false })
     }
 
-    /// Comes back when an answer has not moved for so long.
+    /// Returns when a response has made no progress for `timeout`.
     pub(super) async fn stalled(&self, timeout: Duration) {
         let longest = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         loop {
@@ -91,13 +91,13 @@ struct Watched {
     body: Body,
     began: Instant,
     beat: Arc<Beat>,
-    /// What was taken from the body and not handed on.
+    /// Data taken from the body and not handed over yet.
     rest: Bytes,
-    /// Whether the body has nothing more to say; not all bodies can be asked again then.
+    /// Whether the body has ended; not all bodies can be polled again then.
     is_over: bool,
 }
 
-/// A piece of an answer. The answer is under way until its last piece is written.
+/// A piece of a response. It keeps the response under way until it is written.
 struct Piece {
     data: Bytes,
     _beat: Arc<Beat>,
@@ -137,7 +137,7 @@ impl HttpBody for Watched {
                     Err(other) => return Poll::Ready(Some(Ok(other))),
                 },
                 other => {
-                    // What is left of it is for the reader to take.
+                    // The rest is for the client to read.
                     self.beat.is_ours.store(false, Ordering::Relaxed);
                     self.is_over = true;
                     return Poll::Ready(other);

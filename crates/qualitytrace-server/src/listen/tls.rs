@@ -1,4 +1,4 @@
-//! TLS for our own sockets: the certificate and its key, from files.
+//! TLS of our own listeners: certificate and key from files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,38 +13,38 @@ use tokio_rustls::TlsAcceptor;
 /// A certificate with its key, both in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// The file with the certificate, and those that lead from it to an authority.
+    /// The file with the certificate and its chain.
     pub certificate: PathBuf,
     /// The file with its key.
     pub key: PathBuf,
 }
 
-/// Why a certificate is of no use.
+/// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file cannot be read, or holds something else.
+    /// A file cannot be read, or has other content.
     #[error("the {what} in {} cannot be used: {cause}", path.display())]
     File {
-        /// What it should hold.
+        /// The expected content.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// Certificate and key do not belong together.
+    /// Certificate and key do not match.
     #[error("the certificate in {} does not go with its key", path.display())]
     Pair {
         /// The file of the certificate.
         path: PathBuf,
-        /// What the library says.
+        /// The error of rustls.
         #[source]
         source: rustls::Error,
     },
 }
 
 impl Certificate {
-    /// What accepts connections with it. Both versions of HTTP are offered.
+    /// Builds the acceptor. It offers both versions of HTTP.
     fn acceptor(&self) -> Result<TlsAcceptor, Error> {
         let chain =
             CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -75,12 +75,12 @@ impl Tls {
         Ok(Self(Arc::new(RwLock::new(certificate.acceptor()?))))
     }
 
-    /// What accepts the next connection.
+    /// Returns the acceptor for the next connection.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes on with this certificate, as its files are now. Connections that are open stay as they are.
+    /// Loads a certificate from its files and uses it for new connections. Open connections keep theirs.
     pub(crate) fn replace(&self, certificate: &Certificate) -> Result<(), Error> {
         let acceptor = certificate.acceptor()?;
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
