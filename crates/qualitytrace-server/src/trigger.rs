@@ -1,6 +1,6 @@
-//! Setting the system under test in motion, one file per protocol.
+//! Triggers: send a request to the system under test, one file per protocol.
 //!
-//! A trigger that got any answer has succeeded: whether the answer is good is for the specs to say.
+//! A trigger that got any response has succeeded: specs decide whether the response is good.
 
 mod connect;
 mod cut;
@@ -32,14 +32,14 @@ use crate::config::Live;
 /// Sends triggers; keeps connections open between them.
 #[derive(Debug, Clone)]
 pub struct Triggers {
-    /// For the gate of the moment.
+    /// The HTTP sender for the current gate.
     http: Arc<Mutex<http::Sender>>,
     config: Live,
     in_container: bool,
 }
 
 impl Triggers {
-    /// Ready to send.
+    /// Creates a sender with this configuration.
     pub fn new(config: impl Into<Live>) -> Self {
         let config = config.into();
         let gate = Gate::of(&config.get().limits);
@@ -47,8 +47,8 @@ impl Triggers {
         Self { http, config, in_container: in_container() }
     }
 
-    /// What sends over HTTP; a new one where the gate is another by now, since connections may be open that would not pass
-    /// it any more.
+    /// Returns the HTTP sender. A new one is made when the gate has changed, because open connections may no longer be
+    /// allowed.
     fn http(&self, gate: &Gate) -> http::Sender {
         let mut http = self.http.lock().unwrap_or_else(PoisonError::into_inner);
         if http.gate() != gate {
@@ -57,19 +57,19 @@ impl Triggers {
         http.clone()
     }
 
-    /// What to say of a trigger that sends a secret to somebody whose certificate is not verified. `has_secret` says
+    /// Returns a warning if a trigger sends a secret to a server whose certificate is not verified. `has_secret` says
     /// whether one of its texts holds the value of a secret variable.
     pub fn warning(&self, trigger: &Trigger, has_secret: bool) -> Option<String> {
         exposure::warning(trigger, has_secret, &Gate::of(&self.config.get().limits))
     }
 
-    /// Sends a trigger whose texts are resolved and waits for its answer.
+    /// Sends a trigger whose texts are resolved and waits for the response.
     pub async fn send(&self, trigger: &Trigger, context: &Context) -> Result<Reply, Failure> {
         let config = self.config.get();
         let limits = &config.limits;
         let gate = Gate::of(limits);
         let http = &self.http(&gate);
-        // A browser goes where its script tells it; where it begins can be looked at.
+        // The script of a browser may open any address; only the first one can be checked.
         if let Trigger::PlaywrightEngine(script) = trigger {
             http.admits_elsewhere(&script.target.value).await?;
         }
@@ -104,8 +104,8 @@ impl Triggers {
     }
 }
 
-/// What to say of a trigger that sends credentials to somebody whose certificate is not verified, unless the server demands
-/// that.
+/// Returns a warning if a trigger sends credentials to a server whose certificate is not verified, assuming that the
+/// server's configuration does not require verification.
 pub fn unverified_secret(trigger: &Trigger) -> Option<String> {
     exposure::warning(trigger, false, &Gate::default())
 }

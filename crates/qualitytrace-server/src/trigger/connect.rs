@@ -1,7 +1,7 @@
-//! The gate that every outbound connection passes: which addresses may be spoken to, and whose certificates are trusted.
+//! The gate of every outbound connection: which addresses are allowed, and which certificates are trusted.
 //!
-//! Every address that a user makes the server speak to is looked up here, and here only. What is checked is the address
-//! that is connected to, not the name that it was found by: no name can mean another address a moment later.
+//! Every address that a user makes the server connect to is resolved here, and here only. The check applies to the
+//! resolved address that is connected to, not to its name: a name cannot resolve to another address a moment later.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -20,21 +20,21 @@ use super::failure::{Failure, Place, Reason, tls_cause};
 use super::progress;
 use crate::limits::Limits;
 
-/// A connection, whatever is below.
+/// A byte stream, with or without TLS.
 pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// How a connection is secured.
+/// The transport security of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Security {
-    /// Not at all.
+    /// No TLS.
     Plain,
-    /// By TLS.
+    /// TLS.
     Tls(Certificates),
 }
 
-/// Whom a trigger trusts, and who we are; all in PEM.
+/// The trusted authorities and the client certificate of a trigger; all in PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Certificates {
     verify: bool,
@@ -43,7 +43,7 @@ pub(super) struct Certificates {
     key: String,
 }
 
-/// What the server's settings say about outbound connections. Cheap to clone.
+/// The server's settings for outbound connections. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Gate {
     /// `trigger.deny`.
@@ -53,17 +53,17 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// The gate that these limits describe.
+    /// Creates the gate that these limits describe.
     pub(crate) fn of(limits: &Limits) -> Self {
         Self { deny: limits.deny.clone(), verify: limits.verify_certificates }
     }
 
-    /// Whether certificates are verified where a trigger asks for it or not.
+    /// Whether certificates are verified: if the trigger asks for it, or if the server requires it.
     pub(super) fn verifies(&self, wanted: bool) -> bool {
         wanted || self.verify
     }
 
-    /// Whom a trigger trusts, and who we are.
+    /// Returns the certificates of a trigger.
     pub(super) fn certificates(&self, tls: Option<&Tls>, verify: bool) -> Certificates {
         let text = |of: fn(&Tls) -> &str| tls.map(of).unwrap_or_default().to_owned();
         Certificates {
@@ -74,13 +74,13 @@ impl Gate {
         }
     }
 
-    /// Refuses a host by the way it is written.
+    /// Refuses a host by its spelling.
     pub(super) fn host(&self, host: &str) -> Result<(), Failure> {
         self.deny.host(host).map_err(|denied| Failure::told(Reason::Denied, denied.to_string()))
     }
 
-    /// Refuses a host by what its name means here and now, for somebody else who connects to it. A name that is unknown
-    /// here may be known there.
+    /// Refuses a host that another process will connect to, also by the addresses that its name has here and now. A
+    /// name that is unknown here may be known there.
     pub(super) async fn host_elsewhere(&self, place: &Place) -> Result<(), Failure> {
         self.host(&place.host)?;
         if self.deny == Deny::default() {
@@ -95,7 +95,7 @@ impl Gate {
         }
     }
 
-    /// The addresses of a host that may be spoken to.
+    /// Resolves a host and returns its allowed addresses.
     pub(crate) async fn addresses(&self, host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
         let refused = |denied| std::io::Error::new(ErrorKind::PermissionDenied, denied);
         self.deny.host(host).map_err(refused)?;
@@ -106,13 +106,13 @@ impl Gate {
         self.deny.addresses(host, found).map_err(refused)
     }
 
-    /// A connection to one of the addresses of a host that may be spoken to.
+    /// Connects to one of the allowed addresses of a host.
     pub(crate) async fn tcp(&self, host: &str, port: u16) -> std::io::Result<TcpStream> {
         let addresses = self.addresses(bare(host), port).await?;
         TcpStream::connect(addresses.as_slice()).await
     }
 
-    /// Connects; `alpn` names the protocol that TLS is to agree on, if any.
+    /// Connects; `alpn` lists the protocols to negotiate with TLS, if any.
     pub(super) async fn connect(
         &self,
         place: &Place,
@@ -137,7 +137,7 @@ impl Gate {
             let reason = if refused { Reason::Refused } else { Reason::Unreachable };
             Failure::at(place, reason, &error.to_string())
         })?;
-        // A trigger is one small request: it must not wait for a second packet.
+        // A trigger is one small request: it must not be delayed by Nagle's algorithm.
         let _ = stream.set_nodelay(true);
         let Security::Tls(certificates) = security else {
             return Ok(Box::new(stream));
@@ -150,13 +150,13 @@ impl Gate {
     }
 }
 
-/// A host without the brackets that an IPv6 address has in a URL.
+/// Removes the brackets that an IPv6 address has in a URL.
 fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
 impl Certificates {
-    /// The settings of a client; `alpn` names the protocols that both sides may agree on.
+    /// Builds the TLS configuration of a client; `alpn` lists the protocols to negotiate.
     pub(super) fn client(&self, alpn: &[&[u8]]) -> Result<ClientConfig, Failure> {
         let trust = match (self.verify, self.authorities.as_bytes()) {
             (false, _) => Trust::Anyone,

@@ -1,15 +1,15 @@
-//! How much of a trigger's answer is kept: `limits.replyBytes`, as it is stored.
+//! Truncation of a trigger's response to `limits.replyBytes`, measured in its stored form.
 //!
-//! A byte that is no text, or a control character, takes up to six bytes in the JSON of a run. What is received within the
-//! limit may therefore be much larger than the limit when it is stored, sent and shown. Quotes and line breaks of an
-//! ordinary text are not held against it.
+//! A byte that is not text, or a control character, takes up to six bytes in the JSON of a run. A response received
+//! within the limit may therefore be much larger when it is stored, sent and shown. The factor leaves room for the
+//! escapes of ordinary text.
 
 use qualitytrace_core::run::Reply;
 
-/// Bytes of JSON that a byte of the limit may become.
+/// Bytes of JSON that are allowed for each byte of the limit.
 const MOST_ESCAPES: usize = 2;
 
-/// Cuts the texts of an answer to what this limit has room for.
+/// Truncates the texts of a response to this limit.
 pub(super) fn cut(mut reply: Reply, limit: u64) -> Reply {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX).saturating_mul(MOST_ESCAPES);
     match &mut reply {
@@ -22,7 +22,7 @@ pub(super) fn cut(mut reply: Reply, limit: u64) -> Reply {
     reply
 }
 
-/// Cuts a text; says whether something was cut off.
+/// Truncates a text; returns whether something was cut off.
 fn cut_text(text: &mut String, limit: usize) -> bool {
     let mut length = 0_usize;
     let end = text.char_indices().find_map(|(at, letter)| {
@@ -36,7 +36,7 @@ fn cut_text(text: &mut String, limit: usize) -> bool {
     end.is_some()
 }
 
-/// Bytes of a letter inside a JSON text.
+/// Returns the length of a character inside a JSON string, in bytes.
 const fn json_length(letter: char) -> usize {
     match letter {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,

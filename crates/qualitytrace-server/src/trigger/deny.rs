@@ -1,44 +1,44 @@
-//! Addresses that no trigger may speak to: `trigger.deny`.
+//! Addresses that no trigger may connect to: `trigger.deny`.
 //!
-//! A name is compared as it is written, an address when the connection is made: whatever a name turns out to mean, and
-//! wherever a redirect leads.
+//! A name is compared as written, an address when the connection is made: whatever a name resolves to, and wherever a
+//! redirect leads.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What is on the list. Cheap to clone.
+/// The deny list. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deny(Arc<[Rule]>);
 
-/// One line of the list.
+/// One entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     written: String,
     kind: Kind,
 }
 
-/// Prefixes of 96 bits below which an IPv6 address stands for an IPv4 address: IPv4-mapped, IPv4-compatible, and NAT64
-/// (RFC 6052, RFC 8215).
+/// Prefixes of 96 bits for IPv6 addresses that embed an IPv4 address: IPv4-mapped, IPv4-compatible, and NAT64 (RFC
+/// 6052, RFC 8215).
 const EMBEDDING: [u128; 4] = [0xffff << 32, 0, 0x0064_ff9b << 96, (0x0064_ff9b << 96) | (0x0001 << 80)];
 /// The length of these prefixes.
 const EMBEDDING_BITS: u8 = 96;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
-    /// Addresses whose first bits are these.
+    /// Addresses with this prefix of so many bits.
     Network(IpAddr, u8),
     /// This name.
     Name(String),
-    /// Every name below this one.
+    /// Every name with this suffix, which starts with a dot.
     Below(String),
 }
 
 impl FromStr for Rule {
     type Err = String;
 
-    /// `10.0.0.0/8`, `::1`, `metadata.internal` or `*.internal`.
+    /// Parses `10.0.0.0/8`, `::1`, `metadata.internal` or `*.internal`.
     fn from_str(text: &str) -> Result<Self, String> {
         let help = "write a network like 10.0.0.0/8, an address, a host name, or *.DOMAIN";
         let written = text.trim().to_lowercase();
@@ -74,7 +74,7 @@ impl Kind {
     }
 }
 
-/// A host that is on the list.
+/// A host that is on the list, and the rule that matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denied {
     host: String,
@@ -91,17 +91,17 @@ impl fmt::Display for Denied {
 impl std::error::Error for Denied {}
 
 impl Deny {
-    /// A list of these.
+    /// Creates a list of these rules.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         Self(rules.into_iter().collect())
     }
 
-    /// The list as it was written.
+    /// Returns the entries as written.
     pub fn written(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|rule| rule.written.as_str())
     }
 
-    /// Refuses a host by the way it is written: a name, or an address.
+    /// Refuses a host by its spelling: a name, or an address.
     pub(super) fn host(&self, host: &str) -> Result<(), Denied> {
         if self.0.is_empty() {
             return Ok(());
@@ -118,7 +118,7 @@ impl Deny {
         self.0.iter().find(is_listed).map_or(Ok(()), |rule| Err(denied(host, rule)))
     }
 
-    /// Leaves the addresses of a host that are not on the list; refuses the host when none is left.
+    /// Removes addresses of a host that are on the list; refuses the host if none is left.
     pub(super) fn addresses(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Denied> {
         self.host(host)?;
         let mut refused = None;
@@ -138,7 +138,7 @@ impl Deny {
     fn address(&self, host: &str, address: IpAddr) -> Result<(), Denied> {
         let meant = meanings(address);
         let is_listed = |rule: &&Rule| match &rule.kind {
-            // A prefix that only says "some IPv4 address" is about addresses that are written so, not about all of IPv4.
+            // A rule for a whole embedding prefix matches only addresses in that form, not all of IPv4.
             Kind::Network(network @ IpAddr::V6(_), bits) if *bits <= EMBEDDING_BITS => {
                 meant.iter().any(|meant| !meant.is_derived && is_within(meant.address, *network, *bits))
             }
@@ -151,15 +151,15 @@ impl Deny {
     }
 }
 
-/// One of the addresses that an address stands for.
+/// One of the addresses that an address is equivalent to.
 #[derive(Debug, Clone, Copy)]
 struct Meaning {
     address: IpAddr,
-    /// Whether it is an IPv6 form that nobody wrote: rules may be written in it.
+    /// Whether it is a derived IPv6 form of the address: rules may be written in it.
     is_derived: bool,
 }
 
-/// All that connecting to an address may mean: itself, the IPv4 address that it carries, and the other forms of that.
+/// Returns all equivalents of an address: itself, the IPv4 address that it embeds, and the other forms of that.
 fn meanings(address: IpAddr) -> Vec<Meaning> {
     let as_is = |address: IpAddr| Meaning { address, is_derived: false };
     let mut meant = vec![as_is(address)];
@@ -168,7 +168,7 @@ fn meanings(address: IpAddr) -> Vec<Meaning> {
         IpAddr::V6(address) => carried(address),
     };
     meant.extend(carried.iter().map(|address| as_is((*address).into())));
-    // Whoever connects to no address in particular is connected to its own machine.
+    // A connection to the unspecified address reaches the local machine.
     if meant.iter().any(|meant| meant.address.is_unspecified()) {
         meant.extend([as_is(Ipv4Addr::LOCALHOST.into()), as_is(Ipv6Addr::LOCALHOST.into())]);
     }
@@ -182,7 +182,7 @@ fn meanings(address: IpAddr) -> Vec<Meaning> {
     meant
 }
 
-/// The IPv4 addresses that packets to an IPv6 address may end at: by mapping, by NAT64, by 6to4 and by Teredo.
+/// Returns the IPv4 addresses that packets to an IPv6 address may reach: by mapping, NAT64, 6to4 or Teredo.
 fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     if address == Ipv6Addr::LOCALHOST {
         return Vec::new();
@@ -202,7 +202,7 @@ fn carried(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     carried
 }
 
-/// A name as it is compared: in lower case, in the letters of the DNS, without the dot that ends it.
+/// Normalizes a name for comparison: lower case, punycode, without a trailing dot.
 fn canonical(name: &str) -> String {
     let name = name.trim_end_matches('.').to_lowercase();
     match url::Host::parse(&name) {

@@ -1,7 +1,7 @@
-//! Commands on the server's own machine.
+//! Exec triggers: commands on the server's own machine.
 //!
-//! A command learns its place in the trace from its environment. It and all that it started are killed when nobody
-//! waits for it any more.
+//! A command gets its trace context in its environment. It and its child processes are killed when the run no longer
+//! waits for it.
 
 use std::io::ErrorKind;
 use std::process::{ExitStatus, Stdio};
@@ -16,16 +16,17 @@ use tokio::process;
 use super::failure::{Failure, Reason};
 use super::propagation::Context;
 
-/// How long a command may take, unless the test says otherwise.
+/// Default timeout of a command.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// How much is read at one time.
+/// Size of the read buffer.
 const PIECE: usize = 16 * 1024;
 
-/// Where a command's instrumentation delivers its spans.
+/// The variables for the OTLP endpoint of a command's instrumentation.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 
-/// Runs the command that a trigger describes. It delivers its spans to `endpoint`, unless somebody says otherwise.
+/// Runs the command of a trigger. Its instrumentation exports to `endpoint`, unless the environment or the test names
+/// another.
 pub(super) async fn send(
     exec: &Exec,
     context: &Context,
@@ -36,7 +37,7 @@ pub(super) async fn send(
     if !exec.working_directory.value.is_empty() {
         command.current_dir(&exec.working_directory.value);
     }
-    // The server's own settings may hold secrets, and are none of the command's business.
+    // The server's own settings may hold secrets: they are removed from the environment of the command.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(names::is_own_setting) {
             command.env_remove(name);
@@ -51,7 +52,7 @@ pub(super) async fn send(
     run(command, &shown, timeout, reply_bytes).await
 }
 
-/// Runs a command to its end; `shown` is what it is called in messages.
+/// Runs a command to its end; `shown` is its name in messages.
 pub(super) async fn run(
     mut command: process::Command,
     shown: &str,
@@ -76,7 +77,7 @@ pub(super) async fn run(
     Ok(Reply::Exec { code: code(status), stdout, stderr, truncated: more_out || more_err })
 }
 
-/// Why a command did not even begin. The system says of a missing program and of a missing folder the same.
+/// Describes why a command could not be started. The system reports a missing program and a missing folder alike.
 fn unrun(command: &process::Command, shown: &str, error: &std::io::Error) -> Failure {
     let folder = command.as_std().get_current_dir().filter(|folder| !folder.is_dir());
     Failure::invalid(match (folder, error.kind()) {
@@ -92,7 +93,7 @@ fn unrun(command: &process::Command, shown: &str, error: &std::io::Error) -> Fai
     })
 }
 
-/// The command, and what to call it in messages.
+/// Builds the command, and its name for messages.
 fn command(command: &Command) -> Result<(process::Command, String), Failure> {
     match command {
         Command::Line(line) if !line.value.trim().is_empty() => {
@@ -114,7 +115,7 @@ fn command(command: &Command) -> Result<(process::Command, String), Failure> {
     }
 }
 
-/// What a command and its instrumentation learn of the trace.
+/// Returns the variables that pass the trace context to a command and its instrumentation.
 fn environment(context: &Context) -> Vec<(&'static str, String)> {
     let mut environment = vec![
         ("TRACEPARENT", format!("00-{}-{}-01", context.trace, context.span)),
@@ -130,12 +131,13 @@ fn environment(context: &Context) -> Vec<(&'static str, String)> {
     environment
 }
 
-/// What comes out, up to the limit, and whether there was more. More is read too: a full pipe would stop the command.
+/// Reads output up to the limit, and returns whether there was more. The rest is read too: a full pipe would block the
+/// command.
 async fn read(from: Option<impl AsyncRead + Unpin>, limit: usize) -> (String, bool) {
     let Some(mut from) = from else { return (String::new(), false) };
     let (mut kept, mut truncated) = (Vec::new(), false);
     let mut piece = vec![0; PIECE];
-    // A pipe that cannot be read has nothing more to say.
+    // An error of the pipe counts as its end.
     while let Ok(length @ 1..) = from.read(&mut piece).await {
         let room = limit - kept.len();
         kept.extend_from_slice(&piece[..length.min(room)]);
@@ -144,7 +146,7 @@ async fn read(from: Option<impl AsyncRead + Unpin>, limit: usize) -> (String, bo
     (String::from_utf8_lossy(&kept).into_owned(), truncated)
 }
 
-/// The exit code, as shells count: a signal is 128 and its number.
+/// Returns the exit code as shells do: 128 plus the number of a signal.
 #[cfg(unix)]
 fn code(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
@@ -156,7 +158,7 @@ fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or(-1)
 }
 
-/// A command with everything that it started; what is left of it is killed in the end.
+/// The process group of a command; killed when dropped.
 struct Group(Option<u32>);
 
 impl Drop for Group {
@@ -165,7 +167,7 @@ impl Drop for Group {
         if let Some(id) =
             self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
         {
-            // An error means that nothing is left of it.
+            // Fails only when no process of the group is left.
             let _ = rustix::process::kill_process_group(id, rustix::process::Signal::KILL);
         }
     }

@@ -1,16 +1,17 @@
-//! Secrets that a trigger sends to somebody whose certificate is not verified.
+//! Warnings about secrets that a trigger sends to a server whose certificate is not verified.
 //!
-//! Files of the original do not ask for verification and are sent without it; that is said where a secret goes along.
+//! Files of Tracetest do not ask for verification and are sent without it; the warning tells users if a secret is sent
+//! that way.
 
 use qualitytrace_core::definition::Trigger;
 use qualitytrace_core::definition::trigger::{Auth, Header};
 
 use super::connect::Gate;
 
-/// Headers that carry credentials, whoever wrote them.
+/// Headers that always carry credentials.
 const CREDENTIALS: [&str; 3] = ["authorization", "proxy-authorization", "cookie"];
 
-/// What to say of a trigger that sends a secret over TLS without verifying the certificate of who gets it. `has_secret`
+/// Returns a warning if a trigger sends a secret over TLS without verifying the receiver's certificate. `has_secret`
 /// says whether one of its texts holds the value of a secret variable.
 pub(super) fn warning(trigger: &Trigger, has_secret: bool, gate: &Gate) -> Option<String> {
     let (receiver, has_credentials, wanted) = match trigger {
@@ -50,7 +51,7 @@ pub(super) fn warning(trigger: &Trigger, has_secret: bool, gate: &Gate) -> Optio
     ))
 }
 
-/// The address, if it is spoken to over TLS.
+/// Returns the address if its scheme uses TLS.
 fn over_tls(address: &str) -> Option<&str> {
     let (scheme, _) = address.trim().split_once("://")?;
     ["https", "grpcs"].iter().any(|secure| scheme.eq_ignore_ascii_case(secure)).then_some(address)
@@ -69,7 +70,7 @@ fn carries(headers: &[Header]) -> bool {
         .any(|header| CREDENTIALS.iter().any(|name| header.key.value.trim().eq_ignore_ascii_case(name)))
 }
 
-/// Host and port of an address, without the login and the path that may stand in it.
+/// Returns host and port of an address, without user info and path.
 fn host(address: &str) -> &str {
     let rest = address.trim();
     let rest = rest.split_once("://").map_or(rest, |(_, rest)| rest);

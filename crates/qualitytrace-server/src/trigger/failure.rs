@@ -1,4 +1,4 @@
-//! Why a trigger got no answer, and what to do about it.
+//! Failures of triggers, with advice in their messages.
 
 use std::error::Error;
 use std::fmt;
@@ -9,52 +9,52 @@ use rustls::CertificateError;
 use super::deny::Denied;
 use crate::mask::Mask;
 
-/// A trigger that got no answer.
+/// Why a trigger got no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The kind of reason.
+    /// The class of the failure.
     pub reason: Reason,
-    /// What happened, in words, with the address.
+    /// The message, with the address.
     pub message: String,
-    /// Whether the address means this very machine.
+    /// Whether the address is on this machine.
     pub targets_localhost: bool,
-    /// Whether this server runs in a container, where that machine is the container.
+    /// Whether this server runs in a container, where localhost is the container.
     pub running_on_container: bool,
 }
 
-/// The kinds of reasons.
+/// The classes of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The trigger's own settings make no request.
+    /// The settings of the trigger do not make a valid request.
     Invalid,
-    /// The host name is unknown.
+    /// The host name cannot be resolved.
     Dns,
-    /// Nothing listens there.
+    /// The connection was refused.
     Refused,
-    /// The connection could not be made for another reason, or not in time.
+    /// The connection failed for another reason, or timed out.
     Unreachable,
-    /// The certificate or the handshake was not accepted.
+    /// The certificate was not accepted, or the handshake failed.
     Tls,
-    /// The connection was made, but no complete answer came in time.
+    /// The connection was made, but no complete response came in time.
     Timeout,
-    /// The connection ended in the middle of the answer.
+    /// The connection ended within the response.
     Cut,
-    /// The answer is larger than what is taken.
+    /// The response exceeds the limit.
     TooLarge,
-    /// The answer is not in the language that the trigger speaks.
+    /// The response is in another protocol.
     Protocol,
     /// User, password, token or certificate were not accepted.
     Credentials,
-    /// What the trigger names is not there.
+    /// The topic or the like that the trigger names does not exist.
     Missing,
-    /// This server may not speak to that address.
+    /// The address is not allowed for triggers.
     Denied,
-    /// This kind of trigger cannot be sent by this server.
+    /// This server does not send this type of trigger.
     Unsupported,
 }
 
 impl Reason {
-    /// One word for reports.
+    /// Returns its name in reports.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "invalid",
@@ -73,7 +73,7 @@ impl Reason {
         }
     }
 
-    /// Whether no connection came about.
+    /// Whether no connection was established.
     pub const fn is_connection(self) -> bool {
         match self {
             Self::Dns | Self::Refused | Self::Unreachable | Self::Tls => true,
@@ -96,7 +96,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Whom a trigger speaks to, and which setting says so.
+/// The peer of a trigger, and the setting that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) role: Role,
@@ -105,14 +105,14 @@ pub(super) struct Place {
     pub(super) setting: &'static str,
 }
 
-/// What somebody is to a trigger.
+/// The role of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Whom the test is about.
+    /// The system under test.
     System,
-    /// Who gives out tokens for it.
+    /// The OAuth token server.
     TokenServer,
-    /// Who leads there.
+    /// The proxy in between.
     Proxy,
 }
 
@@ -127,7 +127,7 @@ impl Role {
 }
 
 impl Place {
-    /// The address, and what is there unless it is what the test is about.
+    /// Formats the address, with the role unless it is the system under test.
     pub(super) fn named(&self) -> String {
         match self.role {
             Role::System => self.to_string(),
@@ -135,7 +135,7 @@ impl Place {
         }
     }
 
-    /// Whether it is on this very machine.
+    /// Whether it is on this machine.
     pub(super) fn is_localhost(&self) -> bool {
         matches!(self.host.as_str(), "localhost" | "127.0.0.1" | "[::1]" | "::1")
     }
@@ -163,7 +163,7 @@ impl Failure {
         Self { reason, message, targets_localhost: false, running_on_container: false }
     }
 
-    /// What happened on the way to `place` and back.
+    /// Describes a failure of a request to `place`.
     pub(super) fn at(place: &Place, reason: Reason, cause: &str) -> Self {
         let Place { role, host, setting, .. } = place;
         let named = place.named();
@@ -190,7 +190,7 @@ impl Failure {
         Self { targets_localhost: place.is_localhost(), ..Self::told(reason, message) }
     }
 
-    /// Why the addresses of a place are not known.
+    /// Describes why a host could not be resolved.
     pub(super) fn of_lookup(place: &Place, error: &std::io::Error) -> Self {
         let denied = error.get_ref().and_then(|cause| cause.downcast_ref::<Denied>());
         denied.map_or_else(
@@ -199,7 +199,7 @@ impl Failure {
         )
     }
 
-    /// What an HTTP client says about a request to `place`.
+    /// Classifies and describes an error of the HTTP client.
     pub(super) fn of_request(error: &reqwest::Error, place: &Place) -> Self {
         let reason = classify(error);
         if let Some(denied) = denied(error) {
@@ -209,21 +209,21 @@ impl Failure {
         Self::at(place, reason, &cause)
     }
 
-    /// The same with more to say.
+    /// Appends text to the message.
     pub(super) fn and(mut self, addition: &str) -> Self {
         self.message.push_str(addition);
         self
     }
 
-    /// The same without secrets.
+    /// Redacts secrets in the message.
     pub(crate) fn hiding(self, mask: &Mask) -> Self {
         Self { message: mask.text(&self.message).into_owned(), ..self }
     }
 
-    /// The same, seen from a server that runs in a container.
+    /// Adds that the server runs in a container.
     pub(super) fn within_container(mut self) -> Self {
         self.running_on_container = true;
-        // Whoever fails at TLS is there.
+        // A failed TLS handshake shows that the peer was reached.
         if self.targets_localhost && self.reason.is_connection() && self.reason != Reason::Tls {
             self.message.push_str(
                 "; this server runs in a container, where localhost is the container itself: name the other \
@@ -266,7 +266,7 @@ fn classify(error: &reqwest::Error) -> Reason {
     }
 }
 
-/// The error of TLS below an error. HTTP/2 keeps only its words, so an alert is known by those.
+/// Returns the message of the TLS error in a chain. HTTP/2 keeps only the text, so an alert is recognized by that.
 fn tls_error(error: &(dyn Error + 'static)) -> Option<String> {
     std::iter::once(error).chain(causes(error)).find_map(|cause| {
         let words = cause.to_string();
@@ -274,7 +274,7 @@ fn tls_error(error: &(dyn Error + 'static)) -> Option<String> {
     })
 }
 
-/// What went wrong with TLS, and what to do about it where that can be told.
+/// Describes a TLS error, with advice for known ones.
 pub(super) fn tls_cause(error: &(dyn Error + 'static)) -> String {
     let Some(words) = tls_error(error) else { return root_cause(error) };
     if let Some(told) = causes(error).find_map(wrong_name) {
@@ -300,14 +300,14 @@ pub(super) fn tls_cause(error: &(dyn Error + 'static)) -> String {
     words + help
 }
 
-/// Whom a certificate is for, when it is for somebody else.
+/// Describes a certificate that was issued for other names.
 fn wrong_name(cause: &(dyn Error + 'static)) -> Option<String> {
     let rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) =
         cause.downcast_ref()?
     else {
         return None;
     };
-    // They are told as `DnsName("shop.test")` and `IpAddress(10.0.0.1)`.
+    // Their format is `DnsName("shop.test")` and `IpAddress(10.0.0.1)`.
     let names = presented.iter().filter_map(|name| name.split_once('(')?.1.strip_suffix(')'));
     let names: Vec<String> = names.map(|name| format!("`{}`", name.trim_matches('"'))).collect();
     let valid = if names.is_empty() { "any name".to_owned() } else { names.join(", ") };
@@ -319,7 +319,7 @@ fn wrong_name(cause: &(dyn Error + 'static)) -> Option<String> {
     ))
 }
 
-/// The word of the list of addresses that must not be spoken to, if that is why.
+/// Returns the error of the deny list, if it is the cause.
 fn denied(error: &reqwest::Error) -> Option<&Denied> {
     causes(error).find_map(|cause| {
         let io = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
@@ -327,12 +327,12 @@ fn denied(error: &reqwest::Error) -> Option<&Denied> {
     })
 }
 
-/// What lies below an error, from the next to the last.
+/// Iterates over the causes of an error, outermost first.
 pub(super) fn causes<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     fn below<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-        // Errors of the system step over the one that they wrap, and those of HTTP/2 do not tell it at all.
+        // `source` of an IO error skips the error that it wraps, and HTTP/2 errors do not expose theirs as a source.
         if let Some(inner) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
             return Some(inner);
         }

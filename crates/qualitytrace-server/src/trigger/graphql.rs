@@ -1,6 +1,6 @@
-//! GraphQL requests: a POST of the query, answered like any other.
+//! GraphQL triggers: a POST with the query, like any other HTTP request.
 //!
-//! A test may want its query to be checked first: then the server is asked for its schema.
+//! If a test asks for it, the query is first checked against the schema of the server, by introspection.
 
 mod schema;
 
@@ -13,10 +13,10 @@ use super::failure::{Failure, Place, Reason};
 use super::http::{Sender, place_of};
 use super::propagation::Context;
 
-/// The largest description of a schema that is read.
+/// The largest introspection response that is read.
 const SCHEMA_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Sends a query, after checking it if the test wants that.
+/// Sends a query, after checking it if the test asks for it.
 pub(super) async fn send(
     graphql: &Graphql,
     context: &Context,
@@ -27,7 +27,7 @@ pub(super) async fn send(
     if graphql.introspection {
         let asked = request(graphql, &json!({ "query": schema::QUESTION }));
         let place = place_of(&asked)?;
-        // What is asked for the test's sake is no part of the trace.
+        // The introspection request is not part of the trace.
         let described = description(sender.send(&asked, None, SCHEMA_BYTES).await?, &place)?;
         schema::check(&body, &described)
             .map_err(|problem| Failure::told(problem.reason(), problem.told(&place)))?;
@@ -35,7 +35,7 @@ pub(super) async fn send(
     sender.send(&request(graphql, &body), Some(context), reply_bytes).await
 }
 
-/// The schema in the answer to the question for it.
+/// Extracts the schema from the introspection response.
 fn description(reply: Reply, place: &Place) -> Result<Value, Failure> {
     let Reply::Http { reason, body, truncated, .. } = reply else {
         return Err(Failure::at(place, Reason::Protocol, "this is no answer over HTTP"));
@@ -57,7 +57,7 @@ fn description(reply: Reply, place: &Place) -> Result<Value, Failure> {
     Err(Failure::told(Reason::Protocol, message))
 }
 
-/// The HTTP request that carries a query.
+/// Builds the HTTP request for a query.
 fn request(graphql: &Graphql, body: &Value) -> Http {
     let mut headers = graphql.headers.clone();
     if !headers.iter().any(|header| header.key.value.eq_ignore_ascii_case("content-type")) {
@@ -91,7 +91,8 @@ fn body(graphql: &Graphql) -> Value {
     Value::Object(body)
 }
 
-/// A variable as the query declares it: files hold texts only, but servers take no text for a number.
+/// Converts a variable to the type that the query declares: files hold texts only, but servers do not accept a text for
+/// a number.
 fn value(query: &str, name: &str, text: &Text) -> Value {
     let as_text = || Value::from(text.value.as_str());
     match declared(query, name) {
@@ -100,7 +101,7 @@ fn value(query: &str, name: &str, text: &Text) -> Value {
     }
 }
 
-/// The type that the query declares a variable to have, without `!`; a list's begins with `[`.
+/// Returns the declared type of a variable, without `!`; a list type starts with `[`.
 fn declared<'q>(query: &'q str, name: &str) -> Option<&'q str> {
     let starts = query.match_indices('$').map(|(at, sign)| &query[at + sign.len()..]);
     starts.filter_map(|rest| rest.strip_prefix(name)).find_map(|rest| {

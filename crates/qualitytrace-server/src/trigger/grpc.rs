@@ -1,4 +1,4 @@
-//! gRPC calls of any method, without generated code.
+//! gRPC triggers: calls of any method, without generated code.
 //!
 //! Every call is sent as a stream of messages and read as one: on the wire, the four kinds of methods are the same.
 
@@ -31,16 +31,16 @@ use super::http::{Sender, basic};
 use super::progress;
 use super::propagation::Context;
 
-/// How long the whole call may take, unless the test says otherwise.
+/// Default timeout of the whole call.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How much of a text that makes no sense is shown.
+/// Characters of an invalid text that are shown.
 const SHOWN: usize = 40;
-/// What tonic says of an answer beyond its limit; it has no error of its own to look for.
+/// The message of tonic for a response beyond its limit; it has no error type to look for.
 const TOO_LARGE: &str = "Error, decoded message length too large";
 
 type Client = tonic::client::Grpc<Channel>;
 
-/// Sends the call that a trigger describes and waits for its answer.
+/// Sends the call of a trigger and waits for its response.
 pub(super) async fn send(
     call: &Grpc,
     context: &Context,
@@ -57,7 +57,7 @@ pub(super) async fn send(
     let work = exchange(call, context, http, &place, &security, timeout, reply_bytes);
     let plain = security == Security::Plain;
     progress::within(timeout, &place, work).await.map_err(|failure| match failure.reason {
-        // Whoever expects TLS just hangs up, or answers in bytes that mean nothing here.
+        // A server that expects TLS closes the connection, or sends bytes that are not HTTP/2.
         Reason::Cut | Reason::Protocol | Reason::Unreachable if plain => {
             failure.and("; check that it is a gRPC server; if it speaks TLS, write the trigger's `tls: true`")
         }
@@ -78,7 +78,7 @@ async fn exchange(
     let auth = http.granted_for(call.auth.as_ref(), call.tls.as_ref(), call.ssl_verification).await?;
     let metadata = metadata(call, auth.as_ref())?;
     let given = given_protocol(call)?;
-    // What can be wrong with the test itself is said before anybody is called.
+    // Errors in the test itself are reported before a connection is made.
     let known = given.map(|pool| prepare(&pool, &service, &method, call).map(|ready| (pool, ready)));
     let known = known.transpose()?;
     let limit = usize::try_from(reply_bytes).unwrap_or(usize::MAX);
@@ -128,12 +128,12 @@ async fn exchange(
     Ok(Reply::Grpc(Box::new(reply)))
 }
 
-/// Whether a text is a protocol that a trigger can use; if not, what is wrong with it.
+/// Checks whether a text is a protocol definition that a trigger can use.
 pub fn check_protocol(text: &str) -> Result<(), Failure> {
     protocol::compile(&Grpc { protobuf_file: text.into(), ..Grpc::default() }).map(drop)
 }
 
-/// The protocol that a test brings along; `None` when the server is to describe itself.
+/// Returns the protocol definition of the test; `None` if the server is to be asked by reflection.
 fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
     if !call.protobuf_file.value.trim().is_empty() {
         return protocol::compile(call).map(Some);
@@ -157,13 +157,13 @@ fn given_protocol(call: &Grpc) -> Result<Option<DescriptorPool>, Failure> {
     })
 }
 
-/// The beginning of a text that makes no sense.
+/// Returns the beginning of an invalid text.
 fn shown(text: &str) -> String {
     let start: String = text.chars().take(SHOWN).collect();
     if start.len() < text.len() { start + "..." } else { start }
 }
 
-/// The method and the messages for it.
+/// Finds the method and encodes its messages.
 fn prepare(
     pool: &DescriptorPool,
     service: &str,
@@ -175,7 +175,7 @@ fn prepare(
     Ok((method, messages))
 }
 
-/// Reads messages to the end, or to the limit, and gives the status that is not good.
+/// Reads messages to the end, or to the limit; returns the status if it is an error.
 async fn read(
     mut stream: tonic::Streaming<Bytes>,
     method: &MethodDescriptor,
@@ -204,7 +204,7 @@ async fn read(
     Ok(status)
 }
 
-/// Host and port of an address, and whether it asks for TLS.
+/// Parses host and port of an address, and whether it asks for TLS.
 fn place(address: &str) -> Result<(Place, bool), Failure> {
     let text = address.trim();
     let wrong =
@@ -229,7 +229,7 @@ fn place(address: &str) -> Result<(Place, bool), Failure> {
     Ok((Place { role: Role::System, host, port, setting: "the trigger's address" }, tls))
 }
 
-/// A client on a connection of its own.
+/// Creates a client on a connection of its own.
 async fn client(place: &Place, security: &Security, limit: usize, gate: &Gate) -> Result<Client, Failure> {
     let connection = Mutex::new(Some(gate.connect(place, security, &[b"h2"]).await?));
     let uri = |scheme: &str| format!("{scheme}://{place}").parse::<Uri>();
@@ -237,7 +237,7 @@ async fn client(place: &Place, security: &Security, limit: usize, gate: &Gate) -
     let (Ok(endpoint), Ok(origin)) = (uri("http"), origin) else {
         return Err(Failure::invalid(format!("`{place}` is no address")));
     };
-    // The connection is made already: a second one is never asked for, because it would not be classified.
+    // The connection exists already. A second one is refused, because its failure would not be classified.
     let connector = tower::service_fn(move |_: Uri| {
         let connection = connection.lock().ok().and_then(|mut connection| connection.take());
         std::future::ready(
@@ -252,14 +252,14 @@ async fn client(place: &Place, security: &Security, limit: usize, gate: &Gate) -
         .accept_compressed(CompressionEncoding::Zstd))
 }
 
-/// The metadata that the test asks for, with its credentials.
+/// Builds the metadata of the test, with its credentials.
 fn metadata(call: &Grpc, auth: Option<&Auth>) -> Result<MetadataMap, Failure> {
     let mut metadata = MetadataMap::new();
     for entry in call.metadata.iter().filter(|entry| !entry.key.value.trim().is_empty()) {
         append(&mut metadata, &entry.key.value, &entry.value.value)?;
     }
     match auth {
-        // A token has been fetched by now.
+        // The token has been fetched before.
         None | Some(Auth::OAuth2(_)) => {}
         Some(Auth::Basic { username, password }) => {
             let login = basic(&username.value, &password.value);
@@ -306,7 +306,7 @@ fn pairs(metadata: &MetadataMap) -> Vec<(String, String)> {
     metadata.iter().map(pair).collect()
 }
 
-/// What happened on the way, when a status is not the server's word.
+/// Returns a failure if a status was made by the client library, not by the server.
 fn transport_failure(status: &Status, place: &Place) -> Option<Failure> {
     if status.code() == Code::OutOfRange && status.message().starts_with(TOO_LARGE) {
         return Some(Failure::at(place, Reason::TooLarge, "raise `limits.replyBytes`"));
@@ -317,7 +317,7 @@ fn transport_failure(status: &Status, place: &Place) -> Option<Failure> {
     Some(Failure::at(place, reason, &root_cause(source)))
 }
 
-/// The name that the protocol gives a code.
+/// Returns the canonical name of a status code.
 const fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -1,4 +1,4 @@
-//! HTTP requests.
+//! HTTP triggers.
 
 mod body;
 mod clients;
@@ -21,12 +21,12 @@ use super::propagation::Context;
 use clients::{Clients, Settings};
 use redirect::Step;
 
-/// How long the whole request may take, unless the test says otherwise.
+/// Default timeout of the whole request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The setting that says whom a request goes to.
+/// The setting that names the peer of a request.
 const URL: &str = "the trigger's url";
 
-/// Sends requests; keeps connections open and tokens at hand between them.
+/// Sends requests; keeps connections and OAuth tokens between them.
 #[derive(Debug, Clone)]
 pub(super) struct Sender {
     clients: Clients,
@@ -39,21 +39,21 @@ impl Sender {
         Self { clients: Clients::new(gate.clone()), tokens: oauth::Tokens::default(), gate }
     }
 
-    /// What its connections pass.
+    /// Returns the gate of its connections.
     pub(super) fn gate(&self) -> &Gate {
         &self.gate
     }
 
-    /// Refuses an address that somebody else is to connect to and that must not be spoken to.
+    /// Refuses an address that is not allowed, for a connection that another process makes.
     pub(super) async fn admits_elsewhere(&self, address: &str) -> Result<(), Failure> {
         match url(address, "url") {
             Ok(url) => self.gate.host_elsewhere(&place(&url, URL)).await,
-            // Whoever connects says what is wrong with it.
+            // An invalid URL is reported by the process that connects.
             Err(_) => Ok(()),
         }
     }
 
-    /// Sends a request as part of a trace, or of none.
+    /// Sends a request, with the headers of a trace context if there is one.
     pub(super) async fn send(
         &self,
         request: &Http,
@@ -92,7 +92,7 @@ impl Sender {
         progress::answers();
         let status = response.status();
         if let (StatusCode::UNAUTHORIZED, Some(Auth::OAuth2(oauth2))) = (status, &request.auth) {
-            // It may have been withdrawn: the next run is to fetch a new one.
+            // The token may have been revoked: the next run fetches a new one.
             self.tokens.forget(oauth2);
         }
         let reply_headers = response
@@ -117,7 +117,7 @@ impl Sender {
         })
     }
 
-    /// Sends one request of a trigger.
+    /// Sends one request of a trigger, without following redirects.
     async fn ask(&self, request: &Http, step: &Step) -> Result<Response, Failure> {
         let Step { url, method, headers, with_body } = step;
         let (place, settings) = (place(url, URL), self.settings(request, url)?);
@@ -131,7 +131,7 @@ impl Sender {
         sent.map_err(|error| unanswered(&error, &place, url, &settings))
     }
 
-    /// The credentials of a call that is not made over HTTP/1.1 or a client of ours: tokens are fetched first.
+    /// Returns the credentials for a call that does not use this client; fetches a token if needed.
     pub(super) async fn granted_for(
         &self,
         auth: Option<&Auth>,
@@ -142,7 +142,7 @@ impl Sender {
         self.granted(auth, &settings).await
     }
 
-    /// Credentials that can be sent: a token in place of the right to fetch one.
+    /// Exchanges OAuth client credentials for a token; returns other credentials as they are.
     async fn granted(&self, auth: Option<&Auth>, settings: &Settings) -> Result<Option<Auth>, Failure> {
         match auth {
             Some(Auth::OAuth2(oauth2)) => {
@@ -153,7 +153,7 @@ impl Sender {
         }
     }
 
-    /// The client for a request to this address.
+    /// Returns the client settings for a request to this URL.
     fn settings(&self, request: &Http, url: &Url) -> Result<Settings, Failure> {
         Ok(Settings {
             certificates: self.gate.certificates(request.tls.as_ref(), request.ssl_verification),
@@ -163,7 +163,7 @@ impl Sender {
     }
 }
 
-/// Why no answer came. Who did not answer may have been the proxy.
+/// Describes why there is no response. The peer that failed may be the proxy.
 fn failure(error: &reqwest::Error, place: &Place, url: &Url, settings: &Settings) -> Failure {
     let failure = Failure::of_request(error, place);
     match (failure.reason, settings.proxy.serving(url)) {
@@ -173,8 +173,8 @@ fn failure(error: &reqwest::Error, place: &Place, url: &Url, settings: &Settings
     }
 }
 
-/// The same where not even the beginning of an answer came. A server that is spoken to in the wrong way just hangs
-/// up, or answers in bytes that mean nothing here.
+/// Like [`failure`], before the response began. A server that is addressed in the wrong protocol closes the connection,
+/// or sends bytes that are not HTTP.
 fn unanswered(error: &reqwest::Error, place: &Place, url: &Url, settings: &Settings) -> Failure {
     let failure = failure(error, place, url, settings);
     match failure.reason {
@@ -188,18 +188,18 @@ fn unanswered(error: &reqwest::Error, place: &Place, url: &Url, settings: &Setti
     }
 }
 
-/// Whom the address of a request means.
+/// Returns the peer of a request.
 pub(super) fn place_of(request: &Http) -> Result<Place, Failure> {
     Ok(place(&url(&request.url.value, "url")?, URL))
 }
 
-/// Whom an address means.
+/// Returns the peer of a URL.
 fn place(url: &Url, setting: &'static str) -> Place {
     let host = url.host_str().unwrap_or_default().to_owned();
     Place { role: Role::System, host, port: url.port_or_known_default(), setting }
 }
 
-/// The address that a trigger has under this key.
+/// Parses the URL of a trigger's key; the scheme defaults to `http`.
 fn url(text: &str, key: &str) -> Result<Url, Failure> {
     let text = text.trim();
     if text.is_empty() {
@@ -237,7 +237,7 @@ fn authorize(auth: &Auth, url: &mut Url, headers: &mut HeaderMap) -> Result<(), 
             let login = basic(&username.value, &password.value);
             headers.insert(AUTHORIZATION, secret(AUTHORIZATION.as_str(), &login)?);
         }
-        // The token stands for itself: files write `Bearer ...` where it is wanted.
+        // The token is the whole value: files write `Bearer ...` where it is wanted.
         Auth::Bearer { token } => {
             headers.insert(AUTHORIZATION, secret(AUTHORIZATION.as_str(), &token.value)?);
         }
@@ -247,13 +247,13 @@ fn authorize(auth: &Auth, url: &mut Url, headers: &mut HeaderMap) -> Result<(), 
         Auth::ApiKey { key, value, place: ApiKeyPlace::Query } => {
             url.query_pairs_mut().append_pair(&key.value, &value.value);
         }
-        // A token has been fetched by now.
+        // The token has been fetched before.
         Auth::OAuth2(_) => {}
     }
     Ok(())
 }
 
-/// User and password, as the header `Authorization` takes them.
+/// Encodes user and password for the header `Authorization`.
 pub(super) fn basic(username: &str, password: &str) -> String {
     let login = base64::engine::general_purpose::STANDARD.encode(format!("{username}:{password}"));
     format!("Basic {login}")
@@ -276,7 +276,7 @@ fn secret(name: &str, value: &str) -> Result<HeaderValue, Failure> {
     Ok(value)
 }
 
-/// The body, up to the limit, and whether there was more.
+/// Reads the body up to the limit, and returns whether there was more.
 async fn read(response: Response, limit: u64) -> Result<(Vec<u8>, bool), reqwest::Error> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut body = Vec::new();
@@ -292,13 +292,13 @@ async fn read(response: Response, limit: u64) -> Result<(Vec<u8>, bool), reqwest
     Ok((body, false))
 }
 
-/// Whether bytes are no text. A letter that a limit has cut through is no reason.
+/// Whether bytes are not UTF-8. A character that was truncated at the end is allowed.
 fn is_binary(bytes: &[u8], truncated: bool) -> bool {
     let wrong = std::str::from_utf8(bytes).err();
     wrong.is_some_and(|wrong| !truncated || wrong.error_len().is_some())
 }
 
-/// `content-type` as `Content-Type`: the spelling that tests written for other tools compare with.
+/// Formats `content-type` as `Content-Type`: the spelling that tests written for other tools compare with.
 fn canonical(name: &str) -> String {
     let words = name.split('-').map(|word| {
         let (first, rest) = word.split_at(word.len().min(1));

@@ -1,7 +1,7 @@
-//! Messages to a Kafka topic.
+//! Kafka triggers: one message to a topic.
 //!
-//! One message needs four kinds of requests: log in, ask who leads the topic's partitions, hand the message over. The
-//! connection comes from where all connections come from, also the one to a leader whose address a broker names.
+//! It takes up to four kinds of requests: two to log in, one for the leader of the partition, one to produce the
+//! message. All connections pass the gate, also the one to a leader whose address a broker advertises.
 
 mod broker;
 mod login;
@@ -32,20 +32,20 @@ use super::propagation::Context;
 use crate::clock;
 use broker::Broker;
 
-/// How long all of it may take, unless the test says otherwise.
+/// Default timeout of the whole trigger.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a topic that is being made, or that changes its leader, is asked for again.
+/// Attempts for a topic that is being created, or that changes its leader.
 const ATTEMPTS: usize = 6;
-/// How long to wait in between.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The version of each request: the oldest that all brokers since Kafka 1.0 understand and that says enough.
+/// The version of each request: the oldest that all brokers since Kafka 1.0 support and that has all needed fields.
 const METADATA: i16 = 4;
 const PRODUCE: i16 = 3;
-/// Where brokers listen, unless the test says otherwise.
+/// The default port of brokers.
 const PORT: u16 = 9092;
 const SETTING: &str = "the trigger's `brokerUrls`";
 
-/// Sends the message that a trigger describes and waits until the broker has it.
+/// Sends the message of a trigger and waits until the broker acknowledges it.
 pub(super) async fn send(message: &Kafka, context: &Context, gate: &Gate) -> Result<Reply, Failure> {
     let brokers: Vec<Place> =
         message.broker_urls.iter().map(|url| place(&url.value)).collect::<Result<_, _>>()?;
@@ -106,8 +106,8 @@ async fn deliver(
     Err(last.unwrap_or_else(|| broker.odd("it never says what became of the message")))
 }
 
-/// A connection to the first broker that can be reached; the failure is that of the last. One that does not answer
-/// leaves the others their share of the time.
+/// Connects to the first broker that can be reached; fails with the failure of the last. Each broker gets an equal
+/// share of the timeout.
 async fn any_of(
     brokers: &[Place],
     message: &Kafka,
@@ -127,7 +127,7 @@ async fn any_of(
     Err(last)
 }
 
-/// A failure at an address that the user has not written.
+/// Adds which broker advertised an address that the user did not write.
 fn advertised(failure: &Failure, named_by: &Place) -> Failure {
     let message = format!(
         "{}; the broker at {named_by} names this address: check its `advertised.listeners`",
@@ -136,11 +136,11 @@ fn advertised(failure: &Failure, named_by: &Place) -> Failure {
     Failure { message, ..failure.clone() }
 }
 
-/// Why a broker does not take a message.
+/// Why a broker does not accept a message.
 enum Refusal {
-    /// It may take it soon.
+    /// It may be accepted soon.
     Passing(Failure),
-    /// It never will.
+    /// It will never be accepted.
     Final(Failure),
 }
 
@@ -151,7 +151,7 @@ async fn metadata(broker: &mut Broker, topic: &str) -> Result<MetadataResponse, 
     broker.ask(ApiKey::Metadata, METADATA, &request).await
 }
 
-/// The partition that the message goes to, and who leads it.
+/// Returns the partition for the message, and its leader.
 fn target(cluster: &MetadataResponse, message: &Kafka, asked: &Place) -> Result<(i32, Place), Refusal> {
     let topic = cluster.topics.first().cloned().unwrap_or_else(MetadataResponseTopic::default);
     refused(topic.error_code, message, asked)?;
@@ -182,7 +182,7 @@ async fn produce(
     let topic =
         TopicProduceData::default().with_name(name(&message.topic.value)).with_partition_data(vec![data]);
     let request = ProduceRequest::default()
-        // All replicas that are in step have it.
+        // All in-sync replicas must acknowledge.
         .with_acks(-1)
         .with_timeout_ms(10_000)
         .with_topic_data(vec![topic]);
@@ -194,7 +194,7 @@ async fn produce(
     Ok(refused(answer.error_code, message, &broker.place).map(|()| answer.base_offset))
 }
 
-/// What an error code of a broker means for a message.
+/// Maps the error code of a broker to a refusal.
 fn refused(code: i16, message: &Kafka, place: &Place) -> Result<(), Refusal> {
     let Some(error) = ResponseError::try_from_code(code) else { return Ok(()) };
     let topic = &message.topic.value;
@@ -225,14 +225,14 @@ fn refused(code: i16, message: &Kafka, place: &Place) -> Result<(), Refusal> {
     })
 }
 
-/// The partition for a key, as the original chooses it: FNV-1a, so that a key goes where it always went.
+/// Returns the partition for a key as Tracetest does, by FNV-1a: a key stays in the same partition.
 fn partition(key: &[u8], count: i32) -> i32 {
     let hash =
         key.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     (hash.cast_signed() % count).abs()
 }
 
-/// The message in the form that is stored: one batch with one record.
+/// Encodes the message as a batch of one record.
 fn records(message: &Kafka, context: &Context) -> Result<Bytes, Failure> {
     let mut headers: IndexMap<StrBytes, Option<Bytes>> = IndexMap::new();
     for header in message.headers.iter().filter(|header| !header.key.is_empty()) {
@@ -268,7 +268,7 @@ fn name(topic: &str) -> TopicName {
     TopicName(StrBytes::from_string(topic.to_owned()))
 }
 
-/// Host and port of a broker; a scheme before them says nothing.
+/// Parses host and port of a broker; a scheme is ignored.
 fn place(text: &str) -> Result<Place, Failure> {
     let wrong =
         || Failure::invalid(format!("`{text}` is no broker; write the trigger's `brokerUrls` as host:port"));
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_key_goes_where_the_original_sends_it() {
-        // As `sarama.NewHashPartitioner` chooses.
+        // As chosen by `sarama.NewHashPartitioner`.
         assert_eq!(partition(b"", 4), 3);
         assert_eq!(partition(b"a", 4), 0);
         assert_eq!(partition(b"key", 1), 0);

@@ -1,4 +1,4 @@
-//! Browser scripts, run by the Playwright engine of the original, which Node fetches.
+//! Playwright triggers: browser scripts, run by Tracetest's Playwright engine, which `npx` downloads.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::exec;
 use super::failure::{Failure, Reason};
 use super::propagation::Context;
 
-/// The package that runs a script.
+/// The npm package that runs a script.
 const ENGINE: &str = "@tracetest/playwright-engine";
-/// How long a script may take, the engine's download included.
+/// Timeout of a script, including the download of the engine.
 const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// Lines of what a failed script wrote that are told.
+/// Lines of the output of a failed script that are reported.
 const LAST_LINES: usize = 10;
 
 /// Runs the script of a trigger.
@@ -47,7 +47,7 @@ pub(super) async fn send(
     }
 }
 
-/// What to tell of a script that failed, from all that it and the engine wrote.
+/// Describes the failure of a script, from the output of script and engine.
 fn complaint(code: i32, written: &str) -> String {
     if written.contains("playwright install") {
         return "the browser script found no browser; run `npx playwright install chromium` where the server runs"
@@ -58,13 +58,13 @@ fn complaint(code: i32, written: &str) -> String {
     format!("the browser script ended with code {code}: {}", end.join("\n").trim())
 }
 
-/// A program on the PATH.
+/// Finds a program on the PATH.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// A script in a file, gone when it is not needed any more.
+/// A script in a temporary file, which is removed when dropped.
 struct Script(PathBuf);
 
 impl Script {

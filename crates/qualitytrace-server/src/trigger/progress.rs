@@ -1,4 +1,4 @@
-//! How far a trigger has come, so that one that runs out of time says whom it waited for, and what for.
+//! Progress of a trigger, so that a timeout can report which peer it waited for, and at which stage.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -18,13 +18,13 @@ struct Progress {
 enum Stage {
     /// No connection yet.
     Connecting,
-    /// The question is on its way, or being thought about.
+    /// The request is being sent or processed.
     Asking,
-    /// The answer has begun.
+    /// The response has begun.
     Answering,
 }
 
-/// Does the work, which begins at this place, within a time.
+/// Runs the work, which starts at this peer, with a timeout.
 pub(super) fn within<T>(
     time: Duration,
     place: &Place,
@@ -39,12 +39,12 @@ pub(super) fn within<T>(
     PROGRESS.scope(RefCell::new(beginning), limited)
 }
 
-/// Somebody is asked from now on, through this proxy if there is one.
+/// Records that a peer is being asked now, through this proxy if there is one.
 pub(super) fn asks(place: &Place, proxy: Option<Place>) {
     note(|progress| *progress = Progress { place: place.clone(), proxy, stage: Stage::Asking });
 }
 
-/// Connects to whom is asked.
+/// Records the stage while a connection is being made.
 pub(super) async fn connecting<T>(connection: impl Future<Output = T>) -> T {
     note(|progress| progress.stage = Stage::Connecting);
     let connection = connection.await;
@@ -52,18 +52,18 @@ pub(super) async fn connecting<T>(connection: impl Future<Output = T>) -> T {
     connection
 }
 
-/// Who was asked has begun to answer.
+/// Records that the response has begun.
 pub(super) fn answers() {
     note(|progress| progress.stage = Stage::Answering);
 }
 
 fn note(change: impl FnOnce(&mut Progress)) {
-    // A connection can be made for whoever needs it next, when nobody waits for it any more.
+    // Fails outside of a trigger: the HTTP client may finish a connection for later use after its request has ended.
     let _ = PROGRESS.try_with(|progress| change(&mut progress.borrow_mut()));
 }
 
 impl Progress {
-    /// What to say when the time is up.
+    /// Describes the timeout.
     fn late(&self) -> Failure {
         let whom = self.proxy.as_ref().unwrap_or(&self.place);
         let behind = match &self.proxy {
@@ -72,7 +72,7 @@ impl Progress {
         };
         let raise = "raise the trigger's `timeout`";
         match self.stage {
-            // Here, whoever listens has taken the connection.
+            // On this machine, a listening peer accepts the TCP connection at once: it is the handshake that hangs.
             Stage::Connecting if whom.is_localhost() => {
                 let message = format!(
                     "the handshake with {} did not end in time; check that it speaks TLS, or {behind}{raise}",

@@ -1,21 +1,21 @@
-//! How the system under test learns which trace it is part of, in every dialect that instrumentation reads.
+//! Propagation of the trace context to the system under test, in every format that instrumentation reads.
 
 use qualitytrace_core::id;
 use qualitytrace_telemetry::{Propagator, SpanId, TraceId};
 
-/// The place in the trace that a trigger's answerer continues from.
+/// The trace context that the system under test continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
     /// The trace.
     pub trace: id::TraceId,
     /// The trigger's own span, the parent of the first span of the system under test.
     pub span: id::SpanId,
-    /// W3C baggage, already encoded; empty for none.
+    /// W3C baggage, already encoded; may be empty.
     pub baggage: String,
 }
 
 impl Context {
-    /// Header names and values. They come after the user's own and override them.
+    /// Returns header names and values. They override the user's own.
     pub fn headers(&self) -> Vec<(&'static str, String)> {
         let trace = TraceId::from_bytes(self.trace.to_bytes());
         let span = SpanId::from_bytes(self.span.to_bytes());

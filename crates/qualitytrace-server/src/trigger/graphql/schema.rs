@@ -1,6 +1,6 @@
-//! Whether a query fits the schema of the server that it is for.
+//! Checks a query against the schema of its server.
 //!
-//! A server describes its schema as JSON; written as a schema again, it is what the checker reads.
+//! The introspection result in JSON is converted to the schema language, which the checker reads.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::trigger::failure::{Place, Reason};
 
-/// The question for a schema. Types nest: seven times is what other clients ask for, too.
+/// The introspection query. Types nest up to seven times, as in other clients.
 pub(super) const QUESTION: &str = "query IntrospectionQuery { __schema { queryType { name } mutationType { name } \
     subscriptionType { name } types { ...FullType } directives { name locations args { ...InputValue } } } } \
     fragment FullType on __Type { kind name fields(includeDeprecated: true) { name args { ...InputValue } \
@@ -22,10 +22,10 @@ pub(super) const QUESTION: &str = "query IntrospectionQuery { __schema { queryTy
     fragment TypeRef on __Type { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind \
     name ofType { kind name ofType { kind name ofType { kind name } } } } } } } }";
 
-/// How deep a query or a default value may nest: parser and checker call themselves for each level.
+/// Nesting limit of a query or a default value: parser and checker are recursive.
 const MAX_LEVELS: usize = 100;
 
-/// What every schema has without saying so.
+/// Types and directives that every schema has implicitly.
 const BUILT_IN: [&str; 11] = [
     "String",
     "Int",
@@ -40,12 +40,12 @@ const BUILT_IN: [&str; 11] = [
     "defer",
 ];
 
-/// What is wrong.
+/// The result of a failed check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Problem {
-    /// The description of the schema cannot be read.
+    /// The schema cannot be parsed.
     Schema(String),
-    /// The query does not fit it.
+    /// The query does not match the schema.
     Query(String),
 }
 
@@ -57,7 +57,7 @@ impl Problem {
         }
     }
 
-    /// A sentence.
+    /// Formats the error message.
     pub(super) fn told(&self, place: &Place) -> String {
         match self {
             Self::Schema(why) => format!(
@@ -69,13 +69,13 @@ impl Problem {
     }
 }
 
-/// Checks what is to be sent against the description of a schema.
+/// Checks a request body against an introspection result.
 pub(super) fn check(body: &Value, described: &Value) -> Result<(), Problem> {
     let schema = Parser::new()
         .recursion_limit(MAX_LEVELS)
         .parse_schema(written(described), "schema.graphql")
         .map_err(|found| Problem::Schema(listed(&found.errors)))?;
-    // Whether the schema is as it should be is its server's affair.
+    // The schema itself is not validated: that is the responsibility of its server.
     let schema = Valid::assume_valid(schema);
     let query = body["query"].as_str().unwrap_or_default();
     let invalid = |found: &DiagnosticList| Problem::Query(listed(found));
@@ -91,7 +91,7 @@ pub(super) fn check(body: &Value, described: &Value) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What was found, each with its place in the text.
+/// Lists the errors, each with its position.
 fn listed(found: &DiagnosticList) -> String {
     let told = found.iter().map(|diagnostic| {
         let error = diagnostic.to_json();
@@ -103,13 +103,13 @@ fn listed(found: &DiagnosticList) -> String {
     told.collect::<Vec<_>>().join("; ")
 }
 
-/// A described schema as a schema is written.
+/// Converts an introspection result to the schema language.
 fn written(described: &Value) -> String {
     let mut out = String::new();
     let roots = [("query", "queryType"), ("mutation", "mutationType"), ("subscription", "subscriptionType")];
     let roots =
         roots.iter().filter_map(|(word, key)| Some(format!("{word}: {}", described[key]["name"].as_str()?)));
-    // Writing to a text cannot fail.
+    // Writing to a String cannot fail.
     let _ = writeln!(out, "schema {{ {} }}", roots.collect::<Vec<_>>().join(" "));
     for directive in items(&described["directives"]).filter(|item| is_own(item)) {
         let locations: Vec<&str> = items(&directive["locations"]).filter_map(Value::as_str).collect();
@@ -171,7 +171,7 @@ fn inputs(list: &Value) -> String {
     items(list).map(input).collect::<Vec<_>>().join(" ")
 }
 
-/// A type as it is written: `[Order!]!`.
+/// Formats a type, for example `[Order!]!`.
 fn kind(item: &Value) -> String {
     match item["kind"].as_str() {
         Some("NON_NULL") => format!("{}!", kind(&item["ofType"])),
@@ -193,7 +193,7 @@ mod tests {
             "queryType": { "name": "Query" },
             "types": [{ "kind": "OBJECT", "name": "Query", "fields": fields }],
         });
-        // Less than a thread of the server has: what is too deep shows.
+        // Smaller than the stack of the server's threads: unbounded recursion would overflow it.
         let small = std::thread::Builder::new().stack_size(1 << 20);
         small.spawn(move || check(&json!({ "query": query }), &described)).unwrap().join().unwrap()
     }

@@ -1,4 +1,4 @@
-//! Messages between JSON, as users read and write them, and bytes.
+//! Conversion of messages between JSON and protobuf.
 
 use base64::Engine as _;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use prost_reflect::{
 use super::super::failure::Failure;
 use super::{mistake, protocol};
 
-/// The messages of a request, in bytes: one JSON document each.
+/// Encodes the messages of a request: one for each JSON document.
 pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Result<Vec<Bytes>, Failure> {
     let documents = serde_json::Deserializer::from_str(request).into_iter::<serde_json::Value>();
     let mut messages = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn encode(request: &str, kind: &MessageDescriptor, many: bool) -> Res
     }
 }
 
-/// A message as JSON, with the fields that have their default value.
+/// Decodes a message to JSON, including fields that have their default value.
 pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor) -> Result<String, Failure> {
     let wrong = |error: String| {
         let name = kind.full_name();
@@ -48,8 +48,8 @@ pub(super) fn to_json(bytes: Bytes, kind: &MessageDescriptor) -> Result<String, 
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// Messages inside messages, those packed into an `Any` included. Reading bounds each packed message for itself, but
-/// writing calls itself for all of them.
+/// Nesting limit of messages, including those packed into an `Any`. Decoding limits each packed message separately, but
+/// serializing recurses through all of them.
 const MAX_LEVELS: usize = 100;
 
 fn check_depth(message: &DynamicMessage, level: usize) -> Result<(), String> {
@@ -74,7 +74,7 @@ fn check_value(value: &Value, level: usize) -> Result<(), String> {
     }
 }
 
-/// The message that is packed into an `Any`, where the protocol describes it.
+/// Decodes the message in an `Any`, if the pool knows its type.
 fn packed(any: &DynamicMessage) -> Option<DynamicMessage> {
     let raw: prost_types::Any = any.transcode_to().ok()?;
     let name = raw.type_url.rsplit('/').next()?;
@@ -82,14 +82,14 @@ fn packed(any: &DynamicMessage) -> Option<DynamicMessage> {
     DynamicMessage::decode(kind, raw.value.as_slice()).ok()
 }
 
-/// What a rich status carries: any messages.
+/// The details field of `google.rpc.Status`.
 #[derive(Clone, PartialEq, prost::Message)]
 struct RichStatus {
     #[prost(message, repeated, tag = "3")]
     details: Vec<prost_types::Any>,
 }
 
-/// The details of a status, a JSON text each; what the protocol does not describe stays in base64.
+/// Returns the details of a status as JSON texts; those of unknown types stay in base64.
 pub(super) fn details(bytes: &[u8], pool: &DescriptorPool) -> Result<Vec<String>, Failure> {
     if bytes.is_empty() {
         return Ok(Vec::new());
@@ -101,7 +101,7 @@ pub(super) fn details(bytes: &[u8], pool: &DescriptorPool) -> Result<Vec<String>
     Ok(status.details.iter().map(|detail| described(detail, pools)).collect())
 }
 
-/// A detail as JSON; the first protocol that knows its kind describes it.
+/// Converts a detail to JSON with the first pool that knows its type.
 fn described(detail: &prost_types::Any, pools: [&DescriptorPool; 2]) -> String {
     let name = detail.type_url.rsplit('/').next().unwrap_or_default();
     let fields = pools
@@ -129,7 +129,7 @@ fn undescribed(kind: &str, bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// A message that holds itself, directly and packed.
+    /// A message type that contains itself, directly and packed.
     fn kind() -> MessageDescriptor {
         let mut compiler = protox::Compiler::with_file_resolver(protox::file::GoogleFileResolver::new());
         compiler.open_file("google/protobuf/any.proto").unwrap();

@@ -1,18 +1,18 @@
-//! What is wrong with the JSON of a message, and in which of its fields.
+//! Errors in the JSON of a message, with the path of the field.
 
 use prost_reflect::{DeserializeOptions, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::Value;
 
 use super::protocol;
 
-/// A message from JSON. A field that the message does not have is a mistake in the test: nobody would ever see it.
+/// Parses a message from JSON. An unknown field is an error in the test, which would otherwise go unnoticed.
 pub(super) fn read(kind: &MessageDescriptor, document: &Value) -> Result<DynamicMessage, String> {
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     DynamicMessage::deserialize_with_options(kind.clone(), document, &options)
         .map_err(|error| innermost(kind, document, "").unwrap_or_else(|| error.to_string()))
 }
 
-/// The mistake in the innermost field that has one; `None` when it is not in a field.
+/// Describes the error in the innermost field that has one; `None` if it is not in a field.
 fn innermost(kind: &MessageDescriptor, document: &Value, path: &str) -> Option<String> {
     document.as_object()?.iter().find_map(|(name, value)| {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -27,7 +27,7 @@ fn innermost(kind: &MessageDescriptor, document: &Value, path: &str) -> Option<S
     })
 }
 
-/// The same for what is within a field: one message, a list or a map of them.
+/// Descends into a field: one message, a list or a map of them.
 fn below(field: &FieldDescriptor, value: &Value, path: &str) -> Option<String> {
     let Kind::Message(kind) = field.kind() else { return None };
     if field.is_map() {
@@ -45,7 +45,7 @@ fn below(field: &FieldDescriptor, value: &Value, path: &str) -> Option<String> {
 }
 
 fn message(kind: &MessageDescriptor, value: &Value, path: &str) -> Option<String> {
-    // These have a JSON form of their own.
+    // Well-known types have a JSON form of their own.
     if kind.full_name().starts_with("google.protobuf.") {
         return None;
     }
@@ -53,7 +53,7 @@ fn message(kind: &MessageDescriptor, value: &Value, path: &str) -> Option<String
 }
 
 fn unknown(kind: &MessageDescriptor, name: &str, path: &str) -> Option<String> {
-    // An extension is known by its whole name, in brackets.
+    // The name of an extension is in brackets.
     if name.starts_with('[') {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The protocol of a call: what its methods are called and what their messages look like.
+//! The protocol definition of a call: its services, methods and messages.
 
 use std::sync::LazyLock;
 
@@ -11,16 +11,16 @@ use qualitytrace_core::lang::limits::MAX_DEPTH;
 
 use super::super::failure::Failure;
 
-/// The name that the trigger's own text has in messages: the key that it stands under.
+/// The file name of the trigger's own text in messages: its key.
 const MAIN: &str = "protobufFile";
-/// Details of rich statuses, which servers send whatever their own protocol is.
+/// The standard details of rich statuses, which servers send with any protocol.
 const ERROR_DETAILS: &str = include_str!("error_details.proto");
 const ERROR_DETAILS_FILE: &str = "google/rpc/error_details.proto";
 
-/// How many texts a trigger may import: the compiler calls itself for each that imports the next.
+/// Limit of imported texts: the compiler recurses through imports.
 const MAX_IMPORTS: usize = 256;
 
-/// Compiles the source texts of a trigger.
+/// Compiles the protocol definition of a trigger.
 pub(super) fn compile(call: &Grpc) -> Result<DescriptorPool, Failure> {
     if call.imports.len() > MAX_IMPORTS {
         return Err(Failure::invalid(format!(
@@ -51,24 +51,24 @@ pub(super) fn compile(call: &Grpc) -> Result<DescriptorPool, Failure> {
     Ok(compiler.descriptor_pool())
 }
 
-/// What the compiler does not survive.
+/// Input that would crash the compiler.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum Unfit {
-    /// It calls itself for each level of brackets.
+    /// It recurses for each level of brackets.
     #[error("nests more than {MAX_DEPTH} levels deep; declare its messages side by side")]
     TooDeep,
-    /// Its lexer takes every run of digits behind a zero for an octal number.
+    /// Its lexer takes every run of digits after a zero for an octal number.
     #[error(
         "has `{0}`, which is no number: behind a leading zero come octal digits, behind a number no letters"
     )]
     Number(String),
-    /// Its lexer counts the ends of comments inside comments, and looks for them in other places than ours.
+    /// Its lexer counts the ends of nested comments, and finds them in other places than this check.
     #[error("has a comment inside a comment; let the first `*/` end it")]
     NestedComment,
 }
 
-/// Looks for what the compiler does not survive. Comments, texts and names end here where they end for its lexer, also
-/// where they are not valid: it goes on behind them.
+/// Checks for input that would crash the compiler. Comments, strings and names end here where they end for its lexer,
+/// also invalid ones: it continues after them.
 fn check(text: &str) -> Result<(), Unfit> {
     let bytes = text.as_bytes();
     let (mut at, mut depth) = (0, 0_usize);
@@ -104,7 +104,7 @@ fn check(text: &str) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The bytes of a number that begins here, and of all that stands directly behind it. A dot may begin one.
+/// Returns the length of a number and of all that directly follows it. It may start with a dot.
 fn number_length(bytes: &[u8]) -> usize {
     if bytes[0] == b'.' && !bytes.get(1).is_some_and(u8::is_ascii_digit) {
         return 1;
@@ -135,7 +135,7 @@ fn length_of(bytes: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
     bytes.iter().position(|byte| !belongs(*byte)).unwrap_or(bytes.len())
 }
 
-/// The bytes of the comment that begins here.
+/// Returns the length of the comment that starts here.
 fn comment_length(text: &str) -> Result<usize, Unfit> {
     let body = &text[2..];
     let end = body.find("*/");
@@ -149,13 +149,13 @@ fn line_length(bytes: &[u8]) -> usize {
     length_of(bytes, |byte| byte != b'\n')
 }
 
-/// The bytes of the text in quotes that begins here.
+/// Returns the length of the string literal that starts here.
 fn string_length(bytes: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'\\' if bytes.get(at + 1).is_some_and(|next| *next != b'\n') => at += 2,
-            // A text ends with its line, closed or not.
+            // A string literal ends with its line, closed or not.
             b'\n' => return at,
             byte if *byte == quote => return at + 1,
             _ => at += 1,
@@ -164,7 +164,7 @@ fn string_length(bytes: &[u8], quote: u8) -> usize {
     bytes.len()
 }
 
-/// The texts that a trigger brings along.
+/// Resolves the texts of a trigger.
 struct Sources(Grpc);
 
 impl FileResolver for Sources {
@@ -179,7 +179,7 @@ impl FileResolver for Sources {
     }
 }
 
-/// The standard details of rich statuses. They stand beside the protocol of a call, which may have its own.
+/// Returns the pool of the standard details. It is separate from that of the call, which may define its own.
 pub(super) fn error_details() -> Result<&'static DescriptorPool, Failure> {
     static POOL: LazyLock<Result<DescriptorPool, String>> = LazyLock::new(|| {
         let mut resolver = ChainFileResolver::new();
@@ -206,7 +206,7 @@ impl FileResolver for ErrorDetails {
     }
 }
 
-/// The service and the method that a call names: `package.Service/Method` or `package.Service.Method`.
+/// Returns service and method of a call: `package.Service/Method` or `package.Service.Method`.
 pub(super) fn names(call: &Grpc) -> Result<(String, String), Failure> {
     let written = call.method.value.trim().trim_start_matches('/');
     let split = written.rsplit_once('/').or_else(|| written.rsplit_once('.'));
@@ -222,7 +222,7 @@ pub(super) fn names(call: &Grpc) -> Result<(String, String), Failure> {
     }
 }
 
-/// The method that a call names.
+/// Finds the method of a call.
 pub(super) fn method(
     pool: &DescriptorPool,
     service: &str,
@@ -243,13 +243,13 @@ pub(super) fn method(
     })
 }
 
-/// Says that there is no such service, and which is meant.
+/// Describes an unknown service, with a suggestion.
 pub(super) fn unknown_service<'a>(service: &str, known: impl Iterator<Item = &'a str>) -> Failure {
     let known: Vec<&str> = known.filter(|name| !name.starts_with("grpc.reflection.")).collect();
     Failure::invalid(format!("the protocol has no service `{service}`; {}", guess(service, &known)))
 }
 
-/// Which of those that are known is meant.
+/// Suggests a known name.
 pub(super) fn guess(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -264,7 +264,7 @@ mod tests {
 
     fn compiled(protobuf_file: &str) -> Result<DescriptorPool, Failure> {
         let call = Grpc { protobuf_file: protobuf_file.into(), ..Grpc::default() };
-        // Less than a thread of the server has: what is too deep shows.
+        // Smaller than the stack of the server's threads: unbounded recursion would overflow it.
         let small = std::thread::Builder::new().stack_size(512 * 1024);
         small.spawn(move || compile(&call)).unwrap().join().unwrap()
     }

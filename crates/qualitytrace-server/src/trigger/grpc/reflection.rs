@@ -1,6 +1,7 @@
-//! Asking a server to describe itself, so that a test needs no protocol text.
+//! Server reflection: the server describes its protocol, so that a test needs no protocol text.
 //!
-//! Versions `v1` and `v1alpha` have the same messages; the older one is asked where the newer is not known.
+//! Versions `v1` and `v1alpha` have the same messages; the older one is used when the server does not implement the
+//! newer.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ const VERSIONS: [&str; 2] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
-/// How many files a service may be spread over.
+/// Limit of the files that a service may consist of.
 const MAX_FILES: usize = 2_000;
 
 #[derive(Clone, PartialEq, Message)]
@@ -81,7 +82,7 @@ struct Refusal {
     message: String,
 }
 
-/// The protocol of a service, as its server describes it.
+/// Loads the protocol definition of a service from its server.
 pub(super) async fn describe(
     client: &mut Client,
     metadata: &MetadataMap,
@@ -126,7 +127,7 @@ impl Asking<'_> {
         };
         let bytes = match answer {
             Ok(bytes) => bytes,
-            // Some servers end the stream instead of answering in it.
+            // Some servers end the stream with a status instead of a message.
             Err(status) if status.code() == Code::NotFound => {
                 let message = status.message().to_owned();
                 return Ok(Told::Refusal(Refusal { code: status.code().into(), message }));
@@ -147,7 +148,7 @@ impl Asking<'_> {
         first.ok_or_else(|| Status::internal("there was no answer"))
     }
 
-    /// The files with all that they import, each before those that import it.
+    /// Returns the files with all their imports.
     async fn complete(&mut self, files: Files) -> Result<FileDescriptorSet, Failure> {
         let mut known: BTreeMap<String, FileDescriptorProto> = BTreeMap::new();
         self.learn(files, &mut known)?;
@@ -167,7 +168,7 @@ impl Asking<'_> {
                 Told::Refusal(_) | Told::Services(_) => {}
             }
             if let Entry::Vacant(vacant) = known.entry(name) {
-                // Servers often leave out the well-known types; everybody has those.
+                // Servers often leave out the well-known types; those are built in.
                 let name = vacant.key();
                 let file = DescriptorPool::global().get_file_by_name(name);
                 let file =
@@ -187,7 +188,7 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// Says that there is no such service, and which is meant.
+    /// Describes an unknown service, with a suggestion from the list of services.
     async fn unknown(&mut self, service: &str) -> Result<Failure, Failure> {
         Ok(match self.ask(Asked::Services(String::new())).await? {
             Told::Services(known) => {

@@ -1,4 +1,4 @@
-//! What a request carries.
+//! Bodies of HTTP requests.
 
 use qualitytrace_core::definition::trigger::{Body, FileUse, Part};
 use reqwest::RequestBuilder;
@@ -7,7 +7,7 @@ use reqwest::multipart;
 
 use super::super::failure::Failure;
 
-/// The request with its body; a `Content-Type` of the user's wins over the one that belongs to the body.
+/// Adds the body to a request. A `Content-Type` of the user overrides the default of the body.
 pub(super) fn attach(
     request: RequestBuilder,
     body: &Body,
@@ -67,7 +67,7 @@ fn encode(part: &Part) -> Result<multipart::Part, Failure> {
     Ok(encoded)
 }
 
-/// The bytes of a file. They come with the test: the server does not open files for whoever may write tests.
+/// Returns the bytes of a file. They are part of the test: the server opens no files on behalf of tests.
 fn bytes(text: &str, key: &str) -> Result<Vec<u8>, Failure> {
     FileUse::bytes(text).ok_or_else(|| {
         Failure::invalid(format!(

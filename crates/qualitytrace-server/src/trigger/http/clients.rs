@@ -1,4 +1,4 @@
-//! Clients for the settings that a trigger may have. One is made for each kind and kept, with its connections.
+//! HTTP clients for the settings of triggers. Each distinct client is cached, with its connections.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -13,12 +13,12 @@ use super::super::connect::{Certificates, Gate};
 use super::super::failure::{Failure, Place, Role, root_cause};
 use super::super::progress;
 
-/// What we call ourselves, unless the test says otherwise.
+/// The default user agent.
 const USER_AGENT: &str = concat!("qualitytrace/", env!("CARGO_PKG_VERSION"));
-/// How many clients are kept.
+/// Capacity of the cache of clients.
 const MAX_CLIENTS: usize = 64;
 
-/// What makes one client different from another.
+/// The settings that distinguish clients.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Settings {
     pub(super) certificates: Certificates,
@@ -26,20 +26,20 @@ pub(super) struct Settings {
     pub(super) proxy: Way,
 }
 
-/// The way that requests take.
+/// The proxy of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) enum Way {
-    /// As the environment says: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`.
+    /// From the environment: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`.
     #[default]
     Environment,
-    /// Straight.
+    /// No proxy.
     Direct,
-    /// Through this proxy.
+    /// This proxy.
     Through(Url),
 }
 
 impl Way {
-    /// The proxy that a request to this address goes through.
+    /// Returns the proxy for a request to this URL, if any.
     pub(super) fn serving(&self, url: &Url) -> Option<Place> {
         static ENVIRONMENT: LazyLock<Matcher> = LazyLock::new(Matcher::from_env);
         match self {
@@ -58,10 +58,11 @@ impl Way {
     }
 }
 
-/// The way to an address, by the `proxy` of its trigger.
+/// Parses the `proxy` of a trigger.
 pub(super) fn proxy(written: &str, url: &Url) -> Result<Way, Failure> {
     match written.trim() {
-        // The environment speaks of the world outside; who is here is asked directly, as elsewhere.
+        // The proxy of the environment is for other machines: loopback addresses are reached directly, as in other
+        // clients.
         "" if is_loopback(url) => Ok(Way::Direct),
         "" => Ok(Way::Environment),
         "none" => Ok(Way::Direct),
@@ -78,7 +79,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// The clients that were made so far.
+/// The cached clients.
 #[derive(Debug, Clone)]
 pub(super) struct Clients {
     made: Arc<Mutex<HashMap<Settings, Client>>>,
@@ -90,8 +91,8 @@ impl Clients {
         Self { made: Arc::default(), gate }
     }
 
-    /// Refuses an address that must not be spoken to and that no lookup of ours would meet: one that is written in
-    /// numbers, be it the proxy's, or that a proxy looks up.
+    /// Refuses an address that is not allowed and that our resolver does not see: a literal one, also of the proxy, or
+    /// one that a proxy resolves.
     pub(super) async fn admit(&self, url: &Url, settings: &Settings) -> Result<(), Failure> {
         let place = super::place(url, super::URL);
         match settings.proxy.serving(url) {
@@ -103,7 +104,7 @@ impl Clients {
         }
     }
 
-    /// The client for these settings.
+    /// Returns the client for these settings.
     pub(super) fn of(&self, settings: &Settings) -> Result<Client, Failure> {
         let mut clients = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(settings) {
@@ -147,7 +148,7 @@ fn build(settings: &Settings, gate: &Gate) -> Result<Client, Failure> {
     builder.build().map_err(failed)
 }
 
-/// Looks names up as every other trigger does.
+/// Resolves names through the gate, as for every other trigger.
 struct Resolver(Gate);
 
 impl reqwest::dns::Resolve for Resolver {

@@ -1,4 +1,4 @@
-//! Tokens by the client credentials grant of OAuth 2.0, kept until shortly before they expire.
+//! OAuth 2.0 tokens by the client credentials grant, cached until shortly before they expire.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,20 +13,20 @@ use super::super::failure::{Failure, Place, Reason, Role};
 use super::super::progress;
 use super::clients::{self, Clients, Settings};
 
-/// How long before its end a token is not used any more.
+/// How long before its expiry a token is no longer used.
 const MARGIN: Duration = Duration::from_secs(30);
-/// How long a token is taken to live whose giver does not say.
+/// The lifetime of a token whose server does not say.
 const USUAL_LIFE: Duration = Duration::from_mins(5);
-/// How many tokens are kept.
+/// Capacity of the cache of tokens.
 const MAX_TOKENS: usize = 256;
-/// How large the answer of a token endpoint may be.
+/// The largest response of a token endpoint.
 const MAX_ANSWER: u64 = 1 << 20;
 
-/// The tokens that were fetched so far.
+/// The cached tokens.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tokens(Arc<Mutex<HashMap<[String; 5], Slot>>>);
 
-/// One token. Whoever needs it while it is being fetched waits for that instead of fetching another.
+/// One token. Concurrent callers wait for the same fetch.
 type Slot = Arc<tokio::sync::Mutex<Option<Token>>>;
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ struct Refused {
 }
 
 impl Tokens {
-    /// A token that is good for now.
+    /// Returns a valid token; fetches one if needed.
     pub(super) async fn get(
         &self,
         oauth2: &OAuth2,
@@ -57,7 +57,7 @@ impl Tokens {
         settings: &Settings,
     ) -> Result<String, Failure> {
         let place = place(&super::url(&oauth2.token_url.value, "tokenUrl")?);
-        // Somebody else may be fetching it.
+        // Recorded before the lock: another caller may be fetching the token.
         progress::asks(&place, None);
         let slot = self.slot(oauth2);
         let mut slot = slot.lock().await;
@@ -72,7 +72,7 @@ impl Tokens {
         Ok(granted.access_token)
     }
 
-    /// Fetches another one next time.
+    /// Removes a token, so that the next caller fetches a new one.
     pub(super) fn forget(&self, oauth2: &OAuth2) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(oauth2));
     }
@@ -105,7 +105,7 @@ fn place(url: &Url) -> Place {
     Place { role: Role::TokenServer, ..super::place(url, "the trigger's `tokenUrl`") }
 }
 
-/// Asks for a token. The trace is not passed on: fetching tokens is no part of what is tested.
+/// Fetches a token. The trace context is not propagated: fetching tokens is not part of the test.
 async fn fetch(
     oauth2: &OAuth2,
     clients: &Clients,

@@ -1,4 +1,4 @@
-//! Going where an answer leads to, without taking along what belongs to the first host only.
+//! Redirects: following them without sending credentials to another host.
 
 use qualitytrace_core::definition::trigger::Redirects;
 use reqwest::header::{
@@ -9,7 +9,7 @@ use reqwest::{Method, Response, StatusCode, Url};
 
 use super::super::failure::{Failure, Reason};
 
-/// One of the requests that a trigger is made of.
+/// One request of a trigger; each redirect makes another.
 pub(super) struct Step {
     pub(super) url: Url,
     pub(super) method: Method,
@@ -17,13 +17,13 @@ pub(super) struct Step {
     pub(super) with_body: bool,
 }
 
-/// What belongs to the host that it was written for. Credentials of a test are marked as sensitive, whatever they
-/// are called.
+/// Headers that must not be sent to another host. Credentials of a test are marked as sensitive, whatever their header,
+/// and are removed too.
 const FOR_ONE_HOST: [HeaderName; 4] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, HOST];
-/// What describes a body.
+/// Headers that describe a body.
 const OF_A_BODY: [HeaderName; 4] = [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, TRANSFER_ENCODING];
 
-/// The request that this answer leads to; `None` when it is the answer to the trigger.
+/// Returns the request for a redirect; `None` if this is the final response.
 pub(super) fn next(
     step: &Step,
     response: &Response,
@@ -71,7 +71,7 @@ fn led_to(from: &Url, response: &Response) -> Option<Url> {
     from.join(std::str::from_utf8(location.as_bytes()).ok()?).ok()
 }
 
-/// What to ask with, and whether the body goes along: as browsers do it.
+/// Returns the method of the next request, and whether it has the body: as browsers do it.
 fn method(step: &Step, status: StatusCode) -> (Method, bool) {
     let becomes_get = match status {
         StatusCode::SEE_OTHER => step.method != Method::HEAD,

@@ -1,4 +1,4 @@
-//! A connection to a broker: one request, one answer.
+//! A connection to a broker, with one request at a time.
 
 use std::io::{self, ErrorKind};
 
@@ -14,13 +14,13 @@ use super::super::connect::{Connection, Gate, Security};
 use super::super::failure::{Failure, Place, Reason, tls_cause};
 use super::login;
 
-/// How large an answer may be. It says who leads the partitions of one topic; nobody has that many.
+/// The largest response. It lists the partitions of one topic, which is far smaller.
 const MAX_ANSWER: usize = 16 << 20;
 
 pub(super) struct Broker {
     pub(super) place: Place,
     connection: Box<dyn Connection>,
-    /// Counts requests; each answer names the one that it belongs to.
+    /// The correlation id of the last request.
     count: i32,
 }
 
@@ -85,7 +85,7 @@ impl Broker {
         Ok(answer.into())
     }
 
-    /// Brokers hang up without a word on whoever speaks to the wrong listener.
+    /// Describes a closed connection: brokers close it without a response when the client uses the wrong listener.
     fn cut(&self, error: &io::Error) -> Failure {
         let cause = tls_cause(error);
         if error.kind() == ErrorKind::InvalidData {
@@ -96,7 +96,7 @@ impl Broker {
         Failure::at(&self.place, Reason::Cut, &format!("{cause}; {help}"))
     }
 
-    /// An answer that cannot be from a broker.
+    /// Describes a response that is not from a Kafka broker.
     pub(super) fn odd(&self, cause: &str) -> Failure {
         Failure::at(&self.place, Reason::Protocol, &format!("it does not seem to be a Kafka broker: {cause}"))
     }

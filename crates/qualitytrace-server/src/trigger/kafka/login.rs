@@ -1,4 +1,4 @@
-//! Showing user and password to a broker.
+//! SASL authentication with a broker.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{
@@ -37,7 +37,7 @@ pub(super) async fn login(broker: &mut Broker, sasl: &Sasl) -> Result<(), Failur
     let mut told: Option<Vec<u8>> = None;
     loop {
         let mut say = Vec::new();
-        // The broker's last word proves that it knows the password too; a wrong one ends here.
+        // The broker's last message proves that it knows the password too; a wrong proof fails here.
         let state = session
             .step(told.as_deref(), &mut say)
             .map_err(|error| Failure::at(&broker.place, Reason::Credentials, &error.to_string()))?;
