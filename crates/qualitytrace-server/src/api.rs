@@ -1,4 +1,4 @@
-//! The REST API: routes, and what they answer with.
+//! The REST API: routes and shared state.
 
 mod answer;
 mod audit;
@@ -46,7 +46,7 @@ use memory::Memory;
 use path::Path;
 use tenant::Tenant;
 
-/// What the handlers work with.
+/// The shared state of the handlers.
 #[derive(Debug, Clone)]
 pub(crate) struct App {
     pub(crate) store: Store,
@@ -55,17 +55,17 @@ pub(crate) struct App {
     pub(crate) runner: Arc<Runner>,
     /// When the server started.
     pub(crate) started: Timestamp,
-    /// Spans that had arrived when a user last began to count them.
+    /// Spans that had arrived when a user last reset the counter.
     pub(crate) otlp_mark: Arc<AtomicU64>,
-    /// The configuration of the moment.
+    /// The live configuration.
     pub(crate) config: Live,
-    /// What requests and answers share.
+    /// The memory budget of requests and responses.
     pub(crate) memory: memory::Shared,
-    /// What lists say about traces.
+    /// Cached digests of traces for lists.
     pub(crate) digests: Arc<traces::Digests>,
 }
 
-/// Every route of the API.
+/// Returns every route of the API.
 pub(crate) fn routes(app: App) -> Routes {
     table()
         .method_not_allowed(&method_not_allowed)
@@ -76,11 +76,11 @@ pub(crate) fn routes(app: App) -> Routes {
         .with_state(app)
 }
 
-/// What the routes of the API need.
+/// The access level that each route requires.
 static NEEDS: LazyLock<Vec<Route>> = LazyLock::new(|| table().list());
 
-/// Every route with its handler and what it needs. Whatever starts, stores or removes something needs `Change`, whatever
-/// its method; whatever only looks does not.
+/// Every route with its handler and its required access level. Routes that start, store or remove something require
+/// `Change`, whatever their method; read-only routes do not.
 fn table() -> Routes<App> {
     use Wanted::{Change, Health, Look, Stream};
     Routes::new()
@@ -110,7 +110,7 @@ fn table() -> Routes<App> {
         .get("/api/traces/{id}", Look, traces::get)
 }
 
-/// Tests and their runs.
+/// Routes of tests and their runs.
 fn test_routes() -> Routes<App> {
     use Wanted::{Change, Look, Stream};
     let run = "/api/tests/{id}/run/{number}";
@@ -137,7 +137,7 @@ fn test_routes() -> Routes<App> {
         .get(&of("events/stream"), Stream, runs::stream)
 }
 
-/// `import` is a word of the API where something is posted to it; elsewhere it is an id like any other.
+/// `POST` to `import` imports a run; for other methods `import` is an id like any other.
 async fn post_to_test(
     app: State<App>,
     memory: Memory,
@@ -155,7 +155,7 @@ async fn method_not_allowed(request: Request) -> Response {
     not_allowed(request.method(), request.uri().path())
 }
 
-/// Says which methods there are instead, where the router cannot know it.
+/// Adds the `Allow` header where the router cannot know the methods.
 fn but_allowed(methods: &'static str, mut response: Response) -> Response {
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     response
@@ -166,8 +166,8 @@ fn not_allowed(method: &Method, path: &str) -> Response {
     answer::Problem { status: StatusCode::METHOD_NOT_ALLOWED, message }.into_response()
 }
 
-/// What is answered where there is nothing: a redirection when the path has a slash too many, else 404.
-/// `asked` is the path with what the server was told to stand below.
+/// The response for an unknown path: a redirect when the path has surplus slashes, else 404. `asked` is the path
+/// with the prefix that the server is configured to be served under.
 pub(crate) fn not_found(method: &Method, uri: &Uri, asked: &Uri) -> Response {
     let path = uri.path();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
@@ -176,7 +176,7 @@ pub(crate) fn not_found(method: &Method, uri: &Uri, asked: &Uri) -> Response {
         let prefix = asked.path().strip_suffix(path).unwrap_or_default();
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{prefix}{tidy}{query}");
-        // A slash too many at the end is said in words to whoever reads, too many elsewhere is not.
+        // Only a surplus slash at the end of a GET path gets a page with a link, as in the original.
         if path.contains("//") || !matches!(*method, Method::GET | Method::HEAD) {
             return (StatusCode::MOVED_PERMANENTLY, [(LOCATION, target)]).into_response();
         }

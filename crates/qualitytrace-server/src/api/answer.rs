@@ -1,4 +1,4 @@
-//! Answers other than success, in the two ways in which the API says them.
+//! Responses of the API: errors, JSON bodies, and streaming of large ones.
 
 use std::io::{self, BufWriter, Write};
 
@@ -16,20 +16,20 @@ use super::memory::Memory;
 use super::negotiation::Media;
 use crate::{runner, store};
 
-/// Bytes of what the framework says.
+/// The longest error text of the framework.
 const LONGEST_WORDS: usize = 64 * 1024;
 
-/// Answers to requests that hold less are written at once.
+/// Responses to requests that hold less memory are serialized at once.
 const INLINE_BYTES: u64 = 1 << 20;
-/// Bytes of a piece of a large answer.
+/// The chunk size of a streamed response.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Pieces that wait to be sent.
+/// The queue of chunks to be sent.
 const PIECES: usize = 4;
 
-/// Seconds after which a client may try again what was refused for want of room, or of a database.
+/// `Retry-After` for requests that were refused for lack of memory or of a database, in seconds.
 pub(super) const RETRY_AFTER: u64 = 1;
 
-/// A request that could not be served: `{code, error}`.
+/// An error response: `{code, error}`.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) status: StatusCode,
@@ -45,7 +45,7 @@ impl Problem {
         Self { status: StatusCode::NOT_FOUND, message: message.into() }
     }
 
-    /// Our own side failed: for a while, or for good.
+    /// An error of our own side, temporary or permanent.
     fn internal(error: &(dyn std::error::Error + 'static), passing: Option<&str>) -> Self {
         tracing::error!(error, "a request failed");
         if let Some(message) = passing {
@@ -54,12 +54,12 @@ impl Problem {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() }
     }
 
-    /// The answer in the form that the client asked for.
+    /// The error in the format that the client accepts.
     pub(super) fn in_form(&self, media: Media) -> Response {
         self.timed(media.answer(self.status, &serde_json::to_value(self.said()).unwrap_or_default()))
     }
 
-    /// Seconds after which it may be tried again.
+    /// Seconds after which the client may retry.
     pub(super) fn retry_after(&self) -> Option<u64> {
         (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER)
     }
@@ -118,16 +118,16 @@ impl Default for Success {
     }
 }
 
-/// JSON as the older half of the API writes it: with a new line at the end.
+/// JSON as the legacy API writes it: with a newline at the end.
 pub(super) fn plain_json(status: StatusCode, body: &impl Serialize) -> Response {
     let headers = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
-    // What has texts for keys can be written as JSON.
+    // Data with string keys can always be serialized.
     let text = serde_json::to_string(body).unwrap_or_default();
     (status, headers, text + "\n").into_response()
 }
 
-/// The same for what may be large: then it is written piece by piece while it is sent, on a thread of its own, so that its
-/// text is never in memory as a whole. The thread ends when the client goes away.
+/// The same for a body that may be large: then it is serialized in chunks while it is sent, on a blocking thread,
+/// so that its text is never in memory as a whole. The thread ends when the client disconnects.
 pub(super) fn json(memory: &Memory, status: StatusCode, body: impl Serialize + Send + 'static) -> Response {
     if memory.held() < INLINE_BYTES {
         return plain_json(status, &body);
@@ -138,7 +138,7 @@ pub(super) fn json(memory: &Memory, status: StatusCode, body: impl Serialize + S
     })
 }
 
-/// A document of this type, written in the same way.
+/// A JSON document with this content type, written in the same way.
 pub(super) fn document(
     memory: &Memory,
     content_type: &'static str,
@@ -151,25 +151,25 @@ pub(super) fn document(
     written(StatusCode::OK, content_type, move |pieces| Ok(serde_json::to_writer(pieces, &body)?))
 }
 
-/// An answer that `write` writes while it is sent. What it works with is its own.
+/// A response that `write` produces while it is sent. The closure owns its data.
 pub(super) fn written(
     status: StatusCode,
     content_type: &'static str,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> Response {
     let (sender, receiver) = mpsc::channel(PIECES);
-    // It ends by itself: with the text, or when nobody takes its pieces any more.
+    // It ends by itself: with the text, or when the receiver is dropped.
     tokio::task::spawn_blocking(move || {
         let mut pieces = BufWriter::with_capacity(PIECE_BYTES, Pieces(sender));
         if let Err(error) = write(&mut pieces).and_then(|()| pieces.flush()) {
-            // Half of an answer must not look like a whole one.
+            // A truncated response must not look complete.
             let _ = pieces.get_ref().0.blocking_send(Err(error));
         }
     });
     (status, [(CONTENT_TYPE, content_type)], Body::from_stream(ReceiverStream::new(receiver))).into_response()
 }
 
-/// Hands on what is written, and waits while it is not taken.
+/// Sends what is written into the channel, and blocks while it is full.
 struct Pieces(mpsc::Sender<io::Result<Bytes>>);
 
 impl Write for Pieces {
@@ -184,7 +184,7 @@ impl Write for Pieces {
     }
 }
 
-/// What the framework says in plain words about a request that it cannot read, in the form that clients expect.
+/// Middleware that turns the framework's plain-text errors into the API's JSON.
 pub(super) async fn said_in_json(response: Response) -> Response {
     let is_plain = response
         .headers()
@@ -198,7 +198,7 @@ pub(super) async fn said_in_json(response: Response) -> Response {
         return Problem { status, message: "the request cannot be read".to_owned() }.into_response();
     };
     let message = String::from_utf8_lossy(&text).into_owned();
-    // Clients know this one as it is.
+    // Clients expect this text as it is.
     if message.starts_with("invalid tenant id") {
         return (status, message).into_response();
     }

@@ -1,4 +1,4 @@
-//! The audit log: every change that a client made, written down before the client is answered.
+//! The audit log: every change by a client is recorded before the response is sent.
 
 use axum::Json;
 use axum::RequestExt as _;
@@ -21,15 +21,15 @@ use crate::store::Change;
 use crate::watch::REQUEST_ID;
 use crate::wire::time::rfc3339;
 
-/// Entries of one page, unless the client asks for fewer or more, and at the most.
+/// The default page size, and the largest.
 const PAGE: u64 = 50;
 const LARGEST_PAGE: u64 = 1_000;
 
-/// Marks the answer to a request that would have changed something, but found it as it was to become.
+/// Marks the response to a change that found everything as it was to become.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unchanged;
 
-/// Serves a request in the name of its client, and writes down what it changed.
+/// Middleware that runs a request in the name of its client and records what it changed.
 pub(crate) async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let client = Client::of(&parts, &app.config.get().safety.access);
@@ -50,18 +50,18 @@ pub(crate) async fn record(State(app): State<App>, request: Request, next: Next)
             "changed"
         );
         if let Err(error) = app.store.audit(&change).await {
-            // It is done, and its client must know that; the line above says who did it.
+            // The change is done, and its client must know that; the log line above records it.
             tracing::error!(error = &error as &dyn std::error::Error, "failed to write a change down");
         }
     }
     response
 }
 
-/// What a request is about, as far as its route says it.
+/// What a request is about, as far as its route tells.
 struct Asked {
     method: Method,
     route: String,
-    /// The id in the path, and the number of a run.
+    /// The id in the path, with the number of a run.
     id: Option<String>,
     request: String,
 }
@@ -100,7 +100,7 @@ impl Asked {
     }
 }
 
-/// The word at the end of the route if it says what is done, else the word for the method.
+/// The last word of the route if it is not a parameter, else the word for the method.
 fn action(method: &Method, words: &[&str]) -> String {
     let is_word = |word: &&&str| !word.starts_with('{');
     if words.len() > 1
@@ -153,7 +153,7 @@ struct Entry {
     request_id: String,
 }
 
-/// Changes, newest first.
+/// Lists changes, newest first.
 pub(super) async fn list(
     State(app): State<App>,
     Query(parameters): Query<Parameters>,

@@ -1,4 +1,4 @@
-//! Whether a trace data store can be reached.
+//! The connection test of trace data stores, and OTLP arrivals.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use crate::trigger::Gate;
 use crate::wire::connection::{Connection, Step};
 use crate::wire::time::{NEVER, rfc3339};
 
-/// How long a connection may take.
+/// The connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Tries a data store out. Masks in it stand for the secrets of the stored one.
+/// Tests the connection to a data store. Redaction masks in it stand for the secrets of the stored one.
 pub(super) async fn test(State(app): State<App>, tenant: Tenant, sent: Bytes) -> Result<Response, Refusal> {
     let spec: Value = body(&sent)?;
     for key in ["name", "type"] {
@@ -93,7 +93,7 @@ fn passed(message: String) -> Step {
     Step { passed: true, status: "passed", message, ..Step::default() }
 }
 
-/// The name of a data store, its addresses, and the ports that it usually has; `None` when spans are sent to us.
+/// The name, the addresses and the usual ports of a data store; `None` when spans are sent to us.
 fn endpoints(source: &Source) -> Option<(&'static str, Vec<String>, &'static [u16])> {
     let list = |addresses: &Option<Vec<String>>| addresses.clone().unwrap_or_default();
     Some(match source {
@@ -116,7 +116,7 @@ fn endpoints(source: &Source) -> Option<(&'static str, Vec<String>, &'static [u1
     })
 }
 
-/// Host and port of an address.
+/// The host and port of an address.
 fn place(address: &str) -> (String, u16) {
     let (default, rest) = match address.split_once("://") {
         Some(("https", rest)) => (443, rest),
@@ -140,7 +140,7 @@ pub(super) struct Arrivals {
     last_span_timestamp: String,
 }
 
-/// What has arrived over OTLP since the last reset.
+/// Returns what has arrived over OTLP since the last reset.
 pub(super) async fn otlp(State(app): State<App>) -> Result<Response, Refusal> {
     let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
     let count = total.saturating_sub(app.otlp_mark.load(std::sync::atomic::Ordering::Relaxed));
@@ -152,7 +152,7 @@ pub(super) async fn otlp(State(app): State<App>) -> Result<Response, Refusal> {
     Ok(plain_json(StatusCode::OK, &arrivals))
 }
 
-/// Counts from here on.
+/// Resets the counter.
 pub(super) async fn reset(State(app): State<App>) -> Response {
     let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
     app.otlp_mark.store(total, std::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Definitions in versions: as clients of the older half of the API read them, and as users wrote them.
+//! Versions of definitions: as the legacy API shows them, and as users wrote them.
 
 use std::ops::Not;
 
@@ -22,7 +22,7 @@ use crate::store::{CURRENT, RunSummary, StoredDefinition, unscoped};
 use crate::wire::run;
 use crate::wire::time::rfc3339;
 
-/// The specs of the latest version of a test.
+/// Returns the specs of the latest version of a test.
 pub(super) async fn specs(
     State(app): State<App>,
     tenant: Tenant,
@@ -33,7 +33,7 @@ pub(super) async fn specs(
     Ok(plain_json(StatusCode::OK, &specs))
 }
 
-/// A version of a test.
+/// Returns a version of a test.
 pub(super) async fn version(
     State(app): State<App>,
     tenant: Tenant,
@@ -49,7 +49,7 @@ pub(super) async fn version(
     Ok(plain_json(StatusCode::OK, &shown))
 }
 
-/// A version of a suite, in the form that the client asks for.
+/// Returns a version of a suite, by content negotiation.
 pub(super) async fn suite_version(
     State(app): State<App>,
     tenant: Tenant,
@@ -82,7 +82,8 @@ pub(super) struct Version {
     version: String,
 }
 
-/// A definition as its user wrote it, comments included; the latest version unless another is named.
+/// Returns a definition as the user wrote it, comments included, with secrets redacted; the latest version by
+/// default.
 pub(super) async fn source(
     kind: Kind,
     State(app): State<App>,
@@ -91,7 +92,7 @@ pub(super) async fn source(
     Query(asked): Query<Version>,
 ) -> Result<Response, Refusal> {
     let version = count("version", &asked.version)?;
-    // Settings of the server have no id.
+    // Server settings have a fixed id.
     let id = if kind == Kind::Config { CURRENT } else { &id };
     let stored = app.store.definition(kind, &tenant.scoped(id), (version > 0).then_some(version)).await?;
     let stored = stored.ok_or_else(Refusal::missing)?;
@@ -103,12 +104,12 @@ pub(super) async fn source(
     Ok(([(CONTENT_TYPE, content_type(name, &shown))], shown).into_response())
 }
 
-/// The test in a stored definition.
+/// Parses the test in a stored definition.
 pub(super) fn test(stored: &StoredDefinition) -> Result<Test, Refusal> {
     read(Kind::Test, stored)?.into_test().ok_or_else(Refusal::missing)
 }
 
-/// The suite in a stored definition.
+/// Parses the suite in a stored definition.
 pub(super) fn suite(stored: &StoredDefinition) -> Result<TestSuite, Refusal> {
     match read(Kind::TestSuite, stored)? {
         Resource::TestSuite(suite) => Ok(suite),

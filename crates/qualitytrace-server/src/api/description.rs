@@ -1,5 +1,5 @@
-//! The API described to programs, in the form of `OpenAPI` 3.1: from one table of routes, the kinds of resources, and
-//! the types that are read and written.
+//! The OpenAPI 3.1 description of the API, generated from one table of routes, the kinds of resources, and the
+//! types that are read and written.
 
 mod page;
 mod routes;
@@ -22,12 +22,12 @@ use crate::access::Wanted;
 use crate::routes as registered;
 use schemas::{Schemas, of};
 
-/// The description.
+/// Serves the description.
 pub(super) async fn document() -> axum::Json<Value> {
     axum::Json(openapi())
 }
 
-/// What a browser finds at the root, and what health checks of containers ask for.
+/// The page at the root for browsers, also used by health checks of containers.
 pub(super) async fn home() -> Html<&'static str> {
     Html(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Qualitytrace</title>\
@@ -36,12 +36,12 @@ pub(super) async fn home() -> Html<&'static str> {
     )
 }
 
-/// The description as a page for people.
+/// Serves the description as an HTML page.
 pub(super) async fn page() -> Html<String> {
     Html(page::rendered(&openapi()))
 }
 
-/// The description as a document.
+/// Builds the OpenAPI document.
 pub(crate) fn openapi() -> Value {
     let mut paths = Paths { schemas: Schemas::new(), found: Map::new() };
     for kind in Kind::ALL {
@@ -56,7 +56,7 @@ pub(crate) fn openapi() -> Value {
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Qualitytrace", "version": env!("CARGO_PKG_VERSION") },
-        // A server without tokens lets everybody in.
+        // A server without tokens admits every client.
         "security": [{}, { "token": [] }],
         "paths": paths.found,
         "components": {
@@ -71,7 +71,7 @@ fn get(answers: &[(u16, Content)]) -> Route<'_> {
     routes::get("", "", answers)
 }
 
-/// The operations that were described so far.
+/// The operations described so far.
 struct Paths {
     schemas: Schemas,
     found: Map<String, Value>,
@@ -84,7 +84,7 @@ impl Paths {
         entry[method] = operation;
     }
 
-    /// The routes of one kind of resource.
+    /// Adds the routes of one kind of resource.
     fn resource(&mut self, kind: Kind) {
         let name = kind.as_str();
         let (all, one) = (format!("/api/{}", collection(kind)), format!("/api/{}/{{id}}", collection(kind)));
@@ -110,7 +110,7 @@ impl Paths {
         add(&format!("{one}/source"), "As its user wrote it: a", &get(&source).asking(&["version"]));
     }
 
-    /// What only the original's hosted service has.
+    /// Adds a route that only the original's hosted service has.
     fn hosted(&mut self, hosted: &hosted::Route) {
         let said = Json(of::<Said>);
         let answers = [(402, Json(of::<()>)), (400, said), (422, said)];
@@ -180,7 +180,8 @@ impl Paths {
     }
 }
 
-/// What an operation needs, as its route was registered. A word of the API may stand where the route has a parameter.
+/// The access that an operation needs, as its route was registered. A fixed word may stand where the route has a
+/// parameter.
 fn needed(method: &str, path: &str) -> Wanted {
     let fits = |route: &&registered::Route| {
         let known = route.path.split('/').map(Some).chain(std::iter::repeat(None));
@@ -196,7 +197,7 @@ fn needed(method: &str, path: &str) -> Wanted {
     exact.map_or(Wanted::Change, |route| route.wanted)
 }
 
-/// `get /api/tests/{id}/run` as `getTestsIdRun`.
+/// `get /api/tests/{id}/run` becomes `getTestsIdRun`.
 fn operation_id(method: &str, path: &str) -> String {
     let words = path.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| *word != "api");
     let capital = |word: &str| {
@@ -227,7 +228,7 @@ fn parameters(path: &str, route: &Route) -> Vec<Value> {
     in_path.chain(queries).chain(tenant).chain(augmented).collect()
 }
 
-/// What a parameter can be.
+/// The schema of a parameter.
 fn parameter(name: &str, is_in_path: bool) -> Value {
     match name {
         "take" | "skip" | "after" => json!({ "type": "integer", "minimum": 0, "maximum": i32::MAX }),
@@ -251,7 +252,7 @@ fn reason(status: u16) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Every schema that is referred to below `value`.
+    /// Collects every schema that is referenced below `value`.
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(entries) => {

@@ -1,5 +1,5 @@
-//! What happens to every request before anything else: it gets an id, where it comes from, its token and the type of its
-//! body are looked at, and if it changes something it is seen through.
+//! Middleware of every request: assigns a request id, checks origin, token and content type, and runs changes to
+//! completion.
 
 mod origin;
 
@@ -25,12 +25,12 @@ use crate::routes::Needed;
 use crate::watch::REQUEST_ID;
 use origin::Misdirected;
 
-/// A longer name of a request is not taken over.
+/// A longer request id is not adopted.
 const LONGEST_ID: usize = 128;
-/// How much is received of somebody who is not let in.
+/// How many bytes of the body are received from a refused client.
 const STRANGERS_BYTES: u64 = 1 << 20;
 
-/// What a request is held against. Cheap to clone.
+/// The state of the middleware. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     config: Live,
@@ -44,7 +44,7 @@ impl Guard {
     }
 }
 
-/// What a client was let in for, and by which token: a stream or a socket that stays open looks at it again.
+/// What a client was admitted for, and by which token: open streams and sockets recheck it.
 #[derive(Debug, Clone)]
 pub(super) struct Grant {
     config: Live,
@@ -53,7 +53,7 @@ pub(super) struct Grant {
 }
 
 impl Grant {
-    /// Waits until the client would not be let in any more.
+    /// Waits until the client would no longer be admitted.
     pub(super) async fn withdrawn(self) {
         let Self { config, wanted, token } = &self;
         let is_refused =
@@ -62,7 +62,7 @@ impl Grant {
     }
 }
 
-/// Gives every request an id: its own if it has one, else one made up. The answer carries it.
+/// Gives every request an id: its own if valid, else a random one. The response carries it.
 pub(crate) async fn name(mut request: Request, next: Next) -> Response {
     let given = request.headers().get(&REQUEST_ID).filter(|id| is_id(id)).cloned();
     let id = given.unwrap_or_else(|| {
@@ -75,13 +75,13 @@ pub(crate) async fn name(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// What may stand in a log line without misleading its reader.
+/// Whether a request id is safe to write to a log line.
 fn is_id(id: &HeaderValue) -> bool {
     (1..=LONGEST_ID).contains(&id.len())
         && id.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte))
 }
 
-/// Refuses what pages of other origins ask for, and what is asked under a name that is not ours.
+/// Refuses requests from pages of other origins, and requests for a host name that is not ours.
 pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let local = parts.extensions.get::<Ends>().and_then(|ends| ends.local);
@@ -96,7 +96,7 @@ pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, ne
     Problem { status, message }.into_response()
 }
 
-/// Refuses whoever may not have what is wanted. What stays open ends when its token is withdrawn.
+/// Refuses clients without the required access. A stream ends when its token is withdrawn.
 pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let wanted = needed(request.extensions()).wanted;
     let token = bearer(request.headers()).map(Fingerprint::of);
@@ -113,20 +113,20 @@ pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next
     let grant = Grant { config: guard.config, wanted, token };
     request.extensions_mut().insert(grant.clone());
     let response = next.run(request).await;
-    // A socket has left HTTP by then, and looks itself.
+    // A socket has left HTTP by then, and rechecks by itself.
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }
     response.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(grant.withdrawn()))))
 }
 
-/// What the request needs. A request that came past the routes is treated as one that changes something.
+/// The access that the request needs. A request that bypassed the routes is treated as a change.
 fn needed(extensions: &http::Extensions) -> Needed {
     let unknown = Needed { wanted: Wanted::Change, is_registered: false };
     extensions.get().copied().unwrap_or(unknown)
 }
 
-/// Refuses bodies that are neither JSON nor YAML, and those that would have to be decompressed first.
+/// Refuses bodies that are neither JSON nor YAML, and those with a content encoding.
 pub(crate) async fn content_type(request: Request, next: Next) -> Response {
     let reads_body = needed(request.extensions()).is_registered && !request.method().is_safe();
     if reads_body && !request.body().is_end_stream() {
@@ -139,7 +139,7 @@ pub(crate) async fn content_type(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// What is answered to a body that is encoded.
+/// The response to an encoded body.
 fn encoded(headers: &HeaderMap) -> Option<Response> {
     let is_plain = |coding: &HeaderValue| {
         coding.is_empty() || coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity")
@@ -154,8 +154,8 @@ fn encoded(headers: &HeaderMap) -> Option<Response> {
     Some(response)
 }
 
-/// Whether a body is JSON or YAML. A program may leave its type out; a browser does so where a page of another origin
-/// sends what it may send without being asked.
+/// Whether a body is JSON or YAML. A program may omit the content type; a browser omits it where a page of another
+/// origin sends a request without a preflight.
 fn is_text(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).iter().filter(|kind| !kind.is_empty()).peekable();
     if types.peek().is_none() {
@@ -171,11 +171,11 @@ fn not_text() -> Response {
     Problem { status, message: message.to_owned() }.into_response()
 }
 
-/// Hands a request to the threads for requests. What changes something is carried out even if its client goes away
-/// meanwhile: half of a change is no change. Everything else ends with its client.
+/// Hands a request to the thread pool for requests. A change runs to completion even if its client disconnects:
+/// half of a change is no change. Everything else ends with its client.
 pub(crate) async fn carry_out(request: Request, next: Next) -> Response {
     let answered = match needed(request.extensions()).wanted {
-        // Whoever asks whether the server is alive does not wait for what others ask.
+        // Health checks do not wait for other requests.
         Wanted::Health => return next.run(request).await,
         Wanted::Change => compute::see_through(next.run(request)).await,
         _ => compute::run(next.run(request)).await,
@@ -186,7 +186,7 @@ pub(crate) async fn carry_out(request: Request, next: Next) -> Response {
     })
 }
 
-/// Whether a request changes something.
+/// Whether a request is a change.
 pub(super) fn is_change(request: &Request) -> bool {
     needed(request.extensions()).wanted == Wanted::Change
 }

@@ -1,4 +1,4 @@
-//! Tests and suites in one list.
+//! The combined list of tests and suites.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -27,7 +27,7 @@ pub(super) struct Listed {
     item: Value,
 }
 
-/// A page of tests and suites, in one order.
+/// Lists tests and suites in one order.
 pub(super) async fn list(
     State(app): State<App>,
     memory: Memory,

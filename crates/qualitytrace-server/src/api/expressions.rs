@@ -1,4 +1,4 @@
-//! Expressions on their own.
+//! Resolution of single expressions.
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -46,7 +46,7 @@ struct Context {
     variable_set_id: String,
 }
 
-/// The value of an expression: one for each span that it is read from.
+/// Resolves an expression: one value for each selected span.
 pub(super) async fn resolve_expression(
     State(app): State<App>,
     memory: Memory,
@@ -64,7 +64,7 @@ pub(super) async fn resolve_expression(
     } else {
         None
     };
-    // An expression could take a secret apart: it is given none.
+    // An expression could take a secret apart, so it gets none.
     let of_run = found.as_ref().map(Found::variables).unwrap_or_default();
     let variables: Variables = of_run.iter().chain(&values.masked()).cloned().collect();
     let trace = found.as_ref().and_then(|found| found.trace.as_deref());

@@ -1,4 +1,4 @@
-//! Is it alive, is it ready, what is it, what did it take in.
+//! Liveness, readiness, version and ingest counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ pub(super) async fn alive() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Ready means that the store answers and takes what is written to it.
+/// The server is ready when the store can be read and written.
 pub(super) async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
     let answer = match app.store.retained_bytes().await {
         Ok(_) => app.store.check_writable().await,
@@ -44,7 +44,7 @@ pub(super) struct Version {
     kind: &'static str,
 }
 
-/// `version.json`; the ending means nothing.
+/// Serves `version.json`; any other extension works, too.
 pub(super) async fn version(
     Path(file): Path<String>,
     OriginalUri(asked): OriginalUri,

@@ -1,4 +1,4 @@
-//! Routes of the original's hosted service: they are there, look at what they are sent, and say that they cannot be had.
+//! Routes of the original's hosted service: they validate the request and answer 402.
 
 use axum::body::Bytes;
 use axum::extract::RawPathParams;
@@ -14,18 +14,18 @@ use super::refusal::{Refusal, body, integer};
 use crate::access::Wanted;
 use crate::routes::Routes;
 
-/// A path, what can be done with it, and what may be sent to it.
+/// A path, its methods, and the shape of its body.
 pub(super) struct Route {
     pub(super) path: &'static str,
     pub(super) methods: &'static [Method],
     sent: Option<&'static Shape>,
 }
 
-/// The fields that an object may have, and those that it must have.
+/// The keys that an object may have, and those that it must have.
 struct Shape {
     known: &'static [&'static str],
     required: &'static [&'static str],
-    /// What may stand under `spec`.
+    /// The shape of `spec`.
     spec: Option<&'static Shape>,
 }
 
@@ -131,7 +131,7 @@ fn checked(
 }
 
 impl Shape {
-    /// The first field that nobody knows.
+    /// The first unknown key.
     fn unknown<'a>(&self, sent: &'a Map<String, Value>) -> Option<&'a str> {
         sent.iter().find_map(|(name, value)| {
             if !self.known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -142,7 +142,7 @@ impl Shape {
         })
     }
 
-    /// The first field that is not there and must be.
+    /// The first required key that is missing.
     fn lacking(&self, sent: &Map<String, Value>) -> Option<&'static str> {
         let is_there = |name: &str| sent.get(name).is_some_and(|value| *value != "" && !value.is_null());
         let lacked = self.required.iter().copied().find(|name| !is_there(name));

@@ -1,7 +1,8 @@
-//! The memory that requests to the API and their answers share.
+//! The memory budget of API requests and responses.
 //!
-//! A request holds bytes for its body, for what is loaded on its behalf and for its answer, until the answer is sent.
-//! What is loaded is measured first. When others have the memory, a request waits for a while and is then refused.
+//! A request holds bytes for its body, for what is loaded on its behalf and for its response, until the response is
+//! sent. What is loaded is measured first. When other requests hold the memory, a request waits for a while and is
+//! then refused.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,30 +25,30 @@ use crate::budget::{Budget, Lease, NoRoom};
 use crate::config::Live;
 use crate::store::TraceSize;
 
-/// How long room is waited for before a request is refused.
+/// How long a request waits for memory before it is refused.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// Room that a body gets on its word alone, before it has arrived.
+/// Memory that is reserved for an announced body before it has arrived.
 const AHEAD_BYTES: u64 = 1 << 20;
-/// A body this small may take the last quarter of the memory.
+/// A body this small may use the last quarter of the memory.
 const SMALL_BODY: u64 = 64 << 10;
-/// Bytes in memory for a byte of a body that is read: trees of JSON are larger than their text.
+/// Bytes in memory per byte of a parsed body: JSON trees are larger than their text.
 const BODY_FACTOR: u64 = 5;
-/// The same for texts of ours: events of runs, and definitions.
+/// The same for stored texts: events of runs, and definitions.
 const TEXT_FACTOR: u64 = 4;
 
-/// Subscriptions may hold one part of so many.
+/// Subscriptions may hold one part of this many.
 const SUBSCRIBED_PART: u64 = 4;
 
 /// The memory of all requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     budget: Budget,
-    /// What of it subscriptions may hold. They stay for as long as their clients want.
+    /// The part of it for subscriptions, which last as long as their clients want.
     subscriptions: Budget,
     config: Live,
 }
 
-/// What a subscription holds, until it is dropped.
+/// The memory of a subscription, held until dropped.
 #[derive(Debug)]
 pub(super) struct Subscribed {
     _memory: Memory,
@@ -61,7 +62,7 @@ impl Shared {
         Self { budget: Budget::new(bytes), subscriptions, config }
     }
 
-    /// Holds so many bytes for a subscription.
+    /// Reserves memory for a subscription.
     pub(super) async fn subscribe(&self, bytes: u64) -> Result<Subscribed, Problem> {
         let memory = self.begin();
         self.subscriptions.resize(self.config.get().limits.api_bytes / SUBSCRIBED_PART);
@@ -71,14 +72,14 @@ impl Shared {
         Ok(Subscribed { _memory: memory, _part: part })
     }
 
-    /// What a request holds: nothing yet.
+    /// The memory of a new request: nothing yet.
     pub(super) fn begin(&self) -> Memory {
         self.budget.resize(self.config.get().limits.api_bytes);
         Memory { budget: self.budget.clone(), leases: Arc::default() }
     }
 }
 
-/// What one request holds.
+/// The memory that one request holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
     budget: Budget,
@@ -86,7 +87,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Holds so many bytes more, until the answer is sent.
+    /// Reserves more bytes, until the response is sent.
     pub(super) async fn hold(&self, bytes: u64) -> Result<(), Problem> {
         if bytes > 0 {
             self.keep(self.borrow(bytes).await?);
@@ -94,7 +95,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Holds so many bytes more, until what is returned is dropped.
+    /// Reserves more bytes, until the lease is dropped.
     async fn borrow(&self, bytes: u64) -> Result<Lease, Problem> {
         let all = self.budget.size();
         if self.held() + bytes > all {
@@ -105,27 +106,27 @@ impl Memory {
         Ok(lease)
     }
 
-    /// Holds what it takes to read texts of so many bytes that are stored.
+    /// Reserves memory for reading stored texts of this size.
     pub(super) async fn hold_texts(&self, bytes: u64) -> Result<(), Problem> {
         self.hold(bytes.saturating_mul(TEXT_FACTOR)).await
     }
 
-    /// Holds what it takes to read traces.
+    /// Reserves memory for reading traces.
     pub(super) async fn hold_traces(&self, size: TraceSize) -> Result<(), Problem> {
         self.hold(size.in_memory()).await
     }
 
-    /// Holds what it takes to read traces, until what is returned is dropped.
+    /// Reserves memory for reading traces, until the lease is dropped.
     pub(super) async fn borrow_traces(&self, size: TraceSize) -> Result<Lease, Problem> {
         self.borrow(size.in_memory()).await
     }
 
-    /// Bytes that are held.
+    /// The bytes held.
     pub(super) fn held(&self) -> u64 {
         self.lock().iter().map(Lease::bytes).sum()
     }
 
-    /// Gives back everything: what was loaded is not needed any more.
+    /// Releases everything: what was loaded is no longer needed.
     pub(super) fn release(&self) {
         self.lock().clear();
     }
@@ -134,7 +135,7 @@ impl Memory {
         self.lock().push(lease);
     }
 
-    /// Holds as much as an answer of this size takes, and no more.
+    /// Adjusts the memory to the size of the response.
     async fn settle(&self, bytes: u64) -> Result<(), Problem> {
         let held = self.held();
         if held < bytes {
@@ -155,7 +156,7 @@ impl Memory {
     }
 }
 
-/// Bytes that the head of a request takes.
+/// The bytes of the head of a request.
 fn head_bytes(head: &Parts) -> u64 {
     let uri = head.uri.path().len() + head.uri.query().map_or(0, str::len);
     let headers = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
@@ -170,8 +171,8 @@ impl FromRequestParts<App> for Memory {
     }
 }
 
-/// Receives head and body within the memory: half of a request is no request. Then holds on to what the answer takes until it
-/// is sent.
+/// Middleware that receives head and body within the memory budget: half of a request is no request. Then holds the
+/// memory of the response until it is sent.
 pub(crate) async fn receive(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let limits = shared.config.get().limits.clone();
     let memory = shared.begin();
@@ -195,7 +196,7 @@ pub(crate) async fn receive(State(shared): State<Shared>, request: Request, next
     let mut request = Request::from_parts(parts, Body::from(body));
     DefaultBodyLimit::max(usize::try_from(limits.body_bytes).unwrap_or(usize::MAX)).apply(&mut request);
     let response = next.run(request).await;
-    // What is made while it is sent looks after itself.
+    // A streamed response accounts for its own memory.
     if let Some(bytes) = HttpBody::size_hint(response.body()).exact()
         && let Err(problem) = memory.settle(bytes).await
     {
@@ -257,7 +258,7 @@ fn refused(short: NoRoom) -> Problem {
     }
 }
 
-/// An answer and the memory that it takes. Each piece holds on to the memory until it is written.
+/// A response body and its memory. Each piece holds the memory until it is written.
 struct Held {
     body: Body,
     memory: Memory,

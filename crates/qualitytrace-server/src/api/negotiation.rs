@@ -1,4 +1,4 @@
-//! In which form a body comes and in which form the answer goes.
+//! Content negotiation: the format of request bodies and of responses.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::wire::time::NEVER;
 
-/// A form that resources can be written in.
+/// A format of resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Json,
@@ -17,14 +17,14 @@ pub(super) enum Form {
     YamlStream,
 }
 
-/// A form, under the name that the client gave it.
+/// A format, under the media type that the client named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Media {
     pub(super) form: Form,
     pub(super) name: &'static str,
 }
 
-/// Every form under every name.
+/// Every supported media type.
 pub(super) const MEDIA: [Media; 6] = [
     Media { form: Form::Json, name: "application/json" },
     Media { form: Form::Yaml, name: "text/yaml" },
@@ -38,7 +38,7 @@ impl Media {
     /// Plain JSON.
     pub(super) const JSON: Self = MEDIA[0];
 
-    /// The form that a content type names; `None` when it is none that is read here.
+    /// The format of a content type; `None` when it is not supported.
     pub(super) fn of_content_type(content_type: &str) -> Option<Self> {
         let (name, _) = weighed(content_type);
         let ends = |end: &str| name.len() > end.len() && name.to_ascii_lowercase().ends_with(end);
@@ -49,17 +49,17 @@ impl Media {
         })
     }
 
-    /// The form of the body: what it says it is, else what is wanted back, else JSON.
+    /// The format of the request body: its content type, else the accepted one, else JSON.
     pub(super) fn of_body(headers: &HeaderMap) -> Self {
         sent(headers).or_else(|| wanted(headers)).unwrap_or(MEDIA[0])
     }
 
-    /// The form of the answer: what is wanted, else what was sent, else JSON.
+    /// The format of the response: the accepted one, else that of the request, else JSON.
     pub(super) fn of_answer(headers: &HeaderMap) -> Self {
         wanted(headers).or_else(|| sent(headers)).unwrap_or(MEDIA[0])
     }
 
-    /// How the body is written.
+    /// The definition format of the body.
     pub(super) fn format(self) -> Format {
         match self.form {
             Form::Json => Format::Json,
@@ -67,17 +67,17 @@ impl Media {
         }
     }
 
-    /// An answer with this body.
+    /// A response with this body.
     pub(super) fn answer(self, status: StatusCode, body: &Value) -> Response {
         self.response(status, self.written(body))
     }
 
-    /// An answer without a body.
+    /// A response without a body.
     pub(super) fn empty(self, status: StatusCode) -> Response {
         self.response(status, String::new())
     }
 
-    /// A list: in a stream each item is a document of its own.
+    /// A list response: in a YAML stream each item is a document of its own.
     pub(super) fn list(self, count: u64, items: &[Value]) -> Response {
         let body = match self.form {
             Form::YamlStream => {
@@ -104,8 +104,8 @@ impl Media {
     }
 }
 
-/// The type of a text. Clients take `text/...` for Latin-1 unless they are told; plain ASCII is the same in both, and
-/// existing clients know the type alone.
+/// The content type of a text. Clients take `text/...` for Latin-1 without a charset; plain ASCII is the same in
+/// both, and existing clients expect the type alone.
 pub(super) fn content_type(name: &'static str, body: &str) -> HeaderValue {
     if name.starts_with("text/") && !body.is_ascii() {
         let told = HeaderValue::try_from(format!("{name}; charset=utf-8"));
@@ -114,7 +114,7 @@ pub(super) fn content_type(name: &'static str, body: &str) -> HeaderValue {
     HeaderValue::from_static(name)
 }
 
-/// What clients find in YAML: no trigger and no time where JSON has blank ones, and no list instead of none.
+/// The YAML form that clients expect: no blank trigger, no zero time, and empty lists instead of null.
 fn without_blanks(value: &Value) -> Value {
     match value {
         Value::Object(entries) => entries
@@ -138,7 +138,7 @@ fn sent(headers: &HeaderMap) -> Option<Media> {
     Media::of_content_type(text(headers, &CONTENT_TYPE)?)
 }
 
-/// The known form that the client likes best; the first of equals.
+/// The supported media type with the highest weight; the first of equals.
 fn wanted(headers: &HeaderMap) -> Option<Media> {
     let mut best: Option<(Media, f32)> = None;
     for range in headers.get_all(ACCEPT) {
@@ -158,7 +158,7 @@ fn named(name: &str) -> Option<Media> {
     MEDIA.into_iter().find(|media| media.name.eq_ignore_ascii_case(name))
 }
 
-/// `text/yaml; q=0.5` as name and weight; other parameters mean nothing here.
+/// Parses `text/yaml; q=0.5` into name and weight; other parameters are ignored.
 fn weighed(range: &str) -> (&str, f32) {
     let mut parts = range.split(';').map(str::trim);
     let name = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What stands in the path.
+//! Path parameters of the API.
 
 use axum::extract::{FromRequestParts, Path as Strict};
 use http::request::Parts;
@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::answer::Problem;
 
-/// The parameters of a route.
+/// An extractor of path parameters with errors of the API's shape.
 #[derive(Debug)]
 pub(super) struct Path<T>(pub(super) T);
 

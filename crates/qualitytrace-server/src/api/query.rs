@@ -1,4 +1,4 @@
-//! What stands behind the question mark.
+//! Query parameters of the API.
 
 use std::collections::HashSet;
 use std::error::Error as _;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::answer::Problem;
 
-/// The parameters of a request. Of one that is given twice, the first counts.
+/// An extractor of query parameters. Of a repeated one, the first counts.
 #[derive(Debug)]
 pub(super) struct Query<T>(pub(super) T);
 

@@ -1,4 +1,4 @@
-//! The older half of the API: bodies are JSON and nothing else, and what is wrong is a JSON text.
+//! Errors and request bodies of the legacy API: bodies are JSON only, and an error is a JSON string.
 
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -12,15 +12,15 @@ use serde_json::Value;
 use super::answer::{Problem, RETRY_AFTER, plain_json};
 use crate::{runner, store};
 
-/// What clients read where something is missing.
+/// The error text that legacy clients expect for a missing row.
 const MISSING: &str = "sql: no rows in result set";
 
-/// A request that could not be served.
+/// An error response of the legacy API.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
     body: Said,
-    /// Seconds after which it may be tried again.
+    /// Seconds after which the client may retry.
     retry_after: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, MISSING)
     }
 
-    /// Whether there is nothing of what was asked for.
+    /// Whether the error is that something does not exist.
     pub(super) fn is_missing(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
     }
@@ -94,12 +94,12 @@ impl Refusal {
         Self { status, body: body.into(), retry_after: None }
     }
 
-    /// A key that nobody knows, in the words that clients know.
+    /// An unknown key, in the words that clients expect.
     pub(super) fn unknown_field(name: &str) -> Self {
         Self::bad_request(format!("json: unknown field \"{name}\""))
     }
 
-    /// It may be tried again later.
+    /// An error after which the client may retry.
     fn later(status: StatusCode, error: String) -> Self {
         let body = Said::Error { code: status.as_u16(), error };
         Self { status, body, retry_after: Some(RETRY_AFTER) }
@@ -141,9 +141,9 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// A body, with every key known.
+/// Parses a request body; unknown keys are refused.
 pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    // A list would do for a type whose fields are in order.
+    // Serde would accept an array for a struct with its fields in order.
     let (body, other) = match body.trim_ascii() {
         [] => return Err(Refusal::bad_request("EOF")),
         b"null" => (&b"{}"[..], None),
@@ -157,11 +157,11 @@ pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
         return Err(Refusal::bad_request(format!("json: cannot unmarshal {other}, an object is expected")));
     }
     let read = serde_json::from_slice(body).or_else(|error| {
-        // Which of the two is meant is not known.
+        // It is unknown which of the two is meant.
         if error.to_string().starts_with("duplicate field") {
             return Err(error);
         }
-        // Other clients write null where there is nothing.
+        // Some clients send null for absent fields.
         let bare = serde_json::from_slice(body).map(without_nulls).and_then(serde_json::from_value);
         bare.map_err(|_| error)
     });
@@ -190,18 +190,18 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// A number in a path. A negative one is nobody's, like 0.
+/// Parses a number in a path. A negative one becomes 0, which names nothing.
 pub(super) fn number(text: &str) -> Result<u64, Refusal> {
     Ok(u64::try_from(integer(text)?).unwrap_or(0))
 }
 
-/// A number in a query that says how many.
+/// Parses a count in a query.
 pub(super) fn count(name: &str, text: &str) -> Result<u64, Refusal> {
     let wrong = |_| Refusal::bad_request(format!("cannot process request: {name} must not be negative"));
     u64::try_from(integer(text)?).map_err(wrong)
 }
 
-/// A whole number in the range that clients know; an empty one is 0.
+/// Parses an integer in the range that clients know; an empty text is 0.
 pub(super) fn integer(text: &str) -> Result<i32, Refusal> {
     if text.is_empty() {
         return Ok(0);

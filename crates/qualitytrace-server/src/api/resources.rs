@@ -1,4 +1,4 @@
-//! The things that users define, one family of handlers for all kinds of them.
+//! Handlers of resources, generic over their kinds.
 
 mod augmented;
 mod listing;
@@ -35,15 +35,15 @@ pub(super) use augmented::{FullSteps, steps as augmented_steps, summary};
 pub(super) use listing::{Parameters, sorts};
 pub(super) use reading::stored_resource;
 
-/// The header that carries what is odd about a definition that was stored.
+/// The header with warnings about a stored definition.
 const WARNING: &str = "x-qualitytrace-warning";
-/// What is said of data stores that spans would have to be fetched from.
+/// The warning about data stores that spans would have to be fetched from.
 const NOT_ASKED: &str = "traces are not fetched from data stores yet: let the system under test send its spans to this server over OTLP";
-/// Warnings in one answer.
+/// The most warnings in one response.
 const WARNINGS: usize = 20;
 
-/// Suites were called transactions before. The other two stand in the original's description, and so in the clients that
-/// are made from it.
+/// Suites were called transactions before. The other two are in the original's API description, and so in clients
+/// generated from it.
 const OTHER_WORDS: [(Kind, &str); 3] =
     [(Kind::TestSuite, "transactions"), (Kind::VariableSet, "variableSets"), (Kind::Analyzer, "linters")];
 
@@ -74,7 +74,7 @@ pub(super) fn routes() -> Routes<App> {
     })
 }
 
-/// The word in the path.
+/// The collection in the path.
 pub(super) const fn collection(kind: Kind) -> &'static str {
     match kind {
         Kind::Test => "tests",
@@ -125,7 +125,7 @@ async fn get_one(
     let media = Media::of_answer(&headers);
     let found = async {
         if kind.is_singleton() {
-            // There is one of its kind, whatever id it is asked for or was stored by.
+            // A singleton is found by any id.
             let (resource, stored) = current(&app, kind, &tenant).await?;
             return Ok::<_, Problem>(Some(shown(&resource, &stored)));
         }
@@ -231,7 +231,7 @@ fn is_not_asked(resource: &Resource) -> bool {
     matches!(resource, Resource::DataStore(store) if !store.source.is_received())
 }
 
-/// Stores what was read. `None` when it should have been there and is not.
+/// Stores a parsed body. `None` when the resource had to exist and does not.
 async fn put(
     app: &App,
     kind: Kind,
@@ -289,7 +289,7 @@ async fn put(
     Ok(Some((status, answer)))
 }
 
-/// A data store keeps the time of creation that somebody gave it.
+/// A data store keeps the creation time that a user once gave it.
 async fn with_creation<'r>(
     app: &App,
     tenant: &Tenant,
@@ -305,7 +305,7 @@ async fn with_creation<'r>(
     Ok(Cow::Owned(Resource::DataStore(DataStore { created_at, ..store.clone() })))
 }
 
-/// Where there is no list, the answer has what was sent: an empty one, or null.
+/// Where there is no list, the response repeats what was sent: an empty one, or null.
 fn repeat_blank(kind: Kind, sent: &Value, shown: &mut Value) {
     let key = match kind {
         Kind::TestSuite => "steps",
@@ -318,7 +318,7 @@ fn repeat_blank(kind: Kind, sent: &Value, shown: &mut Value) {
     }
 }
 
-/// Stores a new resource that is written in JSON.
+/// Stores a new resource from JSON.
 pub(super) async fn create_from_json(
     app: &App,
     tenant: &Tenant,
@@ -330,7 +330,7 @@ pub(super) async fn create_from_json(
     Ok(stored.map(|(_, shown)| shown).unwrap_or_default())
 }
 
-/// What stands under `spec` of each, with what only the server knows.
+/// Returns the `spec` of each resource, augmented with what only the server knows.
 pub(super) async fn augmented_specs(
     app: &App,
     kind: Kind,
@@ -348,12 +348,12 @@ fn exists(kind: Kind) -> Problem {
     Problem::bad_request(message)
 }
 
-/// Whether the time of creation is part of every answer.
+/// Whether the creation time is part of every response.
 const fn shows_creation(kind: Kind) -> bool {
     matches!(kind, Kind::VariableSet | Kind::DataStore)
 }
 
-/// What a server has one of: what was stored, or the default.
+/// Loads a singleton: the stored one, or the default.
 async fn current(app: &App, kind: Kind, tenant: &Tenant) -> Result<(Resource, Stored), Problem> {
     let stored = app.store.resource(kind, &tenant.scoped(CURRENT)).await?;
     let created = stored.as_ref().map_or(app.started, |stored| stored.created);
@@ -372,7 +372,7 @@ fn known_of_current(kind: Kind, created: Timestamp) -> Stored {
     }
 }
 
-/// The resource without its secrets.
+/// The resource with its secrets redacted.
 fn shown(resource: &Resource, stored: &Stored) -> Value {
     let shown = definition::to_json_stored(resource, stored);
     let text = shown.to_string();
@@ -382,7 +382,7 @@ fn shown(resource: &Resource, stored: &Stored) -> Value {
     }
 }
 
-/// The resource as the API shows it without anything that only the server knows.
+/// The resource as the API shows it, not augmented.
 fn plain(kind: Kind, stored: &StoredResource) -> Result<Value, Problem> {
     if shows_creation(kind) {
         let known = Stored {

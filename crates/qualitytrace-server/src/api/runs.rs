@@ -1,4 +1,4 @@
-//! Runs: starting them, looking at them, following them.
+//! Handlers of runs: list, show, stop, rerun, delete, events.
 
 pub(super) mod export;
 pub(super) mod probe;
@@ -40,15 +40,15 @@ use crate::wire::run::{self, Facts, Run};
 pub(super) use start::{RunInformation, lacked, missing_variables, start, variable_set};
 pub(super) use stream::{stream, stream_of_suite};
 
-/// Runs on a page when nothing is said.
+/// The default page size.
 const TAKE: u64 = 20;
-/// Runs on a page at most.
+/// The largest page size.
 const MOST: u64 = 1_000;
 
 /// Bytes of runs that are loaded together for a list.
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// A page, as asked for.
+/// A page, as requested.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PageOf {
@@ -57,14 +57,14 @@ pub(super) struct PageOf {
 }
 
 impl PageOf {
-    /// How many, and how many to leave out first.
+    /// Returns the page size and the offset.
     pub(super) fn numbers(&self) -> Result<(u64, u64), Refusal> {
         let take = count("take", &self.take)?;
         Ok((if take == 0 { TAKE } else { take.min(MOST) }, count("skip", &self.skip)?))
     }
 }
 
-/// Runs of a test, newest first, without their traces.
+/// Lists runs of a test, newest first, without their traces.
 pub(super) async fn list(
     State(app): State<App>,
     memory: Memory,
@@ -99,7 +99,7 @@ struct Batch {
     bytes: u64,
 }
 
-/// Runs with their sizes, newest first, put together as far as they are small.
+/// Groups runs, newest first, into batches of at most [`BATCH_BYTES`].
 fn batches(sizes: &[(u64, u64)]) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for (number, bytes) in sizes {
@@ -138,7 +138,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// The next part of the text. `None` after the last one; nothing more after a failure.
+    /// Returns the next part of the text. `None` after the last one or after a failure.
     async fn next(this: Option<Self>) -> Option<(Result<Bytes, std::io::Error>, Option<Self>)> {
         let mut this = this?;
         let Some(next) = this.batches.pop_front() else {
@@ -157,7 +157,7 @@ impl Listed {
     }
 
     async fn part(&self, next: Batch) -> Result<Bytes, Refusal> {
-        // What the last part took is free once it is sent, which is when this one is asked for.
+        // The memory of the previous part is free once it is sent, which is when this one is requested.
         self.memory.release();
         self.memory.hold_texts(next.bytes).await?;
         let runs = batch(&self.app, &self.id, next, self.now).await?;
@@ -172,7 +172,7 @@ impl Listed {
     }
 }
 
-/// A run as it stands.
+/// Returns a run.
 pub(super) async fn get(
     State(app): State<App>,
     memory: Memory,
@@ -183,7 +183,7 @@ pub(super) async fn get(
     Ok(json(&memory, StatusCode::OK, found.shown()))
 }
 
-/// Removes a run and all that belongs to it.
+/// Deletes a run and everything that belongs to it.
 pub(super) async fn delete(
     State(app): State<App>,
     tenant: Tenant,
@@ -198,7 +198,8 @@ pub(super) async fn delete(
     Ok((StatusCode::NO_CONTENT, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response())
 }
 
-/// Takes what an agent reports about a run. This server runs its tests itself, so that there is nothing to take.
+/// Accepts the report of an agent about a run. This server executes runs itself and ignores it, except a
+/// cancellation.
 pub(super) async fn patch(
     State(app): State<App>,
     memory: Memory,
@@ -225,7 +226,7 @@ pub(super) async fn patch(
     Ok(json(&memory, StatusCode::OK, found.shown()))
 }
 
-/// Ends a run, and the series that it is part of. Nothing to end is no mistake, as long as there is such a test.
+/// Stops a run, and the series that it is part of. A run that has ended is no error, as long as the test exists.
 pub(super) async fn stop(
     State(app): State<App>,
     tenant: Tenant,
@@ -236,7 +237,7 @@ pub(super) async fn stop(
     wished(&app, &run, is_ended).await
 }
 
-/// Says that a run was told what is wished of it. Clients know that a run is not told that is over, or never was.
+/// The response to a command. It is a success even if the run has ended or never existed, as clients expect.
 async fn wished(app: &App, run: &RunId, is_told: bool) -> Result<Response, Refusal> {
     let mut response = plain_json(StatusCode::OK, &Success::default());
     if !is_told {
@@ -246,7 +247,7 @@ async fn wished(app: &App, run: &RunId, is_told: bool) -> Result<Response, Refus
     Ok(response)
 }
 
-/// Judges a run with the spans that are here.
+/// Judges a run with the spans that have arrived.
 pub(super) async fn skip_polling(
     State(app): State<App>,
     tenant: Tenant,
@@ -257,7 +258,7 @@ pub(super) async fn skip_polling(
     wished(&app, &run, is_told).await
 }
 
-/// Judges the trace of a run by the latest version of its test, as a run of its own.
+/// Judges the trace of a run by the latest version of its test, as a new run.
 pub(super) async fn rerun(
     State(app): State<App>,
     memory: Memory,
@@ -281,11 +282,11 @@ pub(super) async fn rerun(
         ..facts.clone()
     };
     let shown = run::run(&as_created, &facts, found.trace.as_ref(), clock::now());
-    // It starts from what the earlier run ended with.
+    // It starts with the variables that the earlier run ended with.
     Ok(json(&memory, StatusCode::OK, Run { variable_set: found.shown().variable_set, ..shown }))
 }
 
-/// What happened to a run, under the names that clients know.
+/// Returns the events of a run, under the names that clients know.
 pub(super) async fn events(
     State(app): State<App>,
     memory: Memory,
@@ -298,7 +299,7 @@ pub(super) async fn events(
     Ok(plain_json(StatusCode::OK, &run::catalogue(&test, number, &read_events(&events))))
 }
 
-/// A run as JUnit XML.
+/// Returns a run as JUnit XML.
 pub(super) async fn junit(
     State(app): State<App>,
     memory: Memory,
@@ -311,13 +312,13 @@ pub(super) async fn junit(
     Ok(([(CONTENT_TYPE, "application/xml; charset=UTF-8")], text).into_response())
 }
 
-/// A run with all that is known about it.
+/// A loaded run with its events and its trace.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) stored: StoredRun,
     pub(super) events: Vec<Event>,
     pub(super) facts: Facts,
-    /// Once it was obtained.
+    /// The trace, once obtained.
     pub(super) trace: Option<Arc<Trace>>,
 }
 
@@ -336,7 +337,7 @@ impl Found {
         Self::of(app, memory, stored, &events).await
     }
 
-    /// A run that was found, with its events, for which there is memory, and its trace.
+    /// Builds it from a stored run and its events, for which memory is held, and loads its trace.
     pub(super) async fn of(
         app: &App,
         memory: &Memory,
@@ -350,7 +351,7 @@ impl Found {
             return Ok(Self { stored, events, facts, trace });
         }
         let found = match (facts.obtained, facts.root(stored.trace)) {
-            // A test that does not want the trace was judged without it, whatever arrived.
+            // A test that skips trace collection was judged without the trace, whatever arrived.
             (Some(_), Some(root)) if !facts.waited => {
                 Some(Trace::assemble(stored.trace, []).with_trigger(root))
             }
@@ -360,7 +361,7 @@ impl Found {
         Ok(Self { stored, events, facts, trace: found.map(Arc::new) })
     }
 
-    /// Takes what has come of the trace since the run ended without one.
+    /// Loads what has arrived of the trace since the run ended without one.
     async fn look_for_trace(&mut self, app: &App, memory: &Memory) -> Result<(), Refusal> {
         if let (None, Some(root)) = (&self.trace, self.facts.root(self.stored.trace)) {
             let arrived = trace(app, memory, self.stored.trace).await?;
@@ -381,14 +382,14 @@ impl Found {
         run::run(&self.stored, &self.facts, self.trace.as_ref(), clock::now())
     }
 
-    /// The test in the version that was run.
+    /// Loads the version of the test that was run.
     pub(super) async fn test(&self, app: &App) -> Result<Test, Refusal> {
         let stored = app.store.test(&self.stored.test, Some(self.stored.test_version)).await?;
         let stored = stored.ok_or_else(Refusal::missing)?;
         super::definitions::test(&stored)
     }
 
-    /// Its variables, without secrets: those that it was given and those that its outputs became.
+    /// Its variables, without secrets: the given ones and its outputs.
     pub(super) fn variables(&self) -> Variables {
         let mut variables = Variables::shown(&self.stored.variables);
         let outputs = self.facts.verdict.iter().flat_map(|verdict| &verdict.outputs);
@@ -399,19 +400,19 @@ impl Found {
     }
 }
 
-/// A trace as it may be shown.
+/// Loads a trace with its secrets redacted.
 async fn trace(app: &App, memory: &Memory, id: TraceId) -> Result<Trace, Refusal> {
     memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
     let mask = mask_of_trace(&app.store, id).await?;
     Ok(mask.trace(app.source.load(id).await?))
 }
 
-/// The events of a run as the store has them, read.
+/// Parses the stored events of a run.
 pub(super) fn read_events(events: &[StoredEvent]) -> Vec<Event> {
     events.iter().filter_map(Event::read).collect()
 }
 
-/// Which events a follower has seen already.
+/// The last event that a follower has seen.
 pub(super) fn last_seen(headers: &HeaderMap) -> Option<u64> {
     headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok())
 }

@@ -1,4 +1,4 @@
-//! The web socket: clients subscribe to runs and are told when they change.
+//! The WebSocket: clients subscribe to runs and receive updates.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -28,21 +28,21 @@ use crate::runner::{RunId, SuiteRunId};
 use crate::store;
 use crate::wire::run::catalogue;
 
-/// How often the server says that it is there.
+/// The ping interval.
 const PING: Duration = Duration::from_secs(5);
-/// Pings that may stay unanswered: whoever answers none has gone away without a word.
+/// Pings that may stay unanswered before the client counts as gone.
 const UNANSWERED: u32 = 2;
-/// Subscriptions of one connection.
+/// The most subscriptions of one connection.
 const SUBSCRIPTIONS: usize = 1000;
-/// Bytes that a subscription takes beside the name of what it is about, which it holds thrice.
+/// Bytes per subscription beside the name of its resource, which is held three times.
 const SUBSCRIPTION_BYTES: u64 = 1024;
 
-/// Bytes of what a client may say at a time.
+/// The largest message of a client.
 const MESSAGE_BYTES: usize = 64 * 1024;
-/// Bytes of what a client is told at a time.
+/// The largest update to a client.
 const UPDATE_BYTES: usize = 16 << 20;
 
-/// Opens the socket.
+/// Upgrades the connection.
 pub(super) async fn open(
     State(app): State<App>,
     tenant: Tenant,
@@ -85,22 +85,22 @@ struct Topic {
 enum About {
     /// A run of a test.
     Run,
-    /// The events of a run of a test, of which this many were sent.
+    /// The events of a run, of which this many were sent.
     Events(usize),
-    /// A run of a suite.
+    /// A suite run.
     Suite,
 }
 
-/// A client and its subscriptions. All that there is of one goes with its entries in both maps.
+/// A client and its subscriptions. Each subscription has an entry in both maps.
 struct Session {
     app: App,
     tenant: Tenant,
     topics: BTreeMap<String, Topic>,
-    /// Says which subscription has news.
+    /// Yields the ids of subscriptions with changes.
     changes: StreamMap<String, BoxStream<'static, ()>>,
 }
 
-/// Serves a client until its token is withdrawn, and tells it why then.
+/// Serves a client until its token is withdrawn, and then closes the connection with the reason.
 async fn serve_granted(app: App, tenant: Tenant, mut socket: WebSocket, grant: Grant) {
     tokio::select! {
         () = serve(app, tenant, &mut socket) => return,
@@ -178,7 +178,7 @@ impl Session {
             return Err(format!("a connection has at most {SUBSCRIPTIONS} subscriptions"));
         }
         let id = subscription_id();
-        // Something that never changes can be subscribed to all the same.
+        // A resource that never changes can be subscribed to as well.
         if let Some(topic) = topic(resource)? {
             let bytes = SUBSCRIPTION_BYTES + 3 * resource.len() as u64;
             let memory = self.app.memory.subscribe(bytes).await.map_err(|problem| problem.message)?;
@@ -193,7 +193,7 @@ impl Session {
         Ok(id)
     }
 
-    /// What a subscriber is told about a change, as texts, and the memory that they take.
+    /// Returns the messages for a changed subscription, and the memory that they hold.
     async fn updates(&mut self, id: &str) -> (Vec<String>, Memory) {
         let memory = self.app.memory.begin();
         (self.told(id, &memory).await, memory)
@@ -234,7 +234,7 @@ fn error(message: &str) -> Value {
     json!({ "type": "error", "resource": "", "message": message })
 }
 
-/// What a subscriber is told. What is too large to be told is to be asked for.
+/// Serializes an update. One that is too large is replaced by an error that refers to the API.
 fn update(resource: &str, event: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Update<'u, E> {
@@ -250,7 +250,7 @@ fn update(resource: &str, event: &impl Serialize) -> String {
     String::from_utf8(text.0).unwrap_or_default()
 }
 
-/// A text that does not grow beyond its limit.
+/// A buffer with a size limit.
 struct Bounded(Vec<u8>);
 
 impl std::io::Write for Bounded {
@@ -267,7 +267,7 @@ impl std::io::Write for Bounded {
     }
 }
 
-/// The first of them is the state of things: whoever subscribes late misses nothing.
+/// The stream of changes. The first one is the current state, so that a late subscriber misses nothing.
 fn news(mut changes: Following, memory: Subscribed) -> BoxStream<'static, ()> {
     changes.mark_changed();
     let next = |(mut changes, memory): (Following, Subscribed)| async move {
@@ -278,7 +278,7 @@ fn news(mut changes: Following, memory: Subscribed) -> BoxStream<'static, ()> {
     stream::unfold((changes, memory), next).boxed()
 }
 
-/// `test/ID/run/N`, `test/ID/run/N/event` or `testsuites/ID/run/N`; nothing for what never changes.
+/// Parses `test/ID/run/N`, `test/ID/run/N/event` or `testsuites/ID/run/N`; `None` for what never changes.
 fn topic(resource: &str) -> Result<Option<Topic>, String> {
     let of_suite = resource.strip_prefix("testsuites/").map(|path| (path, About::Suite));
     let of_test = || {

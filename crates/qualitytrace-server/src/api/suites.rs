@@ -1,4 +1,4 @@
-//! Runs of suites: starting them, looking at them, ending them.
+//! Handlers of suite runs: start, list, show, stop, delete.
 
 use std::collections::BTreeMap;
 
@@ -30,10 +30,10 @@ use crate::wire::run;
 use crate::wire::suite::{self, Event, Facts, SuiteRun};
 use crate::wire::time::NEVER;
 
-/// How long the removal of a run that is under way waits for its end.
+/// How long deletion waits for a suite run in progress to end.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// The routes of the runs of suites, under their own name and the one that they had before.
+/// The routes of suite runs, under their current and their former name.
 pub(super) fn routes() -> Routes<App> {
     use Wanted::{Change, Look, Stream};
     ["testsuites", "transactions"].into_iter().fold(Routes::new(), |routes, word| {
@@ -92,7 +92,7 @@ async fn start(
     Ok(plain_json(StatusCode::OK, &SuiteRun { completed_at: NEVER.to_owned(), ..shown }))
 }
 
-/// The tests that a suite names, each as it is now.
+/// The tests of a suite, each in its latest version.
 type Tests = BTreeMap<String, (crate::store::StoredTest, Test)>;
 
 async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, Refusal> {
@@ -114,7 +114,7 @@ async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, R
     Ok(tests)
 }
 
-/// What the steps lack: neither given, nor in their row, nor given out by what runs before them.
+/// Lists the variables that steps lack: neither given, nor in their row, nor an output of an earlier step.
 async fn missing(
     app: &App,
     plan: &Plan,
@@ -142,7 +142,7 @@ async fn missing(
     Ok(found)
 }
 
-/// Runs of a suite, newest first, without the traces of their steps.
+/// Lists runs of a suite, newest first, without the traces of their steps.
 async fn list(
     State(app): State<App>,
     memory: Memory,
@@ -180,7 +180,7 @@ async fn get_one(
     Ok(json(&memory, StatusCode::OK, shown(&app, &memory, &tenant, &id, number(&run)?).await?))
 }
 
-/// A run of a suite as it stands, with the runs of its steps in full.
+/// Loads a suite run with the runs of its steps in full.
 pub(super) async fn shown(
     app: &App,
     memory: &Memory,
@@ -206,7 +206,7 @@ fn facts(events: &[StoredEvent]) -> Facts {
     Facts::of(&events.iter().filter_map(Event::read).collect::<Vec<_>>())
 }
 
-/// The run that counts of each step, in the order of the steps.
+/// The latest run of each step, in the order of the steps.
 fn in_order(
     tenant: &Tenant,
     facts: &Facts,
@@ -220,14 +220,14 @@ fn in_order(
     facts.runs.iter().filter_map(of_step).collect()
 }
 
-/// Removes a run of a suite and all that belongs to it: the runs of its steps, their events and traces.
+/// Deletes a suite run and everything that belongs to it: the runs of its steps, their events and traces.
 async fn delete(
     State(app): State<App>,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
 ) -> Result<Response, Refusal> {
     let run = SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? };
-    // What a run that is under way would still start would stay behind.
+    // Otherwise runs that it starts later would be left behind.
     if app.runner.stop_suite(&run).await? {
         let _ = tokio::time::timeout(PATIENCE, until_over(&app, &run)).await;
     }
@@ -251,7 +251,7 @@ async fn until_over(app: &App, run: &SuiteRunId) {
     }
 }
 
-/// Ends a run of a suite: its steps under way end, teardown still runs. One that is over stays so.
+/// Stops a suite run: its steps in progress are stopped, teardown still runs. One that has ended is left as it is.
 async fn stop(
     State(app): State<App>,
     tenant: Tenant,
@@ -266,7 +266,7 @@ async fn stop(
     Ok(response)
 }
 
-/// What happened to a run of a suite.
+/// Returns the events of a suite run.
 async fn events(
     State(app): State<App>,
     memory: Memory,

@@ -1,4 +1,4 @@
-//! Whose things a request is about.
+//! The tenant of a request.
 
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
@@ -15,19 +15,18 @@ const HEADERS: [&str; 2] = ["x-tracetest-tenantid", "x-qualitytrace-tenantid"];
 pub(super) struct Tenant(String);
 
 impl Tenant {
-    /// As the store knows it.
+    /// The tenant as the store knows it.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// An id as the store knows it.
+    /// The stored id of a resource of this tenant.
     pub(super) fn scoped(&self, id: &str) -> String {
         store::scoped(&self.0, &sayable(id))
     }
 }
 
-/// A text that can be asked for in every database. Not every one knows NUL, and nothing that is stored has one: what
-/// stands for it is not found either.
+/// Replaces NUL, which not every database accepts. No stored text has one, so the replacement is not found either.
 pub(super) fn sayable(text: &str) -> String {
     text.replace('\0', "\u{1}")
 }
@@ -49,7 +48,7 @@ impl<S: Sync> FromRequestParts<S> for Tenant {
     }
 }
 
-/// A UUID as it is usually written, whichever way it was.
+/// Normalizes a UUID; `None` when it is invalid.
 fn uuid(text: &str) -> Option<String> {
     let bare = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     let bare = bare.or_else(|| text.strip_prefix("urn:uuid:")).unwrap_or(text).to_lowercase();

@@ -1,4 +1,4 @@
-//! Traces as they arrived: one of them, or a list to look through.
+//! Handlers of stored traces: one trace, a filtered list, and services.
 
 mod digest;
 mod filter;
@@ -30,10 +30,10 @@ use filter::{Filter, TraceSummary};
 pub(crate) use digest::Digests;
 pub(super) use senders::{Services, services};
 
-/// Requests that are looked at for one page at most.
+/// Arrivals that are examined for one page at most.
 const LOOKED_AT: u64 = 5_000;
 
-/// A trace: as a list of spans in the order of its tree, as OTLP JSON, or as Jaeger JSON.
+/// Returns a trace: as a list of spans in tree order, as OTLP JSON, or as Jaeger JSON.
 pub(super) async fn get(
     State(app): State<App>,
     memory: Memory,
@@ -75,7 +75,7 @@ pub(super) struct Traces {
     next: Option<String>,
 }
 
-/// Traces, newest first, that pass the filters. `next` goes on where the page ends.
+/// Lists traces that pass the filters, newest first. `next` is the cursor of the following page.
 pub(super) async fn list(
     State(app): State<App>,
     memory: Memory,

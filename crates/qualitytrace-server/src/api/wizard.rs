@@ -1,4 +1,4 @@
-//! How far a user has come in setting things up.
+//! The progress of a user in the set-up wizard.
 
 use axum::body::Bytes;
 use axum::extract::State;

@@ -124,7 +124,7 @@ fn policy(base: &Policy, profile: &PollingProfile) -> Policy {
     if let Some(settle) = &profile.settle {
         policy.settle = settle.duration;
     }
-    // With a short timeout, settling must not take most of it: such a user prefers an early verdict.
+    // A short timeout also bounds the settle time: its user prefers an early verdict.
     policy.settle = policy.settle.min(policy.timeout * 3 / 4);
     policy
 }

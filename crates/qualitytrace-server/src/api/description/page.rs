@@ -1,15 +1,15 @@
-//! The description as a page for people: routes by subject, and the shapes that they take and answer with.
+//! The API description as an HTML page: routes by subject, and the schemas of requests and responses.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// The page around what is rendered here.
+/// The HTML template.
 const PAGE: &str = include_str!("page.html");
-/// Where a reference to a shape begins.
+/// The prefix of a schema reference.
 const SHAPES: &str = "#/components/schemas/";
 
-/// The whole page.
+/// Renders the whole page.
 pub(super) fn rendered(document: &Value) -> String {
     let version = document["info"]["version"].as_str().unwrap_or_default();
     let mut routes: Vec<(&str, String)> = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn rendered(document: &Value) -> String {
     PAGE.replace("{version}", &escaped(version)).replace("{routes}", &routes).replace("{shapes}", &shapes)
 }
 
-/// What a route is about: the word after `/api`.
+/// The subject of a route: the word after `/api`.
 fn subject_of(path: &str) -> &str {
     match path.strip_prefix("/api/").and_then(|rest| rest.split('/').next()) {
         Some(word) if !["healthz", "version.json", "openapi.json", "docs", "ingest"].contains(&word) => word,
@@ -64,7 +64,7 @@ fn route(path: &str, method: &str, operation: &Value) -> String {
     out
 }
 
-/// The types of content of a body, and what it holds.
+/// The content types of a body, and the type that it holds.
 fn content(body: &Value) -> impl Iterator<Item = (String, String)> {
     let types: Vec<String> = entries(&body["content"]).map(|(name, _)| escaped(name)).collect();
     let first = entries(&body["content"]).next().map(|(_, content)| kind(&content["schema"]));
@@ -85,7 +85,7 @@ fn rendered_shape(name: &str, shape: &Value) -> String {
     )
 }
 
-/// What a value can be, in words, with links to other shapes.
+/// Describes a schema in words, with links to other schemas.
 fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix(SHAPES)) {
         let name = escaped(name);
@@ -112,7 +112,7 @@ fn kind(schema: &Value) -> String {
     })
 }
 
-/// A table; nothing where it would have no rows.
+/// Renders a table; empty without rows.
 fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let mut out = String::new();
     for row in rows {

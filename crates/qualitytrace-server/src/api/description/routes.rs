@@ -1,4 +1,4 @@
-//! Every route of the API that does not belong to a kind of resource: what it takes and what it answers with.
+//! The description of every route that does not belong to a kind of resource: parameters, body and responses.
 
 use qualitytrace_core::definition::Kind;
 
@@ -22,74 +22,74 @@ use crate::wire::series::Series;
 use crate::wire::suite::{self, SuiteRun};
 use crate::wire::trace::Trace;
 
-/// One route.
+/// The description of one route.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Route<'a> {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
-    /// What it does.
+    /// The summary.
     pub(super) summary: &'static str,
     pub(super) body: Option<Body>,
-    /// The status and what comes with it, beside what any route may answer.
+    /// Its responses by status, beside those that any route may return.
     pub(super) answers: &'a [(u16, Content)],
-    /// The parameters of its query.
+    /// The query parameters.
     pub(super) queries: &'a [&'a str],
-    /// Whether each tenant has things of its own there.
+    /// Whether its data is separate for each tenant.
     pub(super) is_of_tenant: bool,
-    /// The kind of what it lists.
+    /// The kind of resource that it lists.
     pub(super) lists: Option<Kind>,
-    /// Whether it says more when it is asked to.
+    /// Whether it returns more on request.
     pub(super) augmented: bool,
 }
 
-/// What a route takes.
+/// The request body of a route.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Body {
     /// JSON of this type.
     Json(Shape),
-    /// JSON as another route answers it.
+    /// JSON as another route returns it.
     Shown(Shape),
-    /// What stands under `spec`.
+    /// The `spec` of a resource.
     Spec(Kind),
     /// A resource, in JSON or YAML.
     Resource(Kind),
 }
 
-/// What an answer holds.
+/// The content of a response.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content {
     /// Nothing.
     Nothing,
     /// JSON of this type.
     Json(Shape),
-    /// The same, with a header that says how many there are.
+    /// JSON of this type, with a header that holds the total count.
     Counted(Shape),
-    /// Another type of text.
+    /// Another content type.
     Other(&'static str),
-    /// Events, as they happen.
+    /// Server-sent events.
     Events,
-    /// JSON or YAML of this type, as the client asks.
+    /// JSON or YAML of this type, by content negotiation.
     Negotiated(Shape),
-    /// A resource, as the client asks.
+    /// A resource, by content negotiation.
     Resource(Kind),
-    /// A list of resources, as the client asks.
+    /// A list of resources, by content negotiation.
     Resources(Kind),
-    /// What stands under `spec`, as the client asks.
+    /// The `spec` of a resource, by content negotiation.
     Spec(Kind),
-    /// A definition as its user wrote it.
+    /// A definition as the user wrote it.
     Source,
-    /// A trace: JSON of this type, or of others' making.
+    /// A trace: JSON of this type, OTLP JSON or Jaeger JSON.
     Trace(Shape),
 }
 
 use Content::{Counted, Json, Nothing, Other};
 
-/// What the older half of the API says when something is wrong.
+/// Errors of the legacy part of the API.
 const BAD: (u16, Content) = (400, Json(of::<Said>));
 const MISSING: (u16, Content) = (404, Json(of::<Said>));
 const UNFIT: (u16, Content) = (422, Json(of::<Said>));
 const BUSY: (u16, Content) = (429, Json(of::<Said>));
-/// What the newer half says.
+/// Errors of the newer part of the API.
 const WRONG: (u16, Content) = (400, Json(of::<Error>));
 const ABSENT: (u16, Content) = (404, Json(of::<Error>));
 const UNREADY: (u16, Content) = (503, Json(of::<Error>));
@@ -120,12 +120,12 @@ impl<'a> Route<'a> {
         Self { queries, ..self }
     }
 
-    /// Lists what is of this kind, page by page.
+    /// Marks a paginated list of resources of this kind.
     pub(super) const fn listing(self, kind: Kind) -> Self {
         Self { lists: Some(kind), queries: &["take", "skip", "query", "sortBy", "sortDirection"], ..self }
     }
 
-    /// The same for all tenants.
+    /// Marks a route that is the same for all tenants.
     pub(super) const fn for_all(self) -> Self {
         Self { is_of_tenant: false, ..self }
     }

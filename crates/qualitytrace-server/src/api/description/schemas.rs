@@ -1,4 +1,4 @@
-//! The schemas of what is sent and answered, read off the types.
+//! JSON Schemas of requests and responses, derived from their types.
 
 use qualitytrace_core::definition::{self, Kind};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -8,22 +8,22 @@ use serde_json::{Map, Value, json};
 use super::routes::{Body, Content};
 use crate::api::negotiation::{Form, MEDIA};
 
-/// Where schemas stand in the description.
+/// The path of the schemas in the document.
 const PATH: &str = "/components/schemas";
 
-/// A type, as what describes it.
+/// A type, as the function that generates its schema.
 pub(super) type Shape = fn(&mut SchemaGenerator) -> Schema;
 
-/// The description of a type.
+/// The schema of a type.
 pub(super) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Schemas that were asked for so far.
+/// The schemas requested so far.
 pub(super) struct Schemas {
-    /// Of what is written.
+    /// Schemas of what is written.
     answers: SchemaGenerator,
-    /// Of what is read: the keys that may be left out are others. Each stands where it is needed.
+    /// Schemas of what is read: other keys are optional there. They are inlined.
     bodies: SchemaGenerator,
 }
 
@@ -35,13 +35,13 @@ impl Schemas {
         Self { answers: answers.into_generator(), bodies: bodies.into_generator() }
     }
 
-    /// The content of an answer, by its type.
+    /// The content of a response, by content type.
     pub(super) fn content(&mut self, content: &Content) -> Map<String, Value> {
         match content {
             Content::Nothing => Map::new(),
             Content::Json(shape) | Content::Counted(shape) => typed("application/json", &self.answer(*shape)),
             Content::Other(media) => typed(media, &json!({ "type": "string" })),
-            // Each event has a number under `id` and JSON under `data`.
+            // Each event has a sequence number under `id` and JSON under `data`.
             Content::Events => typed("text/event-stream", &json!({})),
             Content::Trace(shape) => {
                 let mut all = typed("application/json", &self.answer(*shape));
@@ -62,7 +62,7 @@ impl Schemas {
         }
     }
 
-    /// The content of a body, by its type.
+    /// The content of a request body, by content type.
     pub(super) fn body(&mut self, body: &Body) -> Map<String, Value> {
         match body {
             Body::Json(shape) => typed("application/json", &Value::from(shape(&mut self.bodies))),
@@ -98,7 +98,7 @@ impl Schemas {
     }
 }
 
-/// A resource to begin with.
+/// An example of a resource.
 fn example(kind: Kind) -> Value {
     let request = json!({ "method": "GET", "url": "http://localhost:8080/orders" });
     let spec =
@@ -120,13 +120,13 @@ fn example(kind: Kind) -> Value {
     json!({ "type": kind.as_str(), "spec": spec })
 }
 
-/// An object with these keys, all of them, and no others.
+/// An object with exactly these keys, all required.
 fn object(properties: &Value) -> Value {
     let required: Vec<&String> = properties.as_object().into_iter().flatten().map(|(key, _)| key).collect();
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// The name of what stands under `spec`.
+/// The name of the schema of a `spec`.
 fn spec(kind: Kind) -> String {
     format!("{}Spec", kind.as_str())
 }
@@ -139,7 +139,7 @@ fn typed(media: &str, schema: &Value) -> Map<String, Value> {
     Map::from_iter([(media.to_owned(), json!({ "schema": schema }))])
 }
 
-/// JSON and YAML under all their names; a stream has documents without an end.
+/// JSON and YAML under all their media types; a YAML stream is any number of documents.
 fn negotiated(schema: &Value) -> Map<String, Value> {
     let one = |form| match form {
         Form::Json | Form::Yaml => schema.clone(),

@@ -1,8 +1,9 @@
-//! Requests that a web page of somebody else makes a browser send, and what is asked for under a name that is not ours.
+//! Cross-origin and host checks of requests that a foreign web page may have made a browser send.
 //!
-//! A browser says where the page came from (`Origin`, `Sec-Fetch-Site`) and which name it looked up (`Host`). A page of
-//! another origin gets nothing but what following a link shows. The name counts where no token does: a page whose own
-//! name suddenly means our address (DNS rebinding) has the same origin as we have, but not the same name.
+//! A browser says where the page came from (`Origin`, `Sec-Fetch-Site`) and which name it resolved (`Host`). A page
+//! of another origin gets only what following a link shows. The host name is checked where there are no tokens: a
+//! page whose own name suddenly resolves to our address (DNS rebinding) has the same origin as we have, but not the
+//! same name.
 
 use std::net::IpAddr;
 
@@ -21,14 +22,14 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Misdirected {
-    /// The page that sends it is not ours.
+    /// The page that sent it has another origin.
     Origin,
-    /// It is meant for another server.
+    /// It is addressed to another host.
     Host,
 }
 
 impl Misdirected {
-    /// What to say.
+    /// The error message.
     pub(super) const fn message(self) -> &'static str {
         match self {
             Self::Origin => {
@@ -43,7 +44,7 @@ impl Misdirected {
     }
 }
 
-/// Refuses what another origin's page asks for, and, without tokens, what is asked under a name that is not ours.
+/// Refuses cross-origin requests and, without tokens, requests for a host name that is not ours.
 pub(super) fn check(
     parts: &Parts,
     wanted: Wanted,
@@ -64,12 +65,12 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Under which names the server was asked: proxies and later hops may each look at another one.
+/// The host names of a request: proxies and later hops may each look at another one.
 enum Asked {
     Names(Vec<Authority>),
-    /// No name at all, which only clients older than browsers may leave out.
+    /// No host name, which only HTTP/1.0 clients may omit.
     Nameless,
-    /// Something that is no name.
+    /// An invalid host name.
     Unreadable,
 }
 
@@ -107,7 +108,7 @@ impl Asked {
     }
 }
 
-/// Whether a page of another origin sends it. Programs that are no browsers say nothing of the kind.
+/// Whether a page of another origin sent it. Clients other than browsers send none of these headers.
 fn is_foreign(headers: &HeaderMap, asked: &Asked, hosts: &[AllowedHost]) -> bool {
     let is_own_site = |value: &HeaderValue| [&b"same-origin"[..], b"none"].contains(&value.as_bytes());
     let is_own_origin = |value: &HeaderValue| {
@@ -120,7 +121,7 @@ fn is_foreign(headers: &HeaderMap, asked: &Asked, hosts: &[AllowedHost]) -> bool
         || !headers.get_all(ORIGIN).iter().all(is_own_origin)
 }
 
-/// Whether somebody followed a link to us, so that the answer is shown as a page of its own.
+/// Whether a user followed a link to this server, so that the response is shown as a page of its own.
 fn follows_link(parts: &Parts, wanted: Wanted) -> bool {
     let is = |name: &HeaderName, expected: &str| {
         parts.headers.get(name).is_some_and(|value| value.as_bytes() == expected.as_bytes())
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
     use http::Request;
 
-    /// What becomes of a request with these headers to a server without tokens at 10.0.0.1, `q.example` and
+    /// Checks a request with these headers on a server without tokens at 10.0.0.1, `q.example` and
     /// `q.example:8443`.
     fn checked(wanted: Wanted, request: &[(&str, &str)]) -> Result<(), Misdirected> {
         let mut config = Config { http: ([0, 0, 0, 0], 11633).into(), ..Config::default() };

@@ -1,4 +1,4 @@
-//! Tests and suites with what only the server knows: when they were made, how often they changed, how their runs went.
+//! Augmented tests and suites: with creation time, version and a summary of their runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::wire::time::{NEVER, rfc3339};
 
 const HEADERS: [&str; 2] = ["x-tracetest-augmented", "x-qualitytrace-augmented"];
 
-/// Whether the client asks for it.
+/// Whether the client requests augmentation.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
     HEADERS.iter().any(|name| headers.get(*name).is_some_and(|value| value == "true"))
 }
@@ -58,7 +58,7 @@ pub(super) async fn shown(
     Ok(shown.collect())
 }
 
-/// The tests of a suite as the store knows them, in the order of the definition.
+/// The stored ids of a suite's tests, in the order of the definition.
 pub(in crate::api) fn steps(suite_id: &str, suite: &TestSuite) -> Vec<String> {
     suite.all_steps().map(|step| beside(suite_id, &sayable(&step.test.value))).collect()
 }
@@ -84,11 +84,11 @@ fn known(stored: &StoredResource) -> Stored {
     }
 }
 
-/// The tests of suites in full, by id.
+/// The full tests of suites, by id.
 pub(in crate::api) struct FullSteps(BTreeMap<String, Value>);
 
 impl FullSteps {
-    /// Loads tests, each once however often they are named, in a fixed number of statements.
+    /// Loads tests, each once however often it is named, in a fixed number of statements.
     pub(in crate::api) async fn load(app: &App, ids: impl Iterator<Item = &String>) -> Result<Self, Problem> {
         let ids: BTreeSet<&str> = ids.map(String::as_str).collect();
         let found = app.store.resources(Kind::Test, &ids.into_iter().collect::<Vec<_>>()).await?;
@@ -101,13 +101,13 @@ impl FullSteps {
         Ok(Self(full))
     }
 
-    /// These tests, in this order; those that are not there are left out.
+    /// Returns these tests, in this order; missing ones are left out.
     pub(in crate::api) fn of(&self, ids: &[String]) -> Vec<Value> {
         ids.iter().filter_map(|id| self.0.get(id).cloned()).collect()
     }
 }
 
-/// How often the series of a test disagreed with themselves; `None` when it has none.
+/// The flake rate of a test; `None` without series.
 fn disagreement(flakiness: Flakiness) -> Option<definition::Flakiness> {
     let Flakiness { series, flaky } = flakiness;
     #[expect(clippy::cast_precision_loss, reason = "both count some hundreds at most")]

@@ -1,4 +1,4 @@
-//! Which page of a list, in which order.
+//! Pagination and sorting of lists of resources.
 
 use qualitytrace_core::definition::Kind;
 use serde::Deserialize;
@@ -8,9 +8,9 @@ use crate::api::refusal::{Refusal, count};
 use crate::api::tenant::Tenant;
 use crate::store::{Listing, Order};
 
-/// Items on a page when nothing is said.
+/// The default page size.
 const TAKE: u64 = 20;
-/// Items on a page at most.
+/// The largest page size.
 const MOST: u64 = 10_000;
 
 /// The parameters of a list, as sent.
@@ -27,7 +27,7 @@ pub(in crate::api) struct Parameters {
 }
 
 impl Parameters {
-    /// The page that they ask for.
+    /// Parses the parameters.
     pub(in crate::api) fn listing<'a>(
         &'a self,
         kind: Kind,
@@ -40,8 +40,8 @@ impl Parameters {
         self.page(kind, tenant, order, (take, skip))
     }
 
-    /// The same, of tests and suites together: numbers are spelled as in the older half of the API, and who asks for an
-    /// order that there is not gets the usual one.
+    /// Parses the parameters for tests and suites together: number errors are those of the legacy API, and an
+    /// unknown order falls back to the default.
     pub(in crate::api) fn of_everything<'a>(&'a self, tenant: &'a Tenant) -> Result<Listing<'a>, Refusal> {
         let numbers = (count("take", &self.take)?, count("skip", &self.skip)?);
         let order = order(Kind::Test, &self.sort_by).unwrap_or(Order::Created);
@@ -81,13 +81,13 @@ fn number(kind: Kind, name: &str, text: &str) -> Result<u64, Problem> {
     })?;
     match u64::try_from(number) {
         Ok(number) => Ok(number),
-        // What a server has one of is on every page.
+        // A singleton is on every page.
         Err(_) if kind.is_singleton() => Ok(0),
         Err(_) => Err(Problem::bad_request(format!("cannot process request: {name} must not be negative"))),
     }
 }
 
-/// What resources of a kind can be sorted by.
+/// The orders that a kind can be sorted by.
 pub(in crate::api) const fn sorts(kind: Kind) -> &'static [(&'static str, Order)] {
     match kind {
         Kind::Test | Kind::TestSuite => {
@@ -101,7 +101,7 @@ pub(in crate::api) const fn sorts(kind: Kind) -> &'static [(&'static str, Order)
     }
 }
 
-/// The first that a kind can be sorted by, unless another is named.
+/// The named order of a kind, or its first one by default.
 fn order(kind: Kind, name: &str) -> Option<Order> {
     let found = sorts(kind).iter().find(|(known, _)| name.is_empty() || *known == name);
     found.map(|(_, order)| *order)

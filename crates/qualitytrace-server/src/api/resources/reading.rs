@@ -1,4 +1,4 @@
-//! From a request body to a resource that is fit to be stored.
+//! Parsing and validation of request bodies with resources.
 
 use qualitytrace_core::definition::{self, Format, Kind, Resource};
 use qualitytrace_core::lang::Diagnostic;
@@ -9,7 +9,7 @@ use crate::api::answer::Problem;
 use crate::api::negotiation::{Form, Media};
 use crate::store::StoredResource;
 
-/// Mistakes in the form of a body; all others are mistakes in what it says.
+/// Diagnostics about syntax; all others are about content.
 const SYNTAX: [&str; 9] = [
     "json-syntax",
     "yaml-syntax",
@@ -22,7 +22,7 @@ const SYNTAX: [&str; 9] = [
     "no-spec",
 ];
 
-/// Mistakes whose text clients compare as a whole, so that no place is added.
+/// Diagnostics whose text clients compare as a whole, so no position is added.
 const KNOWN_TEXTS: [&str; 5] =
     ["unknown-source", "unknown-plugin", "unknown-rule", "wrong-rules", "wrong-duration"];
 
@@ -33,27 +33,27 @@ pub(super) struct Strictness {
     strict: bool,
 }
 
-/// A body that was read.
+/// A parsed body.
 #[derive(Debug)]
 pub(super) struct Body<'a> {
-    /// As the user wrote it.
+    /// The text as the user wrote it.
     pub(super) text: &'a str,
-    /// How it is written.
+    /// Its format.
     pub(super) format: Format,
-    /// What it means.
+    /// The parsed resource.
     pub(super) resource: Resource,
-    /// What stands under `spec`, as it was sent, of suites and of what a server has one of.
+    /// The `spec` as it was sent, for suites and singletons only.
     pub(super) spec: Value,
-    /// Its own id, the one in the path, or one made up.
+    /// Its own id, the one in the path, or a generated one.
     pub(super) id: String,
     /// Whether the user named an id.
     pub(super) has_id: bool,
-    /// What is odd about it, with its place.
+    /// Warnings with their positions.
     pub(super) warnings: Vec<String>,
 }
 
 impl<'a> Body<'a> {
-    /// Reads and checks a body.
+    /// Parses and checks a body.
     pub(super) fn read(
         kind: Kind,
         media: Media,
@@ -112,7 +112,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// What stands under `spec`; null where the text is not in order.
+/// The `spec` of a text; null when the text cannot be parsed.
 fn spec(text: &str, format: Format) -> Value {
     let value: Option<Value> = match format {
         Format::Json => serde_json::from_str(text).ok(),
@@ -121,7 +121,7 @@ fn spec(text: &str, format: Format) -> Value {
     value.and_then(|mut value| Some(value.get_mut("spec")?.take())).unwrap_or_default()
 }
 
-/// The id that the text names, even where a server has only one of its kind.
+/// The id in the text, even for singletons.
 fn own_id(spec: &Value, resource: &Resource) -> Option<String> {
     let id = if resource.kind().is_singleton() { spec.get("id")?.as_str() } else { resource.id() };
     id.filter(|id| !id.is_empty()).map(ToOwned::to_owned)
@@ -131,7 +131,7 @@ fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> Problem {
     let message = if SYNTAX.contains(&wrong.code) {
         format!("cannot parse body: {}", placed(wrong, text))
     } else {
-        // Clients know these texts; the place stands in brackets after them.
+        // Clients expect these texts; the position follows in parentheses.
         let (line, column) = position(text, wrong.span.start);
         let place =
             if wrong.span.is_empty() || wrong.code.starts_with("no-") || KNOWN_TEXTS.contains(&wrong.code) {
@@ -153,14 +153,14 @@ fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> Problem {
     Problem::bad_request(message)
 }
 
-/// A diagnostic in one line with its place.
+/// A diagnostic in one line with its position.
 fn placed(found: &Diagnostic, text: &str) -> String {
     let (line, column) = position(text, found.span.start);
     let help = found.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
     format!("line {line}, column {column}: {}{help}", found.message)
 }
 
-/// Line and column of a byte, both counted from 1.
+/// Line and column of a byte, both from 1.
 fn position(text: &str, byte: usize) -> (usize, usize) {
     let before = text.get(..byte).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -168,7 +168,7 @@ fn position(text: &str, byte: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// The resource in a row of the store.
+/// Parses a stored resource.
 pub(in crate::api) fn stored_resource(kind: Kind, stored: &StoredResource) -> Result<Resource, Problem> {
     let text = format!("{{\"spec\":{}}}", stored.spec);
     definition::read_stored(&text, Format::Json, kind).ok_or_else(|| {
@@ -180,7 +180,7 @@ pub(in crate::api) fn stored_resource(kind: Kind, stored: &StoredResource) -> Re
     })
 }
 
-/// Nine characters that need no escaping anywhere, nor quotes in YAML: the first one is a letter.
+/// Nine characters that need no escaping, nor quotes in YAML: the first one is a letter.
 fn generated_id() -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
     let letter =

@@ -1,4 +1,4 @@
-//! Runs that travel: out of one server and into another, with their test.
+//! Export and import of runs, with their tests.
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -20,7 +20,7 @@ use crate::api::resources::create_from_json;
 use crate::api::tenant::Tenant;
 use crate::wire::run::{Run, definition_trigger};
 
-/// A run with the version of its test that was run.
+/// Exports a run with the version of its test that was run.
 pub(in crate::api) async fn export(
     State(app): State<App>,
     memory: Memory,
@@ -61,7 +61,7 @@ const TEST_KEYS: [&str; 10] = [
     "skipTraceCollection",
 ];
 
-/// The same, as it comes from elsewhere.
+/// An exported run with its test, to be imported.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Imported {
@@ -71,7 +71,7 @@ struct Imported {
     run: Map<String, Value>,
 }
 
-/// Takes in a run with its test.
+/// Imports a run with its test.
 pub(in crate::api) async fn import(
     State(app): State<App>,
     memory: Memory,
@@ -98,7 +98,7 @@ pub(in crate::api) async fn import(
     Ok(json_answer(&memory, StatusCode::OK, exported(&app, &found).await?))
 }
 
-/// An exported test as a definition.
+/// Converts an exported test to a definition.
 fn definition(test: &Value) -> Value {
     let pick = |item: &Value, keys: &[&str]| -> Value {
         keys.iter()

@@ -1,4 +1,4 @@
-//! Trying things out on the trace of a run: selectors, specs, words.
+//! Probes of a run's trace: selectors, specs and text search.
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -47,7 +47,7 @@ pub(in crate::api) struct FoundSpans {
     spans_ids: Vec<String>,
 }
 
-/// The spans that a selector picks.
+/// Returns the spans that a selector matches.
 pub(in crate::api) async fn select_spans(
     State(app): State<App>,
     memory: Memory,
@@ -78,7 +78,7 @@ pub(in crate::api) struct Search {
     query: String,
 }
 
-/// The spans that a selector picks, or that have a word somewhere.
+/// Returns the spans that a selector matches or, if the query is no selector, that contain the text.
 pub(in crate::api) async fn search_spans(
     State(app): State<App>,
     memory: Memory,
@@ -125,7 +125,7 @@ struct ParsedSelector {
     structure: Value,
 }
 
-/// What specs would say about a run.
+/// Evaluates specs on the trace of a run, without storing the result.
 pub(in crate::api) async fn dry_run(
     State(app): State<App>,
     memory: Memory,
@@ -173,7 +173,7 @@ fn ids(trace: &Trace, positions: &[usize]) -> Vec<String> {
     positions.iter().filter_map(|at| Some(trace.span(*at).id?.to_string())).collect()
 }
 
-/// The spans that have a word in their id, their kind, their name or in an attribute, in any case.
+/// The spans that contain a text in their id, kind, name or an attribute, case-insensitive.
 fn having(trace: &Trace, word: &str) -> Vec<usize> {
     let word = word.to_lowercase();
     let has = |text: &str| text.to_lowercase().contains(&word);

@@ -1,4 +1,4 @@
-//! Runs of one test that were asked for together.
+//! The series that a run is part of.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::runner::RunId;
 use crate::wire::run::Asked;
 use crate::wire::series::Series;
 
-/// How long an answer is held back while there is nothing new.
+/// How long a response is held back while there is nothing new (long polling).
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default, Deserialize)]
@@ -26,7 +26,7 @@ pub(in crate::api) struct After {
     after: String,
 }
 
-/// The series of a run. With `?after=N`, the answer waits until it has more than N runs or is over, for a while.
+/// Returns the series of a run. With `?after=N`, waits for a while until it has more than N runs or has ended.
 pub(in crate::api) async fn series(
     State(app): State<App>,
     tenant: Tenant,

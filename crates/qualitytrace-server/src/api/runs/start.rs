@@ -53,7 +53,7 @@ struct Variable {
 }
 
 impl RunInformation {
-    /// How often to run a test that wants to be run `own` often.
+    /// How often to run a test whose own definition says `own`.
     pub(in crate::api) fn attempts(&self, own: Attempts) -> Result<Attempts, Refusal> {
         let attempts = Attempts {
             retries: self.retries.unwrap_or(own.retries),
@@ -62,7 +62,7 @@ impl RunInformation {
         attempts.check().map(|()| attempts).map_err(|excess| Refusal::bad_request(excess.to_string()))
     }
 
-    /// Refuses more runs than a server makes of one test.
+    /// Refuses more attempts than a server makes of one test.
     pub(in crate::api) fn within_limits(self) -> Result<Self, Refusal> {
         for (name, number) in [("retries", self.retries), ("repeat", self.repeat)] {
             if let Some(number) = number.filter(|number| *number > Attempts::MOST) {
@@ -75,7 +75,7 @@ impl RunInformation {
         Ok(self)
     }
 
-    /// The variables of the run, and what else is asked of it.
+    /// Returns the variables of the run, and the rest of its request.
     pub(in crate::api) async fn asked(
         self,
         app: &App,
@@ -109,7 +109,7 @@ impl RunInformation {
     }
 }
 
-/// Refuses a setting that a run brings along and that would not be stored either.
+/// Refuses a setting in the request that could not be stored either.
 fn check_setting(kind: Kind, spec: &Map<String, Value>) -> Result<(), Refusal> {
     let reading = settings::read(kind, &Value::Object(spec.clone()).to_string());
     match reading.diagnostics.iter().find(|found| found.severity == Severity::Error) {
@@ -146,7 +146,7 @@ pub(in crate::api) async fn start(
     Ok(plain_json(StatusCode::OK, &run::listed(&as_created, &Facts::default(), clock::now())))
 }
 
-/// A variable set: what is shown of it, and its values, secrets included.
+/// Loads a variable set: what is shown of it, and its values, secrets included.
 pub(in crate::api) async fn variable_set(
     app: &App,
     tenant: &Tenant,
@@ -171,7 +171,7 @@ pub(in crate::api) async fn variable_set(
     Ok((Some(shown), variables))
 }
 
-/// The gates that runs must pass unless they say otherwise.
+/// The gates that runs must pass by default.
 async fn default_gates(app: &App, tenant: &Tenant) -> Result<Vec<String>, Refusal> {
     let stored = app.store.resource(Kind::TestRunner, &tenant.scoped("current")).await?;
     let runner = match stored.map(|stored| stored_resource(Kind::TestRunner, &stored)).transpose()? {
@@ -181,11 +181,11 @@ async fn default_gates(app: &App, tenant: &Tenant) -> Result<Vec<String>, Refusa
     Ok(runner.required_gates.iter().map(|gate| gate.as_str().to_owned()).collect())
 }
 
-/// The variables that the trigger and the outputs need and that nobody gives.
+/// The variables that the trigger and the outputs need and that are not given.
 pub(in crate::api) fn missing_variables(test: &Test, variables: &Variables) -> Vec<String> {
     let mut used = Vec::new();
     if let Some(trigger) = &test.trigger {
-        // Nothing is resolved here: the walk over every text that may hold expressions is what is wanted.
+        // Nothing is resolved here: only the walk over every text that may hold expressions is needed.
         let _ = trigger.resolved(|text| {
             used.extend(lang::variables_used(text));
             Ok::<_, std::convert::Infallible>(String::new())
@@ -203,7 +203,7 @@ pub(in crate::api) fn missing_variables(test: &Test, variables: &Variables) -> V
     used
 }
 
-/// What a test lacks, each with its value in the latest run, if it had one.
+/// Lists missing variables, each with its value in the latest run, if it had one.
 pub(in crate::api) async fn lacked(
     app: &App,
     test: &str,

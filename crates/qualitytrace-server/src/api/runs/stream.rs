@@ -1,4 +1,4 @@
-//! The events of a run as they happen.
+//! Event streams of runs (server-sent events).
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::follow::Following;
 use crate::runner::{RunId, SuiteRunId, SuiteState};
 use crate::store::{self, StoredEvent};
 
-/// How often a silent stream says that it is alive.
+/// The keep-alive interval of a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize)]
@@ -33,7 +33,7 @@ pub(in crate::api) struct After {
     after: u64,
 }
 
-/// The events of a run until it is over. Resumes after `Last-Event-ID` or `?after=`.
+/// Streams the events of a run until it has ended. Resumes after `Last-Event-ID` or `?after=`.
 pub(in crate::api) async fn stream(
     State(app): State<App>,
     tenant: Tenant,
@@ -45,7 +45,7 @@ pub(in crate::api) async fn stream(
     follow(app, Followed::Run(run), last_seen(&headers).unwrap_or(after)).await
 }
 
-/// The same for a run of a suite.
+/// Streams the events of a suite run.
 pub(in crate::api) async fn stream_of_suite(
     State(app): State<App>,
     tenant: Tenant,
@@ -67,7 +67,7 @@ async fn follow(
         Followed::Run(run) => app.runner.follow(run.clone()),
         Followed::Suite(run) => app.runner.follow_suite(run.clone()),
     };
-    // What happened before is news to this follower.
+    // Earlier events are new to this follower.
     changes.mark_changed();
     let cursor = Cursor { memory: app.memory.begin(), app, followed, created, changes, seen, is_over: false };
     let batches = futures_util::stream::unfold(cursor, Cursor::next);
@@ -75,14 +75,14 @@ async fn follow(
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
-/// What has events.
+/// A run or a suite run.
 enum Followed {
     Run(RunId),
     Suite(SuiteRunId),
 }
 
 impl Followed {
-    /// Whether nothing happens any more, and when it was created; `None` when it is not there.
+    /// Whether it has ended, and when it was created; `None` when it does not exist.
     async fn standing(&self, app: &App) -> Result<Option<(bool, Timestamp)>, store::Error> {
         Ok(match self {
             Self::Run(run) => {
@@ -112,12 +112,12 @@ impl Followed {
     }
 }
 
-/// Where a follower of a run stands.
+/// The position of a follower in the events of a run.
 struct Cursor {
     app: App,
     memory: Memory,
     followed: Followed,
-    /// Another run may have its number once it is gone.
+    /// After a deletion, another run may get the same number.
     created: Timestamp,
     changes: Following,
     seen: u64,
@@ -125,20 +125,20 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// The events since the last look; waits for some. `None` after the last event of a run that is over.
+    /// Returns the events since the last read; waits for some. `None` after the last event of a run that has ended.
     async fn next(mut self) -> Option<(Vec<Result<sse::Event, Infallible>>, Self)> {
         loop {
             if self.is_over {
                 return None;
             }
             let _ = tokio::time::timeout(self.app.runner.safety_poll(), self.changes.changed()).await;
-            // The state is read first: when it is final, the events read after it are all there are.
+            // The state is read first: when it is final, the events read after it are complete.
             let (is_over, created) = self.followed.standing(&self.app).await.ok()??;
             if created != self.created {
                 return None;
             }
             self.is_over = is_over;
-            // What was read before is sent: the client asks for more.
+            // What was read before is sent: the client polls for more.
             self.memory.release();
             let bytes = self.followed.size(&self.app, self.seen).await.ok()?;
             self.memory.hold_texts(bytes).await.ok()?;
@@ -155,7 +155,7 @@ fn sse_event(event: &StoredEvent) -> sse::Event {
     sse::Event::default().id(event.seq.to_string()).data(event_json(event).to_string())
 }
 
-/// An event as it was stored, with its number and its time.
+/// An event as it was stored, with its sequence number and its time.
 fn event_json(event: &StoredEvent) -> Value {
     let mut body: Value = serde_json::from_str(&event.body).unwrap_or_default();
     body["seq"] = event.seq.into();

@@ -1,8 +1,8 @@
-//! What lists say about traces, remembered.
+//! A cache of trace digests for lists.
 //!
-//! Taking spans in is where time counts, so nothing is summed up there. A trace is decoded when a list first meets it,
-//! and again only after more of it has arrived, which the index of arrivals says, or when something else of it is to be
-//! withheld. Digests are made of what may be shown, so that no filter finds a secret.
+//! Ingest is time-critical, so nothing is summarized there. A trace is decoded when a list first needs it, and
+//! again only after more of it has arrived, which the index of arrivals tells, or when its redaction has changed.
+//! Digests are made of redacted spans, so that no filter finds a secret.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,13 +22,13 @@ use crate::variables::Withheld;
 
 /// Bytes of traces that are loaded together.
 const TOGETHER_BYTES: u64 = 8 << 20;
-/// Digests that are remembered, of either kind.
+/// The capacity of each cache.
 const REMEMBERED: usize = 20_000;
-/// A trace with more names of spans than that is decoded each time.
+/// A trace with more distinct span names is not cached.
 const MOST_NAMES: usize = 1_000;
-/// What a request with more spans than that brought is decoded each time.
+/// A chunk with more spans is not cached.
 const MOST_SPANS: usize = 256;
-/// Of a trace with more different attributes than that, it is not remembered which.
+/// A trace with more distinct attributes has no attribute index.
 const MOST_ATTRIBUTES: usize = 256;
 
 /// What is known about a trace without its spans.
@@ -36,17 +36,17 @@ const MOST_ATTRIBUTES: usize = 256;
 pub(super) struct Digest {
     /// When spans of it last arrived.
     pub(super) last: Timestamp,
-    /// What was withheld of it.
+    /// The mark of the redaction that was applied.
     mark: u64,
     pub(super) summary: TraceSummary,
     pub(super) start: Timestamp,
     pub(super) duration: Duration,
     pub(super) status: StatusCode,
-    /// In lower case, each once.
+    /// Lower case, sorted, distinct.
     pub(super) services: Vec<String>,
-    /// In lower case, each once.
+    /// Lower case, sorted, distinct.
     pub(super) names: Vec<String>,
-    /// Hashes of the names of attributes, and of each name with its value; none when there are too many.
+    /// Hashes of attribute names, and of name and value pairs; `None` when there are too many.
     attributes: Option<BTreeSet<u64>>,
 }
 
@@ -74,7 +74,7 @@ impl Digest {
         }
     }
 
-    /// Whether a span may have this attribute, with this value if one is given. Only the spans know for sure.
+    /// Whether a span may have this attribute, with this value if given. Only the spans can tell for sure.
     pub(super) fn may_have(&self, name: &str, value: Option<&str>) -> bool {
         self.attributes.as_ref().is_none_or(|known| known.contains(&hash(name, value)))
     }
@@ -97,7 +97,7 @@ fn hash(name: &str, value: Option<&str>) -> u64 {
     hasher.finish()
 }
 
-/// The worst of its spans' status.
+/// Error if any span has an error, else the status of the root.
 fn status(trace: &Trace) -> StatusCode {
     let of = |span: &Span| span.status.as_ref().map(|status| status.code).unwrap_or_default();
     if trace.spans().iter().any(|span| of(span) == StatusCode::Error) {
@@ -106,16 +106,16 @@ fn status(trace: &Trace) -> StatusCode {
     trace.roots().next().map(|root| of(trace.span(root))).unwrap_or_default()
 }
 
-/// The digests that are remembered.
+/// The caches of digests.
 #[derive(Debug, Default)]
 pub(crate) struct Digests {
     traces: Remembered<TraceId, Digest>,
-    /// What each chunk brought. A chunk never changes.
+    /// What each chunk held. A chunk never changes.
     chunks: Remembered<(TraceId, Timestamp), Vec<Sent>>,
 }
 
 impl Digests {
-    /// The digests of these traces, in a fixed number of statements unless they are large.
+    /// Returns the digests of these traces, in a fixed number of statements unless they are large.
     pub(super) async fn traces(
         &self,
         app: &App,
@@ -143,7 +143,7 @@ impl Digests {
         Ok(found)
     }
 
-    /// What these chunks brought, each with when it arrived, in a fixed number of statements unless they are large.
+    /// Returns what these chunks held, in a fixed number of statements unless they are large.
     pub(super) async fn chunks(
         &self,
         app: &App,
@@ -167,13 +167,13 @@ impl Digests {
     }
 }
 
-/// The traces that are loaded together: all of them, or one after the other when they are large.
+/// Splits traces for loading: all together, or one by one when they are large.
 pub(super) async fn portions<'t>(app: &App, traces: &'t [TraceId]) -> Result<Vec<&'t [TraceId]>, Problem> {
     let is_small = traces.is_empty() || app.store.trace_size(traces).await?.bytes <= TOGETHER_BYTES;
     Ok(traces.chunks(if is_small { traces.len().max(1) } else { 1 }).collect())
 }
 
-/// Values by their key, forgotten all at once when they are too many.
+/// A bounded cache that is cleared as a whole when it is full.
 #[derive(Debug)]
 struct Remembered<K, V>(Mutex<HashMap<K, Arc<V>>>);
 
@@ -184,7 +184,7 @@ impl<K, V> Default for Remembered<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Remembered<K, V> {
-    /// Those that are known and still right, and the keys of the others.
+    /// Returns the cached values that are still valid, and the keys of the others.
     fn find(&self, keys: &[K], is_right: impl Fn(&K, &V) -> bool) -> (HashMap<K, Arc<V>>, Vec<K>) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut found, mut unknown) = (HashMap::new(), Vec::new());

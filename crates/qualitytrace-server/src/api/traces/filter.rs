@@ -1,4 +1,4 @@
-//! Which traces to show.
+//! Filters of the list of traces.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(in crate::api) struct Parameters {
     next: String,
 }
 
-/// The filters, understood.
+/// The parsed filters.
 #[derive(Debug)]
 pub(super) struct Filter {
     service: String,
@@ -38,17 +38,17 @@ pub(super) struct Filter {
     status: Option<StatusCode>,
     longer: Duration,
     shorter: Duration,
-    /// All of these.
+    /// All of these must match.
     attributes: Vec<(String, Option<String>)>,
     from: Timestamp,
     to: Timestamp,
-    /// Nothing that arrived then or later.
+    /// The cursor: only what arrived before.
     pub(super) before: Timestamp,
     pub(super) take: usize,
 }
 
 impl Filter {
-    /// `pairs` are all parameters, those that were given twice as well.
+    /// Parses the filters. `pairs` are all query parameters, repeated ones included.
     pub(super) fn read(sent: &Parameters, pairs: &[(String, String)]) -> Result<Self, Problem> {
         let wrong = |name: &str, text: &str, hint: &str| {
             Problem::bad_request(format!("`{text}` is no value of `{name}`; write {hint}"))
@@ -103,12 +103,12 @@ impl Filter {
         })
     }
 
-    /// How many arrivals to look at in one go.
+    /// How many arrivals to read per step.
     pub(super) fn step(&self) -> u64 {
         u64::try_from(self.take * 4).unwrap_or(u64::MAX)
     }
 
-    /// Whether to show a trace, as far as its digest says.
+    /// Whether a trace passes, as far as its digest can tell.
     pub(super) fn passes(&self, trace: &Digest) -> bool {
         (self.from..self.to).contains(&trace.start)
             && (self.longer..=self.shorter).contains(&trace.duration)
@@ -116,16 +116,16 @@ impl Filter {
             && (self.name.is_empty() || trace.names.iter().any(|name| name.contains(&self.name)))
             && self.status.is_none_or(|wanted| trace.status == wanted)
             && self.attributes.iter().all(|(name, value)| trace.may_have(name, value.as_deref()))
-            // A trace whose last part came later stood on an earlier page.
+            // A trace whose last part arrived later was on an earlier page.
             && trace.last < self.before
     }
 
-    /// Whether attributes matter, for which the spans are needed.
+    /// Whether attributes are filtered, for which the spans are needed.
     pub(super) fn asks_for_attributes(&self) -> bool {
         !self.attributes.is_empty()
     }
 
-    /// Whether spans have the attributes that are asked for.
+    /// Whether the spans have the wanted attributes.
     pub(super) fn has_attributes(&self, trace: &Trace) -> bool {
         self.attributes.iter().all(|(name, wanted)| {
             let is_wanted = |(known, value): &(String, String)| {

@@ -1,4 +1,4 @@
-//! Who sends traces, metrics and logs, when last, and how long after the fact.
+//! Services that send telemetry: when last, and with which export lag.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::source::Arrival;
 use crate::variables::Withheld;
 use crate::wire::time::{NEVER, rfc3339};
 
-/// Requests that are looked at.
+/// Arrivals that are examined.
 const LOOKED_AT: u64 = 500;
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct Service {
     last_seen: Timestamp,
     /// From the end of a span to its arrival, in milliseconds.
     lags: Vec<u64>,
-    /// What the register knows of it.
+    /// Its entry in the register.
     known: Option<ServiceView>,
 }
 
@@ -35,12 +35,12 @@ struct Service {
 #[derive(Debug)]
 pub(super) struct Sent {
     service: String,
-    /// One for each span.
+    /// One lag for each span.
     lags: Vec<u64>,
 }
 
 impl Sent {
-    /// What every service sent.
+    /// Groups the spans of an arrival by service.
     pub(super) fn of(arrival: &Arrival) -> Vec<Self> {
         let mut services: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for span in &arrival.spans {
@@ -51,7 +51,7 @@ impl Sent {
     }
 }
 
-/// The services of the latest requests, and what the register knows of all.
+/// Returns the services of the latest requests, and what the register knows of all.
 pub(in crate::api) async fn services(
     State(app): State<App>,
     memory: Memory,
