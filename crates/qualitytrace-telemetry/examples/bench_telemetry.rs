@@ -1,4 +1,4 @@
-//! What recording a span costs, beside the OpenTelemetry SDK's batch processor in the same run.
+//! Benchmark of recording a span, beside the OpenTelemetry SDK's batch processor in the same run.
 //!
 //! `cargo run --release -p qualitytrace-telemetry --example bench_telemetry` prints one JSON object a figure.
 //! The receiver is a child process, so that its work is not counted as ours.
@@ -52,7 +52,7 @@ fn main() {
     let sdk = tracing::Dispatch::new(tracing_subscriber::registry().with(sdk_layer));
 
     let (mut our_costs, mut sdk_costs) = (Vec::new(), Vec::new());
-    // Taking turns, so that whatever else the machine does falls on both.
+    // Alternating, so that other load on the machine falls on both.
     for round in 0..400 {
         let a = tracing::dispatcher::with_default(&ours, burst);
         let b = tracing::dispatcher::with_default(&sdk, burst);
@@ -93,8 +93,8 @@ fn main() {
     row("everything delivered", all_there, "not asked", &json!(""), "true");
 }
 
-/// One line of the result: ours; the SDK's batch processor with an exporter that throws away; and arithmetic that takes
-/// as long as our median, which tells what the machine itself adds.
+/// Prints one line of the result: ours; the SDK's batch processor with an exporter that discards; and arithmetic that
+/// takes as long as our median, which shows what the machine itself adds.
 fn row(figure: &str, ours: impl Into<Value>, sdk: impl Into<Value>, noise: &Value, wanted: &str) {
     let (ours, sdk) = (ours.into(), sdk.into());
     println!(
@@ -103,7 +103,7 @@ fn row(figure: &str, ours: impl Into<Value>, sdk: impl Into<Value>, noise: &Valu
     );
 }
 
-/// Arithmetic that takes about so many nanoseconds.
+/// Arithmetic that takes about this many nanoseconds.
 fn as_long_as(nanos: f64) -> impl Fn() {
     let turns = |count: u64| {
         for n in 0..count {
@@ -142,7 +142,7 @@ fn burst() -> f64 {
     cost
 }
 
-/// The time of each span at a steady rate, the thread being awake all the time.
+/// The time of each span at a steady rate; the thread never sleeps.
 fn paced(rate: u64, length: Duration) -> Vec<f64> {
     paced_by(rate, length, span)
 }
@@ -164,7 +164,7 @@ fn paced_by(rate: u64, length: Duration, act: impl Fn(u64)) -> Vec<f64> {
     times
 }
 
-/// The same rate, ten spans at a time, asleep in between.
+/// The same rate, ten spans at a time, sleeping in between.
 fn paced_asleep(rate: u64, length: Duration, emit: bool) {
     let started = Instant::now();
     let mut n = 0;
@@ -220,7 +220,7 @@ fn start(folder: &std::path::Path, url: &str) -> Telemetry {
     Telemetry::start(config).unwrap()
 }
 
-/// Takes every batch and forgets it.
+/// An exporter that discards every batch.
 #[derive(Debug)]
 struct Discard;
 
@@ -247,7 +247,7 @@ fn stop_receiver(mut child: Child) {
     let _ = child.wait();
 }
 
-/// The smallest HTTP server that says "taken": enough for one client that keeps its connections.
+/// A minimal HTTP server that accepts everything: enough for one client with persistent connections.
 fn receive() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     println!("{}", listener.local_addr().unwrap());

@@ -1,5 +1,4 @@
-//! A mail-like server that watches itself: sessions and deliveries become spans, `tracer.<id>` TOML
-//! says where they go.
+//! A mail-like server with telemetry: sessions and deliveries become spans, `tracer.<id>` in TOML says where they go.
 //!
 //! `cargo run -p qualitytrace-telemetry --example embed -- server.toml`
 
@@ -31,7 +30,7 @@ fn main() -> ExitCode {
     serve(std::env::args().nth(1))
 }
 
-/// Serves some mail with the telemetry that a file says.
+/// Serves some mail with the telemetry that a file configures.
 pub(crate) fn serve(file: Option<String>) -> ExitCode {
     let file = match file {
         Some(path) => match std::fs::read_to_string(&path) {
@@ -71,7 +70,7 @@ pub(crate) fn serve(file: Option<String>) -> ExitCode {
     let accepted = telemetry.meter("mail").u64_counter("mail.accepted").build();
     for message in 0..100_u32 {
         let session = tracing::info_span!("smtp.session", otel.kind = "server", client.address = "192.0.2.7");
-        // A client that traces itself says so in its headers; here it says nothing.
+        // A traced client sends its context in headers; this one sends none.
         if let Some(caller) = telemetry.propagators().extract(&HeaderMap::new()) {
             session.continue_from(&caller);
         }
@@ -86,7 +85,7 @@ pub(crate) fn serve(file: Option<String>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Hands a message to the next server, which continues the trace.
+/// Forwards a message to the next server, which continues the trace.
 fn deliver(telemetry: &Telemetry, message: u32) {
     let attempt = tracing::info_span!("delivery.attempt", otel.kind = "client", message).entered();
     let mut headers = HeaderMap::new();

@@ -1,4 +1,4 @@
-//! The least that a program does to watch itself; README.md shows it.
+//! The minimal use of the crate; README.md shows it.
 //!
 //! `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run -p qualitytrace-telemetry --example quickstart`
 
@@ -13,7 +13,7 @@ use qualitytrace_telemetry::{
 use tracing_subscriber::{layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318` and the like say where everything goes.
+    // `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318` and similar variables say where everything goes.
     let (config, diagnostics) = Sources::new(Defaults::new("mail")).with_environment().read();
     for diagnostic in &diagnostics {
         eprintln!("{diagnostic}");
@@ -27,7 +27,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         accepted.add(1, &[]);
     });
 
-    // Every span, log record and data point is in the balance that this prints.
+    // Prints the ledger, which accounts for every span, log record and data point.
     println!("{}", telemetry.shutdown(Duration::from_secs(5)).render());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What reaches a receiver, and how.
+//! Delivery of spans, logs and metrics to a receiver.
 
 use std::{path::Path, time::Duration};
 
@@ -10,7 +10,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::receiver::{Fault, Receiver, number};
 
-/// A sink that carries all signals and is quick.
+/// A sink for all signals with short intervals.
 pub(crate) fn sink(id: &str, url: &str, transport: Transport) -> Sink {
     let mut sink = Sink::new(id, transport);
     for signal in Signal::ALL {
@@ -161,7 +161,7 @@ fn each_sink_samples_and_filters_by_itself() {
     assert!((60..140).contains(&(quarter.spans.len() / 2)), "{}", quarter.spans.len());
     assert_eq!((debug.spans.len(), info.spans.len()), (1_200, 800));
     assert_eq!((debug.logs.len(), info.logs.len()), (400, 0));
-    // Where `middle` is not sent, `inner` hangs under `outer`.
+    // Where `middle` is not sent, `outer` is the parent of `inner`.
     for (spans, parent) in [(&info.spans, "outer"), (&debug.spans, "middle")] {
         for inner in spans.iter().filter(|span| span.name == "inner") {
             let found = spans.iter().find(|span| span.span_id == inner.parent_span_id).unwrap();

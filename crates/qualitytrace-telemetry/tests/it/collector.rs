@@ -1,8 +1,8 @@
-//! The documents' examples against a real OpenTelemetry Collector, compared by id.
+//! The examples of the documentation against a real OpenTelemetry Collector, compared by id.
 //!
-//! `QUALITYTRACE_TEST_OTELCOL` names the collector's program. The collector that the tests are run
-//! with has no extension that demands a header, so a small proxy in front of it does: it ends TLS,
-//! refuses requests without the header, and hands the rest on.
+//! `QUALITYTRACE_TEST_OTELCOL` names the collector's program. The collector of the tests has no extension that demands
+//! a header, so a small proxy in front of it does: it terminates TLS, refuses requests without the header, and forwards
+//! the rest.
 
 use std::{
     collections::BTreeSet,
@@ -43,7 +43,7 @@ struct Collector {
 }
 
 impl Collector {
-    /// `None`, and a line that says so, when no collector is at hand.
+    /// Returns `None`, and prints so, when there is no collector.
     fn start(tls: Option<&Certificates>) -> Option<Self> {
         let Ok(program) = std::env::var("QUALITYTRACE_TEST_OTELCOL") else {
             assert!(
@@ -83,7 +83,7 @@ impl Collector {
         Some(collector)
     }
 
-    /// The port that takes spans at `/v1/otel`.
+    /// The port that receives spans at `/v1/otel`.
     fn custom(&self) -> u16 {
         let text = fs::read_to_string(self.folder.path().join("collector.yaml")).unwrap();
         let tail = text.split("otlp/custom:").nth(1).unwrap();
@@ -100,7 +100,7 @@ impl Collector {
         }
     }
 
-    /// Ends the collector, which writes its file, and reads what it got.
+    /// Stops the collector, which then writes its file, and reads what it received.
     fn stop(mut self) -> Got {
         let _ = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
         self.child.wait().unwrap();
@@ -156,7 +156,7 @@ impl Got {
     }
 }
 
-/// An authority, a server and a client.
+/// Certificates of an authority, a server and a client.
 struct Certificates {
     ca: PathBuf,
     server: PathBuf,
@@ -189,7 +189,7 @@ fn certificates(folder: &Path) -> Certificates {
     }
 }
 
-/// Ends TLS, demands a header, hands on.
+/// A proxy that terminates TLS and demands a header.
 struct Proxy {
     address: SocketAddr,
     _runtime: tokio::runtime::Runtime,
@@ -252,7 +252,7 @@ async fn forward(request: Request<Incoming>, target: u16, header: &str) -> Resul
     Ok(response.map(http_body_util::BodyExt::boxed))
 }
 
-/// Reads an example as it is printed; flags point it at our collector.
+/// Reads an example as printed; flags point it at the collector of the test.
 fn example(name: &str, flags: &[(&str, &str)]) -> Config {
     let path = format!("{}/../../examples/telemetry/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&path).unwrap();
@@ -263,7 +263,7 @@ fn example(name: &str, flags: &[(&str, &str)]) -> Config {
     config
 }
 
-/// Makes spans, logs and a metric, delivers them, and returns the ids of the spans.
+/// Records spans, logs and a metric, delivers them, and returns the ids of the spans.
 fn work(mut config: Config) -> BTreeSet<(String, String)> {
     let folder = tempfile::tempdir().unwrap();
     config.spool_path = Some(folder.path().to_owned());
@@ -276,7 +276,7 @@ fn work(mut config: Config) -> BTreeSet<(String, String)> {
             let inner = tracing::info_span!(parent: &outer, "inner", n);
             inner.in_scope(|| tracing::info!(n, "hello"));
             for span in [&outer, &inner] {
-                // With a sink of metrics alone nobody asks for spans.
+                // With a sink of metrics alone no span is recorded.
                 let Some(context) = span.telemetry_context() else {
                     continue;
                 };
@@ -353,7 +353,7 @@ fn the_tracer_examples_reach_a_collector_over_tls_with_the_header_it_demands() {
         let mut flags =
             vec![("tracer.otel.endpoint", endpoint.as_str()), ("tracer.otel.tls.ca", ca.as_str())];
         if !http {
-            // The document's gRPC example names no header; ours travels as metadata.
+            // The gRPC example of the documentation has no header; this one is sent as metadata.
             flags.push(("tracer.otel.headers", "Authorization: <place_auth_here>"));
         }
         let ids = work(example(name, &flags));

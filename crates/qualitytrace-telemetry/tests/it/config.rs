@@ -1,4 +1,4 @@
-//! Configuration texts and what is understood of them.
+//! Configuration texts and the models and diagnostics that are read from them.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) fn good(path: &str, text: &str) -> Config {
     config
 }
 
-/// All that is said about a file, one line each.
+/// All diagnostics about a file, one line each.
 fn said(path: &str, text: &str) -> String {
     let (_, diagnostics) = read(&[(path, text)], &[], &[]);
     diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")

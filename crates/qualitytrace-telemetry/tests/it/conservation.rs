@@ -1,4 +1,4 @@
-//! The law of the ledger under random faults: nothing is lost, and what comes twice may come twice.
+//! The invariant of the ledger under random faults: nothing is lost; duplicates occur only where a response was lost.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     receiver::{Got, Receiver, number},
 };
 
-/// `QUALITYTRACE_SEEDS` and `QUALITYTRACE_ITEMS` make the run larger; the whole is 100 seeds of 10,000.
+/// `QUALITYTRACE_SEEDS` and `QUALITYTRACE_ITEMS` make the run larger; the full run is 100 seeds of 10,000.
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
@@ -59,7 +59,8 @@ struct Seen {
     rejected: u64,
 }
 
-/// Each number came or was rejected; it came twice only if the receiver once left us in doubt.
+/// Checks that each number arrived or was rejected, and arrived twice only if the receiver once left the sender in
+/// doubt.
 fn check(got: &Got, numbers: &[i64], range: std::ops::Range<i64>, seed: u64) -> Seen {
     let mut times: BTreeMap<i64, usize> = BTreeMap::new();
     for n in numbers {

@@ -1,4 +1,4 @@
-//! A library that uses the OpenTelemetry API alone is exported like everything else.
+//! Telemetry of a library that only uses the OpenTelemetry API.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,13 +13,13 @@ use crate::{
     receiver::Receiver,
 };
 
-/// What a library does that knows `opentelemetry::global` and nothing else.
+/// A library that only knows `opentelemetry::global`.
 mod library {
     use opentelemetry::trace::{Span as _, SpanKind, Status, TraceContextExt as _, Tracer as _};
 
     use super::{Context, HashMap, KeyValue, global};
 
-    /// Answers the headers that it would send.
+    /// Returns the headers that it would send.
     pub(super) fn ask(within: impl FnOnce()) -> HashMap<String, String> {
         let tracer = global::tracer("some-library");
         let mut span = tracer.span_builder("ask").with_kind(SpanKind::Client).start(&tracer);
@@ -51,7 +51,7 @@ fn a_library_that_uses_the_global_api_is_exported() {
     let (headers, outer) = under(&telemetry, || {
         let outer = tracing::info_span!("outer").entered();
         let headers = library::ask(|| {
-            // A task of its own: no `tracing` span is current, and the library's is.
+            // As in a separate task: no `tracing` span is current, but the library's span is.
             let nested = tracing::info_span!(parent: None, "detached");
             drop(nested);
         });

@@ -1,4 +1,4 @@
-//! An outage, a `kill -9` in the middle of it, a restart: what is lost is what was made in the last milliseconds.
+//! An outage, a `kill -9` during it, and a restart: only items of the last milliseconds are lost.
 //!
 //! The server is this test program itself, started again as a child.
 
@@ -23,10 +23,10 @@ use crate::{
     receiver::{Receiver, number},
 };
 
-/// What a `kill -9` may cost, as documented.
+/// The documented loss of a `kill -9`.
 const BOUND: Duration = Duration::from_millis(20);
 
-/// Spans in a second; `QUALITYTRACE_RATE=20000` puts an outage of ten minutes into one.
+/// Spans per second; `QUALITYTRACE_RATE=20000` puts an outage of ten minutes into one.
 fn rate() -> u64 {
     std::env::var("QUALITYTRACE_RATE").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
 }
@@ -35,7 +35,7 @@ fn now() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
 }
 
-/// Does nothing unless it is the child.
+/// The child process; does nothing in the test process.
 #[test]
 fn child() {
     let Ok(mode) = std::env::var("QUALITYTRACE_TEST_CHILD") else {
@@ -85,7 +85,7 @@ fn child() {
     });
 }
 
-/// A subscriber for the whole process, deliveries included, that takes everything.
+/// Installs a subscriber for the whole process, deliveries included, that takes everything.
 fn feedback(telemetry: &Telemetry, folder: &Path) {
     tracing_subscriber::registry().with(telemetry.layer()).init();
     for round in 0..5 {
@@ -119,7 +119,7 @@ fn start(mode: &str, folder: &Path, url: &str) -> Child {
         .unwrap()
 }
 
-/// What the child made, with the time of each.
+/// The items that the child made, each with its time.
 fn created(folder: &Path) -> Vec<(i64, u64)> {
     let bytes = fs::read(folder.join("created")).unwrap_or_default();
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
@@ -133,11 +133,11 @@ fn resident_bytes(child: &Child) -> u64 {
 
 #[test]
 fn a_kill_during_an_outage_loses_only_the_last_milliseconds() {
-    // `QUALITYTRACE_OUTAGE_SECONDS=600` is the whole of it.
+    // `QUALITYTRACE_OUTAGE_SECONDS=600` is the full test.
     let seconds =
         std::env::var("QUALITYTRACE_OUTAGE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
     let folder = tempfile::tempdir().unwrap();
-    // A port that nobody listens on, and that stays ours to listen on later.
+    // A reserved port without a listener, to listen on later.
     let address = format!("127.0.0.1:{}", qualitytrace_testing::port());
     let url = format!("http://{address}");
     let mut child = start("emit", folder.path(), &url);

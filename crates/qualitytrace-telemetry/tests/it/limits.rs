@@ -1,4 +1,4 @@
-//! What is bounded, hidden or put off, as a receiver and the status show it.
+//! Limits, redaction and backoff, as a receiver and the status show them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How the crate behaves towards files, collectors and disks.
+//! Integration tests with files, collectors and disks.
 
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get must fail it")]
 #![expect(clippy::print_stdout, reason = "skipped tests and figures are printed")]

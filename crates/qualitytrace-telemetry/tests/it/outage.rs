@@ -1,5 +1,4 @@
-//! What a spool does about disks that fill up and come back, about sinks that change their names, about tokens that
-//! are withdrawn and about signals that are switched off.
+//! Spools on disks that fill up and recover, renamed sinks, revoked tokens, and signals that are switched off.
 
 use std::{
     fs,
@@ -51,7 +50,7 @@ fn balance(telemetry: &Telemetry) -> Balance {
     status(telemetry).ledger[&Signal::Traces]
 }
 
-/// Everything recorded so far is in the spool or in the memory of the sink.
+/// Waits until everything recorded so far is in the spool or in the memory of the sink.
 fn settle(telemetry: &Telemetry, created: u64) {
     wait_until(|| balance(telemetry).created == created);
 }
@@ -63,7 +62,7 @@ fn span_numbers(receiver: &Receiver) -> Vec<i64> {
     numbers
 }
 
-/// How many segment files lie below a folder.
+/// Counts the segment files below a folder.
 fn segments(folder: &Path) -> usize {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
     let count = |path: std::path::PathBuf| {
@@ -91,7 +90,7 @@ impl Disk {
         mounted.then_some(Self(folder))
     }
 
-    /// Takes all the room that is left.
+    /// Uses up all the space that is left.
     fn fill(&self) {
         use std::io::Write as _;
         let mut file = fs::File::create(self.0.path().join("ballast")).unwrap();
@@ -127,7 +126,7 @@ fn a_disk_that_the_spool_filled_is_used_again_when_the_receiver_is_back() {
     down.store(false, SeqCst);
     assert!(telemetry.flush(Duration::from_secs(30)), "{}", telemetry.status().render());
     assert_eq!(span_numbers(&receiver), (0..5_000).collect::<Vec<_>>());
-    // The room is given back, and the problem is over, before anything else is written.
+    // The space is freed, and the problem is over, before anything else is written.
     wait_until(|| status(&telemetry).problems.is_empty() && segments(disk.0.path()) == 0);
     down.store(true, SeqCst);
     spans(&telemetry, 5_000..5_100);
@@ -218,7 +217,7 @@ fn leave(folder: &Path, id: &str, range: std::ops::Range<i64>) {
     let count = (range.end - range.start).unsigned_abs();
     spans(&telemetry, range);
     settle(&telemetry, count);
-    // It says whose it is.
+    // Wait for the file that names its sink.
     wait_until(|| owners(folder) > 0);
     telemetry.shutdown(Duration::ZERO);
 }
@@ -232,7 +231,7 @@ fn owners(folder: &Path) -> usize {
 fn the_spool_of_a_renamed_sink_is_taken_over() {
     let folder = tempfile::tempdir().unwrap();
     leave(folder.path(), "tracer.old", 0..100);
-    // Another address: it is reported and stays.
+    // A sink with another address: the spool is reported and stays.
     let receiver = Receiver::start();
     let telemetry = Telemetry::start(named(folder.path(), "tracer.new", &receiver.url())).unwrap();
     wait_until(|| telemetry.status().orphans.len() == 1);
@@ -242,7 +241,7 @@ fn the_spool_of_a_renamed_sink_is_taken_over() {
     assert!(telemetry.status().render().contains("spool without a sink"));
     telemetry.shutdown(Duration::from_secs(5));
     drop(telemetry);
-    // The same address under another name: it is delivered.
+    // A sink with the same address under another name: the items are delivered.
     let telemetry = Telemetry::start(named(folder.path(), "tracer.new", NOWHERE)).unwrap();
     wait_until(|| balance(&telemetry).recovered == 100);
     telemetry.reload(named(folder.path(), "tracer.new", &receiver.url()));
@@ -322,7 +321,7 @@ fn a_token_that_is_rotated_costs_nothing_if_items_are_held() {
 
 #[test]
 fn what_waits_of_a_signal_that_is_switched_off_is_delivered() {
-    // The address of the logs can be told from that of the spans, or it cannot.
+    // The address of the logs can be derived from that of the spans, or not.
     for path in ["/v1/logs", "/own/log/path"] {
         for restart in [false, true].into_iter().filter(|restart| !restart || path == "/v1/logs") {
             let folder = tempfile::tempdir().unwrap();
@@ -365,7 +364,7 @@ fn a_sink_that_comes_back_has_what_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let mut gone = one(folder.path(), NOWHERE);
     gone.sinks.clear();
-    // One attempt in half a minute: the items wait while the sink is away.
+    // The first retry comes after at least half a minute: the items wait while the sink is away.
     let mut slow = one(folder.path(), NOWHERE);
     slow.sinks[0].delivery.retry_initial = Duration::from_mins(1);
     slow.sinks[0].delivery.retry_max = Duration::from_mins(1);

@@ -1,4 +1,4 @@
-//! The text for Prometheus, as Prometheus' own parser reads it and as `promtool check metrics` judges it.
+//! The Prometheus exposition, read by Prometheus' own parser and checked as by `promtool check metrics`.
 //!
 //! `QUALITYTRACE_TEST_PROMLINT` names the program that does both; `cargo xtask peers promlint` builds it.
 
@@ -15,7 +15,7 @@ use crate::{
     config::good,
 };
 
-/// What is wrong with a text; nothing if all is well.
+/// The problems of a text; `None` if there are none.
 fn complaints(program: &str, format: Exposition, text: &str) -> Option<String> {
     let mut child = Command::new(program)
         .arg(format.content_type())

@@ -1,4 +1,4 @@
-//! How a trace comes in and goes on, in every dialect that `OTEL_PROPAGATORS` and the declarative file name.
+//! Context propagation with every propagator that `OTEL_PROPAGATORS` and the declarative file name.
 
 use std::time::Duration;
 
@@ -27,14 +27,14 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     pairs.collect()
 }
 
-/// A server that gets a request and makes one: the parent and trace of its span as a receiver sees them, the id of that
-/// span, and what goes out.
+/// A server that receives a request and sends one: returns the parent and trace of its span as a receiver sees them,
+/// the id of that span, and the outgoing headers.
 fn serve(propagators: &str, incoming: &[(&str, &str)]) -> (String, String, String, HeaderMap) {
     let (mut config, diagnostics) = read(propagators);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     let receiver = Receiver::start();
     let mut one = sink("one", &receiver.url(), Transport::Grpc);
-    // Only who obeys the caller takes anything.
+    // Only a sampler that follows the caller takes anything.
     one.sampler = Sampler::parent_based(Sampler::AlwaysOff);
     config.sinks.push(one);
     let telemetry = Telemetry::start(config).unwrap();

@@ -1,4 +1,4 @@
-//! A real OTLP receiver, gRPC and HTTP on one port, that can be told to misbehave.
+//! A real OTLP receiver, gRPC and HTTP on one port, with configurable faults.
 
 use std::{
     collections::BTreeMap,
@@ -39,20 +39,20 @@ use tokio::{net::TcpListener, runtime::Runtime};
 pub(crate) enum Fault {
     None,
     Delay,
-    /// 429 or 503 with a hint, stored nowhere.
+    /// 429 or 503 with a hint; nothing is stored.
     Busy,
-    /// The same with an hour as its hint.
+    /// The same with a hint of an hour.
     BusyForAnHour,
     Partial,
-    /// Bytes that are no answer; `true`: after storing.
+    /// Bytes that are no valid response; `true`: after storing.
     Garbage(bool),
     /// The connection is cut; `true`: after storing.
     Cut(bool),
-    /// An answer that forbids a retry.
+    /// A response that forbids a retry.
     Refuse,
-    /// 401 or its gRPC likeness.
+    /// 401 or its gRPC equivalent.
     Unauthorized,
-    /// 413 or its gRPC likeness when there are more than this many items.
+    /// 413 or its gRPC equivalent when there are more than this many items.
     Larger(usize),
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Got {
     pub(crate) requests: usize,
     /// Items that were refused in a partial success.
     pub(crate) rejected: Vec<i64>,
-    /// Items that were stored while the sender could not know.
+    /// Items that were stored without the sender knowing.
     pub(crate) unsure: BTreeMap<i64, usize>,
 }
 
@@ -117,7 +117,7 @@ impl Receiver {
         Self { address, got, runtime: Some(runtime) }
     }
 
-    /// Faults by a random seed.
+    /// Random faults from a seed.
     pub(crate) fn faulty(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         Self::with("127.0.0.1:0", move || match rng.random_range(0..100) {
@@ -149,7 +149,7 @@ impl Receiver {
     }
 }
 
-/// Waits for something that must happen.
+/// Waits for a condition; panics after 30 s.
 pub(crate) fn wait_until(happened: impl Fn() -> bool) {
     let patience = std::time::Instant::now() + Duration::from_secs(30);
     while !happened() {
@@ -316,7 +316,7 @@ fn trailers(code: i32, message: &str, body: Option<Bytes>, details: Option<&str>
     Response::builder().header("content-type", "application/grpc").body(body).unwrap()
 }
 
-/// What one request carries.
+/// The content of a request.
 enum Items {
     Spans(Vec<Span>, Vec<Resource>),
     Logs(Vec<LogRecord>, Vec<Resource>),
@@ -361,7 +361,7 @@ impl Items {
         }
     }
 
-    /// Takes the first items away and returns their numbers.
+    /// Removes the first items and returns their numbers.
     fn split(&mut self, at: usize) -> Vec<i64> {
         let at = at.min(127);
         match self {

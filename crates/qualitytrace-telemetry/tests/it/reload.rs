@@ -28,7 +28,7 @@ fn every_kind_of_change_keeps_every_item() {
     let receivers = [Receiver::start(), Receiver::start()];
     let nowhere = sink("one", "http://127.0.0.1:1", Transport::Grpc);
     let telemetry = Telemetry::start(config(Some(folder.path()), vec![nowhere])).unwrap();
-    // Nothing can be delivered; all of it waits.
+    // Nothing can be delivered; all items wait.
     spans(&telemetry, 0..100);
     let at = |url: &str, transport: Transport| config(Some(folder.path()), vec![sink("one", url, transport)]);
     let mut changes: Vec<Config> = vec![
@@ -45,7 +45,7 @@ fn every_kind_of_change_keeps_every_item() {
         telemetry.reload(change);
         spans(&telemetry, index * 100..(index + 1) * 100);
     }
-    // The last change took the only sink away; the first is back, with what it had.
+    // The last change removed the only sink; the first one is back, with the items that it had.
     telemetry.reload(at(&receivers[0].url(), Transport::Grpc));
     spans(&telemetry, 500..600);
     assert!(telemetry.flush(Duration::from_secs(20)), "{}", telemetry.status().render());
@@ -59,7 +59,7 @@ fn every_kind_of_change_keeps_every_item() {
         resources.extend(got.resources);
     }
     numbers.sort_unstable();
-    // While there was no sink nobody asked for spans.
+    // While there was no sink no span was recorded.
     let expected: Vec<i64> = (0..400).chain(500..600).collect();
     assert_eq!(numbers, expected);
     assert!(format!("{resources:?}").contains("renamed"));
@@ -98,7 +98,7 @@ fn a_sink_that_is_taken_away_delivers_when_its_receiver_is_back() {
     spans(&telemetry, 0..30);
     wait_until(|| telemetry.status().sink("gone").unwrap().health.failures > 0);
     telemetry.reload(config(Some(folder.path()), Vec::new()));
-    // It fails once more after the change, and is not given up for that.
+    // It fails once more after the change, and its items are still not dropped.
     let failed = receiver.got().requests;
     wait_until(|| receiver.got().requests > failed + 1);
     down.store(false, SeqCst);

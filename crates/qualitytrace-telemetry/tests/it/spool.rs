@@ -1,4 +1,4 @@
-//! What a damaged, full or read-only disk does: the start succeeds, the damage is named, the rest is delivered.
+//! Damaged, full and read-only disks: the start succeeds, the damage is reported, the rest is delivered.
 
 use std::{
     fs,
@@ -32,7 +32,7 @@ fn spans(telemetry: &Telemetry, range: std::ops::Range<i64>) {
     });
 }
 
-/// Leaves so many spans in the spool of a process that ended.
+/// Leaves spans in the spool of a process that ended.
 fn leave(folder: &Path, range: std::ops::Range<i64>) {
     let telemetry = Telemetry::start(one(folder, NOWHERE)).unwrap();
     let count = range.end - range.start;
@@ -61,7 +61,7 @@ fn segments(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Starts with a receiver, waits for the rest, and returns the numbers that came.
+/// Starts with a receiver, delivers the rest, and returns the numbers that arrived.
 fn drain(folder: &Path) -> (Vec<i64>, Status) {
     let receiver = Receiver::start();
     let telemetry = Telemetry::start(one(folder, &receiver.url())).unwrap();
@@ -88,15 +88,15 @@ fn what_an_earlier_process_left_is_delivered_once() {
 
 #[test]
 fn damaged_segments_are_named_and_the_rest_is_delivered() {
-    // What is done to the first of two segments, what is said about it, and how many of its 100 spans are lost; one
-    // record that is damaged is the only one that is lost.
+    // The damage to the first of two segments, the reported reason, and how many of its 100 spans are lost; a single
+    // damaged record loses only itself.
     type Harm = fn(&Path, Vec<u8>);
     let harms: [(&str, Harm, &str, std::ops::RangeInclusive<usize>); 6] = [
         ("cut", |path, bytes| fs::write(path, &bytes[..6_000]).unwrap(), "cut off", 40..=70),
         (
             "flipped",
             |path, mut bytes| {
-                // Spans come first, metrics behind them.
+                // Spans come first, metrics after them.
                 bytes[4_000] ^= 0x40;
                 fs::write(path, bytes).unwrap();
             },
@@ -112,7 +112,7 @@ fn damaged_segments_are_named_and_the_rest_is_delivered() {
             "a record",
             1..=2,
         ),
-        // The cursor points into the first record, which is not where it was.
+        // The cursor points into the first record, which was moved.
         ("no header", |path, bytes| fs::write(path, &bytes[4..]).unwrap(), "header", 0..=1),
         ("empty", |path, _| fs::write(path, b"").unwrap(), "header", 100..=100),
         ("noise", |path, bytes| fs::write(path, vec![0xa5; bytes.len()]).unwrap(), "header", 100..=100),
@@ -129,7 +129,7 @@ fn damaged_segments_are_named_and_the_rest_is_delivered() {
         let balance = sink.ledger[&Signal::Traces];
         let lost_items: u64 = sink.ledger.values().map(|balance| balance.dropped.damaged).sum();
         assert_eq!(balance.recovered, numbers.len() as u64 + balance.dropped.damaged, "{name}");
-        // Only a header was destroyed where no span is lost.
+        // Where no span is lost only a header was destroyed.
         assert_eq!(lost_items > 0, name != "no header", "{name}: {}", status.render());
         assert!((100..200).all(|n| numbers.contains(&n)), "{name}: the whole segment is delivered");
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{name}: nothing comes twice");
@@ -163,7 +163,7 @@ fn a_full_spool_drops_and_counts_what_has_no_room() {
     let telemetry = Telemetry::start(config).unwrap();
     for batch in 0..40 {
         spans(&telemetry, batch * 100..(batch + 1) * 100);
-        // Each batch reaches the spool by itself, so that the cap is met between batches.
+        // Each batch reaches the spool by itself, so that the cap is reached between batches.
         telemetry.flush(Duration::from_millis(10));
     }
     let status = telemetry.shutdown(Duration::ZERO);

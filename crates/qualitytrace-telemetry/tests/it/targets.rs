@@ -1,4 +1,4 @@
-//! What a sink takes by where it comes from.
+//! Filters of sinks by target.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,7 +17,7 @@ fn target(target: &str, level: Level) -> Target {
     Target::new(target, level)
 }
 
-/// Spans of the application, of a crate that carries bytes, and of one that is noisy, in each other.
+/// Nested spans of the application, of a transport crate, and of a noisy crate.
 fn work() {
     tracing::info_span!(target: "app", "app").in_scope(|| {
         tracing::info_span!(target: "h2::codec", "h2").in_scope(|| {

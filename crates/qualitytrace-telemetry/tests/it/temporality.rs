@@ -1,4 +1,4 @@
-//! What data points say: everything since the start, or what came since the last one.
+//! Cumulative and delta temporality of data points.
 
 use std::{
     sync::{
@@ -24,8 +24,8 @@ use crate::{
 const DELTA: i32 = 1;
 const CUMULATIVE: i32 = 2;
 
-/// What a receiver gets of 3 and 4 things, of a value that is observed to be 10 and 15, of a difference of 5 and -2, and
-/// of two durations, one of each before the first point that arrives and one after it.
+/// The metrics that a receiver gets of a counter (3 and 4), an observed counter (10 and 15), an up-down counter (5 and
+/// -2) and a histogram; one value of each before the first point that arrives and one after it.
 fn received(temporality: Temporality) -> Vec<Metric> {
     let receiver = Receiver::start();
     let mut one = sink("one", &receiver.url(), Transport::Http);
@@ -48,7 +48,7 @@ fn received(temporality: Temporality) -> Vec<Metric> {
     durations.record(0.5, &labels);
     let arrived = |name: &str| receiver.got().metrics.iter().any(|metric| metric.name == name);
     wait_until(|| ["things", "difference", "durations", "observed"].into_iter().all(arrived));
-    // A changed sink goes on where it was.
+    // A changed sink keeps its earlier points.
     one.service_name = Some("renamed".to_owned());
     telemetry.reload(config(None, vec![one]));
     things.add(4, &labels);
@@ -84,7 +84,7 @@ fn values(points: &[NumberDataPoint]) -> Vec<i64> {
     values.collect()
 }
 
-/// Without neighbours that are the same.
+/// The values without consecutive duplicates.
 fn changes(points: &[NumberDataPoint]) -> Vec<i64> {
     let mut values = values(points);
     values.dedup();

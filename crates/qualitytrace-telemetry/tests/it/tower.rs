@@ -16,7 +16,7 @@ use crate::{
     receiver::Receiver,
 };
 
-/// Answers requests for as long as `ask` asks.
+/// Serves requests while `ask` runs.
 fn served<T>(telemetry: &Telemetry, ask: impl AsyncFnOnce(String) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let subscriber = tracing_subscriber::registry().with(telemetry.layer());
@@ -104,7 +104,7 @@ fn requests_to_any_tower_server_are_spans_and_durations() {
     assert_eq!(invented.status.as_ref().map_or(0, |status| status.code), 0, "4xx is no error of a server");
 }
 
-/// TLS that is never used.
+/// TLS settings that are never used.
 fn nothing() -> rustls::ClientConfig {
     qualitytrace_telemetry::tls::client(qualitytrace_telemetry::tls::Trust::Anyone, None, &[]).unwrap()
 }

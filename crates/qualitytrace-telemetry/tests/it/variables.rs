@@ -1,4 +1,4 @@
-//! Settings from the standard variables, and settings that several dialects share.
+//! Settings from the standard variables, and settings that several formats share.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Views, limits of series and exemplars, in both languages of configuration, as a receiver sees them.
+//! Views, cardinality limits and exemplars in both configuration formats, as a receiver sees them.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{
 
 const READER: &str = "  readers: [{periodic: {interval: 50, LIMITS exporter: {otlp_http: {endpoint: URL/v1/metrics HISTOGRAM}}}}]\n";
 
-/// What a receiver gets of the instruments below under a declarative file with this inside its meter provider.
+/// The metrics that a receiver gets under a declarative file with this text in its meter provider.
 fn by_file(provider: &str) -> Vec<Metric> {
     with_reader(provider, READER)
 }
@@ -34,7 +34,7 @@ fn with_reader(provider: &str, reader: &str) -> Vec<Metric> {
     received(config, receiver)
 }
 
-/// The same under a TOML file of this crate's own.
+/// The same under a TOML file of this crate's own format.
 fn by_toml(text: &str) -> Vec<Metric> {
     let receiver = Receiver::start();
     let sink = format!(
@@ -46,7 +46,7 @@ fn by_toml(text: &str) -> Vec<Metric> {
 
 /// Counts 3 and 4 requests of two routes, and records 0.5 s and 2 s.
 fn received(mut config: Config, receiver: Receiver) -> Vec<Metric> {
-    // No sink takes spans here, so that none would be an example.
+    // No sink takes spans here, so none would become an exemplar.
     if config.metrics.exemplars == ExemplarFilter::TraceBased {
         config.metrics.exemplars = ExemplarFilter::AlwaysOn;
     }
@@ -254,7 +254,7 @@ fn exponential_points_are_also_told_as_differences() {
     durations.record(1.0, &[]);
     wait_until(arrived);
     durations.record(1.0, &[]);
-    // Far away from the first value, so that the scale becomes coarser.
+    // Far from the first value, so that the scale becomes coarser.
     durations.record(1e9, &[]);
     telemetry.shutdown(Duration::from_secs(10));
     let got = receiver.stop().metrics;

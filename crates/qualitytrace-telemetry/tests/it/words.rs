@@ -1,4 +1,4 @@
-//! Every word of a configuration has its effect, or somebody says that it has none.
+//! Every setting of a configuration has an effect or a diagnostic.
 
 use std::{path::Path, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     receiver::{Got, Receiver},
 };
 
-/// Reads a declarative file; answers what is said about it, one line each.
+/// Reads a declarative file; returns its diagnostics, one line each.
 pub(crate) fn declarative(folder: &Path, text: &str, variables: &[(&str, &str)]) -> (Config, Vec<String>) {
     let path = folder.join("otel.yaml");
     std::fs::write(&path, format!("file_format: '1.1'\n{text}")).unwrap();
@@ -31,7 +31,7 @@ fn said(variables: &[(&str, &str)]) -> Vec<String> {
     read(&[], variables, &[]).1.iter().map(ToString::to_string).collect()
 }
 
-/// Says one sentence about a file, and at least a warning.
+/// Checks that a file causes this diagnostic, at least as a warning.
 fn warns(text: &str, expected: &str) {
     let (_, diagnostics) = read(&[("t.toml", text)], &[], &[]);
     let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
@@ -142,7 +142,7 @@ fn variables_that_mean_nothing_are_named() {
     check("OTEL_EXPORTER_ZIPKIN_ENDPOINT", "has no effect here");
     check("OTEL_EXPORTER_OTLP_HEADERS", "no endpoint is set, and no exporter is named `otlp`");
     assert!(said(&[("OTEL_JAVAAGENT_ENABLED", "1"), ("OTEL_EXPORTER_OTLP_ENDPIONT", "")]).is_empty());
-    // A name of the user's own that a file refers to is no mistake.
+    // A user-defined variable that a file refers to is no mistake.
     let text = "[tracer.a]\ntype = \"otel\"\ntransport = \"grpc\"\nheaders = [\"a: %{env:OTEL_TOKEN}%\"]\n";
     let (_, diagnostics) = read(&[("t.toml", text)], &[("OTEL_TOKEN", "x")], &[]);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
