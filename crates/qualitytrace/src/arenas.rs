@@ -1,19 +1,19 @@
-//! Bounds the addresses that a server reserves without using them.
+//! Limits the malloc arenas of a server.
 //!
-//! The memory allocator of glibc gives threads arenas of 64 MiB of addresses each, eight for every processor. Where addresses
-//! are limited (`ulimit -v`), a server with many threads would have none left for what it works with.
+//! glibc's allocator gives threads arenas of 64 MiB of address space each, up to eight per processor. Where address
+//! space is limited (`ulimit -v`), a server with many threads would run out of it.
 
 use std::env;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// What glibc reads when a program starts.
+/// The variable that glibc reads when a program starts.
 const VARIABLE: &str = "MALLOC_ARENA_MAX";
-/// Arenas at the least.
+/// The smallest number of arenas.
 const LEAST: usize = 4;
 
-/// Starts the program anew with fewer arenas if it is a server and nobody has chosen a number. Where that is not possible, it
-/// goes on as it is.
+/// Restarts the program with fewer arenas if it is a server and the variable is not set. Where that fails, it goes on
+/// as it is.
 pub(crate) fn limit() {
     let mut arguments = env::args_os();
     let name = arguments.next();

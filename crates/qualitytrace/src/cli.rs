@@ -1,4 +1,4 @@
-//! The commands, their options, and what their exit codes mean.
+//! The command line: commands, options and exit codes.
 
 mod beside;
 mod check;
@@ -72,18 +72,18 @@ enum Command {
     Version(target::Target),
 }
 
-/// What an exit code means.
+/// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Everything passed.
     Passed,
-    /// It could not be done.
+    /// The command failed.
     Error,
     /// A test did not pass.
     NotPassed,
-    /// No test failed, but what is missing could change the verdict on one.
+    /// No test failed, but missing spans could change a verdict.
     Inconclusive,
-    /// The user did not want to wait.
+    /// The user interrupted it.
     Interrupted,
 }
 
@@ -105,7 +105,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     let before = arguments.target;
     let takes_flags = match arguments.command {

@@ -1,6 +1,6 @@
-//! What stands beside the tests in their files: gates, analyzer, polling profile and variables of a run.
+//! Settings beside the tests in their files: gates, analyzer, polling profile and variables of a run.
 //!
-//! They count for the runs of this command only; nothing that a server keeps is changed.
+//! They apply to the runs of this command only; nothing that a server stores is changed.
 
 use std::path::{Path, PathBuf};
 
@@ -25,24 +25,24 @@ pub(crate) struct Beside {
 /// The variable set that a run uses.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ChosenSet {
-    /// None.
+    /// No set.
     None,
-    /// One that was read here.
+    /// A set from the files.
     Read(VariableSet),
-    /// One that the server keeps under this id.
+    /// A set that the server stores under this id.
     Stored(String),
 }
 
 impl Beside {
-    /// Collects what the files say. Two documents of a kind of which a run has one are refused; kinds that a run has no
-    /// use for are named.
+    /// Collects the settings of the files. Fails on two documents of a kind of which a run takes one; kinds that do not
+    /// apply to a run are reported.
     pub(crate) fn of(files: &[File]) -> anyhow::Result<Self> {
         let mut found = Self::default();
         let named = named_profiles(files);
         for file in files {
             let is_named = named.iter().any(|path| same_file(path, &file.path));
             for Document { resource, .. } in &file.reading.documents {
-                // A profile that tests name counts for these tests.
+                // A profile that tests name applies to these tests only.
                 if !(is_named && matches!(resource, Resource::PollingProfile(_))) {
                     found.add(&file.path, resource)?;
                 }
@@ -85,7 +85,7 @@ impl Beside {
         Ok(())
     }
 
-    /// The variable set that was asked for by file, id or name; without that, the only one in the files.
+    /// The variable set with this file, id or name; without one, the only set in the files.
     pub(crate) fn chosen_set(&self, named: Option<&str>) -> anyhow::Result<ChosenSet> {
         let Some(named) = named else {
             return Ok(match &*self.sets {

@@ -23,18 +23,18 @@ pub(crate) struct Options {
     strict: bool,
 }
 
-/// Reads every file and says what is wrong with it.
+/// Reads every file and reports its diagnostics.
 pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
     let mut bad = 0;
     let mut files = files::read_all(&options.paths)?;
     files::find_twins(&mut files);
     let known: HashSet<String> = files.iter().flat_map(File::test_ids).map(str::to_owned).collect();
     for file in &mut files {
-        // The text is judged here, wherever it is read; a run needs the files that it names.
+        // A missing file is only a warning here: the text may be checked on another machine than the one that runs it.
         for missing in file.reading.diagnostics.iter_mut().filter(|found| found.code == NO_FILE) {
             missing.severity = Severity::Warning;
         }
-        // A suite without one of its tests means nothing anywhere.
+        // A suite without one of its tests is an error anywhere.
         let missing = references::missing_steps(file, |_| false);
         file.reading.diagnostics.extend(missing);
         report::out(&file.complaints());
@@ -62,7 +62,7 @@ pub(crate) fn check(options: &Options) -> anyhow::Result<Exit> {
     }
 }
 
-/// What to say of steps that name tests which none of the files has: they may be on the server.
+/// Notes about steps whose tests are in none of the files: they may be on the server.
 fn elsewhere(file: &File, known: &HashSet<String>) -> Vec<String> {
     let suites = file.reading.documents.iter().filter_map(|document| match &document.resource {
         Resource::TestSuite(suite) => Some(suite),
@@ -78,7 +78,7 @@ fn elsewhere(file: &File, known: &HashSet<String>) -> Vec<String> {
     missing.map(note).collect()
 }
 
-/// What to say of tests that send secrets without verifying who gets them. Files of the original do so, and stay usable.
+/// Warnings about tests that send secrets without verifying the receiver. Files of the original do so, and stay usable.
 fn unverified(file: &File) -> impl Iterator<Item = String> {
     file.reading.documents.iter().filter_map(|document| match &document.resource {
         Resource::Test(test) => test.trigger.as_ref().and_then(unverified_secret),

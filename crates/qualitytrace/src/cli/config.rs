@@ -1,4 +1,4 @@
-//! `qualitytrace config`: what the server would do, and who said so.
+//! `qualitytrace config`: the settings of the server and their origins.
 
 use clap::{Args, Subcommand, ValueEnum};
 use qualitytrace_core::definition::to_yaml;
@@ -47,7 +47,7 @@ enum Output {
     Yaml,
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn config(options: Options) -> anyhow::Result<Exit> {
     let (sources, output) = match options.command {
         Command::Check(sources) => (sources, None),
@@ -68,7 +68,7 @@ pub(crate) fn config(options: Options) -> anyhow::Result<Exit> {
     Ok(Exit::Passed)
 }
 
-/// Whether the server would start, as far as that shows beforehand; says what is in its way.
+/// Whether the server could start, as far as that can be checked beforehand; prints the obstacles.
 fn can_start(resolved: &Resolved) -> bool {
     let obstacles = Server::check(&resolved.config);
     let can_start = obstacles.is_empty();

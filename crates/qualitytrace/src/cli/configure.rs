@@ -1,4 +1,4 @@
-//! Which server later commands talk to, and which versions meet.
+//! `qualitytrace configure` and `version`: the server of later commands, and the versions of both sides.
 
 use std::cmp::Ordering;
 use std::io::Write as _;
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     global: bool,
 }
 
-/// Writes down which server later commands talk to, after asking it for its version.
+/// Stores which server later commands talk to, after reading its version.
 pub(crate) async fn configure(options: Options, before: Target) -> anyhow::Result<Exit> {
     let target = options.target.or(before);
     let Some(url) = target.named_server().or(options.endpoint) else {
@@ -44,7 +44,7 @@ pub(crate) async fn configure(options: Options, before: Target) -> anyhow::Resul
         ("scheme", Some(place.scheme)),
         ("endpoint", Some(place.endpoint)),
         ("serverPath", place.path.map(|path| format!("{path}/api"))),
-        // A token of another server is none of this one's business.
+        // A token of another server must not be sent to this one.
         ("token", token),
         ("jwt", None),
     ] {
@@ -56,19 +56,19 @@ pub(crate) async fn configure(options: Options, before: Target) -> anyhow::Resul
     Ok(Exit::Passed)
 }
 
-/// A file that may hold a token is its user's alone.
+/// Writes the file, readable by its user alone: it may contain a token.
 fn write(file: &Path, entries: &Map<String, Value>) -> std::io::Result<()> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    // JSON values are YAML, too.
+    // JSON values are valid YAML.
     let lines: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(file)?;
     file.write_all(lines.concat().as_bytes())
 }
 
-/// Says the version of this program and, where it can be asked, of the server.
+/// Prints the version of this program and, where it answers, of the server.
 pub(crate) async fn version(target: Target) -> anyhow::Result<Exit> {
     let client = target.client()?;
     let text = match client.version().await {
@@ -84,7 +84,7 @@ pub(crate) async fn version(target: Target) -> anyhow::Result<Exit> {
     Ok(Exit::Passed)
 }
 
-/// The order of two versions, by the numbers before anything else.
+/// Compares two versions, by their numbers first.
 fn compare(one: &str, other: &str) -> Ordering {
     let numbers = |text: &str| -> Vec<u64> {
         let release = text.trim_start_matches('v').split(['-', '+']).next().unwrap_or_default();

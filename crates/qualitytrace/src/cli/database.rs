@@ -1,4 +1,4 @@
-//! `qualitytrace backup`, `restore` and `verify`: the database as one file, and whether it is whole.
+//! `qualitytrace backup`, `restore` and `verify`: backups of the database, and checks for damage.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::serve::stop_signal;
 use super::settings::{self, ConfigOptions, SettingFlags};
 use crate::report;
 
-/// What takes longer than this shows its progress, this often.
+/// How often progress is shown.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Which database: the one that a server would use with the same settings.
@@ -27,7 +27,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// The settings; `None` when something is wrong with them.
+    /// The settings; `None` when they are invalid.
     pub(crate) fn read(self) -> anyhow::Result<Option<Config>> {
         Ok(settings::read(&self.config.inputs(self.settings))?.map(|resolved| resolved.config))
     }
@@ -63,7 +63,7 @@ pub(crate) struct VerifyOptions {
     database: Database,
 }
 
-/// Writes the database into a file.
+/// Writes the database to a file.
 pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<Exit> {
     let Some(config) = options.database.read()? else { return Ok(Exit::Error) };
     let mut progress = Progress::start("rows written");
@@ -89,7 +89,7 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<Exit> {
     Ok(Exit::NotPassed)
 }
 
-/// Puts a backup back.
+/// Restores a backup.
 pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<Exit> {
     let Some(config) = options.database.read()? else { return Ok(Exit::Error) };
     let mut progress = Progress::start("rows restored");
@@ -111,7 +111,7 @@ pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<Exit> {
             aside.display()
         ));
     }
-    // The store says which key it wants; what was restored stays restored.
+    // Opening the store says which key it needs; the restored data stays.
     match Store::open_with(&config.database_url, vault(&config)?).await {
         Ok(store) => store.close().await,
         Err(error) => {
@@ -121,7 +121,7 @@ pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<Exit> {
     Ok(Exit::Passed)
 }
 
-/// Looks for damage.
+/// Checks for damage.
 pub(crate) async fn verify(options: VerifyOptions) -> anyhow::Result<Exit> {
     let Some(config) = options.database.read()? else { return Ok(Exit::Error) };
     if let Some(file) = options.backup {
@@ -181,7 +181,7 @@ pub(crate) fn vault(config: &Config) -> anyhow::Result<Vault> {
     vault.with_previous(config.safety.previous_key.clone()).context("the previous key is of no use")
 }
 
-/// What came of something, unless the user did not want to wait for it. What is dropped half way cleans up.
+/// Awaits `work` unless the user interrupts it; work that is dropped cleans up after itself.
 pub(crate) async fn interruptible<T>(work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = work => Some(done),
@@ -219,7 +219,7 @@ fn shown(check: &Check) -> String {
     out
 }
 
-/// Says how far something is, once a second.
+/// Prints progress once a second.
 #[derive(Debug)]
 pub(crate) struct Progress {
     what: &'static str,

@@ -22,9 +22,9 @@ use crate::client::{Client, Wanted};
 use crate::demo::{Bug, EXAMPLES, Shop};
 use crate::report;
 
-/// Tests under way at one time.
+/// Limit on concurrent tests.
 const PARALLEL: usize = 16;
-/// Where the examples are in a clone of the project.
+/// The folder of the examples in a clone of the project.
 const FOLDER: &str = "examples/shop";
 
 #[derive(Debug, Args)]
@@ -71,7 +71,8 @@ pub(crate) async fn demo(options: Options) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// A server with nothing kept. Its one port takes the shop's spans too; to explore, the usual port is easiest.
+/// Starts a server with a database in memory. Its one port receives the shop's spans too; with `keep` it uses the
+/// default port.
 async fn start_server(keep: bool, token: &OwnToken) -> anyhow::Result<Server> {
     let safety = token.safety()?;
     let config = |port| Config {

@@ -1,4 +1,4 @@
-//! Definition files: finding them, reading them, and saying what is wrong with them.
+//! Definition files: search, reading and diagnostics.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +12,7 @@ use qualitytrace_core::lang::{self, Diagnostic, Severity};
 use super::references;
 use crate::report;
 
-/// The code of what [`find_twins`] finds.
+/// The code of diagnostics from [`find_twins`].
 const TWIN: &str = "duplicate-id";
 
 /// A definition file that was read.
@@ -25,14 +25,14 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Reads one file. What is wrong with its text is not an error but part of what was read.
+    /// Reads one file. Mistakes in its text are diagnostics, not errors.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let source =
             std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
         Ok(Self::parse(path, source))
     }
 
-    /// Takes a text for the content of a file.
+    /// Reads a text as the content of a file.
     pub(crate) fn parse(path: &Path, source: String) -> Self {
         let format = format_of(path);
         let mut reading = definition::read(&source, format);
@@ -42,14 +42,14 @@ impl File {
         Self { path: path.to_owned(), source, format, reading }
     }
 
-    /// All that is wrong or odd about it, as shown to people; empty when nothing is.
+    /// Renders its diagnostics; empty when there are none.
     pub(crate) fn complaints(&self) -> String {
         let diagnostics: &[Diagnostic] = &self.reading.diagnostics;
         if diagnostics.is_empty() {
             return String::new();
         }
         let name = self.path.display().to_string();
-        // Logs of CI systems are read by many.
+        // Secrets are redacted: logs of CI systems have many readers.
         let source = definition::secrets::veiled(&self.source, self.format);
         let shown = lang::render(&name, &source, diagnostics, report::style::coloured());
         format!("{}\n\n", shown.trim_end())
@@ -61,7 +61,7 @@ impl File {
         tests.filter(|resource| matches!(resource, Resource::Test(_))).filter_map(Resource::id)
     }
 
-    /// A place in it, as people find it.
+    /// Formats a position as path, line and column.
     pub(crate) fn place(&self, at: usize) -> String {
         let before = &self.source[..at];
         let line = before.matches('\n').count() + 1;
@@ -69,14 +69,14 @@ impl File {
         format!("{}:{line}:{column}", self.path.display())
     }
 
-    /// Whether it can be used.
+    /// Whether it has no errors.
     pub(crate) fn is_usable(&self) -> bool {
         self.reading.diagnostics.iter().all(|found| found.severity != Severity::Error)
     }
 }
 
-/// Every definition file that the arguments name; folders are searched for `.yaml`, `.yml` and `.json`. Files in a folder
-/// that are no definitions, like the body of a request, are left out, which is said.
+/// Finds every definition file that the arguments name; folders are searched for `.yaml`, `.yml` and `.json`. Files in
+/// a folder that are no definitions, like the body of a request, are left out with a message.
 pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in paths {
@@ -101,7 +101,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             bail!("there is no file {}", path.display());
         }
     }
-    // A file may be named by itself and by its folder.
+    // A file may be named directly and through its folder.
     let mut known = HashSet::new();
     found.retain(|path| known.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
     Ok(found)
@@ -112,7 +112,7 @@ pub(crate) fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<File>> {
     find(paths)?.iter().map(|path| File::read(path)).collect()
 }
 
-/// Finds ids that more than one definition of a kind has: each would be stored in place of the other.
+/// Reports ids that more than one definition of a kind has: each would overwrite the other.
 pub(crate) fn find_twins(files: &mut [File]) {
     let mut known: HashMap<(Kind, String), (usize, Range<usize>)> = HashMap::new();
     let mut found = Vec::new();
@@ -139,7 +139,7 @@ pub(crate) fn find_twins(files: &mut [File]) {
     }
 }
 
-/// Fails if a file cannot be written there, as far as that can be known before it is.
+/// Fails if a file cannot be written there, as far as that can be checked beforehand.
 pub(crate) fn require_writable(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
         bail!("this is a folder; name a file in it");

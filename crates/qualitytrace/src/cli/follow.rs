@@ -1,4 +1,4 @@
-//! Following what a server runs, and making reports of it.
+//! Follows runs on a server, and makes reports of them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use super::plan::Course;
 use crate::client::{Client, StartedRun};
 use crate::report::{self, Ending, Outcome, TestReport};
 
-/// How often a failure is looked at while it is confirmed.
+/// How often a failure is checked again while it is being confirmed.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Runs a suite that the server knows, and shows each of its steps as it ends. What is known when contact is lost for good
-/// is reported.
+/// Runs a stored suite, and shows each of its steps as it ends. When the connection is lost for good, what is known so
+/// far is reported.
 pub(super) async fn suite(
     course: Course<'_>,
     name: &str,
@@ -36,7 +36,7 @@ pub(super) async fn suite(
     Ok(reports)
 }
 
-/// Makes reports of the steps of a suite that is under way.
+/// Makes reports of the steps of a running suite.
 async fn steps(
     course: Course<'_>,
     name: &str,
@@ -46,7 +46,7 @@ async fn steps(
     trigger: UnderWay<'_>,
 ) -> anyhow::Result<()> {
     let Course { client, progress, limit, .. } = course;
-    // What was acquired for the suite counts until the first of its triggers does.
+    // The permit of the suite is held until its first trigger starts.
     let mut acquired = Some(trigger);
     let mut triggers = FuturesUnordered::new();
     let mut events = std::pin::pin!(client.suite_events(id, run.number));
@@ -93,7 +93,7 @@ async fn steps(
             What::Interrupted => why = Some("the server went away while the suite was under way".to_owned()),
         }
     }
-    // What ended the suite is part of a report, unless it happened outside of every step.
+    // The error that ended the suite is part of a report, unless it happened outside of every step.
     let is_told = reports.iter().any(|report| !report.outcome.is_pass());
     if let Some(why) = why.filter(|_| !is_told) {
         let mut report = TestReport::skipped(name.to_owned(), id.to_owned());
@@ -127,7 +127,7 @@ pub(super) async fn series(
     }
 }
 
-/// Returns when the trigger of a run is over. Whoever follows the run itself learns what went wrong.
+/// Returns when the trigger of a run is over. Errors are left to the code that follows the run itself.
 async fn until_triggered(client: &Client, test: String, run: u64, trigger: UnderWay<'_>) {
     let mut events = std::pin::pin!(client.events(&test, run));
     while let Ok(Some(event)) = events.try_next().await {
@@ -142,9 +142,9 @@ fn is_triggered(event: &wire::Event) -> bool {
     matches!(event.what, wire::What::Triggered { .. })
 }
 
-/// The report of a test that was run: the last run in full, and what the earlier ones say.
+/// The report of a test: the last run in full, and a summary of the earlier ones.
 ///
-/// Without `ended` there was only one, and it speaks for itself. `trigger` counts as under way until it is answered.
+/// Without `ended` there was only one run, and its outcome counts. `trigger` is held until the trigger is answered.
 pub(super) async fn report(
     Course { client, wanted, .. }: Course<'_>,
     name: &str,
@@ -181,8 +181,8 @@ pub(super) async fn report(
     Ok(report)
 }
 
-/// Looks again at a test that was judged: once, or if it failed because spans did not come, until they are known to be
-/// absent, and until then at most.
+/// Checks the verdict of a test again: once, or, if it failed because spans are missing, until they are known to be
+/// absent, and no later than `until`.
 pub(super) async fn confirmed(course: Course<'_>, report: TestReport, until: Instant) -> TestReport {
     let mut report = again(course, report).await;
     if !rests_on_absence(&report) || Instant::now() >= until {
@@ -198,8 +198,8 @@ pub(super) async fn confirmed(course: Course<'_>, report: TestReport, until: Ins
     report
 }
 
-/// Whether it failed although more spans could make it pass: nothing came, or only specs did not hold that select nothing or
-/// too little, the trace still owed something when it was judged, and nothing proves that this does not exist.
+/// Whether more spans could make a failed test pass: there was no trace, or only specs failed that select nothing or
+/// too little, the trace was incomplete when it was judged, and the absence of the rest is not proven.
 fn rests_on_absence(report: &TestReport) -> bool {
     let Ending::Judged(verdict) = &report.ending else { return report.has_no_trace };
     let mut failed = verdict.specs.iter().filter(|spec| spec.outcome == wire::Outcome::Failed).peekable();
@@ -214,13 +214,13 @@ fn rests_on_absence(report: &TestReport) -> bool {
         })
 }
 
-/// Looks at a test again that was judged while others were under way: spans may have come since and changed the verdict,
-/// which is shown then.
+/// Checks a test again that was judged while others were running: late spans may have changed the verdict, which is
+/// then shown.
 pub(super) async fn again(course: Course<'_>, mut report: TestReport) -> TestReport {
     if !matches!(report.ending, Ending::Judged(_)) && !report.has_no_trace {
         return report;
     }
-    // Whoever cannot be asked any more has said what counts.
+    // If the server does not answer any more, the earlier verdict stays.
     let events: Result<Vec<_>, _> = course.client.events(&report.id, report.run).try_collect().await;
     let late = TestReport::fold(
         report.name.clone(),
@@ -254,10 +254,10 @@ pub(super) async fn again(course: Course<'_>, mut report: TestReport) -> TestRep
 }
 
 impl TestReport {
-    /// Says where in a suite it belongs.
+    /// Sets its place in a suite.
     fn place(&mut self, suite: &str, step: &Step) {
         self.suite = Some(suite.to_owned());
-        // A step without a name is called by the id of its test.
+        // A step without a name is named after its test.
         self.step = Some(&step.name).filter(|name| **name != step.test && **name != step.title).cloned();
         self.part = match (step.role, step.row) {
             (Part::Setup, _) => Some("setup".to_owned()),

@@ -1,4 +1,5 @@
-//! Ctrl-C, or the end of the terminal, while tests run: what is under way is stopped, what has not begun is left alone, and all of it is reported.
+//! Interrupts (Ctrl-C, SIGTERM, hangup) during a run: running tests are stopped, the rest is skipped, and all are
+//! reported.
 
 use std::pin::pin;
 
@@ -10,7 +11,7 @@ use super::Exit;
 use super::serve::stop_signal;
 use crate::report;
 
-/// Waits for Ctrl-C, for a polite request to end, or for the end of the terminal.
+/// Waits for Ctrl-C, SIGTERM or the end of the terminal.
 pub(crate) async fn end_signal() {
     if ignores_hangup() {
         return stop_signal().await;
@@ -26,7 +27,7 @@ pub(crate) async fn end_signal() {
     }
 }
 
-/// Whether the end of the terminal is nothing to this process: `nohup` asks for that. To listen would undo it.
+/// Whether this process ignores SIGHUP, as `nohup` makes it do. Listening would undo that.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -34,7 +35,7 @@ fn ignores_hangup() -> bool {
     mask & 1 << (SignalKind::hangup().as_raw_value() - 1) != 0
 }
 
-/// Tells when the user does not want to wait any longer.
+/// Tells whether the user interrupted the command.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     raised: watch::Receiver<bool>,
@@ -42,14 +43,14 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens from now on. Whoever asks twice leaves at once.
+    /// Starts listening. A second interrupt exits at once.
     pub(crate) fn listen() -> Self {
         let (raise, raised) = watch::channel(false);
         let listener = tokio::spawn(async move {
             end_signal().await;
             report::err("\nstopping what is under way; once more to leave at once\n");
             raise.send_replace(true);
-            // A terminal that goes away may say so more than once; that is no second wish.
+            // A closing terminal may send SIGHUP more than once, so that does not count as a second interrupt.
             stop_signal().await;
             std::process::exit(Exit::Interrupted.code().into());
         });
@@ -64,12 +65,12 @@ impl Interrupt {
     /// Waits until nothing new should begin.
     pub(crate) async fn raised(&self) {
         if self.raised.clone().wait_for(|is_raised| *is_raised).await.is_err() {
-            // Nobody listens any more, so that nobody can be heard.
+            // The listener has ended, so there will be no interrupt.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Follows something to its end, and asks it to stop when the user does not want to wait for that.
+    /// Awaits `end`; on an interrupt, calls `stop` first.
     pub(super) async fn follow<T>(
         &self,
         end: impl Future<Output = anyhow::Result<T>>,

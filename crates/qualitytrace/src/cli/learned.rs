@@ -1,4 +1,4 @@
-//! What runs taught, kept in a file from one `qualitytrace run` to the next.
+//! The file of `--learned`: what runs taught, from one `qualitytrace run` to the next.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use qualitytrace_core::wait::Learned;
 
-/// Reads the file. One that is not there yet knows nothing.
+/// Reads the file; a missing one is empty.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Learned> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -17,11 +17,11 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Learned> {
     Learned::from_json(&text).with_context(|| format!("{}; delete it to learn anew", failed("read", path)))
 }
 
-/// Adds what was learned of these tests to the file. What others have written meanwhile stays.
+/// Merges what was learned of these tests into the file. Entries that other processes wrote meanwhile stay.
 pub(crate) fn write(path: &Path, mut learned: Learned, tests: &BTreeSet<String>) -> anyhow::Result<()> {
     let mut all = read(path)?;
     let before = all.to_json();
-    // The id of a test that names none is new in every run: nobody would find its history again.
+    // A test without an id gets a new one in every run, so its history could never be used.
     learned.tests.retain(|id, _| tests.contains(id));
     all.tests.extend(learned.tests);
     learned.services.take_over(all.services);
@@ -30,7 +30,7 @@ pub(crate) fn write(path: &Path, mut learned: Learned, tests: &BTreeSet<String>)
     if before == after {
         return Ok(());
     }
-    // Whoever reads it meanwhile finds the old file or the new one.
+    // A rename, so that a concurrent reader sees the old file or the new one.
     let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
     std::fs::write(&unfinished, after)
         .and_then(|()| std::fs::rename(&unfinished, path))

@@ -1,6 +1,6 @@
 //! The token of a server that this process starts for itself.
 //!
-//! Only this process knows it: it stands in no argument, no variable and no output, so that neither other users of the
+//! Only this process knows it: it is in no argument, no variable and no output, so that neither other users of the
 //! machine nor the commands that a test runs can use the server.
 
 use std::io::Write as _;
@@ -10,17 +10,17 @@ use anyhow::Context;
 use qualitytrace_server::access::{Access, Token};
 use qualitytrace_server::config::Safety;
 
-/// A token that nobody else knows.
+/// A random token that only this process knows.
 #[derive(Clone)]
 pub(crate) struct OwnToken(String);
 
 impl OwnToken {
-    /// Makes one.
+    /// Generates a token.
     pub(crate) fn random() -> Self {
         Self(format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>()))
     }
 
-    /// What protects a server that asks for it. OTLP is taken without: the system under test does not know it.
+    /// Safety settings of a server that requires it. OTLP needs no token: the system under test does not know it.
     pub(crate) fn safety(&self) -> anyhow::Result<Safety> {
         let token: Token = format!("full:{}", self.0).parse().map_err(anyhow::Error::msg)?;
         Ok(Safety { access: Access { tokens: vec![token], otlp: false }, ..Safety::default() })
@@ -31,12 +31,12 @@ impl OwnToken {
         self.0.clone()
     }
 
-    /// Writes it into a file that only its owner reads.
+    /// Writes it to a file that only its owner can read.
     pub(crate) fn written(&self) -> anyhow::Result<TokenFile> {
         let name = format!("qualitytrace-demo-{:016x}.token", rand::random::<u64>());
         let path = std::env::temp_dir().join(name);
         let mut options = std::fs::OpenOptions::new();
-        // A file or link that somebody else put there is not followed.
+        // An existing file or link of another user is not followed.
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -50,7 +50,7 @@ impl OwnToken {
 pub(crate) struct TokenFile(PathBuf);
 
 impl TokenFile {
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -58,12 +58,12 @@ impl TokenFile {
 
 impl Drop for TokenFile {
     fn drop(&mut self) {
-        // What cannot be removed opens nothing: its server is gone.
+        // A file that cannot be removed does no harm: its server is gone.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// The token in a file, as its user wrote it.
+/// Reads the token from a file, trimmed.
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("failed to read the token file {}", path.display()))?;

@@ -1,30 +1,30 @@
-//! How much is under way at one time: `--parallel` bounds triggers, and open files bound the runs that are followed.
+//! Limits on concurrency: `--parallel` bounds triggers, and open files bound the runs that are followed.
 //!
-//! A run that only waits for its spans is no trigger under way: as many of them wait at one time as can be followed.
+//! A run that only waits for its spans holds no trigger permit: as many can wait as can be followed.
 
 use tokio::sync::{Mutex, watch};
 
-/// Runs that are followed at one time, where open files allow it.
+/// Limit on runs followed at a time, where open files allow it.
 const MOST_FOLLOWED: usize = 1_000;
-/// Files of this process that there are for each run that is followed: a connection has two ends, which are both here when
-/// the server is, and the server needs files of its own.
+/// Open files per followed run: both ends of a connection are in this process when the server is, and the server needs
+/// files of its own.
 const FILES_PER_RUN: usize = 4;
-/// Files that may be open in any case.
+/// Open files that are allowed in any case.
 const USUAL_FILES: usize = 1_024;
-/// Files that this process asks for. Some systems allow no more.
+/// The file limit that this process asks for. Some systems allow no more.
 #[cfg(unix)]
 const WANTED_FILES: u64 = 10_240;
 
-/// How many triggers may be under way at one time.
+/// A semaphore for triggers that can be exceeded by those which the server sends by itself.
 #[derive(Debug)]
 pub(crate) struct TriggerLimit {
     bound: usize,
     under_way: watch::Sender<usize>,
-    /// Held by the first in the queue, so that triggers are sent in the order in which they were asked for.
+    /// Held by the first waiter, so that triggers are sent in order.
     turn: Mutex<()>,
 }
 
-/// A trigger that counts as under way until this is dropped.
+/// A permit for a trigger, released on drop.
 #[derive(Debug)]
 pub(super) struct UnderWay<'a>(&'a TriggerLimit);
 
@@ -33,12 +33,12 @@ impl TriggerLimit {
         Self { bound: bound.max(1), under_way: watch::Sender::new(0), turn: Mutex::new(()) }
     }
 
-    /// How many runs may be followed at one time.
+    /// How many runs may be followed at a time.
     pub(super) fn followed(&self) -> usize {
         (open_files() / FILES_PER_RUN).min(MOST_FOLLOWED).max(self.bound)
     }
 
-    /// Waits until one more trigger may be under way; first come, first served.
+    /// Waits for a permit; first come, first served.
     pub(super) async fn acquire(&self) -> UnderWay<'_> {
         let _turn = self.turn.lock().await;
         let mut changes = self.under_way.subscribe();
@@ -69,7 +69,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// How many files may be open at one time, after asking for more than most systems give unasked.
+/// The limit on open files, after raising it.
 #[cfg(unix)]
 fn open_files() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

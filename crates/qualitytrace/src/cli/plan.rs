@@ -1,4 +1,4 @@
-//! What is to be run, and carrying it out on a server: tests on their own, and suites, several at one time.
+//! The plan of a run: tests and suites from files, and their concurrent execution on a server.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::client::{Client, Wanted};
 use crate::report::progress::Progress;
 use crate::report::{self, Ending, Outcome, TestReport};
 
-/// What is to be run.
+/// The tests and suites to run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     files: Vec<File>,
@@ -29,7 +29,7 @@ pub(crate) struct Plan {
     suites: Vec<FoundSuite>,
 }
 
-/// A test that was read, and where.
+/// A test, and where it was found.
 #[derive(Debug)]
 struct FoundTest {
     path: PathBuf,
@@ -40,20 +40,20 @@ struct FoundTest {
     is_step: bool,
 }
 
-/// A suite that was read, and where.
+/// A suite, and where it was found.
 #[derive(Debug)]
 struct FoundSuite {
     suite: TestSuite,
     file: usize,
     document: usize,
-    /// The tests among those read that it needs: by the path that the step names, if it names one.
+    /// The tests that it needs, each with the path of the step that names it, if it does so by path.
     tests: Vec<(Option<PathBuf>, usize)>,
 }
 
 impl Plan {
-    /// Plans the tests of these files. `None` when something is wrong with them, which has been said by then.
+    /// Plans the tests of these files. Returns `None` when they have errors, which are printed.
     ///
-    /// Tests that are steps of a suite among them run in that suite only: they may need its outputs.
+    /// Tests that are steps of one of the suites run in that suite only: they may need its outputs.
     pub(crate) fn of(mut files: Vec<File>) -> anyhow::Result<Option<Self>> {
         read_missing_steps(&mut files);
         files::find_twins(&mut files);
@@ -99,17 +99,17 @@ impl Plan {
         self.suites.push(FoundSuite { suite: suite.clone(), file, document, tests });
     }
 
-    /// The files that were read.
+    /// The files.
     pub(crate) fn files(&self) -> &[File] {
         &self.files
     }
 
-    /// The ids that the tests have of their own.
+    /// The ids that the files give to tests.
     pub(crate) fn ids(&self) -> BTreeSet<String> {
         self.tests.iter().filter_map(|test| test.id.clone()).collect()
     }
 
-    /// Runs everything, with as many triggers under way at a time as allowed, and shows each test as it ends.
+    /// Runs everything, with a limit on concurrent triggers, and shows each test as it ends.
     pub(crate) async fn run(
         &self,
         client: &Client,
@@ -142,7 +142,7 @@ impl Plan {
         Ok(futures_util::stream::iter(again).buffered(parallel.max(1)).collect().await)
     }
 
-    /// Stores a suite and its tests, and has the server run it.
+    /// Runs a suite; an error becomes a report once the server was reached.
     async fn run_suite(&self, found: &FoundSuite, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
         let suite = &found.suite;
         let Some(trigger) = course.admit().await else {
@@ -183,7 +183,7 @@ impl Plan {
 }
 
 impl FoundTest {
-    /// Stores a test and has the server run it.
+    /// Runs a test; an error becomes a report once the server was reached.
     async fn run(&self, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
         let Some(trigger) = course.admit().await else {
             return Ok(vec![course.left_alone(&self.name, self.id.as_deref())]);
@@ -221,7 +221,7 @@ impl FoundTest {
     }
 }
 
-/// What everything that is run has in common.
+/// What all runs share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Course<'a> {
     pub(super) client: &'a Client,
@@ -232,7 +232,7 @@ pub(super) struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// Waits until one more trigger may be under way; `None` when nothing new should begin.
+    /// Waits for a trigger permit; `None` when nothing new should begin.
     async fn admit(&self) -> Option<UnderWay<'a>> {
         tokio::select! {
             biased;
@@ -241,7 +241,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The report of something that did not begin any more.
+    /// Reports a test or suite that was not begun.
     fn left_alone(&self, name: &str, id: Option<&str>) -> TestReport {
         let id = id.unwrap_or_default().to_owned();
         let ending = Ending::Skipped("interrupted before it began");
@@ -250,7 +250,7 @@ impl<'a> Course<'a> {
         report
     }
 
-    /// The report of something whose result could not be had.
+    /// Reports a test or suite whose result is unknown.
     pub(super) fn without_result(&self, name: &str, id: &str, error: &anyhow::Error) -> TestReport {
         let (outcome, ending) = (Outcome::Unknown, Ending::Broken(format!("{error:#}")));
         let report = TestReport { outcome, ending, ..TestReport::skipped(name.to_owned(), id.to_owned()) };
@@ -265,7 +265,7 @@ fn found(file: &File, test: &Test, source: String) -> FoundTest {
     FoundTest { path, id, name, source, format, is_step: false }
 }
 
-/// The suites of a file, with their positions.
+/// The suites of a file, with their indices.
 fn suites(file: &File) -> impl Iterator<Item = (usize, &TestSuite)> {
     file.reading.documents.iter().enumerate().filter_map(|(at, document)| match &document.resource {
         Resource::TestSuite(suite) => Some((at, suite)),
@@ -273,7 +273,7 @@ fn suites(file: &File) -> impl Iterator<Item = (usize, &TestSuite)> {
     })
 }
 
-/// Reads the step files of suites that were not named themselves. What cannot be read is told where it is named.
+/// Reads the step files of suites that were not named themselves. Unreadable ones are reported where they are named.
 fn read_missing_steps(files: &mut Vec<File>) {
     let mut paths = Vec::new();
     for at in 0..files.len() {

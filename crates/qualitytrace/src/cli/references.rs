@@ -1,4 +1,4 @@
-//! Texts of a definition that name a file instead: its content goes to the server in their place.
+//! File references in a definition: the content of a file is sent to the server in place of its name.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -14,13 +14,13 @@ use qualitytrace_core::lang::{Diagnostic, Severity};
 
 use super::files::{File, format_of};
 
-/// A document of a file, with the files that it names put into it.
+/// The text of a document with the files that it names inlined.
 pub(crate) fn inlined(file: &File, document: &Document) -> anyhow::Result<String> {
     let mut changes = Vec::new();
     for named in named(&file.path, &document.resource) {
         let content = read(&named).map_err(|cause| anyhow!("{}: {cause}", file.path.display()))?;
         let change = (named.span, content);
-        // Two aliases of one text are one place.
+        // Two aliases of one text are at the same position.
         if !changes.contains(&change) {
             changes.push(change);
         }
@@ -28,9 +28,9 @@ pub(crate) fn inlined(file: &File, document: &Document) -> anyhow::Result<String
     Ok(rewritten(file, document, changes))
 }
 
-/// A suite with the ids of its tests in place of their files, and with the table that it names by file.
+/// The text of a suite with the ids of its tests in place of their files, and with the table that it names by file.
 ///
-/// `ids` has them by the path that [`step_path`] gives.
+/// `ids` maps the paths that [`step_path`] returns.
 pub(crate) fn suite(
     file: &File,
     document: &Document,
@@ -46,7 +46,7 @@ pub(crate) fn suite(
     for step in suite.all_steps() {
         let Some(id) = step_path(&file.path, step).and_then(|path| ids.get(&path)) else { continue };
         change(&step.test, id);
-        // Other steps know it by the name of its file, which is gone now.
+        // Other steps refer to it by the name of its file, which is replaced.
         let names = suite.steps.iter().filter_map(|other| other.depends_on.as_ref()).flatten();
         for name in names.filter(|name| step.name.is_none() && name.value == step.title()) {
             change(name, id);
@@ -60,7 +60,7 @@ pub(crate) fn suite(
     Ok(rewritten(file, document, changes))
 }
 
-/// The file that a step names, relative to the suite's; `None` when the step is an id.
+/// The file that a step names, relative to the suite's; `None` when the step names an id.
 pub(crate) fn step_path(suite: &Path, step: &Step) -> Option<PathBuf> {
     step.is_path().then(|| beside(suite, &step.test.value))
 }
@@ -71,7 +71,7 @@ pub(crate) fn profile_path(definition: &Path, test: &Test) -> Option<PathBuf> {
     Some(beside(definition, &name.value))
 }
 
-/// A path that a definition names, relative to the definition's own.
+/// Resolves a path relative to the definition.
 fn beside(definition: &Path, written: &str) -> PathBuf {
     definition.parent().unwrap_or(Path::new("")).join(written).components().collect()
 }
@@ -81,10 +81,10 @@ fn text_of(path: &Path) -> Result<String, String> {
         .map_err(|error| format!("the file `{}` cannot be read: {error}", path.display()))
 }
 
-/// The code of what [`missing`] finds.
+/// The code of diagnostics from [`missing`].
 pub(crate) const NO_FILE: &str = "no-file";
 
-/// The files that the documents of a file name and that cannot be put into them.
+/// Reports the files that the documents of a file name and that cannot be inlined.
 pub(crate) fn missing(path: &Path, reading: &Reading) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for Document { resource, .. } in &reading.documents {
@@ -97,7 +97,7 @@ pub(crate) fn missing(path: &Path, reading: &Reading) -> Vec<Diagnostic> {
     found
 }
 
-/// The files that steps of a suite name and that cannot be read. Those that are known are not looked for.
+/// Reports the files that steps of a suite name and that cannot be read. Known ones are not checked.
 pub(crate) fn missing_steps(file: &File, is_known: impl Fn(&Path) -> bool) -> Vec<Diagnostic> {
     let suites = file.reading.documents.iter().filter_map(|document| match &document.resource {
         Resource::TestSuite(suite) => Some(suite),
@@ -112,7 +112,7 @@ pub(crate) fn missing_steps(file: &File, is_known: impl Fn(&Path) -> bool) -> Ve
         .collect()
 }
 
-/// What is wrong with the table that a suite names by its file.
+/// Diagnostics about the table that a suite names by its file.
 fn wrong_table(path: &Path, suite: &TestSuite) -> Vec<Diagnostic> {
     let Some((data, file)) = suite.data.as_ref().and_then(|data| Some((data, data.file()?))) else {
         return Vec::new();
@@ -131,15 +131,15 @@ fn no_file(place: Range<usize>, cause: String) -> Diagnostic {
     Diagnostic::error(NO_FILE, place, cause).helped("a path is relative to the file that names it")
 }
 
-/// A text that names a file.
+/// A reference to a file.
 struct Named {
     path: PathBuf,
     what: Wanted,
-    /// Where the text stands.
+    /// The position of the reference.
     span: Range<usize>,
 }
 
-/// What is wanted of a file.
+/// How a file is used.
 enum Wanted {
     /// Its text or bytes.
     Content(FileUse),
@@ -169,7 +169,7 @@ fn named(definition: &Path, resource: &Resource) -> Vec<Named> {
     found
 }
 
-/// What stands in the place of a file's name, as JSON and YAML read it; why it cannot be had, otherwise.
+/// The text that replaces a file's name, valid in JSON and YAML; the error says why there is none.
 fn read(named: &Named) -> Result<String, String> {
     let path = named.path.display().to_string();
     let bytes =
@@ -186,7 +186,7 @@ fn read(named: &Named) -> Result<String, String> {
     }
 }
 
-/// The polling profile that a file defines, as a test has it.
+/// The polling profile that a file defines, in the form of a test's field.
 fn profile(text: &str, format: Format) -> Result<String, String> {
     let Reading { documents, diagnostics, .. } = definition::read(text, format);
     if let Some(wrong) = diagnostics.iter().find(|found| found.severity == Severity::Error) {
@@ -203,7 +203,7 @@ fn profile(text: &str, format: Format) -> Result<String, String> {
     }
 }
 
-/// The text of a document with some of its places written anew. What stands around the only one belongs to it.
+/// The text of a document with some ranges replaced. A single document includes the text around it.
 pub(crate) fn rewritten(
     file: &File,
     document: &Document,
@@ -223,7 +223,7 @@ pub(crate) fn rewritten(
     text
 }
 
-/// A text in double quotes, which JSON and YAML read alike.
+/// A text in double quotes, valid in JSON and YAML.
 pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,6 +1,7 @@
-//! Follows the configuration while the server runs: a changed file or SIGHUP applies what can be applied.
+//! Configuration reload while the server runs: on SIGHUP and on changes of the file.
 //!
-//! A configuration with a mistake changes nothing; what needs a restart is named. A file counts once it is at rest.
+//! An invalid configuration changes nothing; settings that need a restart are named. A file is read once it is
+//! unchanged for a moment.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,23 +15,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// How long a file must hold the same text before it counts: who saves it in place empties it first.
+/// How long a file must stay unchanged before it is read: saving in place empties it first.
 const REST: Duration = Duration::from_millis(250);
 
-/// Whatever may mean that the configuration is another one.
+/// Events that may change the configuration.
 pub(crate) struct Changes {
     hangup: Signal,
-    /// Ends its events when dropped.
+    /// Stops its events when dropped.
     _watcher: Option<RecommendedWatcher>,
-    /// One place is enough: who reads the file reads all that happened to it.
+    /// A capacity of one is enough: one read of the file covers all changes before it.
     events: mpsc::Receiver<()>,
     /// Keeps the channel open where no file is watched.
     _events: mpsc::Sender<()>,
 }
 
 impl Changes {
-    /// Listens to SIGHUP, and to what happens in the folder of the file, and of the one that it links to: editors and
-    /// Kubernetes put a new file in the place of the old one.
+    /// Listens for SIGHUP, and for changes in the folder of the file and in that of its link target: editors and
+    /// Kubernetes replace the file.
     pub(crate) fn follow(file: Option<&Path>) -> std::io::Result<Self> {
         let (sender, events) = mpsc::channel(1);
         Ok(Self {
@@ -41,7 +42,7 @@ impl Changes {
         })
     }
 
-    /// Waits for the next one, or until it is time to look again. `true` when it was asked for by SIGHUP.
+    /// Waits for the next event, or until `look`. Returns `true` for SIGHUP.
     async fn next(&mut self, look: Option<Instant>) -> bool {
         tokio::select! {
             _ = self.hangup.recv() => true,
@@ -55,7 +56,7 @@ fn watch(file: &Path, sender: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let told = move |event: notify::Result<notify::Event>| {
         if event.is_ok_and(|event| !event.kind.is_access()) {
-            // Full means that somebody is about to look anyway.
+            // A full channel means that the file will be read anyway.
             let _ = sender.try_send(());
         }
     };
@@ -77,7 +78,7 @@ fn watch(file: &Path, sender: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
     }
 }
 
-/// A text that was found in the file, and since when.
+/// A text of the file, and since when it is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     text: String,
@@ -85,8 +86,8 @@ struct Found {
 }
 
 impl Found {
-    /// What is known of the file after it was looked at: nothing while it holds what counts already, or is empty, which
-    /// is how a file begins that is being written.
+    /// The state after reading the file: `None` while its text is the current one, or is empty, which is how a file
+    /// begins that is being written.
     fn look(
         before: Option<Self>,
         text: Option<String>,
@@ -97,23 +98,23 @@ impl Found {
         Some(before.filter(|found| found.text == text).unwrap_or(Self { text, since: now }))
     }
 
-    /// When it is to be looked at again.
+    /// When it is read again.
     fn rests_at(&self) -> Instant {
         self.since + REST
     }
 }
 
-/// What the server runs with.
+/// The configuration that the server runs with.
 pub(crate) struct Running {
     inputs: Inputs,
     text: Option<String>,
     rows: Vec<Row>,
-    /// As it was at the start.
+    /// The telemetry settings at the start.
     telemetry: Config,
 }
 
 impl Running {
-    /// Begins with what was read at the start. The file that was found then is the one that counts.
+    /// Begins with the configuration at the start; its file stays the one to follow.
     pub(crate) fn new(inputs: Inputs, resolved: &Resolved) -> Self {
         let inputs = Inputs { file: resolved.file.clone(), ..inputs };
         Self {
@@ -124,7 +125,7 @@ impl Running {
         }
     }
 
-    /// Applies every change until the end of the server.
+    /// Applies every change until the server ends.
     pub(crate) async fn follow(mut self, mut changes: Changes, server: &Server, telemetry: &Telemetry) {
         let mut found: Option<Found> = None;
         loop {
@@ -137,7 +138,7 @@ impl Running {
                 continue;
             }
             let resolved = match &rested {
-                // What was found is what counts, whatever the file holds by now.
+                // The text that was found is applied, whatever the file holds by now.
                 Some(found) => Ok(self.inputs.read_as(found.text.clone())),
                 None => self.inputs.read(),
             };
@@ -179,7 +180,8 @@ impl Running {
         }
     }
 
-    /// The settings that change now, and those that need a restart. What was kept is told apart.
+    /// Compares with the new settings: returns those that change now and those that need a restart. Kept ones are left
+    /// out.
     fn compare(&mut self, resolved: &Resolved, kept: &[Kept]) -> (Vec<String>, Vec<String>) {
         let (mut applied, mut waiting) = (Vec::new(), Vec::new());
         let follows = |row: &Row| !kept.iter().any(|kept| kept.covers(&row.key));
@@ -202,7 +204,7 @@ fn text(file: &PathBuf) -> Option<String> {
     std::fs::read_to_string(file).ok()
 }
 
-/// Reloading waits a moment for what is on its way, so it must not hold up requests.
+/// Reloads the telemetry on a blocking thread: it waits for pending records, and must not block requests.
 async fn apply(telemetry: &Telemetry, config: Config) {
     let telemetry = telemetry.clone();
     if let Err(error) = tokio::task::spawn_blocking(move || telemetry.reload(config)).await {

@@ -19,7 +19,7 @@ use crate::client::resources::{Form, Page};
 use crate::report;
 use name::Name;
 
-/// Items of one request when all of a list are wanted.
+/// Page size when a whole list is requested.
 const MOST: u64 = 1_000;
 
 /// What can be done with resources.
@@ -107,7 +107,7 @@ pub(crate) struct Export {
     target: Target,
 }
 
-/// Does it. `before` are the flags that stand before the command.
+/// Runs the command. `before` are the flags before the command.
 pub(crate) async fn run(command: Command, before: Target) -> anyhow::Result<Exit> {
     match command {
         Command::Apply(options) => apply(options, before).await,
@@ -210,7 +210,7 @@ async fn export(options: Export, before: Target) -> anyhow::Result<Exit> {
         Format::Json => format!("{:#}\n", parsed(&shown)?),
     };
     let text = match client.source(name.kind, &id, format).await? {
-        // Whoever wrote it without an id wants to find it again.
+        // With the id in the file, applying it again updates the same resource.
         Some(text) if !definition::has_id(&text, format, 0) => {
             definition::with_id(&text, format, 0, &id).unwrap_or(shown)
         }
@@ -223,7 +223,7 @@ async fn export(options: Export, before: Target) -> anyhow::Result<Exit> {
     Ok(Exit::Passed)
 }
 
-/// What a command is about that takes a resource and an id.
+/// The resource and the id of a command.
 fn one(resource: Option<&str>, id: Option<String>) -> anyhow::Result<(Name, String)> {
     let mut wrong = Vec::new();
     let id = id.filter(|id| !id.is_empty());
@@ -245,7 +245,7 @@ fn named(resource: Option<&str>, wrong: &mut Vec<String>) -> Option<Name> {
     Name::of(resource).map_err(|error| wrong.push(error.to_string())).ok()
 }
 
-/// What is wrong with the flags, a line each.
+/// An error that lists the invalid flags, a line each.
 fn flags(wrong: &[String]) -> anyhow::Error {
     anyhow::anyhow!("The following errors occurred when validating the flags:\n{}", wrong.join("\n"))
 }
@@ -257,7 +257,7 @@ const fn form(output: Output) -> Form {
     }
 }
 
-/// Shows an answer about one resource.
+/// Prints a resource from a response.
 fn show(client: &Client, kind: Kind, body: &str, output: Output) -> anyhow::Result<()> {
     report::out(&match output {
         Output::Yaml => format!("{body}\n"),
@@ -271,7 +271,7 @@ fn parsed(body: &str) -> anyhow::Result<Value> {
     serde_json::from_str(body).context("the server's answer is not JSON")
 }
 
-/// A list, as a server of ours answers with it.
+/// Parses a list response.
 fn listed(body: &str) -> anyhow::Result<Value> {
     let list = parsed(body)?;
     if !list["items"].is_array() {

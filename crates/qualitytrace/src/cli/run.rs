@@ -90,7 +90,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The same on the server that was named before the command, if one was.
+    /// Uses the server that was named before the command, if one was.
     pub(crate) fn on(self, before: Target) -> Self {
         let (server, token) = before.server_and_token();
         Self { server: server.or(self.server), token: token.or(self.token), ..self }
@@ -131,7 +131,7 @@ impl Windows {
         }
     }
 
-    /// Refuses windows that contradict each other. What another server has as its own is not known here.
+    /// Fails on windows that contradict each other. The defaults of another server are not known here.
     fn check(&self, is_own: bool) -> anyhow::Result<()> {
         let settle = self.settle.or(is_own.then_some(Policy::DEFAULT.settle));
         if let Some((quiet, settle)) = self.quiet.zip(settle).filter(|(quiet, settle)| quiet > settle) {
@@ -143,7 +143,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Puts them into a polling profile. What a profile `of_tests` says itself stays.
+    /// Puts them into a polling profile. Values of a profile `of_tests` are kept.
     fn put_into(&self, profile: &mut Map<String, Value>, of_tests: bool) {
         let text = |time: Duration| match time.subsec_nanos() % 1_000_000 {
             0 => format!("{}ms", time.as_millis()),
@@ -173,7 +173,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     nanos.map(Duration::from_nanos).ok_or_else(|| "write a duration, like 6s or 500ms".to_owned())
 }
 
-/// A number alone means seconds.
+/// Parses a duration; a bare number counts seconds.
 fn seconds_or_duration(text: &str) -> Result<Duration, String> {
     text.parse().map(Duration::from_secs).or_else(|_| duration(text))
 }
@@ -261,7 +261,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     };
     let interrupt = Interrupt::listen();
     let reports = plan.run(&client, &wanted, options.parallel, options.confirm, &interrupt).await;
-    // What cannot be written does not keep the rest from being told; it is told last.
+    // Failed writes do not suppress the rest of the report; they are reported last.
     let mut unwritten: Vec<anyhow::Error> = Vec::new();
     if let Some(server) = server {
         let taught = match &options.learned {
@@ -295,8 +295,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     Ok(if interrupt.is_raised() { Exit::Interrupted } else { exit(&reports, options.fail_on_flaky) })
 }
 
-/// What is wanted of the runs: flags count more than what stands beside the tests, which counts more than what the
-/// server says.
+/// The settings of the runs: flags override what is beside the tests, which overrides the server's settings.
 async fn wanted(options: &Options, plan: &Plan, client: &Client, is_own: bool) -> anyhow::Result<Wanted> {
     let beside = Beside::of(plan.files())?;
     let (variable_set, variable_set_id) = match beside.chosen_set(options.vars.as_deref())? {
@@ -337,7 +336,7 @@ async fn wanted(options: &Options, plan: &Plan, client: &Client, is_own: bool) -
     })
 }
 
-/// What the reports amount to.
+/// The exit code for the reports.
 pub(crate) fn exit(reports: &[TestReport], fail_on_flaky: bool) -> Exit {
     let passes =
         |outcome: Outcome| if fail_on_flaky { outcome == Outcome::Passed } else { outcome.is_pass() };
@@ -352,13 +351,13 @@ pub(crate) fn exit(reports: &[TestReport], fail_on_flaky: bool) -> Exit {
     }
 }
 
-/// Whether it is neither a pass nor a failure: what is missing could change it, or it was not begun.
+/// Whether it is neither passed nor failed: missing spans could change it, or it was not begun.
 fn is_undecided(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Inconclusive | Outcome::Skipped)
 }
 
-/// A server inside this process: a free port for the API, which asks for a token that only this process knows, the usual
-/// ports for OTLP, nothing kept.
+/// Starts a server inside this process: a free port for the API, with a token that only this process knows, the usual
+/// ports for OTLP, and a database in memory.
 async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Server> {
     let Options { otlp, parallel, windows, uninstrumented, .. } = options;
     let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -366,7 +365,7 @@ async fn own_server(options: &Options, token: &OwnToken) -> anyhow::Result<Serve
         http: SocketAddr::new(host, 0),
         otlp_grpc: otlp.otlp_grpc_addr.address(host),
         otlp_http: otlp.otlp_http_addr.address(host),
-        // The tests are the user's own files, and the server lives only for them.
+        // The tests are the user's own files, and the server only lives for them.
         limits: Limits {
             commands: true,
             concurrent_runs: (*parallel).max(1),

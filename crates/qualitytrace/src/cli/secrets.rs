@@ -1,4 +1,4 @@
-//! `qualitytrace secrets`: another key, and the way on when the key is lost.
+//! `qualitytrace secrets`: change the key, and drop secrets whose key is lost.
 
 use clap::{Args, Subcommand};
 use qualitytrace_server::store::Store;
@@ -28,7 +28,7 @@ enum Command {
     },
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) async fn secrets(options: Options) -> anyhow::Result<Exit> {
     match options.command {
         Command::Reseal(database) => reseal(database).await,
@@ -64,7 +64,7 @@ async fn reseal(database: Database) -> anyhow::Result<Exit> {
 
 async fn forget(database: Database, is_sure: bool) -> anyhow::Result<Exit> {
     let Some(config) = database.read()? else { return Ok(Exit::Error) };
-    // A name with a mistake in it is no lost key.
+    // A misspelt file name is no lost key.
     if let KeyPlace::File(file) = &config.safety.key
         && !file.exists()
         && config.own_folder().is_some()

@@ -18,10 +18,10 @@ use super::reload::{Changes, Running};
 use super::settings::{self, ConfigOptions, SettingFlags};
 use crate::report;
 
-/// How long the server's own telemetry may take to leave when it stops; the rest waits in the spool.
+/// Timeout for flushing the server's own telemetry at shutdown; the rest stays in the spool.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is said, besides the log line, of a server that other machines reach without a token.
+/// The warning, besides the log line, for a server that other machines reach without a token.
 pub(super) const EXPOSED: &str = "
   WARNING  This server has no tokens and does not only listen on loopback: whoever reaches it may read and change
            everything. Set `auth.tokens` (docs/security.md), or leave out `--host`. Tests may run no commands.
@@ -65,7 +65,7 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
     Ok(Exit::Passed)
 }
 
-/// Log lines go to standard error; `RUST_LOG` chooses which.
+/// Starts logging to standard error; `RUST_LOG` filters the lines.
 pub(crate) fn start_logging(level: &str, telemetry: Option<&Telemetry>) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("{level},sqlx=warn")));
@@ -79,7 +79,7 @@ pub(crate) fn start_logging(level: &str, telemetry: Option<&Telemetry>) {
     }
 }
 
-/// Where the server listens, and how it wants to be spoken to there.
+/// The addresses and schemes of the server, for the banner.
 struct Banner {
     main: String,
     otlp_scheme: &'static str,
@@ -111,16 +111,17 @@ impl Banner {
     }
 }
 
-/// A file that would grow beyond `ulimit -f` is a failed write, as on a full disk; unheard, the signal ends the process.
+/// Handles SIGXFSZ: a file that would grow beyond `ulimit -f` becomes a failed write, as on a full disk. Unhandled, the
+/// signal ends the process.
 fn survive_full_disks() {
     let limit = tokio::signal::unix::SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
-    // Once heard, it stays heard.
+    // The handler stays installed.
     if let Err(error) = tokio::signal::unix::signal(limit) {
         tracing::warn!(%error, "a file that grows beyond `ulimit -f` would end the server");
     }
 }
 
-/// Waits for Ctrl-C or a polite request to end.
+/// Waits for Ctrl-C or SIGTERM.
 pub(crate) async fn stop_signal() {
     let interrupt = tokio::signal::ctrl_c();
     match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {

@@ -1,4 +1,4 @@
-//! The settings of the server on the command line: one flag for each, all from one table.
+//! The settings of the server as command line flags, generated from one table.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ impl FromStr for Assignment {
 }
 
 impl ConfigOptions {
-    /// All that the configuration is made of.
+    /// The inputs of the configuration.
     pub(crate) fn inputs(self, flags: SettingFlags) -> Inputs {
         let mut pairs: Vec<_> = self.set.into_iter().map(|Assignment(key, value)| (key, value)).collect();
         pairs.extend(flags.0);
@@ -41,7 +41,7 @@ impl ConfigOptions {
     }
 }
 
-/// Reads the settings and says what is to be said about them. `None` when something is wrong.
+/// Reads the settings and prints the diagnostics. `None` when there are errors.
 pub(crate) fn read(inputs: &Inputs) -> anyhow::Result<Option<Resolved>> {
     let resolved = inputs.read()?;
     for diagnostic in &resolved.diagnostics {
@@ -50,7 +50,7 @@ pub(crate) fn read(inputs: &Inputs) -> anyhow::Result<Option<Resolved>> {
     Ok((!resolved.is_wrong()).then_some(resolved))
 }
 
-/// The flags that were given, as keys and values.
+/// The given flags, as keys and values.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SettingFlags(Vec<(String, String)>);
 
@@ -96,7 +96,7 @@ fn flag(setting: &'static Setting) -> Arg {
     if setting.is_switch() { arg.num_args(0..=1).default_missing_value("true") } else { arg }
 }
 
-/// Other ways to write the flag: its other keys, and all of them with dashes or in lower case.
+/// Aliases of the flag: its other keys, and all of them with dashes or in lower case.
 fn spellings(setting: &Setting) -> BTreeSet<String> {
     let dashed = |key: &str| {
         let parts = key.chars().map(|letter| match letter {

@@ -1,4 +1,4 @@
-//! Which server a command talks to: flags, then the environment, then the command line's own file, then the usual place.
+//! The server that a command talks to: flags, then the environment, then the command line's own file, then the default.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use crate::client::Client;
 use crate::report;
 
-/// The file that is looked for where the command is run.
+/// The configuration file in the current folder.
 const LOCAL_FILE: &str = "config.yml";
 /// Folders of the user that may hold it, the newer name first.
 const FOLDERS: [&str; 2] = [".qualitytrace", ".tracetest"];
-/// How environment variables for its keys begin.
+/// Prefixes of environment variables for its keys.
 const PREFIXES: [&str; 2] = ["QUALITYTRACE_", "TRACETEST_"];
 
 /// Flags that every command which talks to a server takes, before or after its name.
@@ -34,7 +34,7 @@ pub(crate) struct Target {
     pub(crate) output: Option<Output>,
 }
 
-/// How an answer is written.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     Pretty,
@@ -48,17 +48,17 @@ impl Target {
         self.config.is_none() && self.server_url.is_none() && self.token.is_none() && self.output.is_none()
     }
 
-    /// Whether no flag was given but those that say which server, and who asks.
+    /// Whether only the flags for the server and the token were given.
     pub(crate) fn names_server_only(&self) -> bool {
         self.config.is_none() && self.output.is_none()
     }
 
-    /// The server and the token that were given.
+    /// The given server and token.
     pub(crate) fn server_and_token(self) -> (Option<String>, Option<String>) {
         (self.server_url, self.token)
     }
 
-    /// These flags, and where one is missing, the other's.
+    /// These flags; missing ones are taken from `other`.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             config: self.config.or(other.config),
@@ -68,24 +68,24 @@ impl Target {
         }
     }
 
-    /// The server that flags or the environment name.
+    /// The server from flags or the environment.
     pub(crate) fn named_server(&self) -> Option<String> {
         self.server_url.clone().or_else(|| variable("SERVER_URL"))
     }
 
-    /// The token that flags or the environment give.
+    /// The token from flags or the environment.
     pub(crate) fn given_token(&self) -> Option<String> {
         self.token.clone().or_else(|| variable("TOKEN"))
     }
 
-    /// A client of the server that they name.
+    /// A client of the chosen server.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let file = Settings::find(self.config.as_deref())?;
         let base = match self.named_server() {
             Some(url) => Place::of(&url)?.origin(),
             None => file.base()?.unwrap_or_else(usual_server),
         };
-        // A token that is written down belongs to the server that is written down with it.
+        // A stored token belongs to the server that is stored with it.
         let own = file.base()?.unwrap_or_else(usual_server);
         let stored =
             is_same_server(&base, &own).then(|| file.written("token").or_else(|| file.written("jwt")));
@@ -93,8 +93,7 @@ impl Target {
         Ok(Client::new(&base)?.at_path(&file.server_path()).with_token(token))
     }
 
-    /// Where to write down which server to talk to: the named file, the one in this folder if there is one, else the
-    /// user's own.
+    /// The file to store the server in: the named file, the one in this folder if there is one, else the user's own.
     pub(crate) fn file_to_write(&self) -> anyhow::Result<PathBuf> {
         if let Some(named) = &self.config {
             return Ok(named.clone());
@@ -138,14 +137,14 @@ impl Place {
         format!("{}://{}", self.scheme, self.endpoint)
     }
 
-    /// A client of the server at this place, path included.
+    /// A client of the server at this address, path included.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let prefix = format!("{}/api", self.path.as_deref().unwrap_or_default());
         Ok(Client::new(&self.origin())?.at_path(&prefix))
     }
 }
 
-/// What a file of the command line says; nothing if it is not there.
+/// The entries of a file of the command line; empty if it is missing.
 pub(crate) fn entries(file: &Path) -> anyhow::Result<Map<String, Value>> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     if text.trim().is_empty() {
@@ -155,15 +154,15 @@ pub(crate) fn entries(file: &Path) -> anyhow::Result<Map<String, Value>> {
         .with_context(|| format!("{} is not a file of keys and values", file.display()))
 }
 
-/// The command line's own file; keys are compared without their case.
+/// The command line's own file; keys ignore case.
 #[derive(Debug, Default)]
 struct Settings {
     entries: Map<String, Value>,
 }
 
 impl Settings {
-    /// The first file that is there and says something. None at all is no mistake, but one that was asked for by name
-    /// is missed.
+    /// Reads the first file that exists and is not empty. A missing file is no error, but one that was named is warned
+    /// about.
     fn find(named: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(path) = named.filter(|path| !path.exists()) {
             report::err(&format!(
@@ -185,7 +184,7 @@ impl Settings {
         Ok(Self::default())
     }
 
-    /// A text of the file; a variable of the environment counts more, but only where there is a file.
+    /// A value of the file; an environment variable overrides it, but only where there is a file.
     fn text(&self, key: &str) -> Option<String> {
         if self.entries.is_empty() {
             return None;
@@ -193,7 +192,7 @@ impl Settings {
         variable(&key.to_uppercase()).or_else(|| self.written(key))
     }
 
-    /// A text of the file itself.
+    /// A value of the file itself.
     fn written(&self, key: &str) -> Option<String> {
         let text = self.entries.get(&key.to_lowercase())?.as_str()?;
         (!text.is_empty()).then(|| text.to_owned())
@@ -205,7 +204,7 @@ impl Settings {
         Ok(Some(Place::of(&format!("{scheme}://{endpoint}"))?.origin()))
     }
 
-    /// What comes before the routes; `/` means nothing.
+    /// The prefix of the routes; `/` means none.
     fn server_path(&self) -> String {
         let path = self.text("serverPath").unwrap_or_else(|| "/api".to_owned());
         let path = path.trim_matches('/');
@@ -213,12 +212,12 @@ impl Settings {
     }
 }
 
-/// Where a server is that nobody has named.
+/// The default address of a server.
 fn usual_server() -> String {
     format!("http://127.0.0.1:{HTTP_PORT}")
 }
 
-/// Whether two addresses have scheme, host and port in common.
+/// Whether two addresses have the same scheme, host and port.
 fn is_same_server(one: &str, other: &str) -> bool {
     let origin = |address: &str| reqwest::Url::parse(address).ok().map(|url| url.origin());
     origin(one).is_some_and(|one| Some(one) == origin(other))

@@ -1,4 +1,4 @@
-//! `qualitytrace telemetry`: where the server's own telemetry goes.
+//! `qualitytrace telemetry`: the sinks of the server's own telemetry.
 
 mod status;
 
@@ -13,7 +13,7 @@ use super::settings::{self, ConfigOptions, SettingFlags};
 use super::target::{Output, Target};
 use crate::report;
 
-/// How long a try may take to leave.
+/// Timeout for flushing a test.
 const TRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -38,13 +38,13 @@ enum Command {
     Test(ConfigOptions),
 }
 
-/// Starts telemetry by these settings. `None` when something is wrong with them.
+/// Starts telemetry with these settings. `None` when they are invalid.
 fn start(config: ConfigOptions) -> anyhow::Result<Option<Telemetry>> {
     let Some(resolved) = settings::read(&config.inputs(SettingFlags::default()))? else { return Ok(None) };
     Telemetry::start(resolved.telemetry).map(Some).context("failed to start telemetry")
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) async fn telemetry(options: Options) -> anyhow::Result<Exit> {
     match options.command {
         Command::Check(config) => {

@@ -1,4 +1,4 @@
-//! Sending a file to a server, with the files that it names.
+//! `qualitytrace apply`: sends a file to a server, with the files that it names.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::client::resources::Form;
 use crate::report;
 
-/// Applies every document of a file and shows what the server made of it.
+/// Applies every document of a file and prints the responses.
 pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Output) -> anyhow::Result<Exit> {
     let file = read(path)?;
     if let Some(kind) = stated_kind(&file).filter(|kind| Kind::named(kind) != Some(name.kind)) {
@@ -40,7 +40,7 @@ pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Outp
     for (index, document) in file.reading.documents.iter().enumerate() {
         let body = send(client, &file, document, form(output)).await?;
         let with_id = with_id(&written, file.format, index, &id_in(&body, output)?);
-        // At once: what comes next may fail, and what was stored must be found again.
+        // At once: a later document may fail, and what was stored must be found again.
         write_back(&file.path, &written, &with_id)?;
         written = with_id;
         show(client, name.kind, &body, output)?;
@@ -48,7 +48,7 @@ pub(super) async fn apply(client: &Client, name: Name, path: &Path, output: Outp
     Ok(Exit::Passed)
 }
 
-/// Sends a document; the tests that a suite names by file go first.
+/// Sends a document, after the tests that a suite names by file.
 async fn send(client: &Client, file: &File, document: &Document, form: Form) -> anyhow::Result<String> {
     let text = match &document.resource {
         Resource::TestSuite(suite) => {
@@ -68,7 +68,7 @@ async fn send(client: &Client, file: &File, document: &Document, form: Form) -> 
     client.apply(document.resource.kind(), text, file.format, form).await
 }
 
-/// Sends the test of a step's file and gives its id.
+/// Sends the test of a step's file and returns its id.
 async fn send_step(client: &Client, path: &Path) -> anyhow::Result<String> {
     let file = read(path)?;
     report::err(&file.complaints());
@@ -96,13 +96,13 @@ fn read(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// The `type` of the first document, as written, known or not.
+/// The `type` of the first document, as written.
 fn stated_kind(file: &File) -> Option<String> {
     let value: Value = serde_saphyr::from_str(&file.source).ok()?;
     value.get("type")?.as_str().map(ToOwned::to_owned)
 }
 
-/// The text with an id, unless it has one.
+/// Adds an id to the text, unless it has one.
 fn with_id(source: &str, format: Format, index: usize, id: &str) -> String {
     if definition::has_id(source, format, index) {
         return source.to_owned();

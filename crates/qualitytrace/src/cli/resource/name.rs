@@ -1,10 +1,10 @@
-//! The names under which the command line knows resources.
+//! Resource names on the command line.
 
 use anyhow::bail;
 use qualitytrace_core::definition::Kind;
 use qualitytrace_core::lang::diagnostic::nearest;
 
-/// Every name, with what it stands for. The first of a kind is the one that is shown.
+/// Every name with its kind. The first name of a kind is the one that is shown.
 const NAMES: [(&str, Kind); 12] = [
     ("analyzer", Kind::Analyzer),
     ("config", Kind::Config),
@@ -19,20 +19,20 @@ const NAMES: [(&str, Kind); 12] = [
     ("environment", Kind::VariableSet),
     ("env", Kind::VariableSet),
 ];
-/// What only the original's hosted service has.
+/// Names of resources that only the original's hosted service has.
 const HOSTED: [&str; 6] =
     ["environmenttoken", "token", "invite", "organizationinvite", "monitor", "organization"];
 
-/// A kind of resource as the user named it.
+/// A resource kind as named on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) kind: Kind,
-    /// The word to call it by.
+    /// The name for messages.
     pub(crate) word: &'static str,
 }
 
 impl Name {
-    /// What a word stands for; its plural stands for the same.
+    /// Looks up a name or its plural.
     pub(crate) fn of(word: &str) -> anyhow::Result<Self> {
         let asked = word.to_lowercase();
         let one = asked.strip_suffix('s').unwrap_or(&asked);
@@ -50,14 +50,14 @@ impl Name {
         }
     }
 
-    /// The word with its first letter in upper case.
+    /// The name, capitalised.
     pub(crate) fn title(self) -> String {
         let mut letters = self.word.chars();
         letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
     }
 }
 
-/// The names that are shown.
+/// The names for messages.
 pub(crate) fn all() -> String {
     let mut shown: Vec<&str> = Vec::new();
     for (index, (name, kind)) in NAMES.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! Resources as a table: the columns that people know for each kind.
+//! Tables of resources, with the columns of each kind.
 
 use qualitytrace_core::definition::Kind;
 use serde_json::Value;
 
-/// The table of these resources; `base` is the address that pages are linked at.
+/// Renders the table; `base` is the address that pages are linked at.
 pub(crate) fn table(kind: Kind, items: &[Value], base: &str) -> String {
     let columns = columns(kind);
     let rows: Vec<Vec<String>> = items
@@ -27,7 +27,7 @@ pub(crate) fn table(kind: Kind, items: &[Value], base: &str) -> String {
     out
 }
 
-/// A row: a cell may have several lines.
+/// Renders a row: a cell may have several lines.
 fn written(row: &[String], widths: &[usize]) -> String {
     let height = row.iter().map(|cell| cell.lines().count()).max().unwrap_or_default().max(1);
     let mut out = String::new();
@@ -45,14 +45,14 @@ fn written(row: &[String], widths: &[usize]) -> String {
     out
 }
 
-/// What a cell shows.
+/// The content of a cell.
 #[derive(Debug, Clone, Copy)]
 enum Cell {
     /// The value at this JSON pointer.
     At(&'static str),
-    /// A point in time; empty when it has not come.
+    /// A timestamp; empty when it is not set.
     Time(&'static str),
-    /// How many items there are.
+    /// The number of items.
     Count(&'static str),
     /// The items, a line each.
     Lines(&'static str),

@@ -1,4 +1,4 @@
-//! How the sinks of a server fare, as a table for people.
+//! The status of a server's sinks as a table.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ const HEADS: [&str; 10] = [
     "IN FLIGHT",
 ];
 
-/// One line for each sink and signal, columns below each other, then what is wrong.
+/// Renders one aligned line for each sink and signal, then the problems.
 pub(super) fn table(status: &Value) -> String {
     let rows: Vec<Vec<String>> =
         ledgers(status).map(|(sink, signal, ledger)| row(sink, signal, ledger)).collect();
@@ -34,7 +34,7 @@ pub(super) fn table(status: &Value) -> String {
     let mut out = String::new();
     for row in &all {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            // Words begin below each other, numbers end there.
+            // Words are aligned left, numbers right.
             if column < 3 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
         out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
@@ -49,7 +49,7 @@ pub(super) fn table(status: &Value) -> String {
     out
 }
 
-/// Disk queues that no sink writes to, a line for each.
+/// Orphaned disk queues, a line for each.
 fn orphans(status: &Value) -> String {
     let line = |orphan: &Value| {
         let of = orphan["sink"].as_str().map(|sink| format!(" of {sink}")).unwrap_or_default();
@@ -63,14 +63,14 @@ fn orphans(status: &Value) -> String {
     status["orphans"].as_array().into_iter().flatten().map(line).collect()
 }
 
-/// How long it is until then, in whole hours or minutes.
+/// The remaining time, in whole hours or minutes.
 fn remaining(until_ms: u64) -> String {
     let until = UNIX_EPOCH + Duration::from_millis(until_ms);
     let left = until.duration_since(SystemTime::now()).unwrap_or_default().as_secs();
     if left >= 3_600 { format!("in {} h", left / 3_600) } else { format!("in {} min", left / 60) }
 }
 
-/// Whether anything was given up, refused by its receiver, or destroyed on disk.
+/// Whether anything was dropped, rejected by its receiver, or destroyed on disk.
 pub(super) fn has_losses(status: &Value) -> bool {
     ledgers(status).any(|(_, _, ledger)| dropped(ledger) + number(&ledger["rejected"]) > 0)
         || sinks(status).any(|sink| number(&sink["spool"]["damaged_bytes"]) > 0)
@@ -88,7 +88,7 @@ fn ledgers(status: &Value) -> impl Iterator<Item = (&Value, &String, &Value)> {
 }
 
 fn row(sink: &Value, signal: &str, ledger: &Value) -> Vec<String> {
-    // What an earlier process left behind is as good as new.
+    // Items that an earlier process left count as created.
     let created = number(&ledger["created"]) + number(&ledger["recovered"]);
     let words = [text(&sink["id"]), signal.to_owned(), text(&sink["health"]["circuit"])];
     let field = |name: &str| number(&ledger[name]);
