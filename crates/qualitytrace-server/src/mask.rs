@@ -1,9 +1,9 @@
-//! Hiding secrets in texts that are about to be kept or shown.
+//! Redaction of secrets in texts that are about to be stored or shown.
 //!
-//! A secret is hidden as it is and in the disguises that it takes on the way: in other letter case, with letters escaped
-//! for JSON, a URL, HTML, a program or mail, in UTF-16, and in base64, base32, hexadecimal digits and lists of numbers, one
-//! inside the other, wrapped or not, alone or behind a user name. What a text may encode is decoded and looked through
-//! like the text itself; the cost of all that is bounded.
+//! A secret is found as it is and in the encodings that it may have taken: in other letter case, escaped for JSON, a
+//! URL, HTML, a program or mail, in UTF-16, and in base64, base32, hexadecimal digits and lists of numbers, nested,
+//! wrapped or not, alone or after a user name. Parts of a text that may be encoded are decoded and searched like the
+//! text itself; the cost is bounded.
 
 mod decode;
 mod disguise;
@@ -19,19 +19,20 @@ use finder::{Finder, Pattern};
 use qualitytrace_core::definition::secrets::MASK;
 use serde_json::Value;
 
-/// Shorter secrets are hidden where they stand alone: as part of other texts they would make those illegible.
+/// Shorter secrets are redacted only where they are the whole text: as part of other texts they would make those
+/// illegible.
 const SHORTEST_PART: usize = 4;
-/// Shorter pieces of base64 could be anything.
+/// Shorter pieces of base64 would match by chance.
 const SHORTEST_ENCODED: usize = 8;
-/// Fields whose values are words of ours: they say nothing of anybody's, and without them nothing can be read.
+/// Fields whose values are keywords of ours: they contain no user data, and must stay readable.
 const OURS: [&str; 4] = ["what", "outcome", "before", "type"];
 
-/// Texts that must not be shown.
+/// Redacts secrets in texts.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Mask {
-    /// Hidden wherever they occur.
+    /// Redacted wherever they occur.
     parts: Finder,
-    /// Hidden where they are the whole text.
+    /// Redacted only where they are the whole text.
     wholes: Vec<String>,
 }
 
@@ -42,7 +43,7 @@ impl std::fmt::Debug for Mask {
 }
 
 impl Mask {
-    /// Hides these.
+    /// Creates a mask for these secrets.
     pub fn of<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
         let mut mask = Self::default();
         let mut parts = Vec::new();
@@ -52,13 +53,13 @@ impl Mask {
                 continue;
             }
             parts.push(Pattern::new(secret, Breaks::None));
-            // Headers are read byte by byte.
+            // Header values may have been decoded byte by byte, as Latin-1.
             let bytes: String = secret.bytes().map(char::from).collect();
             parts.push(Pattern::new(&bytes, Breaks::None));
-            // A key in several lines may travel line by line.
+            // A key of several lines may be sent line by line.
             let lines = secret.lines().filter(|line| line.len() >= SHORTEST_ENCODED);
             parts.extend(lines.map(|line| Pattern::new(line, Breaks::None)));
-            // Base64 whose letters have lost their case cannot be decoded.
+            // Base64 that was converted to one case cannot be decoded: it is searched for literally.
             let base64 = (0..3).flat_map(|offset| encoded(secret, offset));
             let long = base64.filter(|text| text.len() >= SHORTEST_ENCODED);
             parts.extend(long.map(|text| Pattern::new(&text, Breaks::Lines)));
@@ -69,12 +70,12 @@ impl Mask {
         mask
     }
 
-    /// Whether there is nothing to hide.
+    /// Whether there are no secrets.
     pub fn is_empty(&self) -> bool {
         self.parts.count() == 0 && self.wholes.is_empty()
     }
 
-    /// The text with the mask in place of every secret.
+    /// Redacts every secret in a text.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.wholes.iter().any(|secret| secret == text) {
             return Cow::Borrowed(MASK);
@@ -97,7 +98,7 @@ impl Mask {
         Cow::Owned(out)
     }
 
-    /// Whether a document holds a secret.
+    /// Whether a JSON document contains a secret.
     pub fn hides_in(&self, value: &Value) -> bool {
         match value {
             Value::String(text) => self.text(text) != *text,
@@ -107,7 +108,7 @@ impl Mask {
         }
     }
 
-    /// The same in every text of a document. Names of fields are ours and stay.
+    /// Redacts every string of a JSON document. Names of fields are ours and stay.
     pub fn json(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -126,8 +127,8 @@ impl Mask {
     }
 }
 
-/// What base64 makes of a secret that stands `offset` bytes after a multiple of three: the letters that depend on
-/// nothing else, and those that end it where nothing follows.
+/// Returns the base64 forms of a secret at `offset` bytes after a multiple of three: the characters that depend on the
+/// secret alone, and those that end it where nothing follows.
 fn encoded(secret: &str, offset: usize) -> Vec<String> {
     let bytes = [&vec![0; offset], secret.as_bytes()].concat();
     let skip = (offset * 8).div_ceil(6);

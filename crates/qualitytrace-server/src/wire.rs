@@ -1,4 +1,4 @@
-//! What crosses a border as JSON: into the store, out of the API, and back into the command line.
+//! JSON shapes: of the store, the API and the command line.
 //!
 //! The core promises no wire shape; these types do. Renaming a field here changes a protocol.
 

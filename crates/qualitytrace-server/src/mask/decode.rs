@@ -1,22 +1,22 @@
-//! Reading encoded texts: base64, base32, hexadecimal digits and lists of decimal numbers, as bytes.
+//! Decoding of text that may be encoded: base64, base32, hexadecimal digits and lists of decimal numbers.
 //!
-//! What a letter belongs to is not known: every run of letters that an encoding knows is read from each of the places at
+//! The boundaries of encoded data are unknown: every run of characters of an encoding is decoded from each offset at
 //! which a byte can begin in it.
 
 use std::ops::{ControlFlow, Range};
 
 use super::disguise::unescaped;
 
-/// Letters of a run at the least: fewer could be anything.
+/// Minimum characters of a run: shorter ones would match by chance.
 const SHORTEST_RUN: usize = 8;
-/// Numbers of a run at the least.
+/// Minimum numbers of a list.
 const SHORTEST_LIST: usize = 4;
-/// Bytes between two letters of a run at most: the end of a line, escaped or not, and what the next line is indented by.
+/// Maximum bytes between two characters of a run: a line break, escaped or not, and the indentation of the next line.
 const LONGEST_BREAK: usize = 64;
-/// Letters of a run that are read together at the least. A longer run is read in pieces that overlap.
+/// Minimum characters of a run that are decoded together. A longer run is decoded in overlapping pieces.
 const PIECE: usize = 1 << 16;
 
-/// How bytes become letters.
+/// The supported encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Base64,
@@ -28,7 +28,7 @@ enum Encoding {
 impl Encoding {
     const ALL: [Self; 4] = [Self::Base64, Self::Base32, Self::Hexadecimal, Self::Decimal];
 
-    /// Bits of one letter. Of a list of numbers, each number counts as a letter.
+    /// Returns the bits of one character. In a list of numbers, each number counts as one character.
     const fn bits(self) -> usize {
         match self {
             Self::Base64 => 6,
@@ -38,7 +38,7 @@ impl Encoding {
         }
     }
 
-    /// Places in a run at which a byte can begin.
+    /// Returns the number of offsets in a run at which a byte can begin.
     const fn offsets(self) -> usize {
         match self {
             Self::Base64 => 4,
@@ -71,17 +71,17 @@ impl Encoding {
         }
     }
 
-    /// The bits of [`CLASSES`] that stand for its letters and for what breaks its runs.
+    /// Returns the bits of [`CLASSES`] for its characters and for breaks in its runs.
     const fn classes(self) -> (u8, u8) {
         let bit = self as u8;
         (1 << bit, 16 << bit)
     }
 
-    /// Whether this may stand between two letters without belonging to what is encoded.
+    /// Whether this byte may separate two characters of a run.
     const fn is_break(self, letter: u8) -> bool {
         match letter {
             b'\r' | b'\n' => true,
-            // Words with spaces between them are base64 that was wrapped, or just words; they are not base32.
+            // Text with spaces may be wrapped base64, but not base32.
             b' ' | b'\t' => !matches!(self, Self::Base32),
             b',' => matches!(self, Self::Hexadecimal | Self::Decimal),
             b':' | b'-' => matches!(self, Self::Hexadecimal),
@@ -91,7 +91,7 @@ impl Encoding {
     }
 }
 
-/// What each byte can be in a run: a letter of an encoding, or a break.
+/// The classes of each byte: a character of an encoding, or a break.
 const CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut byte = 0_u8;
@@ -115,18 +115,18 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
-/// Letters that may encode something, with what stands between them.
+/// Characters that may be encoded data.
 #[derive(Debug)]
 pub(super) struct Run {
     encoding: Encoding,
     values: Vec<u8>,
-    /// Where each letter stands.
+    /// The position of each character.
     places: Vec<Range<usize>>,
-    /// Bytes since the last letter that only break the run.
+    /// Bytes of breaks since the last character.
     broken: usize,
-    /// Where the letters end that only fill up the last byte.
+    /// Where the padding ends.
     padded: Option<usize>,
-    /// Whether there are capitals, where that must be the same for all letters.
+    /// Whether the letters are upper case, if that must be the same for all.
     capitals: Option<bool>,
 }
 
@@ -135,7 +135,7 @@ impl Run {
         Self { encoding, values: Vec::new(), places: Vec::new(), broken: 0, padded: None, capitals: None }
     }
 
-    /// Takes the next letter of the text. `false` when the run is over before it.
+    /// Takes the next byte of the text. Returns `false` if the run ends before it.
     fn take(&mut self, letter: u8, place: &Range<usize>) -> bool {
         let (letters, breaks) = self.encoding.classes();
         let class = CLASSES[usize::from(letter)];
@@ -150,7 +150,7 @@ impl Run {
             self.padded = Some(place.end);
             return true;
         }
-        // The prefix of a byte in hexadecimal digits.
+        // The prefix `0x` of a byte in hexadecimal digits.
         if matches!(letter, b'x' | b'X')
             && self.encoding == Encoding::Hexadecimal
             && self.values.last() == Some(&0)
@@ -164,7 +164,7 @@ impl Run {
         class & breaks != 0 && self.broken <= LONGEST_BREAK && self.padded.is_none()
     }
 
-    /// Base32 has letters of one case: words and base64 are hardly ever taken for it.
+    /// Base32 has letters of one case: this excludes most words and base64.
     fn is_of_one_case(&mut self, letter: u8) -> bool {
         if self.encoding != Encoding::Base32 || !letter.is_ascii_alphabetic() {
             return true;
@@ -189,12 +189,12 @@ impl Run {
         true
     }
 
-    /// Where it begins in the text.
+    /// Returns its start in the text.
     pub(super) fn start(&self) -> usize {
         self.places.first().map_or(0, |place| place.start)
     }
 
-    /// Every reading of it: the bytes, and from which letter on.
+    /// Iterates over all ways to decode it: the offset of the first character, and the bytes.
     pub(super) fn readings(&self) -> impl Iterator<Item = (usize, Vec<u8>)> {
         (0..self.encoding.offsets()).map(|offset| (offset, self.decoded(offset)))
     }
@@ -215,7 +215,7 @@ impl Run {
         bytes
     }
 
-    /// Where bytes of a reading stand in the text; `None` when too few letters say them.
+    /// Returns the position in the text of decoded bytes; `None` if they come from too few characters.
     pub(super) fn place(&self, offset: usize, bytes: &Range<usize>) -> Option<Range<usize>> {
         let bits = self.encoding.bits();
         let first = offset + bytes.start * 8 / bits;
@@ -224,7 +224,7 @@ impl Run {
             return None;
         }
         let end = self.places.get(last - 1)?.end;
-        // One letter can hold the end of two bytes, of which the last is only filled up.
+        // One character can hold the end of two bytes, of which the last is only padding.
         let padded = self.padded.filter(|_| last + 1 >= self.places.len());
         Some(self.places.get(first)?.start..padded.unwrap_or(end))
     }
@@ -233,7 +233,7 @@ impl Run {
         self.values.len() >= self.encoding.shortest()
     }
 
-    /// Goes on with the last `kept` letters.
+    /// Continues with the last `kept` characters.
     fn keep(&mut self, kept: usize) {
         let gone = self.values.len().saturating_sub(kept);
         self.values.drain(..gone);
@@ -245,8 +245,8 @@ impl Run {
     }
 }
 
-/// Looks at every run of letters in a text, until it is told to stop. What is encoded of `longest` bytes, however often, is
-/// within one run that is looked at.
+/// Calls `look` for every run in a text, until it returns `Break`. Encoded data of up to `longest` bytes, however
+/// nested, is within one of these runs.
 pub(super) fn runs<B>(
     text: &[u8],
     longest: usize,
@@ -285,7 +285,7 @@ pub(super) fn runs<B>(
     ControlFlow::Continue(())
 }
 
-/// The parts of a text in which runs can be: most bytes that are read out of what encodes nothing are no letters.
+/// Returns the parts of a text that can contain runs: most bytes decoded from other text cannot.
 fn stretches(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,30 +1,30 @@
-//! Finding a secret in a text although some of its letters are escaped there, for a URL, for JSON, for HTML, for a program
-//! or for mail, or are of another case, and although zeros stand between them or lines are broken.
+//! Search for a secret in a text that may be escaped, for a URL, JSON, HTML, a program or mail, or be in another case,
+//! with zero bytes or line breaks in between.
 
-/// How often a text may have been escaped for a URL, or for HTML, on top of each other.
+/// Maximum nested escapes for a URL, or for HTML.
 const LAYERS: usize = 4;
-/// Letters between `&#` and `;` at most.
+/// Maximum characters between `&#` and `;`.
 const LONGEST_NUMBER: usize = 10;
 
-/// Backslashes before an escape at most: JSON in JSON doubles them.
+/// Maximum backslashes before an escape: JSON in JSON doubles them.
 const SLASHES: usize = 64;
-/// Zeros between two letters at most: UTF-16 has one, UTF-32 three.
+/// Maximum zero bytes between two characters: UTF-16 has one, UTF-32 three.
 const ZEROS: usize = 3;
 
-/// Bytes between two letters of an encoded text at most: the end of a line, escaped or not, and what the next line is
-/// indented by.
+/// Maximum bytes between two characters of an encoded text: a line break, escaped or not, and the indentation of the
+/// next line.
 const LONGEST_BREAK: usize = 64;
 
-/// What may stand between the letters of a text without belonging to it.
+/// What may separate the characters of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Breaks {
     /// Nothing.
     None,
-    /// White space: base64 is wrapped.
+    /// White space: base64 is often wrapped.
     Lines,
 }
 
-/// How many more letters may be compared. A text that needs more is hostile.
+/// The number of characters that may still be compared. A text that needs more is hostile.
 #[derive(Debug)]
 pub(super) struct Budget(usize);
 
@@ -48,7 +48,7 @@ pub(super) const fn may_begin(byte: u8) -> bool {
     matches!(byte, b'%' | b'\\' | b'&' | b'+' | b'=')
 }
 
-/// The letter at a place, unescaped if it is escaped and of one byte, and how many bytes say it.
+/// Returns the byte at a position, unescaped if the escape stands for one byte, and the length of its spelling.
 pub(super) fn unescaped(text: &[u8], at: usize) -> (u8, usize) {
     let Some(rest) = text.get(at..).filter(|rest| matches!(rest, [b'%' | b'\\' | b'&', ..])) else {
         return (text.get(at).copied().unwrap_or_default(), 1);
@@ -56,7 +56,7 @@ pub(super) fn unescaped(text: &[u8], at: usize) -> (u8, usize) {
     let escaped = match rest[0] {
         b'%' => {
             let again = rest[1..].chunks(2).take(LAYERS).take_while(|pair| *pair == b"25").count();
-            // The last `25` may be the escaped letter itself.
+            // The last `25` may be the escaped byte itself.
             let of = |layers: usize| Some((number(rest.get(1 + 2 * layers..)?, 2, 16)?, 3 + 2 * layers));
             of(again).or_else(|| of(again.checked_sub(1)?))
         }
@@ -70,7 +70,7 @@ pub(super) fn unescaped(text: &[u8], at: usize) -> (u8, usize) {
     escaped.and_then(|(code, length)| Some((u8::try_from(code).ok()?, length))).unwrap_or((rest[0], 1))
 }
 
-/// `&#NUMBER;`, and how many bytes say it, however often the `&` was escaped.
+/// Parses `&#NUMBER;`, whose `&` may be escaped several times; returns the code and the length.
 fn numbered(rest: &[u8]) -> Option<(u32, usize)> {
     let mut said = rest.strip_prefix(b"&")?;
     for _ in 0..LAYERS {
@@ -85,7 +85,8 @@ fn numbered(rest: &[u8]) -> Option<(u32, usize)> {
     Some((code.ok()?, rest.len() - said.len() + length + 1))
 }
 
-/// A letter or a byte as programs write it, and how many bytes say it: `\n`, `\x74`, `\164`, `\u0074`, `\u{74}`, `\U00000074`.
+/// Parses a character or a byte as programs write it; returns the code and the length: `\n`, `\x74`, `\164`, `\u0074`,
+/// `\u{74}`, `\U00000074`.
 fn in_program(rest: &[u8]) -> Option<(u32, usize)> {
     let slashes = slashes(rest);
     let escaped = rest.get(slashes..)?;
@@ -110,7 +111,7 @@ fn in_program(rest: &[u8]) -> Option<(u32, usize)> {
     }
 }
 
-/// So many digits at the beginning of a text.
+/// Parses a number of so many digits at the beginning of a text.
 fn number(text: &[u8], length: usize, radix: u32) -> Option<u32> {
     let digits = text.get(..length).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()
@@ -120,7 +121,7 @@ fn slashes(rest: &[u8]) -> usize {
     rest.iter().take(SLASHES).take_while(|byte| **byte == b'\\').count()
 }
 
-/// How many bytes at the beginning of `rest` are zeros, escaped or not.
+/// Returns the length of zero bytes at the beginning of `rest`, escaped or not.
 fn zeros_at(rest: &[u8]) -> usize {
     let mut at = 0;
     for _ in 0..ZEROS {
@@ -135,14 +136,14 @@ fn zeros_at(rest: &[u8]) -> usize {
     at
 }
 
-/// Whether a letter is said at the beginning of `rest`.
+/// Whether `rest` begins with a character, escaped or not.
 pub(super) fn is_said(rest: &[u8], letter: char) -> bool {
     said(rest, letter).next().is_some()
 }
 
-/// Where the secret ends that begins at `at`; `None` when it does not.
+/// Returns the end of the secret that begins at `at`; `None` if there is none.
 ///
-/// `%2525` is a `%` that was escaped twice, or one that was escaped once before `25`: both are gone after.
+/// `%2525` is a `%` that was escaped twice, or one that was escaped once before `25`: both are tried.
 pub(super) fn ends(
     text: &[u8],
     at: usize,
@@ -172,7 +173,7 @@ pub(super) fn ends(
     places.last().copied()
 }
 
-/// How many bytes at the beginning of `rest` only break an encoded text.
+/// Returns the length of the break in an encoded text at the beginning of `rest`.
 pub(super) fn break_at(rest: &[u8], breaks: Breaks) -> usize {
     if breaks == Breaks::None {
         return 0;
@@ -197,13 +198,13 @@ fn one_break(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// How many bytes say a letter, in either case, at the beginning of `rest`: every way to read them.
+/// Iterates over the possible lengths of a character, in either case, at the beginning of `rest`.
 fn said(rest: &[u8], letter: char) -> impl Iterator<Item = usize> {
     let other = other_case(letter).into_iter().flat_map(|other| said_so(rest, other));
     said_so(rest, letter).chain(other)
 }
 
-/// The letter in lower case, where that is one letter.
+/// Returns the character in lower case, if that is a single one.
 pub(super) fn folded(letter: char) -> char {
     let mut lower = letter.to_lowercase();
     match (lower.next(), lower.next()) {
@@ -212,7 +213,7 @@ pub(super) fn folded(letter: char) -> char {
     }
 }
 
-/// The letter in upper case, where that is another letter, and one.
+/// Returns the character in upper case, if that is a single, different one.
 fn other_case(letter: char) -> Option<char> {
     let mut upper = letter.to_uppercase();
     match (upper.next(), upper.next()) {
@@ -244,7 +245,7 @@ fn said_so(rest: &[u8], letter: char) -> impl Iterator<Item = usize> {
     lengths.into_iter().flatten()
 }
 
-/// Bytes as `%HH`, in which the `%` was escaped so many times more.
+/// Matches bytes as `%HH`, with the `%` escaped so many times more.
 fn in_url(rest: &[u8], raw: &[u8], layers: usize) -> Option<usize> {
     let is_said = |at: usize, byte: u8| {
         let digits =
@@ -255,7 +256,7 @@ fn in_url(rest: &[u8], raw: &[u8], layers: usize) -> Option<usize> {
     raw.iter().try_fold(0, |at, byte| is_said(at, *byte))
 }
 
-/// A letter by its name or number, in which the `&` was escaped so many times more.
+/// Matches an HTML entity, by name or number, with the `&` escaped so many times more.
 fn in_html(rest: &[u8], letter: char, layers: usize) -> Option<usize> {
     let said = (0..layers).try_fold(rest.strip_prefix(b"&")?, |rest, _| rest.strip_prefix(b"amp;"))?;
     let length = said.iter().take(LONGEST_NUMBER + 1).position(|byte| *byte == b';')?;
@@ -276,7 +277,7 @@ fn in_html(rest: &[u8], letter: char, layers: usize) -> Option<usize> {
     is_said.then_some(rest.len() - said.len() + length + 1)
 }
 
-/// JSON can stand in a text of JSON, so that any number of backslashes comes before a letter.
+/// Matches an escape of JSON. JSON can be nested in JSON strings, so any number of backslashes may come first.
 fn in_json(rest: &[u8], letter: char) -> Option<usize> {
     let slashes = slashes(rest);
     let escaped = rest.get(slashes..)?;
@@ -305,7 +306,7 @@ fn in_json(rest: &[u8], letter: char) -> Option<usize> {
     Some(length)
 }
 
-/// A letter by its number, or by the bytes that it is made of.
+/// Matches an escape of a program, of the character or of its bytes.
 fn in_code(rest: &[u8], letter: char, raw: &[u8]) -> Option<usize> {
     let (code, length) = in_program(rest)?;
     if code == u32::from(letter) {
@@ -317,7 +318,7 @@ fn in_code(rest: &[u8], letter: char, raw: &[u8]) -> Option<usize> {
     })
 }
 
-/// Bytes as `=HH`.
+/// Matches bytes as `=HH`.
 fn in_mail(rest: &[u8], raw: &[u8]) -> Option<usize> {
     raw.iter().try_fold(0, |at, byte| {
         let digits = rest.get(at..)?.strip_prefix(b"=")?;

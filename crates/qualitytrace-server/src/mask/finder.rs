@@ -1,4 +1,4 @@
-//! Finding many secrets in a text in one walk over it.
+//! Search for many secrets in one pass over a text.
 
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
@@ -6,16 +6,16 @@ use std::ops::{ControlFlow, Range};
 use super::decode;
 use super::disguise::{self, Breaks, Budget, folded};
 
-/// Letters that may be compared and bytes that may be decoded for each byte of a text, and for every text: more than any
-/// text needs that is not made to need more. Of one that is, the rest is hidden.
+/// The budget of compared characters and decoded bytes, for each byte of a text and for every text: more than ordinary
+/// texts need. When a hostile text exceeds it, the rest is redacted.
 const LETTERS_PER_BYTE: usize = 64;
 const LETTERS_PER_TEXT: usize = 1 << 20;
-/// How many encodings may be on top of each other.
+/// Maximum nested encodings.
 const DEPTH: usize = 4;
-/// What is encoded of longer patterns is found as far as it is in one piece.
+/// Encoded forms of longer patterns are found only as far as they are in one piece.
 const LONGEST_ENCODED: usize = 4096;
 
-/// A text to look for, with letters in lower case.
+/// A text to search for, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pattern {
     letters: String,
@@ -28,22 +28,22 @@ impl Pattern {
     }
 }
 
-/// The patterns, by what they begin with.
+/// The patterns, indexed by their beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Finder {
     patterns: Vec<Pattern>,
     /// By their first two bytes.
     by_bytes: HashMap<[u8; 2], Vec<usize>>,
-    /// By their first letter.
+    /// By their first character.
     by_letter: HashMap<char, Vec<usize>>,
-    /// Which two bytes a pattern can begin with, escaped or not, a bit for each: nearly nothing else is looked at closely.
+    /// A bitmap of the two bytes that a pattern can begin with, escaped or not: it excludes most positions.
     beginnings: Vec<u64>,
-    /// Bytes of the longest pattern.
+    /// Length of the longest pattern in bytes.
     longest: usize,
 }
 
 impl Finder {
-    /// Finds these; each has two bytes at least.
+    /// Creates a finder for these patterns of at least two bytes.
     pub(super) fn of(patterns: Vec<Pattern>) -> Self {
         let longest = patterns.iter().map(|pattern| pattern.letters.len()).max().unwrap_or_default();
         let mut finder = Self { beginnings: vec![0; (1 << 16) / 64], longest, ..Self::default() };
@@ -58,7 +58,7 @@ impl Finder {
         Self { patterns, ..finder }
     }
 
-    /// Notes what stands at the beginning of a pattern with this first letter and this second byte.
+    /// Records the beginnings of a pattern with this first character and this second byte.
     fn note_beginnings(&mut self, letter: char, second: u8) {
         let upper = letter.to_uppercase();
         for first in upper.chain([letter]) {
@@ -98,8 +98,8 @@ impl Finder {
         self.patterns.len()
     }
 
-    /// The places that say a secret, escaped, encoded or not, in their order; those that overlap are one. What was not
-    /// looked at, because looking at it would take too long, counts as one of them.
+    /// Returns the positions of secrets, escaped, encoded or not, sorted and merged. Text that was not searched,
+    /// because the budget is exhausted, is included.
     pub(super) fn places(&self, text: &str) -> Vec<Range<usize>> {
         let letters = text.len().saturating_mul(LETTERS_PER_BYTE).saturating_add(LETTERS_PER_TEXT);
         self.places_within(text, Budget::new(letters))
@@ -109,8 +109,8 @@ impl Finder {
         joined(self.found(text.as_bytes(), DEPTH, &mut budget))
     }
 
-    /// The places that say a secret, in any order, through so many encodings. When the budget is spent, what follows is
-    /// one of them.
+    /// Returns the positions of secrets, unsorted, through so many nested encodings. When the budget is exhausted, the
+    /// rest of the text is included.
     fn found(&self, text: &[u8], depth: usize, budget: &mut Budget) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         for (at, first) in text.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Finder {
         found
     }
 
-    /// The same in what the text encodes.
+    /// Searches the decoded forms of the text.
     fn find_encoded(&self, text: &[u8], depth: usize, budget: &mut Budget, found: &mut Vec<Range<usize>>) {
         let stopped = decode::runs(text, self.longest.min(LONGEST_ENCODED), |run| {
             for (offset, bytes) in run.readings() {
@@ -151,7 +151,7 @@ impl Finder {
         }
     }
 
-    /// Where the longest secret ends that is said at this place.
+    /// Returns the end of the longest secret at this position.
     fn longest(&self, text: &[u8], at: usize, budget: &mut Budget) -> Option<usize> {
         let mut ends = |pattern: &usize| {
             let Pattern { letters, breaks } = &self.patterns[*pattern];
@@ -171,7 +171,7 @@ impl Finder {
     }
 }
 
-/// Whether more than one pattern may go on with this byte: it may begin an escape, or stand between two letters.
+/// Whether the index by two bytes is not sufficient: this byte may begin an escape, or separate two characters.
 fn is_unclear(byte: u8) -> bool {
     !byte.is_ascii()
         || byte == 0
@@ -179,14 +179,14 @@ fn is_unclear(byte: u8) -> bool {
         || disguise::break_at(&[byte], Breaks::Lines) > 0
 }
 
-/// The letter that stands at a place as it is.
+/// Returns the unescaped character at a position.
 fn letter_at(text: &[u8], at: usize) -> Option<char> {
     let rest = &text[at..text.len().min(at + 4)];
     let valid = rest.utf8_chunks().next()?.valid();
     valid.chars().next()
 }
 
-/// Places in their order; those that overlap are one.
+/// Sorts positions and merges those that overlap.
 fn joined(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
     places.sort_unstable_by_key(|place| (place.start, place.end));
     let mut joined: Vec<Range<usize>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Hiding secrets in what the system under test says about itself.
+//! Redaction of secrets in traces of the system under test.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use qualitytrace_core::value::Value;
 
 use super::Mask;
 
-/// Resources and scopes that were looked through, by their address: the spans of a request share them.
+/// Redacted resources and scopes, by address: the spans of a request share them.
 #[derive(Default)]
 struct Seen {
     resources: HashMap<*const Resource, Arc<Resource>>,
@@ -17,7 +17,7 @@ struct Seen {
 }
 
 impl Mask {
-    /// The trace with the mask in place of every secret, in names of attributes too.
+    /// Redacts every secret in a trace, also in names of attributes.
     pub fn trace(&self, trace: Trace) -> Trace {
         if self.is_empty() {
             return trace;
@@ -27,7 +27,7 @@ impl Mask {
         Trace::assemble(trace.id(), spans)
     }
 
-    /// Every field is written out, so that a new one has to say what becomes of its secrets.
+    /// Redacts a span. All fields are listed, so that a new one cannot be forgotten.
     fn span(&self, span: &Span, seen: &mut Seen) -> Span {
         let Span { id, parent, name, kind, start, end, status, attributes, events, links, .. } = span;
         let Span { resource, scope, trace_state, flags, dropped, .. } = span;
@@ -100,7 +100,7 @@ impl Mask {
     }
 
     fn value(&self, value: &Value) -> Value {
-        // As it is shown: what a list holds is escaped there.
+        // Searched in its text form, in which the items of a list are escaped.
         let text = special::text(value);
         match self.text(&text) {
             shown if shown == text => value.clone(),

@@ -1,4 +1,4 @@
-//! How it went to reach a trace data store.
+//! The result of a connection test to a trace data store.
 
 use schemars::JsonSchema;
 use serde::Serialize;

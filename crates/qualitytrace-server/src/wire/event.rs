@@ -1,4 +1,4 @@
-//! The events of a run. A run is the list of them; everything shown of it is a fold of that list.
+//! The events of a run. A run is the list of its events; everything shown of it is a fold of that list.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub struct Event<W = What> {
 }
 
 impl<W: DeserializeOwned> Event<W> {
-    /// The event as the store has it. One that cannot be read is left out, which is said.
+    /// Reads a stored event. One that cannot be read is left out and logged.
     pub fn read(stored: &StoredEvent) -> Option<Self> {
         match serde_json::from_str(&stored.body) {
             Ok(what) => Some(Self { seq: stored.seq, at: stored.at.as_nanos(), what }),
@@ -39,135 +39,135 @@ impl<W: DeserializeOwned> Event<W> {
 }
 
 impl Event {
-    /// When it happened.
+    /// Returns when it happened.
     pub fn at(&self) -> Timestamp {
         Timestamp::from_nanos(self.at)
     }
 }
 
-/// What can happen to a run.
+/// The kinds of events of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum What {
-    /// It was asked for.
+    /// The run was created.
     Created,
-    /// It judges the trace of an earlier run again.
+    /// The run judges the trace of an earlier run again.
     Again {
         /// The earlier run.
         of: u64,
-        /// What happened to it until it was judged.
+        /// The events of that run until it was judged.
         events: Vec<Event>,
     },
-    /// It came from another server, as it was there.
+    /// The run was imported from another server.
     Imported {
         /// The run as that server showed it.
         run: Box<super::run::Run>,
     },
-    /// The server that had begun it went away before the trigger was sent: it waits for its turn again.
+    /// The server that executed the run died before the trigger was sent: the run is queued again.
     Requeued,
-    /// Variables are being put into the trigger.
+    /// The variables of the trigger are being resolved.
     Resolving,
-    /// The trigger is complete.
+    /// The trigger is resolved.
     Resolved {
-        /// The trigger with its values put in, in the form of a definition.
+        /// The trigger with its values, in the form of a definition.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trigger: Option<serde_json::Value>,
-        /// What is unsafe about it, in a sentence.
+        /// A warning about its security.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         warning: Option<String>,
     },
     /// The trigger's texts cannot be resolved.
     NotResolved {
-        /// Why.
+        /// The error message.
         message: String,
     },
-    /// The trigger is on its way.
+    /// The trigger is being sent.
     Triggering {
-        /// The trigger's own span.
+        /// The span of the trigger.
         span_id: String,
     },
-    /// The trigger was answered.
+    /// The trigger got a response.
     Triggered {
-        /// The answer.
+        /// The response.
         reply: Reply,
     },
-    /// The trigger got no answer.
+    /// The trigger got no response.
     TriggerFailed {
-        /// One word.
+        /// The class of the failure.
         reason: String,
-        /// A sentence.
+        /// The error message.
         message: String,
-        /// Whether no connection came about.
+        /// Whether no connection was established.
         connection: bool,
-        /// Whether the address means the server's own machine.
+        /// Whether the address is on the server's own machine.
         targets_localhost: bool,
-        /// Whether the server runs in a container, where that machine is the container.
+        /// Whether the server runs in a container, where localhost is the container.
         #[serde(default)]
         running_on_container: bool,
     },
     /// The wait for the trace begins.
     Waiting {
-        /// Milliseconds of silence that end it when nothing is owed.
+        /// Milliseconds without new spans that end the wait when nothing is pending.
         quiet: u64,
-        /// Milliseconds of silence that end it although something is owed.
+        /// Milliseconds without new spans that end the wait although something is pending.
         settle: u64,
-        /// Milliseconds after which it ends in any case.
+        /// Milliseconds after which the wait ends in any case.
         timeout: u64,
-        /// Milliseconds for which a failure by absence is looked at again before it is told, where the profile says so.
+        /// Milliseconds for which a failure by absence is checked again before it is reported, if the profile says so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         confirm: Option<u64>,
     },
     /// Spans arrived.
     Arrived {
-        /// How many of them are new.
+        /// The number of new spans.
         new: usize,
-        /// How many there are now.
+        /// The number of spans so far.
         spans: usize,
     },
     /// Every span that a failure may have missed is known to be absent.
     Confirmed,
-    /// The wait is over.
+    /// The wait has ended.
     WaitEnded {
-        /// A sentence.
+        /// The reason, as a sentence.
         reason: String,
-        /// Whether the trace is taken as complete.
+        /// Whether the trace counts as complete.
         complete: bool,
-        /// How many spans there are.
+        /// The number of spans.
         spans: usize,
-        /// When the last of them arrived, in nanoseconds since the epoch.
+        /// The arrival of the last one, in nanoseconds since the epoch.
         last_arrival: Option<u64>,
-        /// What was still owed, a sentence each.
+        /// What was still pending, a sentence each.
         debts: Vec<String>,
         /// What the specs still lacked, a sentence each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         undecided: Vec<String>,
-        /// Whether no earlier run said what to expect.
+        /// Whether no earlier run had learned what to expect.
         #[serde(default)]
         first: bool,
-        /// The quiet window that was in force, in milliseconds.
+        /// The quiet window, in milliseconds.
         #[serde(default)]
         quiet: u64,
-        /// The settle window that was in force, in milliseconds.
+        /// The settle window, in milliseconds.
         settle: u64,
     },
-    /// Nobody waits for the trace: the test or the user does not want to.
+    /// The wait for the trace is skipped, by the test or by the user.
     WaitSkipped {
-        /// What the trace owed when the user ended the wait, a sentence each.
+        /// What was pending when the user ended the wait, a sentence each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         debts: Vec<String>,
     },
-    /// The analyzer is switched off.
+    /// The analyzer is disabled.
     AnalysisSkipped,
-    /// No trace came.
+    /// No trace arrived.
     NoTrace {
-        /// What to look at.
+        /// The message, with advice.
         message: String,
     },
-    /// The analyzer looked at the trace.
+    /// The analyzer has checked the trace.
     Analyzed {
-        /// What it says, as clients read it.
+        /// Its report, as clients read it.
         analysis: super::run::Linter,
-        /// Why it may not hold for the whole trace, of which a part is neither here nor known to be absent.
+        /// Why it may not hold for the whole trace, if spans are missing that are not known to be absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         open: Option<String>,
     },
@@ -175,93 +175,93 @@ pub enum What {
     Judging,
     /// The specs were judged.
     Judged {
-        /// The result.
+        /// The verdict.
         verdict: Verdict,
     },
-    /// Spans came after the verdict, and the trace was judged again.
+    /// Spans arrived after the verdict, and the trace was judged again.
     Late {
-        /// How many.
+        /// The number of late spans.
         spans: usize,
-        /// The verdict before.
+        /// The outcome before.
         before: Outcome,
         /// The verdict with them.
         verdict: Verdict,
     },
-    /// The user ended it.
+    /// The user stopped the run.
     Stopped,
-    /// The server went away while it was under way.
+    /// The server died during the run.
     Interrupted,
-    /// Our own side failed.
+    /// The server failed to execute the run.
     Broken {
-        /// What the server says.
+        /// The error message.
         message: String,
     },
 }
 
-/// What came back from a trigger.
+/// The response to a trigger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum Reply {
-    /// An HTTP answer.
+    /// An HTTP response.
     Http {
-        /// `200`.
+        /// The status code, for example `200`.
         status_code: u16,
-        /// `200 OK`.
+        /// The status line, for example `200 OK`.
         status: String,
-        /// Headers in order.
+        /// The headers in order.
         headers: Vec<Header>,
         /// The body as text.
         body: String,
-        /// Whether the body was longer than what is kept.
+        /// Whether the body was truncated.
         #[serde(default)]
         truncated: bool,
-        /// Whether the body is no text: what is not UTF-8 was replaced.
+        /// Whether the body is not UTF-8; invalid bytes were replaced.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         binary: bool,
     },
-    /// A gRPC answer.
+    /// A gRPC response.
     Grpc {
         /// The status code as a number.
         status_code: i32,
-        /// The status code's name.
+        /// The name of the status code.
         status: String,
-        /// What the server says beside its status code.
+        /// The message of the status.
         #[serde(default)]
         message: String,
-        /// Further details of the status, a JSON text each.
+        /// The details of the status, a JSON text each.
         #[serde(default)]
         details: Vec<String>,
-        /// Metadata in order.
+        /// The metadata in order.
         metadata: Vec<Header>,
         /// The last message as JSON.
         body: String,
-        /// Every message as JSON, when the method answers with a stream.
+        /// Every message as JSON, if the method returns a stream.
         #[serde(default)]
         messages: Option<Vec<String>>,
         /// Whether there were more messages than are kept.
         #[serde(default)]
         truncated: bool,
     },
-    /// A message that a broker has taken.
+    /// A message that a broker has acknowledged.
     Kafka {
-        /// The partition that it went to.
+        /// Its partition.
         partition: i32,
-        /// Its place there.
+        /// Its offset there.
         offset: i64,
     },
     /// A command that has ended.
     Exec {
         /// Its exit code.
         exit_code: i32,
-        /// What it wrote.
+        /// Its standard output.
         stdout: String,
-        /// What it complained about.
+        /// Its standard error.
         stderr: String,
-        /// Whether it wrote more than what is kept.
+        /// Whether the output was truncated.
         #[serde(default)]
         truncated: bool,
     },
-    /// Nothing was sent.
+    /// Nothing was sent: the test has a trace id.
     TraceId {
         /// The trace, as the test gave it.
         id: String,
@@ -269,7 +269,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Whether there was more of it than is kept.
+    /// Whether it was truncated.
     pub const fn is_truncated(&self) -> bool {
         match self {
             Self::Http { truncated, .. } | Self::Grpc { truncated, .. } | Self::Exec { truncated, .. } => {
@@ -279,7 +279,7 @@ impl Reply {
         }
     }
 
-    /// Whether it is no text, so that some of it was replaced.
+    /// Whether it is not UTF-8, so that some bytes were replaced.
     pub const fn is_binary(&self) -> bool {
         match self {
             Self::Http { binary, .. } => *binary,
@@ -385,7 +385,7 @@ impl From<&trigger::Failure> for What {
 }
 
 impl What {
-    /// The wait that begins under this policy.
+    /// The start of a wait with this policy.
     pub fn waiting(policy: &wait::Policy, confirm: Option<Duration>) -> Self {
         Self::Waiting {
             quiet: millis(policy.quiet),
@@ -395,7 +395,7 @@ impl What {
         }
     }
 
-    /// Why there is nothing to judge, if this says so.
+    /// Returns why there is no verdict, if this event says so.
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::NotResolved { message }
@@ -425,7 +425,7 @@ impl What {
         }
     }
 
-    /// What the analyzer says, if it is switched on, and why that may not hold for the whole trace.
+    /// The report of the analyzer, if it is enabled, and why that may not hold for the whole trace.
     pub fn analyzed(analysis: Option<&super::run::Linter>, open: Option<String>) -> Self {
         match analysis.cloned() {
             Some(analysis) => Self::Analyzed { analysis, open },
@@ -433,7 +433,7 @@ impl What {
         }
     }
 
-    /// The wait that ended like this.
+    /// The end of a wait.
     pub fn wait_ended(ended: &wait::Ended, progress: &wait::Progress) -> Self {
         let unnamed = (ended.unnamed_debts > 0).then(|| format!("and {} more", ended.unnamed_debts));
         let told = |is_told: fn(&wait::Debt) -> bool| {

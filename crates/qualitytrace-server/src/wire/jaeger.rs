@@ -1,4 +1,4 @@
-//! A trace in the form of Jaeger's query API.
+//! A trace in the format of Jaeger's query API.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 
 use super::lazy::Lazy;
 
-/// The document that Jaeger's pages can open, made while it is written.
+/// The document that Jaeger's UI can open, built while it is serialized.
 #[derive(Debug)]
 pub struct Document(pub Trace);
 
-/// A trace in that document.
+/// The trace in that document.
 #[derive(Serialize)]
 struct Data<'t, S> {
     #[serde(rename = "traceID")]
@@ -39,7 +39,7 @@ impl Serialize for Document {
     }
 }
 
-/// The services of a trace, each once, in order.
+/// Returns the services of a trace, sorted and without duplicates.
 fn services(trace: &Trace) -> Vec<&str> {
     let mut services: Vec<&str> = trace.spans().iter().map(Span::service).collect();
     services.sort_unstable();
@@ -47,7 +47,7 @@ fn services(trace: &Trace) -> Vec<&str> {
     services
 }
 
-/// What is known of each service.
+/// Returns the process entry of each service.
 fn processes(trace: &Trace, services: &[&str]) -> Map<String, Value> {
     let mut first: BTreeMap<&str, &Span> = BTreeMap::new();
     for span in trace.spans() {
@@ -98,7 +98,7 @@ fn span(trace: &str, span: &Span, process: &str) -> Value {
     })
 }
 
-/// How a span ended, as Jaeger shows it.
+/// Returns the tags for the status of a span.
 fn status(span: &Span) -> Vec<Value> {
     let Some(status) = &span.status else { return Vec::new() };
     let mut tags = match status.code {

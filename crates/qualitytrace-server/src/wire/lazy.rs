@@ -1,8 +1,8 @@
-//! Lists that are made while they are written: the text of a trace is many times larger than the trace.
+//! Lists that are built while they are serialized: the JSON of a trace is many times larger than the trace.
 
 use serde::{Serialize, Serializer};
 
-/// A list of what the function goes through.
+/// A list of the items of an iterator.
 pub(super) struct Lazy<F>(pub(super) F);
 
 impl<I, F> Serialize for Lazy<F>

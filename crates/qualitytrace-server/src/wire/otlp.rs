@@ -14,7 +14,7 @@ use crate::mask::Mask;
 use crate::source::Source;
 use crate::store;
 
-/// Every request that brought spans of a trace, put together while the document is written.
+/// All requests that delivered spans of a trace, merged while the document is serialized.
 #[derive(Debug)]
 pub struct Document {
     requests: Vec<ExportTraceServiceRequest>,
@@ -22,7 +22,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// All that arrived of the trace, without what the mask hides.
+    /// Loads everything that arrived of the trace; secrets are redacted.
     pub async fn load(source: &Source, trace: TraceId, mask: Mask) -> Result<Self, store::Error> {
         let mut requests = source.requests(trace).await?;
         for request in &mut requests {
@@ -86,7 +86,7 @@ impl Serialize for OfScope<'_> {
     }
 }
 
-/// Writes an object with a list in place of the empty one of that name.
+/// Serializes an object with this list in place of its empty one.
 fn filled<S: Serializer>(
     around: Value,
     name: &str,
@@ -117,7 +117,7 @@ fn attributes(request: &mut ExportTraceServiceRequest) -> impl Iterator<Item = &
     })
 }
 
-/// JSON has no number for NaN and infinity; the text says the same, in both directions.
+/// JSON has no NaN and infinity: they are written as text, which is read back as such.
 fn spell_out(value: &mut AnyValue) {
     match &mut value.value {
         Some(Any::DoubleValue(number)) if !number.is_finite() => {

@@ -1,4 +1,4 @@
-//! A run as clients know it: the fold of its events, in the shape and with the omissions of the original's API.
+//! A run as clients see it: the fold of its events, in the shape of Tracetest's API, including its omissions.
 
 mod analysis;
 mod events;
@@ -30,11 +30,11 @@ pub use selector::{Selector, selector};
 pub use spans::{RunTrace, ShownTrace, imported_trace};
 pub use trigger::{Trigger, TriggerOutcome, definition_trigger, trigger};
 
-/// What was asked for when a run was started, beside its variables.
+/// The request that started a run, without the values of its variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Asked {
-    /// Free words about the run.
+    /// Free-form metadata of the run.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// The variable set that was named; without values.
@@ -44,13 +44,13 @@ pub struct Asked {
     pub required_gates: Vec<String>,
     /// The names of the variables in their order.
     pub variables: Vec<String>,
-    /// What counts for this run in place of the settings that the server keeps.
+    /// Settings of this run, which override those of the server.
     #[serde(skip_serializing_if = "is_blank")]
     pub settings: RunSettings,
-    /// The run of a suite that it is a step of.
+    /// The run of a suite that this run is a step of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suite: Option<SuiteRun>,
-    /// The series that it is one of.
+    /// The series that this run belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<InSeries>,
 }
@@ -68,12 +68,12 @@ pub struct RunSettings {
 }
 
 impl Asked {
-    /// What was asked for when this run was started.
+    /// Returns the request that started this run.
     pub fn of(run: &StoredRun) -> Self {
         serde_json::from_str(&run.request).unwrap_or_default()
     }
 
-    /// The step of its suite that it is, counted from 0.
+    /// Returns the index of its step in the suite, counted from 0.
     pub fn step(&self) -> Option<usize> {
         let step: usize = self.metadata.get("step")?.as_str()?.parse().ok()?;
         self.suite.as_ref()?;
@@ -81,12 +81,12 @@ impl Asked {
     }
 }
 
-/// A run of a suite, as a run of a test names it.
+/// A reference to a run of a suite.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuiteRun {
     /// The suite.
     pub id: String,
-    /// Its run.
+    /// The number of the run.
     pub run: u64,
 }
 
@@ -100,7 +100,7 @@ pub struct InSeries {
 }
 
 impl InSeries {
-    /// The number of the first run of the series in which `run` has this place.
+    /// Returns the number of the first run of the series, where `run` has this position.
     pub const fn first_run(self, run: u64) -> u64 {
         if self.first == 0 { run } else { self.first }
     }
@@ -297,17 +297,17 @@ impl Gates {
     }
 }
 
-/// Whether something is left out because it says nothing.
+/// Whether a value is the default, which is left out.
 pub(super) fn is_blank<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The run as it stands in a list: without its trace.
+/// Builds the run for a list: without its trace.
 pub fn listed(stored: &StoredRun, facts: &Facts, now: Timestamp) -> Run {
     Run { trace: RunTrace::default(), ..run(stored, facts, None, now) }
 }
 
-/// The run as it stands.
+/// Builds the run from its events so far.
 pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&Arc<trace::Trace>>, now: Timestamp) -> Run {
     if let Some(imported) = &facts.imported {
         return Run { id: stored.number, ..(**imported).clone() };
@@ -354,7 +354,7 @@ pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&Arc<trace::Trace>>,
         missing: facts.verdict.as_ref().map(|verdict| verdict.missing.clone()).unwrap_or_default(),
     };
     let Some(earlier) = &facts.earlier else { return own };
-    // What led to the trace happened elsewhere.
+    // The trigger and the trace are those of the run on the other server.
     Run {
         trace_id: earlier.trace_id.clone(),
         span_id: earlier.span_id.clone(),
@@ -370,14 +370,14 @@ pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&Arc<trace::Trace>>,
     }
 }
 
-/// An object with its keys in order.
+/// Sorts an object by its keys.
 pub(super) fn sorted(object: Map<String, Value>) -> Map<String, Value> {
     let mut entries: Vec<_> = object.into_iter().collect();
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     entries.into_iter().collect()
 }
 
-/// The results of the specs.
+/// Builds the results of the specs.
 pub fn result(verdict: &Verdict) -> Results {
     Results {
         all_passed: verdict.specs.iter().all(|spec| spec.outcome == Outcome::Passed),
@@ -389,7 +389,7 @@ fn spec(spec: &Spec) -> SpecResult {
     let of_span = |(result, is_culprit): (&super::verdict::SpanResult, bool)| SpanResult {
         span_id: result.span_id.clone().unwrap_or_default(),
         observed_value: result.observed.clone(),
-        // With `any` and the like a span may fail where the assertion holds, and the other way round.
+        // With `any` and the like a span may fail while the assertion holds, and vice versa.
         passed: !is_culprit,
         error: result.error.clone().filter(|_| is_culprit).unwrap_or_default(),
     };
@@ -410,7 +410,7 @@ fn output(output: &super::verdict::Output) -> Output {
     }
 }
 
-/// The variables of a run: those that it was given, and what its outputs made of them.
+/// Builds the variables of a run: the given ones, updated with the outputs.
 pub(super) fn variable_set<'o>(
     given: &str,
     asked: &Asked,
@@ -437,7 +437,7 @@ pub(super) fn variable_set<'o>(
     VariableSet { id: named("id"), name: named("name"), description: named("description"), values }
 }
 
-/// Which gates a run passed, and whether it passed those that are required.
+/// Builds the result of the gates: those that failed, and whether the required ones passed.
 pub fn gates(required: &[String], facts: &Facts) -> Gates {
     let (mut failed, mut inconclusive) = (Vec::new(), Vec::new());
     if let Some(analysis) = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some()) {
@@ -447,7 +447,7 @@ pub fn gates(required: &[String], facts: &Facts) -> Gates {
         ];
         for (gate, passes, can_fail) in passes {
             let gate = gate.as_str().to_owned();
-            // A span that is not here could break a rule.
+            // A missing span could break a rule.
             let is_open = passes && can_fail && facts.analysis_open.is_some() && required.contains(&gate);
             if is_open {
                 inconclusive.push(gate.clone());

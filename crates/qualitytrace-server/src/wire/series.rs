@@ -1,4 +1,4 @@
-//! Runs of one test that were asked for together, as JSON.
+//! A series: several runs of one test, started together.
 
 use qualitytrace_core::series::{self, Attempts, Ended};
 use schemars::JsonSchema;
@@ -54,7 +54,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The word on the wire.
+    /// Returns its name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -68,7 +68,7 @@ impl Outcome {
 }
 
 impl Outcome {
-    /// How a run ended that is written down like this.
+    /// Converts it to the outcome of a run.
     pub const fn of_run(self) -> Ended {
         match self {
             Self::Passed => Ended::Passed,
@@ -79,7 +79,7 @@ impl Outcome {
         }
     }
 
-    /// What a series comes to that is written down like this.
+    /// Converts it to the outcome of a series.
     pub const fn of_series(self, recovered: bool) -> series::Outcome {
         match self {
             Self::Passed => series::Outcome::Passed,
@@ -118,7 +118,7 @@ impl From<series::Outcome> for Outcome {
 }
 
 impl Series {
-    /// A series of which no run has begun.
+    /// Creates a series without runs.
     pub fn new(attempts: Attempts) -> Self {
         Self {
             retries: attempts.retries,
@@ -129,7 +129,7 @@ impl Series {
         }
     }
 
-    /// It comes to this.
+    /// Sets the outcome.
     pub fn end(&mut self, outcome: series::Outcome) {
         self.outcome = Some(outcome.into());
         self.recovered = outcome == series::Outcome::Flaky { recovered: true };

@@ -1,4 +1,4 @@
-//! A run of a suite as JSON: its events, and what clients of the original know of it.
+//! A run of a suite: its events, and its shape in Tracetest's API.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::series::Outcome;
 use super::time::{UNFINISHED, rfc3339};
 use crate::store::StoredSuiteRun;
 
-/// Something that happened to a run of a suite.
+/// An event of a run of a suite.
 pub type Event = super::Event<What>;
 
 /// What can happen to a run of a suite.
@@ -127,25 +127,25 @@ impl From<Role> for Part {
     }
 }
 
-/// What the events of a run of a suite add up to.
+/// The state of a run of a suite, folded from its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// What it is to do.
+    /// The planned steps.
     pub steps: Vec<Step>,
-    /// The last run of each step that has begun.
+    /// The latest run of each step that has started.
     pub runs: BTreeMap<usize, u64>,
-    /// What the steps gave out, in the order in which they ended.
+    /// The outputs of the steps, in the order in which the steps ended.
     pub outputs: Vec<(String, String)>,
     /// When it ended.
     pub completed: Option<Timestamp>,
-    /// Why it did not come to its end.
+    /// Why it ended early.
     pub error: Option<String>,
-    /// Whether everything passed in the end.
+    /// Whether all steps passed, once it has ended.
     pub passed: Option<bool>,
 }
 
 impl Facts {
-    /// Adds up events, in their order.
+    /// Folds events, in their order.
     pub fn of(events: &[Event]) -> Self {
         let mut facts = Self::default();
         for event in events {
@@ -172,7 +172,8 @@ impl Facts {
 }
 
 impl Facts {
-    /// Whether every step passed what it must. Steps whose runs were deleted meanwhile count as they did at the end.
+    /// Whether every step passed its required gates. If runs of steps were deleted since, the outcome at the end
+    /// counts.
     fn gates_passed(&self, steps: &[Run]) -> bool {
         let is_over = self.completed.is_some();
         match self.passed {
@@ -218,7 +219,7 @@ pub struct SuiteRun {
     pub last_error_state: String,
 }
 
-/// The run of a suite as clients know it. `steps` are the runs of its tests, as they know them.
+/// Builds the run of a suite as clients see it. `steps` are the runs of its tests.
 pub fn suite_run(stored: &StoredSuiteRun, facts: &Facts, steps: Vec<Run>) -> SuiteRun {
     let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
     let made = facts.outputs.iter().map(|(name, value)| (name.as_str(), value.as_str()));

@@ -1,4 +1,4 @@
-//! A trace: its spans in the order of the tree, each with its depth, so that a picture needs no further thought.
+//! A trace: its spans in the order of the tree, each with its depth, ready to be drawn.
 
 use base64::Engine;
 use qualitytrace_core::trace;
@@ -46,7 +46,7 @@ pub struct Span {
     pub attributes: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A [`Trace`] that is made while it is written.
+/// A [`Trace`] that is built while it is serialized.
 #[derive(Debug)]
 pub struct Document(pub trace::Trace);
 

@@ -1,21 +1,21 @@
-//! The result of judging a test, in full: every spec, every assertion, every span.
+//! The full verdict of a test: every spec, every assertion, every span.
 
 use serde::{Deserialize, Serialize};
 
-/// What became of a test, a spec or an assertion.
+/// The outcome of a test, a spec or an assertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// Everything held.
+    /// Everything holds.
     Passed,
-    /// Something did not hold.
+    /// Something does not hold.
     Failed,
-    /// What is missing could change the result.
+    /// Missing spans could change the result.
     Inconclusive,
 }
 
 impl Outcome {
-    /// The word on the wire.
+    /// Returns its name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -25,24 +25,24 @@ impl Outcome {
     }
 }
 
-/// The result of judging a test.
+/// The verdict of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
-    /// Of the test.
+    /// The outcome of the test.
     pub outcome: Outcome,
     /// Why it is inconclusive; empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// In the order of the definition.
+    /// The specs, in the order of the definition.
     pub specs: Vec<Spec>,
-    /// In the order of the definition.
+    /// The outputs, in the order of the definition.
     pub outputs: Vec<Output>,
 }
 
 impl Verdict {
-    /// Results that hold and results that do not, of all assertions on all spans. A test that did not pass has at least
-    /// one that does not: what is missing, if nothing else.
+    /// Counts results that hold and results that do not, of all assertions on all spans. A test that did not pass
+    /// counts at least one that does not hold, if only because spans are missing.
     pub fn counts(&self) -> (u64, u64) {
         let assertions = || self.specs.iter().flat_map(|spec| &spec.assertions);
         let all: usize = assertions().map(|assertion| assertion.results.len()).sum();
@@ -55,24 +55,24 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
-    /// Its title; empty when it has none.
+    /// Its title; may be empty.
     pub name: String,
     /// Its selector, as written.
     pub selector: String,
-    /// Of the spec.
+    /// The outcome of the spec.
     pub outcome: Outcome,
-    /// How many spans the selector picks.
+    /// The number of spans that the selector matches.
     pub selected: usize,
-    /// The longest of them, in nanoseconds.
+    /// The longest duration of them, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<u64>,
-    /// What is wrong with the spec as a whole: its selector is invalid, or picks nothing.
+    /// What is wrong with the spec as a whole: its selector is invalid, or matches nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Spans that nearly match a selector that picks nothing, nearest first, a sentence each.
+    /// Spans that nearly match a selector without matches, nearest first, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<String>,
-    /// In the order of the definition.
+    /// The assertions, in the order of the definition.
     pub assertions: Vec<Assertion>,
 }
 
@@ -80,22 +80,22 @@ pub struct Spec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Assertion {
-    /// As written.
+    /// The assertion, as written.
     pub assertion: String,
-    /// Of the assertion.
+    /// The outcome of the assertion.
     pub outcome: Outcome,
-    /// One a span, or one for all of them.
+    /// One result for each span, or one for all of them.
     pub results: Vec<SpanResult>,
 }
 
 impl Assertion {
-    /// The results that keep it from holding.
+    /// Iterates over the results that make the assertion fail.
     pub fn culprits(&self) -> impl Iterator<Item = &SpanResult> {
         self.marked_results().filter(|(_, is_culprit)| *is_culprit).map(|(result, _)| result)
     }
 
-    /// Every result, and whether it keeps the assertion from holding. Verdicts of earlier versions do not say; there it
-    /// is the results that did not hold.
+    /// Iterates over all results, with a flag for those that make the assertion fail. Verdicts of earlier versions do
+    /// not contain this; there it is the results that do not hold.
     pub fn marked_results(&self) -> impl Iterator<Item = (&SpanResult, bool)> {
         let is_told = self.results.iter().any(|result| result.breaks);
         let is_broken = self.outcome != Outcome::Passed;
@@ -109,7 +109,7 @@ impl Assertion {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpanResult {
-    /// The span; `None` when the assertion is about the selection as a whole.
+    /// The span; `None` if the assertion is about the selection as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span_id: Option<String>,
     /// The span's name; empty without a span.
@@ -118,19 +118,20 @@ pub struct SpanResult {
     /// The span's service; empty without a span.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub service: String,
-    /// Whether it held.
+    /// Whether it holds.
     pub passed: bool,
-    /// Whether it keeps the assertion from holding: with `none` and `at most`, spans for which the claim holds do.
+    /// Whether it makes the assertion fail: with `none` and `at most`, spans for which the claim holds do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub breaks: bool,
-    /// The left side, as it was.
+    /// The value of the left side.
     pub observed: String,
-    /// The right side, as it was.
+    /// The value of the right side.
     pub expected: String,
-    /// What went wrong: `no match` for a comparison that does not hold.
+    /// The error; `no match` for a comparison that does not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The attribute that was read instead of the one named, because it was renamed between convention versions.
+    /// The attribute that was read instead of the named one, because it was renamed between versions of the
+    /// conventions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
 }
@@ -139,9 +140,9 @@ pub struct SpanResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
-    /// The variable that it becomes.
+    /// The name of the variable.
     pub name: String,
-    /// Its value; empty when it has none.
+    /// Its value; empty if it has none.
     pub value: String,
     /// The span that it was read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]

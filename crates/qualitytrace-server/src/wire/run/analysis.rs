@@ -1,4 +1,4 @@
-//! What the analyzer says about a trace.
+//! The analyzer's report about a trace.
 
 use qualitytrace_core::analyzer::{Fault, PluginReport, Report, RuleReport, SpanReport};
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ pub struct Linter {
 }
 
 impl Linter {
-    /// Whether it says the same as another one: each rule passed or failed alike.
+    /// Whether it agrees with another report: each rule has the same result, and the score is equal.
     pub fn agrees(&self, other: &Self) -> bool {
         let rules = |report: &Self| -> Vec<bool> {
             report.plugins.iter().flatten().flat_map(|plugin| &plugin.rules).map(|rule| rule.passed).collect()
@@ -37,26 +37,26 @@ impl Linter {
 /// A rule that did not pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedRule<'a> {
-    /// Its id, as definitions name it.
+    /// Its id, as in definitions.
     pub id: &'a str,
     /// `error` or `warning`.
     pub level: &'a str,
-    /// How many spans break it.
+    /// The number of spans that break it.
     pub spans: usize,
 }
 
 impl Linter {
-    /// Whether any rule looked at the trace.
+    /// Whether any rule was applied.
     pub fn has_rules(&self) -> bool {
         self.plugins.iter().flatten().any(|plugin| !plugin.rules.is_empty())
     }
 
-    /// Whether a rule looked at the trace whose failure is an error.
+    /// Whether a rule of level `error` was applied.
     pub fn has_errors(&self) -> bool {
         self.plugins.iter().flatten().flat_map(|plugin| &plugin.rules).any(|rule| rule.level == "error")
     }
 
-    /// The rules that did not pass, in the order of the report.
+    /// Returns the rules that did not pass, in the order of the report.
     pub fn failed_rules(&self) -> Vec<FailedRule<'_>> {
         let rules = self.plugins.iter().flatten().flat_map(|plugin| &plugin.rules);
         let failed = rules.filter(|rule| !rule.passed).map(|rule| FailedRule {
@@ -138,7 +138,7 @@ struct RuleError {
     suggestions: Vec<String>,
 }
 
-/// A report as clients read it.
+/// Converts a report for clients.
 pub fn analysis(report: &Report) -> Linter {
     Linter {
         minimum_score: report.minimum_score,

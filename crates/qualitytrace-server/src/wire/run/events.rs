@@ -1,4 +1,4 @@
-//! The events of a run under the names that clients of the original know.
+//! The events of a run, under their names in Tracetest's API.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -48,7 +48,7 @@ struct Periodic {
     number_iterations: u64,
 }
 
-/// An event without what it shares with all others of its run.
+/// An event without the fields that all events of a run share.
 struct Known {
     kind: &'static str,
     stage: &'static str,
@@ -57,7 +57,7 @@ struct Known {
     polling: Polling,
 }
 
-/// The events of a run, oldest first. One of ours can be several of theirs.
+/// Converts the events of a run, oldest first. One event here can be several there.
 pub fn catalogue(test: &str, run: u64, events: &[Event]) -> Vec<RunEvent> {
     let mut iterations = 0;
     let mut out = Vec::new();
@@ -126,7 +126,7 @@ fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
             let unreachable = connection.then(|| {
                 event("HTTP_UNREACHABLE_HOST_ERROR", TRIGGER, "Unreachable host in the trigger", message)
             });
-            // Whoever fails at TLS is there.
+            // A failed TLS handshake shows that the host is reachable.
             let nobody_there = *connection && reason != Reason::Tls.as_str();
             let own_container = (nobody_there && *targets_localhost && *running_on_container).then(|| {
                 event("DOCKER_COMPOSE_HOST_MISMATCH_ERROR", TRIGGER, "Docker compose mismatch error", message)
@@ -141,7 +141,7 @@ fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
     }
 }
 
-/// What happens once the trigger was answered.
+/// Converts the events after the response to the trigger.
 fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
     match what {
         What::Waiting { timeout, .. } => {
@@ -257,7 +257,7 @@ fn iteration(spans: usize, number: u64, is_complete: bool) -> Known {
     }
 }
 
-/// What could not be worked out.
+/// Returns warnings about outputs and assertions that could not be evaluated.
 fn warnings(verdict: &Verdict) -> Vec<Known> {
     let outputs = verdict.outputs.iter().filter_map(|output| {
         let title = format!("Output '{}' not generated", output.name);

@@ -1,4 +1,4 @@
-//! What the events of a run add up to.
+//! The state of a run, folded from its events.
 
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::run::{self, TriggerSpan};
@@ -10,56 +10,56 @@ use super::{Linter, Run};
 use crate::wire::event::{Event, Reply, What};
 use crate::wire::verdict::Verdict;
 
-/// What is known about a run after its events so far.
+/// The state of a run after its events so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
-    /// The trigger's own span.
+    /// The span of the trigger.
     pub span_id: Option<String>,
-    /// The trigger with its values put in, in the form of a definition.
+    /// The trigger with its values, in the form of a definition.
     pub trigger: Option<Value>,
     /// When the trigger was sent.
     pub triggered: Option<Timestamp>,
-    /// When it was answered, or was known to stay without an answer.
+    /// When the response arrived, or the trigger failed.
     pub answered: Option<Timestamp>,
-    /// Whether spans were waited for.
+    /// Whether the run waited for spans.
     pub waited: bool,
-    /// When the wait for the trace was over.
+    /// When the wait for the trace ended.
     pub obtained: Option<Timestamp>,
     /// When it ended.
     pub completed: Option<Timestamp>,
-    /// The answer.
+    /// The response to the trigger.
     pub reply: Option<Reply>,
-    /// Why there is no answer.
+    /// Why there is no response.
     pub failure: Option<Failure>,
-    /// What the analyzer says.
+    /// The report of the analyzer.
     pub analysis: Option<Linter>,
     /// Why that may not hold for the whole trace.
     pub analysis_open: Option<String>,
     /// The latest verdict.
     pub verdict: Option<Verdict>,
-    /// The run as another server showed it.
+    /// The run as imported from another server.
     pub imported: Option<Box<Run>>,
-    /// The run of another server whose trace this one is judged by.
+    /// The run of another server whose trace is judged here.
     pub earlier: Option<Box<Run>>,
-    /// Why it came to no verdict.
+    /// Why there is no verdict.
     pub error: Option<String>,
 }
 
-/// Why a trigger got no answer.
+/// Why a trigger got no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// A sentence.
+    /// The error message.
     pub message: String,
-    /// Whether no connection came about.
+    /// Whether no connection was established.
     pub connection: bool,
-    /// Whether the address means the server's own machine.
+    /// Whether the address is on the server's own machine.
     pub targets_localhost: bool,
     /// Whether this server runs in a container.
     pub running_on_container: bool,
 }
 
 impl Facts {
-    /// Adds up events, in their order.
+    /// Folds events, in their order.
     pub fn of(events: &[Event]) -> Self {
         let mut facts = Self::default();
         for event in events {
@@ -114,7 +114,7 @@ impl Facts {
             }
             What::Late { verdict, .. } => {
                 self.verdict = Some(verdict.clone());
-                // Whoever did not wait for spans counts them now.
+                // Late spans count even if the run did not wait for spans.
                 self.waited = true;
             }
             What::Stopped => {
@@ -140,7 +140,7 @@ impl Facts {
         self.error = error.cloned();
     }
 
-    /// The span that stands for the trigger, once it was answered.
+    /// Builds the span of the trigger, once there is a response.
     pub fn root(&self, trace: TraceId) -> Option<Span> {
         let id: SpanId = self.span_id.as_ref()?.parse().ok()?;
         let span = TriggerSpan { id, trace, start: self.triggered?, end: self.answered? };

@@ -1,4 +1,4 @@
-//! A run as JUnit XML, in the layout of the original.
+//! A run as JUnit XML, in Tracetest's layout.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use qualitytrace_core::run::State;
 
 use super::{Run, SpecResult};
 
-/// What a comparison that does not hold says.
+/// The error of a comparison that does not hold.
 const NO_MATCH: &str = "no match";
 
-/// The report: one suite a spec, one case a span and assertion.
+/// Builds the report: one test suite for each spec, one test case for each span and assertion.
 pub fn junit(test: &str, run: &Run) -> String {
     let (specs, seconds) = (&run.result.results, run.execution_time);
     let lack = if run.missing.is_empty() {
@@ -44,7 +44,7 @@ pub fn junit(test: &str, run: &Run) -> String {
     out
 }
 
-/// Why there is no verdict.
+/// Returns why there is no verdict.
 fn problem(run: &Run) -> Option<&str> {
     match State::named(&run.state) {
         _ if !run.last_error_state.is_empty() => Some(&run.last_error_state),
@@ -54,7 +54,7 @@ fn problem(run: &Run) -> Option<&str> {
     }
 }
 
-/// Cases, failures and errors.
+/// Counts test cases, failures and errors.
 fn counts(spec: &SpecResult) -> (usize, usize, usize) {
     let results = || spec.results.iter().flat_map(|assertion| &assertion.span_results);
     let failures = results().filter(|result| !result.passed && is_no_match(&result.error)).count();
@@ -93,7 +93,7 @@ fn suite(out: &mut String, spec: &SpecResult) {
     out.push_str("\n\t</testsuite>");
 }
 
-/// Text as the value of an attribute; what XML cannot hold becomes a question mark.
+/// Escapes text for an attribute; characters that XML cannot hold become U+FFFD.
 fn escaped(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, letter| {
         match letter {

@@ -1,4 +1,4 @@
-//! A selector, with what it consists of.
+//! A selector with its structure.
 
 use qualitytrace_core::lang::ast::{Chain, Clause, Condition, Literal, Pseudo, Step, Test};
 use qualitytrace_core::lang::parse_selector;
@@ -49,7 +49,7 @@ struct PseudoClass {
     argument: Option<u64>,
 }
 
-/// The selector of a text.
+/// Parses a selector; the structure of an invalid one is empty.
 pub fn selector(query: &str) -> Selector {
     if query.is_empty() {
         return Selector::default();
@@ -84,7 +84,7 @@ fn step(step: &Step) -> Structure {
     Structure { filters, pseudo_class, child_selector: None }
 }
 
-/// The clauses of a condition, one after the other: clients show them and do no more with them.
+/// Flattens the clauses of a condition: clients only display them.
 fn collect(condition: &Condition, filters: &mut Vec<Filter>) {
     match condition {
         Condition::Clause(clause) => filters.push(filter(clause)),

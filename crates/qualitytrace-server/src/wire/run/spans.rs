@@ -1,4 +1,4 @@
-//! A trace twice: as a tree, and as a table by span id.
+//! The trace of a run in two forms: a tree, and a map by span id.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,19 +19,19 @@ const DURATION: &str = "tracetest.span.duration";
 /// The attribute that names the parent in the tree.
 const PARENT: &str = "tracetest.span.parent_id";
 
-/// Levels of the tree below its root. Writers and readers of JSON call themselves for each level, and many readers go no
-/// deeper than 128.
+/// Depth limit of the tree below its root. JSON writers and readers recurse for each level, and many readers support no
+/// more than 128.
 const LEVELS: usize = 50;
 
-/// Attributes that only spans have that were sent.
+/// Attributes that the trigger's span does not have, because it was not received over OTLP.
 const UNSENT: [&str; 2] = ["span.events", "tracetest.span.status_code"];
 
-/// The trace of a run: as it is known here, or as clients read it.
+/// The trace of a run: assembled here, or read from JSON.
 #[derive(Debug, Clone)]
 pub enum RunTrace {
-    /// What clients read is made while it is written: it is many times larger than the trace itself.
+    /// Its JSON is built while it is serialized: that is many times larger than the trace itself.
     Assembled(Arc<Trace>),
-    /// As it came from another server.
+    /// As read from another server.
     Read(Box<ShownTrace>),
 }
 
@@ -116,7 +116,7 @@ pub struct RunSpan {
     children: Vec<RunSpan>,
 }
 
-/// Writes the trace as clients read it, span by span.
+/// Serializes the trace for clients, span by span.
 fn tree_and_flat<S: Serializer>(trace: &Trace, serializer: S) -> Result<S::Ok, S::Error> {
     let mut shown = serializer.serialize_struct("RunTrace", 3)?;
     shown.serialize_field("traceId", &trace.id().to_string())?;
@@ -130,7 +130,7 @@ fn tree_and_flat<S: Serializer>(trace: &Trace, serializer: S) -> Result<S::Ok, S
     shown.end()
 }
 
-/// The trace that clients read, back again; `None` when there is none or it cannot be one.
+/// Converts a trace back from the form for clients; `None` if there is none or it is invalid.
 pub fn imported_trace(shown: &RunTrace) -> Option<Trace> {
     let shown = match shown {
         RunTrace::Assembled(trace) => return Some(Trace::clone(trace)),
@@ -154,11 +154,11 @@ fn stored_form(span: &RunSpan) -> Value {
     })
 }
 
-/// A root with all that is below it. Below the last level, spans stand side by side.
+/// A root with its descendants. Below the depth limit, they are flattened.
 struct Tree<'t> {
     trace: &'t Trace,
     root: usize,
-    /// The children of each span, counted from the root.
+    /// The children of each span, as indices relative to the root.
     below: Vec<Vec<usize>>,
 }
 
@@ -167,7 +167,7 @@ impl<'t> Tree<'t> {
         let places = root..trace.descendants(root).end;
         let mut holders: Vec<(usize, usize)> = vec![(0, 0)];
         let mut below: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
-        // Parents stand before their children.
+        // Parents come before their children.
         for at in places.skip(1) {
             let parent = trace.parent(at).map_or(0, |parent| parent - root);
             let (above, level) = holders[parent];
@@ -179,7 +179,7 @@ impl<'t> Tree<'t> {
     }
 }
 
-/// A span of a tree with its children, made while it is written.
+/// A span of a tree with its children, built while it is serialized.
 struct Branch<'t> {
     tree: &'t Tree<'t>,
     at: usize,
@@ -213,14 +213,14 @@ impl Serialize for Branches<'_> {
     }
 }
 
-/// Every span by its id, in the order of the ids.
+/// Every span by its id, sorted by id.
 struct Flat<'t>(&'t Trace);
 
 impl Serialize for Flat<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut order: Vec<usize> = (0..self.0.spans().len()).collect();
         order.sort_by_key(|at| self.0.span(*at).id);
-        // Spans that were sent without an id share one, which stands for the last of them.
+        // Spans that were sent without an id share one entry: the last of them.
         let last =
             order.chunk_by(|a, b| self.0.span(*a).id == self.0.span(*b).id).filter_map(|same| same.last());
         serializer.collect_map(last.map(|at| (id(self.0, *at), span(self.0, *at))))
@@ -261,7 +261,7 @@ fn id(trace: &Trace, at: usize) -> String {
     trace.span(at).id.map_or_else(|| "0".repeat(16), |id| id.to_string())
 }
 
-/// Clients know this word in this spelling.
+/// Returns the kind in the spelling that clients know.
 fn kind(kind: &str) -> &str {
     if kind.starts_with("unsp") || kind.is_empty() { "unespecified" } else { kind }
 }

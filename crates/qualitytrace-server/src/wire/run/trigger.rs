@@ -1,4 +1,4 @@
-//! Triggers and what came of them: every kind has its place, and the places of the others stay empty.
+//! Triggers and their results: each type has its own block, and the blocks of the others stay empty.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -121,7 +121,7 @@ struct TriggerError {
     message: String,
 }
 
-/// The trigger of a definition.
+/// Builds the trigger from its definition.
 pub fn trigger(definition: Option<&Value>) -> Trigger {
     let empty = Value::Null;
     let definition = definition.unwrap_or(&empty);
@@ -158,7 +158,7 @@ pub fn trigger(definition: Option<&Value>) -> Trigger {
     }
 }
 
-/// The trigger in the form of a definition, from the form above.
+/// Converts the trigger back into the form of a definition.
 pub fn definition_trigger(shown: &Value) -> Value {
     let kind = shown["type"].as_str().unwrap_or_default();
     let key = match kind {
@@ -185,7 +185,7 @@ pub fn definition_trigger(shown: &Value) -> Value {
     out
 }
 
-/// What came of the trigger.
+/// Builds the result of the trigger.
 pub(super) fn outcome(facts: &Facts) -> TriggerOutcome {
     let kind = facts.trigger.as_ref().and_then(|trigger| trigger["type"].as_str()).unwrap_or_default();
     let mut blocks = TriggerResult::default();
@@ -253,12 +253,12 @@ fn auth(auth: &Value) -> Value {
     out.into()
 }
 
-/// These keys, where they are there.
+/// Returns these keys, as far as they exist.
 fn parts(block: &Value, keys: &[&str]) -> Map<String, Value> {
     keys.iter().filter_map(|key| Some(((*key).to_owned(), block.get(key)?.clone()))).collect()
 }
 
-/// The object, or an empty one.
+/// Returns the object, or an empty one.
 fn whole(block: &Value) -> Map<String, Value> {
     block.as_object().cloned().unwrap_or_default()
 }
