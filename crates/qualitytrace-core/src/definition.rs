@@ -1,8 +1,8 @@
-//! What users write: tests and the resources around them.
+//! Definitions: tests and the resources around them, as users write them.
 //!
-//! [`read`] turns a YAML or JSON file into resources. It is total: every text gives the resources that could be read
-//! and a list of all that is wrong with it, each with its place in the file. Nothing is dropped in silence: a key that
-//! means nothing is a warning.
+//! [`read`] parses a YAML or JSON file into resources. It is total: every text gives the resources that could be
+//! read and a list of diagnostics, each with its place in the file. Nothing is dropped silently: an unknown key is
+//! a warning.
 
 pub mod analyzer;
 mod check;
@@ -46,7 +46,7 @@ use crate::lang::{Diagnostic, Severity};
 use node::{Node, Shape};
 use reader::Reader;
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// YAML: one or more documents.
@@ -55,60 +55,60 @@ pub enum Format {
     Json,
 }
 
-/// What a file says.
+/// The result of reading a file.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     /// The resources that could be read, in the order of the file.
     pub documents: Vec<Document>,
-    /// All that is wrong or odd about the file, in its order.
+    /// All errors and warnings, in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Reading {
-    /// Whether nothing stands against using the file; `strict` counts warnings too.
+    /// Whether the file can be used; `strict` counts warnings as errors.
     pub fn is_usable(&self, strict: bool) -> bool {
         self.diagnostics.iter().all(|diagnostic| !strict && diagnostic.severity == Severity::Warning)
     }
 }
 
-/// The code of the diagnostic that says that a file holds no definition at all.
+/// The code of the diagnostic for a file without any definition.
 pub const EMPTY_FILE: &str = "empty-file";
 
 /// One resource of a file.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// What it says.
+    /// Its content.
     pub resource: Resource,
     /// The bytes of the file that it was read from.
     pub span: Range<usize>,
 }
 
-/// One thing that users define.
+/// A resource that users define.
 #[expect(clippy::large_enum_variant, reason = "resources are few, and most of them are tests")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     /// A trigger and what must hold for the trace that it causes.
     Test(Test),
-    /// Tests that run in an order.
+    /// Tests that run in order.
     TestSuite(TestSuite),
     /// Named values that tests can refer to.
     VariableSet(VariableSet),
-    /// Where traces come from.
+    /// The source of traces.
     DataStore(DataStore),
     /// How long to wait for a trace.
     PollingProfile(PollingProfile),
-    /// What the analyzer looks at.
+    /// The configuration of the analyzer.
     Analyzer(Analyzer),
-    /// What a run must pass.
+    /// The gates that a run must pass.
     TestRunner(TestRunner),
     /// Settings of the server.
     Config(Config),
-    /// Where a demo system stands.
+    /// The addresses of a demo system.
     Demo(Demo),
 }
 
 impl Resource {
-    /// What kind of thing it is.
+    /// Returns its kind.
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Test(_) => Kind::Test,
@@ -123,7 +123,7 @@ impl Resource {
         }
     }
 
-    /// The test, if it is one.
+    /// Returns the test, if it is one.
     pub fn into_test(self) -> Option<Test> {
         match self {
             Self::Test(test) => Some(test),
@@ -131,7 +131,7 @@ impl Resource {
         }
     }
 
-    /// Its id as the file has it; `None` when the file has none, and for what a server has one of.
+    /// Returns its id as the file has it; `None` when the file has none, and for singletons.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Test(test) => test.id.as_deref(),
@@ -152,21 +152,21 @@ impl Resource {
 pub enum Kind {
     /// A trigger and what must hold for the trace that it causes.
     Test,
-    /// Tests that run in an order.
+    /// Tests that run in order.
     TestSuite,
     /// Named values that tests can refer to.
     VariableSet,
-    /// Where traces come from.
+    /// The source of traces.
     DataStore,
     /// How long to wait for a trace.
     PollingProfile,
-    /// What the analyzer looks at.
+    /// The configuration of the analyzer.
     Analyzer,
-    /// What a run must pass.
+    /// The gates that a run must pass.
     TestRunner,
     /// Settings of the server.
     Config,
-    /// Where a demo system stands.
+    /// The addresses of a demo system.
     Demo,
 }
 
@@ -184,7 +184,7 @@ impl Kind {
         Self::Demo,
     ];
 
-    /// The word that files and the API use as `type`.
+    /// Returns the name that files and the API use as `type`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Test => "Test",
@@ -199,7 +199,7 @@ impl Kind {
         }
     }
 
-    /// The kind that a `type` names, old names included.
+    /// Finds the kind with this `type`, old names included.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "Transaction" => Some(Self::TestSuite),
@@ -217,12 +217,12 @@ impl Kind {
     }
 }
 
-/// Types that belong to the original's hosted service.
+/// Types that belong to Tracetest's hosted service.
 const HOSTED: [&str; 5] = ["Environment", "EnvironmentToken", "Invite", "Monitor", "Organization"];
 
-/// Whether a code is about the form of a file rather than about what it says.
+/// Whether a diagnostic code is about the syntax of a file rather than about its content.
 ///
-/// The API refuses both alike but speaks of "parsing" for the one and of "validating" for the other.
+/// The API refuses both, but calls the first "parsing" and the second "validating" errors.
 pub fn is_about_form(code: &str) -> bool {
     let forms = ["wrong-type", "duplicate-key", "too-deep", "too-large", "json-syntax", EMPTY_FILE];
     forms.contains(&code) || code.starts_with("yaml-")
@@ -233,18 +233,18 @@ pub fn read(source: &str, format: Format) -> Reading {
     read_with(source, format, None)
 }
 
-/// Reads a file that is known to hold resources of one kind, whatever its `type` says.
+/// Reads a file that is known to hold resources of one kind, whatever its `type` is.
 pub fn read_as(source: &str, format: Format, kind: Kind) -> Reading {
     read_with(source, format, Some(kind))
 }
 
-/// Reads a resource that was checked when it was stored: nothing is said about it again. `None` if it cannot be read.
+/// Reads a resource that was checked when it was stored, without diagnostics. `None` if it cannot be read.
 pub fn read_stored(source: &str, format: Format, kind: Kind) -> Option<Resource> {
     let reader = Reader::of_stored(source, format);
     parse(&reader).iter().find_map(|node| resource(&reader, node, Some(kind)))
 }
 
-/// Whether a text is meant as a definition: it has `type` or `spec`, or cannot be read and speaks of a `spec`.
+/// Whether a text is meant as a definition: it has `type` or `spec`, or cannot be read and contains `spec`.
 pub fn is_meant(source: &str, format: Format) -> bool {
     let reader = Reader::new(source, format);
     let documents = nodes(&reader);
@@ -273,7 +273,7 @@ fn nodes(reader: &Reader<'_>) -> Vec<Node> {
 
 fn parse(reader: &Reader<'_>) -> Vec<Node> {
     let documents = nodes(reader);
-    // `---` before the first document or after the last one makes an empty document, which says nothing.
+    // `---` before the first document or after the last one makes an empty document, which is ignored.
     let documents: Vec<Node> = documents.into_iter().filter(|document| !document.is_null()).collect();
     if documents.is_empty() && reader.errors() == 0 {
         let diagnostic = Diagnostic::error(EMPTY_FILE, 0..0, "the file holds no definition");
@@ -282,7 +282,7 @@ fn parse(reader: &Reader<'_>) -> Vec<Node> {
     documents
 }
 
-/// Reads the envelope `{type, spec}` and what is in it.
+/// Reads the envelope `{type, spec}` and its content.
 fn resource(reader: &Reader<'_>, node: &Node, expected: Option<Kind>) -> Option<Resource> {
     let mut fields = reader.fields(node, "a definition")?;
     let kind_text = fields.text("type").filter(|text| !text.is_empty());
@@ -302,7 +302,7 @@ fn resource(reader: &Reader<'_>, node: &Node, expected: Option<Kind>) -> Option<
                 reader.report(
                     Diagnostic::error("no-type", node.span.start..node.span.start, message).helped(help),
                 );
-                // Beside a `spec`, the type is probably there under a mistyped key.
+                // With a `spec`, the type is probably there under a mistyped key.
                 if spec.is_some() {
                     fields.finish();
                 }
@@ -384,7 +384,7 @@ mod tests {
         (tests.collect(), reading.diagnostics)
     }
 
-    /// What `part` of the first assertion stands on in the file.
+    /// Returns the bytes of the file that hold `part` of the first assertion.
     fn placed(source: &str, part: &str) -> String {
         let (tests, diagnostics) = tests(source);
         assert_eq!(diagnostics, [], "{source}");

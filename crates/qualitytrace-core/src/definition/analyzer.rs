@@ -1,4 +1,4 @@
-//! Reading the analyzer's configuration.
+//! The analyzer's configuration, and its reader.
 
 use super::node::Node;
 use super::reader::{Fields, Reader};
@@ -6,29 +6,29 @@ use crate::analyzer::{Level, PluginId, RuleId};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 
-/// What the analyzer looks at. A server has one.
+/// The configuration of the analyzer. A server has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Analyzer {
-    /// A title for people.
+    /// The title for the user.
     pub name: String,
-    /// Whether traces are analysed at all.
+    /// Whether traces are analyzed at all.
     pub enabled: bool,
-    /// The score that the gate `analyzer-score` asks for, 0 to 100.
+    /// The score that the gate `analyzer-score` requires, 0 to 100.
     pub minimum_score: u32,
-    /// What is looked at.
+    /// The plugins.
     pub plugins: Vec<Plugin>,
 }
 
 /// A group of rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plugin {
-    /// Which one.
+    /// Its id.
     pub id: PluginId,
     /// Whether it is used.
     pub enabled: bool,
-    /// Its title as the file has it; empty when the file does not say.
+    /// Its title in the file; empty when the file has none.
     pub name: String,
-    /// Its description as the file has it; empty when the file does not say.
+    /// Its description in the file; empty when the file has none.
     pub description: String,
     /// Its rules.
     pub rules: Vec<Rule>,
@@ -37,24 +37,24 @@ pub struct Plugin {
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Which one.
+    /// Its id.
     pub id: RuleId,
     /// Its share of the plugin's score.
     pub weight: u32,
-    /// What a failure means.
+    /// The severity of a failure.
     pub level: Level,
-    /// Its title as the file has it; empty when the file does not say.
+    /// Its title in the file; empty when the file has none.
     pub name: String,
-    /// Its description as the file has it; empty when the file does not say.
+    /// Its description in the file; empty when the file has none.
     pub description: String,
-    /// What a failure is called, as the file has it; empty when the file does not say.
+    /// The name of a failure in the file; empty when the file has none.
     pub error_description: String,
-    /// Advice as the file has it; `None` when the file does not say.
+    /// The tips in the file; `None` when the file has none.
     pub tips: Option<Vec<String>>,
 }
 
 impl Default for Analyzer {
-    /// Everything is looked at, with the catalogue's words and weights.
+    /// Enables everything, with the catalogue's texts and weights.
     fn default() -> Self {
         Self {
             name: "analyzer".to_owned(),
@@ -111,7 +111,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Analyzer> {
     Some(analyzer)
 }
 
-/// A whole number from 0 to `most`; 0 when it is absent.
+/// Reads a whole number from 0 to `most`; 0 when it is absent.
 fn whole(fields: &mut Fields<'_, '_>, key: &'static str, most: u32) -> u32 {
     let reader = fields.reader;
     let Some(node) = fields.get(key) else { return 0 };

@@ -1,4 +1,4 @@
-//! Checking the language inside definitions.
+//! Checks of the language inside definitions.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,8 @@ use crate::lang::{
     Diagnostic, Severity, diagnose_assertion, diagnose_expression, diagnose_selector, diagnose_template,
 };
 
-/// What is wrong with the selectors, assertions, expressions and names in a resource, each at its place in the file.
+/// Checks the selectors, assertions, expressions and names in a resource; each diagnostic has its place in the
+/// file.
 pub fn check(resource: &Resource) -> Vec<Diagnostic> {
     let mut found = match resource {
         Resource::Test(test) => check_test(test),
@@ -54,14 +55,14 @@ fn check_test(test: &Test) -> Vec<Diagnostic> {
     if let Some(trigger) = &test.trigger {
         trigger.each_text(|text| {
             let troubles = lifted(text, diagnose_template(&text.value));
-            // The command line may put values in before the server sees the text.
+            // The command line may substitute values before the server sees the text.
             found.extend(troubles.map(|trouble| Diagnostic { severity: Severity::Warning, ..trouble }));
         });
     }
     found
 }
 
-/// The diagnostics of a text, moved to where the text stands in its file.
+/// Moves the diagnostics of a text to its place in the file.
 fn lifted(text: &Text, diagnostics: Vec<Diagnostic>) -> impl Iterator<Item = Diagnostic> {
     diagnostics
         .into_iter()

@@ -1,11 +1,11 @@
-//! What a server has when nothing was set up.
+//! Default resources of a server.
 
 use super::{
     Analyzer, Config, DataStore, Demo, Kind, PollingProfile, Resource, Test, TestRunner, TestSuite,
     VariableSet,
 };
 
-/// The resource of this kind that holds until a user says otherwise; an empty one where there is no such thing.
+/// Returns the default resource of this kind; an empty one where there is no default.
 pub fn default_of(kind: Kind) -> Resource {
     match kind {
         Kind::Test => Resource::Test(Test::default()),

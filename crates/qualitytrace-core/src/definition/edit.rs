@@ -1,4 +1,4 @@
-//! Changing a file without touching the rest of it.
+//! Edits of a definition file that leave the rest of it untouched.
 
 use std::ops::Range;
 
@@ -6,9 +6,9 @@ use super::node::{Entry, Node, Shape};
 use super::reader::Reader;
 use super::{Format, parse};
 
-/// The file with `id` as the id of its resource number `index`, counted from 0; comments and layout stay.
+/// Sets the id of resource number `index`, counted from 0; comments and layout stay.
 ///
-/// `None` when the file has no such resource, or the resource no `spec`.
+/// Returns `None` when the file has no such resource, or the resource no `spec`.
 pub fn with_id(source: &str, format: Format, index: usize, id: &str) -> Option<String> {
     let documents = parse(&Reader::new(source, format));
     let spec = documents.get(index)?.get("spec")?;
@@ -29,15 +29,15 @@ pub fn with_id(source: &str, format: Format, index: usize, id: &str) -> Option<S
     Some([source.get(..range.start)?, &text, source.get(range.end..)?].concat())
 }
 
-/// Whether resource number `index` of the file, counted from 0, says which id it has.
+/// Whether resource number `index` of the file, counted from 0, has an id.
 pub fn has_id(source: &str, format: Format, index: usize) -> bool {
     let documents = parse(&Reader::new(source, format));
     let id = documents.get(index).and_then(|document| document.get("spec")?.get("id"));
     id.is_some_and(|id| !id.is_empty())
 }
 
-/// All that belongs to the resource that was read from these bytes of the file: up to the lines between documents, with
-/// the comments around it.
+/// Returns the range of a resource with all that belongs to it: up to the lines between documents, with the
+/// comments around it.
 pub fn surroundings(source: &str, format: Format, resource: &Range<usize>) -> Range<usize> {
     if format == Format::Json {
         return resource.clone();
@@ -57,14 +57,14 @@ pub fn surroundings(source: &str, format: Format, resource: &Range<usize>) -> Ra
         if is_between && at <= resource.start && !is_first {
             whole.start = at;
         }
-        // What stands before the first document belongs to it.
+        // Lines before the first document belong to it.
         is_first &= is_between || line.trim().is_empty() || line.starts_with(['#', '%']);
     }
-    // What begins on the line between the documents begins there.
+    // A document that begins on the separator line begins there.
     if whole.contains(&resource.start) { whole } else { resource.clone() }
 }
 
-/// Where the id stands of the resource that was read from these bytes of the file; the resource as a whole without one.
+/// Returns the place of the id of the resource in this range; the resource as a whole if it has none.
 pub fn id_place(source: &str, format: Format, resource: &Range<usize>) -> Range<usize> {
     let documents = parse(&Reader::new(source, format));
     let document = documents.iter().find(|document| resource.contains(&document.span.start));
@@ -72,14 +72,14 @@ pub fn id_place(source: &str, format: Format, resource: &Range<usize>) -> Range<
     id.map_or_else(|| resource.clone(), |id| id.span.clone())
 }
 
-/// Where an entry ends: an absent value ends with the colon.
+/// Returns where an entry ends: an absent value ends with the colon.
 fn end(source: &str, entry: &Entry) -> usize {
     let colon = source.get(entry.key_span.end..).and_then(|rest| rest.find(':'));
     let colon = colon.map_or(entry.key_span.end, |at| entry.key_span.end + at + 1);
     entry.value.span.end.max(colon)
 }
 
-/// What stands between two entries of the mapping whose first entry begins at `at`.
+/// Returns the text between two entries of the mapping whose first entry begins at `at`.
 fn separator(source: &str, spec: &Node, at: usize) -> String {
     if source.get(spec.span.start..).is_some_and(|rest| rest.starts_with('{')) {
         return ", ".to_owned();

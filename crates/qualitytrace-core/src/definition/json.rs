@@ -1,4 +1,4 @@
-//! From JSON to the common tree.
+//! The JSON parser: builds the tree shared with YAML.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use super::node::{Entry, Node, Scalar, Shape, Style};
 use super::reader::Reader;
 use crate::lang::limits::{MAX_DEFINITION_DEPTH, MAX_DEFINITION_NODES};
 
-/// Bytes of what is said about a number that is too large.
+/// Maximum length of the message about a number that is too large.
 const LONGEST_NUMBER: usize = 80;
 
-/// The one document of a JSON text; `None` when it is not JSON.
+/// Parses the one document of a JSON text; reports an error and returns `None` when it is not JSON.
 pub(super) fn parse(reader: &Reader<'_>) -> Option<Node> {
     let mut scan = Scan { text: reader.source, at: 0, depth: 0, nodes: 0 };
     let parsed = scan.value().and_then(|node| {
@@ -119,7 +119,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A string in double quotes; `serde_json` knows the escapes.
+    /// Reads a string in double quotes; `serde_json` decodes the escapes.
     fn string(&mut self) -> Result<String, Refused> {
         let start = self.at;
         self.at += 1;
@@ -143,7 +143,7 @@ impl Scan<'_> {
         })
     }
 
-    /// A number, `true`, `false` or `null`.
+    /// Reads a number, `true`, `false` or `null`.
     fn literal(&mut self) -> Result<Shape, Refused> {
         let start = self.at;
         while self
@@ -160,7 +160,7 @@ impl Scan<'_> {
                 let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
                 let too_large = format!("the number {text} is too large");
                 self.at = start;
-                // Its length is what it is refused for.
+                // Only short messages are used: a number may be refused for its length alone.
                 let is_short = too_large.len() <= LONGEST_NUMBER;
                 let is_large = is_number && is_short && error.to_string().starts_with("number out of range");
                 Err(self.refuse(if is_large { &too_large } else { "a value should stand here" }))

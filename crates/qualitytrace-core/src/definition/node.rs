@@ -1,17 +1,17 @@
-//! The tree that YAML and JSON have in common, with the place of every part.
+//! The tree shared by YAML and JSON, with the place of every node.
 
 use std::ops::Range;
 
 /// One value of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    /// What it is.
+    /// Its content.
     pub(super) shape: Shape,
     /// The bytes of the file that it was read from.
     pub(super) span: Range<usize>,
 }
 
-/// What a value is.
+/// The content of a value.
 #[derive(Debug, Clone)]
 pub(super) enum Shape {
     Null,
@@ -20,7 +20,7 @@ pub(super) enum Shape {
     Map(Vec<Entry>),
 }
 
-/// A text, number or truth value: files do not always say which, so the reader of a field decides.
+/// A text, number or boolean: files do not always distinguish them, so the reader of a field decides.
 #[derive(Debug, Clone)]
 pub(super) struct Scalar {
     pub(super) text: String,
@@ -29,7 +29,7 @@ pub(super) struct Scalar {
     pub(super) is_text: bool,
 }
 
-/// How a scalar is written.
+/// The quoting style of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -51,7 +51,7 @@ impl Node {
         matches!(self.shape, Shape::Null)
     }
 
-    /// Whether it says nothing: no value, an empty text, or a list or mapping of such.
+    /// Whether it is empty: no value, an empty text, or a list or mapping of such.
     pub(super) fn is_empty(&self) -> bool {
         match &self.shape {
             Shape::Null => true,
@@ -61,7 +61,7 @@ impl Node {
         }
     }
 
-    /// The value of a key, if this is a mapping that has it.
+    /// Returns the value of a key, if this is a mapping that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         match &self.shape {
             Shape::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
@@ -69,7 +69,7 @@ impl Node {
         }
     }
 
-    /// What it is, in the user's words.
+    /// Describes its type for messages.
     pub(super) fn describe(&self) -> &'static str {
         match &self.shape {
             Shape::Null => "nothing",

@@ -1,4 +1,4 @@
-//! Where in a file something stands, as people say it: which document, and which key.
+//! Places in a file for messages: the document, and the path of keys.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,13 +10,13 @@ use super::{Format, parse};
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Counts from 1; empty documents do not count.
+    /// The number of the document, from 1; empty documents do not count.
     pub document: usize,
-    /// The way to it from the top of its document, like `spec.values[0].type`; empty for the document as a whole.
+    /// The path from the top of its document, like `spec.values[0].type`; empty for the document as a whole.
     pub key: String,
 }
 
-/// The place of some bytes of a file.
+/// Returns the place of a byte range of a file.
 pub fn place(source: &str, format: Format, bytes: &Range<usize>) -> Place {
     let documents = parse(&Reader::new(source, format));
     let at = documents.iter().rposition(|document| document.span.start <= bytes.start).unwrap_or(0);

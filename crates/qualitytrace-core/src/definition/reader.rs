@@ -1,4 +1,4 @@
-//! Reading fields out of the common tree, and saying all that is wrong with them.
+//! Reads fields from the shared tree, and collects diagnostics.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -10,18 +10,18 @@ use super::text::{Origin, Text};
 use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 
-/// The file being read and what was found wrong with it so far.
+/// The file being read and the diagnostics so far.
 pub(super) struct Reader<'s> {
     pub(super) source: &'s str,
     pub(super) format: Format,
     diagnostics: RefCell<Vec<Diagnostic>>,
-    /// How many are kept.
+    /// Maximum number of diagnostics kept.
     most: usize,
-    /// How many more were found than are kept.
+    /// The number of diagnostics that were dropped.
     left_out: Cell<usize>,
 }
 
-/// How many diagnostics of a file are kept; nobody reads more.
+/// Maximum number of diagnostics kept for a file; more would not be read.
 const MAX_DIAGNOSTICS: usize = 1_000;
 
 impl<'s> Reader<'s> {
@@ -30,12 +30,12 @@ impl<'s> Reader<'s> {
         Self { source, format, diagnostics, most: MAX_DIAGNOSTICS, left_out }
     }
 
-    /// Reads what was checked when it was stored: what is odd about it was said then.
+    /// A reader for a resource that was checked when it was stored: it keeps no diagnostics.
     pub(super) fn of_stored(source: &'s str, format: Format) -> Self {
         Self { most: 0, ..Self::new(source, format) }
     }
 
-    /// What was found wrong, in the order of the file.
+    /// Returns the diagnostics, in the order of the file.
     pub(super) fn finish(self) -> Vec<Diagnostic> {
         let mut diagnostics = self.diagnostics.into_inner();
         if self.left_out.get() > 0 {
@@ -51,7 +51,7 @@ impl<'s> Reader<'s> {
         self.report(Diagnostic::error(code, span, message));
     }
 
-    /// How many errors were found so far.
+    /// Counts the errors found so far.
     pub(super) fn errors(&self) -> usize {
         self.diagnostics.borrow().iter().filter(|found| found.is_error()).count()
     }
@@ -71,7 +71,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// The bytes of the letter that stands at `at`, for an error that names only a position.
+    /// Returns the bytes of the character at `at`, for an error that has only a position.
     pub(super) fn letter_at(&self, at: usize) -> Range<usize> {
         let mut start = at.min(self.source.len());
         while !self.source.is_char_boundary(start) {
@@ -81,7 +81,7 @@ impl<'s> Reader<'s> {
         start..start + length
     }
 
-    /// A text, as YAML lets users write it: unquoted numbers and truth values are texts too. JSON says what it means.
+    /// Reads a text. YAML allows unquoted numbers and booleans as texts; JSON does not.
     pub(super) fn text(&self, node: &Node, what: &str) -> Option<Text> {
         match &node.shape {
             Shape::Scalar(scalar) if scalar.is_text || self.format == Format::Yaml => Some(Text {
@@ -133,7 +133,7 @@ impl<'s> Reader<'s> {
         &[]
     }
 
-    /// A mapping from texts to texts, in the order of the file.
+    /// Reads a mapping from texts to texts, in the order of the file.
     pub(super) fn pairs(&self, node: &Node, what: &str) -> Vec<(String, Text)> {
         let Shape::Map(entries) = &node.shape else {
             self.mismatch(node, what, "a mapping");
@@ -149,7 +149,7 @@ impl<'s> Reader<'s> {
             .collect()
     }
 
-    /// The fields of a mapping; `None`, with an error, when it is none.
+    /// Returns the fields of a mapping; reports an error and returns `None` when it is not one.
     pub(super) fn fields<'n>(&self, node: &'n Node, what: &'static str) -> Option<Fields<'n, '_>>
     where
         's: 'n,
@@ -188,39 +188,39 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// The fields of one mapping: every key is asked for by name, and what nobody asked for is reported.
+/// The fields of one mapping: each known key is read by name, and all others are reported.
 pub(super) struct Fields<'n, 'r> {
     pub(super) reader: &'r Reader<'r>,
     what: &'static str,
     entries: &'n [Entry],
-    /// Where the mapping stands.
+    /// The place of the mapping.
     pub(super) span: Range<usize>,
     known: Vec<&'static str>,
 }
 
 impl<'n> Fields<'n, '_> {
-    /// The value of a key; `None` when it is absent or null.
+    /// Returns the value of a key; `None` when it is absent or null.
     pub(super) fn get(&mut self, key: &'static str) -> Option<&'n Node> {
         self.entry(key).map(|entry| &entry.value).filter(|node| !node.is_null())
     }
 
-    /// A key with its value; `None` when it is absent.
+    /// Returns a key with its value; `None` when it is absent.
     pub(super) fn entry(&mut self, key: &'static str) -> Option<&'n Entry> {
         self.known.push(key);
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// Whether the key is written, whatever its value.
+    /// Whether the key is present, with any value.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Accepts keys that answers of the API carry and that mean nothing in a file.
+    /// Accepts keys that responses of the API have and that mean nothing in a file.
     pub(super) fn ignore(&mut self, keys: &[&'static str]) {
         self.known.extend(keys);
     }
 
-    /// Warns of a key that users believe in and that means nothing here.
+    /// Warns of a key that users may expect to work and that has no effect here.
     pub(super) fn unused(&mut self, key: &'static str, message: &str, help: &str) {
         if let Some(entry) = self.entry(key) {
             let warning = Diagnostic::warning("unused-key", entry.key_span.clone(), message);
@@ -237,11 +237,11 @@ impl<'n> Fields<'n, '_> {
         self.text(key).map(|text| text.value)
     }
 
-    /// The `name` of a thing that must have one; `missing` is what to say when it has none.
+    /// Reads the required `name`; `missing` is the message when there is none.
     pub(super) fn required_name(&mut self, missing: &str) -> String {
         let span = self.span.clone();
         match self.get("name") {
-            // What is there is wrong in another way, and that has been said.
+            // A value of the wrong type was reported already.
             Some(node) => match self.reader.text(node, "`name`") {
                 Some(name) if !name.is_empty() => return name.value,
                 Some(_) => self.reader.error("no-name", node.span.clone(), missing),
@@ -272,12 +272,12 @@ impl<'n> Fields<'n, '_> {
         self.items(key).iter().filter_map(|item| reader.text(item, &what)).collect()
     }
 
-    /// A mapping from texts to texts, in the order of the file.
+    /// Reads a mapping from texts to texts, in the order of the file.
     pub(super) fn pairs(&mut self, key: &'static str) -> Vec<(String, Text)> {
         self.get(key).map(|node| self.reader.pairs(node, &format!("`{key}`"))).unwrap_or_default()
     }
 
-    /// A number that counts something: 0 and up, to a limit.
+    /// Reads a count from 0 to `most`.
     pub(super) fn count(&mut self, key: &'static str, most: u32) -> Option<u32> {
         let node = self.get(key)?;
         let number = self.reader.int(node, &format!("`{key}`"))?;
@@ -289,7 +289,7 @@ impl<'n> Fields<'n, '_> {
         count
     }
 
-    /// Reports the keys that nobody asked for.
+    /// Reports the keys that were not read.
     pub(super) fn finish(&self) {
         for entry in self.entries {
             if self.known.contains(&entry.key.as_str()) {
@@ -297,7 +297,7 @@ impl<'n> Fields<'n, '_> {
             }
             let message = format!("`{}` is not a key of {}", entry.key, self.what);
             let mut diagnostic = Diagnostic::warning("unknown-key", entry.key_span.clone(), message);
-            // A guess costs more than all the rest, and is not made for what is not shown.
+            // A suggestion costs more than all the rest, and is not computed for a diagnostic that is dropped.
             if !self.reader.is_full()
                 && let Some(key) = nearest(&entry.key, self.known.iter().copied())
             {

@@ -1,7 +1,7 @@
-//! Secrets in definitions: where they stand, what is shown in their place, and what a shown one stands for.
+//! Secrets in definitions: finding them, masking them, and restoring masked ones.
 //!
-//! Variables of `type: secret`, and the passwords, tokens and keys of a data store. A text keeps everything else,
-//! comments included.
+//! Secrets are variables of `type: secret`, and the passwords, tokens and keys of a data store. The rest of a text
+//! stays as it is, comments included.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,52 +10,52 @@ use super::node::{Node, Shape, Style};
 use super::reader::Reader;
 use super::{Format, Kind, parse};
 
-/// What is shown in place of a secret. Sent back, it means the secret that is stored.
+/// The mask shown in place of a secret. Sent back, it means the stored secret.
 pub const MASK: &str = "********";
 
 /// The type of a variable that is secret.
 const SECRET: &str = "secret";
-/// The fields of data stores that are secret, wherever they stand and however they are spelled: what is mistyped means
-/// nothing, and is a secret all the same.
+/// The secret fields of data stores, at any depth and in any spelling: a mistyped field has no effect, but its
+/// value is a secret nevertheless.
 const FIELDS: [&str; 6] =
     ["password", "token", "secretaccesskey", "sessiontoken", "accesstoken", "accesskey"];
-/// Words that make a header secret.
+/// Words in the name of a header that make it secret.
 const HEADER_WORDS: [&str; 7] = ["auth", "cookie", "token", "secret", "key", "password", "credential"];
-/// Shorter words are too likely to be words of the file's own.
+/// Shorter secrets of letters alone are too likely to be ordinary words of the file.
 const LONG_WORD: usize = 8;
-/// The same for words that are not made of letters alone.
+/// The same for secrets that are not made of letters alone.
 const SHORT_WORD: usize = 4;
 
 /// A secret in a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
-    /// What names it: the key of a variable, the field of a data store, or `headers.` and the header.
+    /// Its name: the key of a variable, the field of a data store, or `headers.` and the header.
     pub name: String,
-    /// What must not be shown.
+    /// The value to hide.
     pub value: String,
 }
 
-/// A mask that stands for nothing.
+/// A mask that cannot be replaced by a stored secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// No such secret is stored.
     #[error("`{name}` is masked, and no secret of this name is stored; send the secret itself")]
     NotStored {
-        /// What names the secret.
+        /// The name of the secret.
         name: String,
     },
-    /// It would take the place of a stored secret, as what everybody may see.
+    /// It would replace a stored secret by a value that is not secret.
     #[error(
         "`{name}` is masked, but not of `type: secret` as the stored one; send it with its type, or send another value"
     )]
     NotSecret {
-        /// What names the secret.
+        /// The name of the secret.
         name: String,
     },
 }
 
 impl Unknown {
-    /// What names the secret.
+    /// Returns the name of the secret.
     pub fn name(&self) -> &str {
         match self {
             Self::NotStored { name } | Self::NotSecret { name } => name,
@@ -63,12 +63,12 @@ impl Unknown {
     }
 }
 
-/// The secrets of a definition, in the order of the text.
+/// Returns the secrets of a definition, in the order of the text.
 pub fn secrets(source: &str, format: Format, kind: Kind) -> Vec<Secret> {
     places(source, format, kind).into_iter().map(|place| place.secret).collect()
 }
 
-/// The text with a mask in place of every secret.
+/// Masks every secret in the text.
 pub fn masked(source: &str, format: Format, kind: Kind) -> Cow<'_, str> {
     let places = places(source, format, kind);
     if places.is_empty() {
@@ -78,7 +78,7 @@ pub fn masked(source: &str, format: Format, kind: Kind) -> Cow<'_, str> {
     Cow::Owned(rewritten(source, format, &places, &masks))
 }
 
-/// The same for a text as its user wrote it: a secret can stand in a comment too, or behind an alias.
+/// Masks secrets in a text as its user wrote it: also in comments and behind aliases.
 pub fn masked_throughout(source: &str, format: Format, kind: Kind) -> Cow<'_, str> {
     let mut text = masked(source, format, kind);
     for secret in secrets(source, format, kind) {
@@ -91,14 +91,14 @@ pub fn masked_throughout(source: &str, format: Format, kind: Kind) -> Cow<'_, st
     text
 }
 
-/// The text with the stored secrets in place of the masks.
+/// Replaces the masks in the text by the stored secrets.
 pub fn unmasked<'s>(
     source: &'s str,
     format: Format,
     kind: Kind,
     stored: &[Secret],
 ) -> Result<Cow<'s, str>, Unknown> {
-    // One name may stand for several secrets, in the order of the text.
+    // One name may have several secrets, in the order of the text.
     let known = |name: &str, number: usize| {
         let mut named = stored.iter().filter(|secret| secret.name == name);
         let first = named.clone().next();
@@ -161,13 +161,13 @@ fn places(source: &str, format: Format, kind: Kind) -> Vec<Place> {
         | Kind::Config
         | Kind::Demo => {}
     }
-    // What an alias refers to is met more than once.
+    // The target of an alias is found more than once.
     found.sort_by_key(|place| place.span.start);
     found.dedup_by_key(|place| place.span.start);
     found
 }
 
-/// Whatever is said of a variable that is secret, wherever it stands and however it is spelled, but for its name.
+/// Finds the values of secret variables, at any depth and under any key except `key` and `type`.
 fn secret_values(node: &Node, found: &mut Vec<Place>) {
     match &node.shape {
         Shape::Map(entries) if node.get("type").and_then(text) == Some(SECRET) => {
@@ -182,7 +182,7 @@ fn secret_values(node: &Node, found: &mut Vec<Place>) {
     }
 }
 
-/// The values of the variables that are not secret.
+/// Finds the values of variables that are not secret.
 fn plain_values(source: &str, format: Format) -> Vec<Place> {
     let mut found = Vec::new();
     for document in parse(&Reader::new(source, format)) {
@@ -202,7 +202,7 @@ fn fields(node: &Node, found: &mut Vec<Place>) {
     match &node.shape {
         Shape::Map(entries) => {
             for entry in entries {
-                // Some files name a file, others hold the key itself.
+                // Some files have a path there, others the key itself.
                 let is_key = || {
                     let text = text(&entry.value).unwrap_or_default();
                     text.contains("PRIVATE KEY") || text.trim() == MASK
@@ -243,7 +243,7 @@ fn headers(node: &Node, found: &mut Vec<Place>) {
     }
 }
 
-/// An empty secret is none.
+/// Adds a secret, unless it is empty.
 fn keep(name: String, node: &Node, found: &mut Vec<Place>) {
     if let Shape::Scalar(scalar) = &node.shape
         && !scalar.text.is_empty()
@@ -267,7 +267,7 @@ fn items(node: &Node) -> &[Node] {
     }
 }
 
-/// The text with a star in place of every byte of a secret: what stands elsewhere stands where it stood.
+/// Replaces every byte of a secret by a star, so that all other positions stay the same.
 pub fn veiled(source: &str, format: Format) -> Cow<'_, str> {
     let mut found = places(source, format, Kind::VariableSet);
     for document in parse(&Reader::new(source, format)) {
@@ -288,7 +288,7 @@ pub fn veiled(source: &str, format: Format) -> Cow<'_, str> {
     String::from_utf8(bytes).map_or(Cow::Borrowed(source), Cow::Owned)
 }
 
-/// The text with other values in these places.
+/// Replaces the values in these places.
 fn rewritten(source: &str, format: Format, places: &[Place], values: &[String]) -> String {
     let mut out = String::with_capacity(source.len());
     let mut at = 0;

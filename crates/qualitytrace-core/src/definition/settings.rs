@@ -1,4 +1,4 @@
-//! Reading the settings that a server has one of: polling profile, test runner, config; and demos.
+//! The settings that a server has one of: polling profile, test runner, config; also demos.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use crate::lang::diagnostic::nearest;
 /// How long to wait for a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollingProfile {
-    /// A title for people.
+    /// The title for the user.
     pub name: String,
-    /// How to wait.
+    /// The polling strategy.
     pub strategy: Strategy,
-    /// How often to ask a trace data store.
+    /// The interval at which a trace data store is polled.
     pub retry_delay: Period,
-    /// When to give up.
+    /// The timeout.
     pub timeout: Period,
-    /// How often to ask again while a selector matches nothing.
+    /// Maximum number of further polls while a selector matches nothing.
     pub selector_match_retries: u32,
-    /// How long nothing must arrive before a trace that owes nothing counts as complete; `None` means the default.
+    /// The silence after which a trace that owes nothing counts as complete; `None` means the default.
     pub quiet: Option<Period>,
-    /// How long to wait for what a trace seems to owe; `None` means the default.
+    /// The time to wait for what a trace seems to owe; `None` means the default.
     pub settle: Option<Period>,
-    /// How long a failure that rests on spans that did not come is looked at again before it is told; `None` means the
-    /// default.
+    /// The time for which a failure that rests on missing spans is checked again before it is reported; `None`
+    /// means the default.
     pub confirm: Option<Period>,
-    /// Who sends no spans: addresses, hosts, `*.domain`, destinations. Calls to them owe no answer.
+    /// Peers that send no spans: addresses, hosts, `*.domain`, destinations. Calls to them owe no answer.
     pub uninstrumented: Vec<String>,
-    /// Whether a `periodic` block was given.
+    /// Whether a `periodic` block is present.
     pub is_periodic_given: bool,
 }
 
@@ -53,10 +53,10 @@ impl Default for PollingProfile {
     }
 }
 
-/// A length of time, and how the user wrote it.
+/// A duration, and how the user wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Period {
-    /// How long.
+    /// The duration.
     pub duration: Duration,
     /// As written, like `1m30s`.
     pub text: String,
@@ -68,18 +68,18 @@ impl Period {
     }
 }
 
-/// How to wait for a trace.
+/// The polling strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// Until it is complete or the time is up.
+    /// Poll until the trace is complete or the timeout is over.
     #[default]
     Periodic,
-    /// Not at all.
+    /// Do not poll.
     NoPolling,
 }
 
 impl Strategy {
-    /// The word that files use.
+    /// Returns the name used in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Periodic => "periodic",
@@ -88,10 +88,10 @@ impl Strategy {
     }
 }
 
-/// What a run must pass to count as passed, unless it says otherwise.
+/// The default gates of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestRunner {
-    /// A title for people.
+    /// The title for the user.
     pub name: String,
     /// The gates.
     pub required_gates: Vec<Gate>,
@@ -134,21 +134,21 @@ impl Gate {
     }
 }
 
-/// Settings of the server that have no better place.
+/// Further settings of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Kept for old clients; this product reports nothing to anyone.
+    /// Kept for old clients; this product sends no analytics.
     pub analytics_enabled: bool,
 }
 
-/// Where a demo system stands.
+/// The addresses of a demo system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Demo {
-    /// Names the demo; `None` until it is stored, when one is made up.
+    /// The demo's id; `None` until it is stored, when one is generated.
     pub id: Option<String>,
-    /// A title for people.
+    /// The title for the user.
     pub name: String,
-    /// Which demo: `pokeshop` or `otelstore`.
+    /// The demo: `pokeshop` or `otelstore`.
     pub kind: String,
     /// Whether it is offered.
     pub enabled: bool,
@@ -172,7 +172,7 @@ pub struct Pokeshop {
 /// Addresses of the OpenTelemetry store demo.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OpentelemetryStore {
-    /// Its pages.
+    /// Its web frontend.
     pub frontend_endpoint: String,
     /// Its product catalogue.
     pub product_catalog_endpoint: String,
@@ -196,7 +196,7 @@ pub(super) fn polling_profile(reader: &Reader<'_>, node: &Node) -> Option<Pollin
     fields.flag("default");
     let periodic = fields.get("periodic");
     fields.finish();
-    // Whoever names the strategy must say how it works; whoever does not, gets the defaults.
+    // A profile that names the strategy must configure it; one that does not gets the defaults.
     let is_strict = strategy.is_some_and(|strategy| strategy.value == Strategy::Periodic.as_str());
     match periodic {
         Some(periodic) => read_periodic(&mut reader.fields(periodic, "`periodic`")?, &mut profile, is_strict),
@@ -243,7 +243,7 @@ fn read_periodic(fields: &mut Fields<'_, '_>, profile: &mut PollingProfile, is_s
     fields.finish();
 }
 
-/// Who sends no spans.
+/// Reads the peers that send no spans.
 pub(in crate::definition) fn uninstrumented(fields: &mut Fields<'_, '_>) -> Vec<String> {
     let names = fields.texts("uninstrumented");
     names.into_iter().map(|name| name.value).filter(|name| !name.is_empty()).collect()
@@ -282,13 +282,13 @@ fn period_or(
     parsed.map(|duration| Period::new(&text.value, duration))
 }
 
-/// What is said of a text that is no duration in a polling profile: clients know these words.
+/// Returns the message for an invalid duration in a polling profile; existing clients recognise the text.
 fn known_complaint(key: &str, text: &str) -> String {
     let name = if key == "retryDelay" { "retry delay" } else { key };
     format!("{name} configuration is invalid: time: {}", unreadable(text))
 }
 
-/// Why a text is no duration, in the words that clients know.
+/// Explains why a text is not a duration, in the words that existing clients recognise.
 fn unreadable(text: &str) -> String {
     let is_digit = |letter: char| letter.is_ascii_digit() || letter == '.';
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -304,10 +304,10 @@ fn unreadable(text: &str) -> String {
     format!("invalid duration \"{text}\"")
 }
 
-/// Nanoseconds, the first number that a signed one of 64 bits does not hold.
+/// 2^63: the first number of nanoseconds that does not fit a signed 64-bit integer.
 const LONGEST: f64 = 9_223_372_036_854_775_808.0;
 
-/// A duration as Go programs write it: numbers with units, one after the other.
+/// Parses a duration as Go writes it: numbers with units, one after the other.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.strip_prefix('+').unwrap_or(text);
     if text == "0" {

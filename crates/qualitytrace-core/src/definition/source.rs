@@ -1,4 +1,4 @@
-//! Where traces come from: the data store.
+//! Data stores: the sources of traces.
 
 mod read;
 
@@ -6,14 +6,14 @@ pub(super) use read::read;
 
 use super::text::Text;
 
-/// Where traces come from. A server has one.
+/// The source of traces. A server has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataStore {
-    /// A title for people.
+    /// The title for the user.
     pub name: String,
-    /// When it was set up, in RFC 3339; `None` lets the server say.
+    /// When it was created, in RFC 3339; `None` lets the server set it.
     pub created_at: Option<String>,
-    /// What it is and how to reach it.
+    /// Its type and how to connect to it.
     pub source: Source,
 }
 
@@ -23,7 +23,7 @@ impl Default for DataStore {
     }
 }
 
-/// What a data store is and how to reach it.
+/// The type of a data store and how to connect to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Jaeger's query API.
@@ -42,12 +42,12 @@ pub enum Source {
     AzureAppInsights(AzureAppInsights),
     /// Sumo Logic.
     SumoLogic(SumoLogic),
-    /// Nothing to ask: traces are sent to us by OTLP.
+    /// None to query: traces are sent to this server by OTLP.
     Received(Sender),
 }
 
 impl Source {
-    /// Whether traces are sent to us, so that there is nothing to ask.
+    /// Whether traces are sent to this server, so that there is nothing to query.
     pub fn is_received(&self) -> bool {
         match self {
             Self::Received(_) => true,
@@ -56,7 +56,7 @@ impl Source {
         }
     }
 
-    /// The word that files use as `type`, and as the key of the details.
+    /// Returns the name that files use as `type`, and as the key of the details.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Jaeger(_) => "jaeger",
@@ -72,10 +72,10 @@ impl Source {
     }
 }
 
-/// Who sends us the traces, usually through a collector.
+/// The sender of the traces, usually through a collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Sender {
-    /// Anything that speaks OTLP.
+    /// Any exporter that speaks OTLP.
     #[default]
     Otlp,
     /// The Tracetest agent.
@@ -113,7 +113,7 @@ impl Sender {
         Self::Dash0,
     ];
 
-    /// The word that files use.
+    /// Returns the name used in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Otlp => "otlp",
@@ -130,7 +130,7 @@ impl Sender {
     }
 }
 
-/// How to reach a gRPC server.
+/// The connection to a gRPC server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GrpcClient {
     /// Host and port.
@@ -139,74 +139,74 @@ pub struct GrpcClient {
     pub read_buffer_size: i64,
     /// Bytes of the write buffer; 0 means the default.
     pub write_buffer_size: i64,
-    /// Whether calls wait for a lost connection to come back.
+    /// Whether calls wait until a lost connection is restored.
     pub wait_for_ready: bool,
     /// Metadata for every call.
     pub headers: Vec<(String, Text)>,
     /// Kept for old files.
     pub balancer_name: String,
-    /// How calls are compressed; empty means not at all.
+    /// The compression of calls; empty means none.
     pub compression: String,
-    /// How the connection is secured.
+    /// The TLS settings.
     pub tls: Option<Tls>,
 }
 
-/// How to reach an HTTP server.
+/// The connection to an HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HttpClient {
     /// Its address.
     pub url: String,
     /// Headers for every request.
     pub headers: Vec<(String, Text)>,
-    /// How the connection is secured.
+    /// The TLS settings.
     pub tls: Option<Tls>,
 }
 
-/// How a connection is secured.
+/// The TLS settings of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tls {
-    /// Whether it is not secured at all.
+    /// Whether TLS is off.
     pub insecure: bool,
-    /// Whether any certificate will do.
+    /// Whether the certificate is not verified.
     pub insecure_skip_verify: bool,
-    /// The name that the certificate must carry.
+    /// The server name that the certificate must match.
     pub server_name: String,
     /// Certificates and versions.
     pub settings: Option<TlsSettings>,
 }
 
-/// Certificates and versions of a secured connection.
+/// Certificates and versions of a TLS connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsSettings {
-    /// Who may sign the server's certificate.
+    /// The certificate authorities to trust.
     pub ca_file: String,
-    /// Our certificate.
+    /// The client certificate.
     pub cert_file: String,
-    /// Our key.
+    /// The client key.
     pub key_file: String,
-    /// The oldest version to speak.
+    /// The minimum TLS version.
     pub min_version: String,
-    /// The newest version to speak.
+    /// The maximum TLS version.
     pub max_version: String,
 }
 
-/// Grafana Tempo, by the way it is asked.
+/// Grafana Tempo, by protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tempo {
     /// Over gRPC.
     Grpc(GrpcClient),
     /// Over HTTP.
     Http(HttpClient),
-    /// Not said: nothing can be asked.
+    /// Not configured: it cannot be queried.
     Unset,
 }
 
 /// An index of spans.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SearchIndex {
-    /// Nodes to try; `None` when the file does not say.
+    /// Addresses of the nodes; `None` when the file has none.
     pub addresses: Option<Vec<String>>,
-    /// The user.
+    /// The user name.
     pub username: String,
     /// The password.
     pub password: String,
@@ -214,7 +214,7 @@ pub struct SearchIndex {
     pub index: String,
     /// The certificate to trust, as text.
     pub certificate: String,
-    /// Whether any certificate will do.
+    /// Whether the certificate is not verified.
     pub insecure_skip_verify: bool,
 }
 
@@ -236,9 +236,9 @@ pub struct AwsXray {
     pub access_key_id: String,
     /// The access key.
     pub secret_access_key: String,
-    /// The session's token.
+    /// The session token.
     pub session_token: String,
-    /// Whether credentials come from the machine.
+    /// Whether the default credentials of the machine are used.
     pub use_default_auth: bool,
 }
 
@@ -251,7 +251,7 @@ pub struct AzureAppInsights {
     pub access_token: String,
     /// The resource.
     pub resource_arm_id: String,
-    /// `direct` asks Azure; `collector` means that traces are sent to us.
+    /// `direct` queries Azure; `collector` means that traces are sent to this server.
     pub connection_type: String,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a test suite.
+//! Test suites, and their reader.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -11,34 +11,34 @@ use crate::lang::Diagnostic;
 use crate::lang::diagnostic::nearest;
 use crate::lang::limits::MAX_DIAGNOSTICS;
 
-/// Rows of a data table. Each row runs every step.
+/// Maximum number of rows of a data table. Each row runs every step.
 const MOST_ROWS: usize = 1_000;
-/// Steps of a suite.
+/// Maximum number of steps of a suite.
 const MOST_STEPS: usize = 1_000;
-/// Steps times rows at the most: each is a run.
+/// Maximum of steps times rows: each is a run.
 const MOST_RUNS: usize = 20_000;
 
-/// Tests that run in an order; what each gives out are variables of those that come after it.
+/// Tests that run in order; the outputs of each are variables of those after it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TestSuite {
-    /// Names the suite; `None` until it is stored, when one is made up.
+    /// The suite's id; `None` until it is stored, when one is generated.
     pub id: Option<String>,
-    /// A title for people.
+    /// The title for the user.
     pub name: String,
-    /// What it is about.
+    /// A description.
     pub description: String,
-    /// What runs before all else, in order.
+    /// The steps that run before all others, in order.
     pub setup: Vec<Step>,
     /// The tests.
     pub steps: Vec<Step>,
-    /// What runs after all else, in order, whatever happened.
+    /// The steps that run after all others, in order, in any case.
     pub teardown: Vec<Step>,
-    /// Values with which the steps run, once a row; `None` when they run once.
+    /// A table of values: the steps run once per row; `None` when they run once.
     pub data: Option<Data>,
 }
 
 impl TestSuite {
-    /// Setup, steps and teardown, in this order.
+    /// Returns setup, steps and teardown, in this order.
     pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
         self.setup.iter().chain(&self.steps).chain(&self.teardown)
     }
@@ -49,16 +49,16 @@ impl TestSuite {
 pub struct Step {
     /// The test: an id, or a path for the command line.
     pub test: Text,
-    /// What other steps call it.
+    /// Its name, by which other steps refer to it.
     pub name: Option<Text>,
     /// The steps that it waits for; `None` means the one before it.
     pub depends_on: Option<Vec<Text>>,
-    /// How long it may take, further tries included.
+    /// Its timeout, retries included.
     pub timeout: Option<Period>,
 }
 
 impl Step {
-    /// What it is called: its own name, else the test's id, else the name of the test's file.
+    /// Returns its title: its own name, else the test's id, else the name of the test's file.
     pub fn title(&self) -> &str {
         let test = self.test.value.as_str();
         match &self.name {
@@ -92,17 +92,17 @@ impl From<&str> for Step {
 pub struct Data {
     /// Its rows: names and values.
     pub rows: Vec<Vec<(String, Text)>>,
-    /// Further rows as CSV whose first line has the names; a path for the command line.
+    /// Further rows as CSV with the names in the first line; a path for the command line.
     pub csv: Option<Text>,
 }
 
 impl Data {
-    /// The file that the command line reads the CSV from; `None` when it is here.
+    /// Returns the path from which the command line reads the CSV; `None` when the text is the CSV itself.
     pub fn file(&self) -> Option<&Text> {
         self.csv.as_ref().filter(|csv| is_path(&csv.value) && !csv.value.contains('\n'))
     }
 
-    /// Every row, those of the CSV included. A file is not read, and lines that are no CSV are left out.
+    /// Returns every row, those of the CSV included. A file is not read, and invalid CSV is left out.
     pub fn values(&self) -> Vec<Vec<(String, String)>> {
         let written = self
             .rows
@@ -113,7 +113,7 @@ impl Data {
         written.chain(csv.into_iter().flatten()).collect()
     }
 
-    /// What is wrong with a CSV text that belongs to this table, said at `place`.
+    /// Checks a CSV text that belongs to this table; diagnostics point at `place`.
     pub fn check_csv(&self, text: &str, place: &Range<usize>) -> Vec<Diagnostic> {
         let wrong = |message: String, help: &str| {
             vec![Diagnostic::error("wrong-csv", place.clone(), message).helped(help)]
@@ -136,13 +136,13 @@ impl Data {
         self.columns().map(|first| uneven("the CSV", &columns, &first, place)).unwrap_or_default()
     }
 
-    /// The names of the first row that is written out.
+    /// Returns the names of the first row in `rows`.
     fn columns(&self) -> Option<Vec<&str>> {
         Some(self.rows.first()?.iter().map(|(name, _)| name.as_str()).collect())
     }
 }
 
-/// What `row` lacks of the first row's names, and has beside them.
+/// Reports names that `row` lacks or has in addition, compared with the first row.
 fn uneven(row: &str, names: &[&str], first: &[&str], place: &Range<usize>) -> Vec<Diagnostic> {
     let lacks = first.iter().filter(|name| !names.contains(name));
     let has = names.iter().filter(|name| !first.contains(name));
@@ -160,7 +160,7 @@ type Columns = Vec<String>;
 /// Names and values of each row.
 type Rows = Vec<Vec<(String, String)>>;
 
-/// What a CSV text holds, or what is wrong with it.
+/// Parses a CSV text.
 fn table(text: &str) -> Result<(Columns, Rows), csv::Error> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(text.as_bytes());
     let names: Columns = reader.headers()?.iter().map(ToOwned::to_owned).collect();
@@ -202,7 +202,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
         let message =
             format!("a suite has at most {MOST_STEPS} steps, and this one has {}", suite.steps.len());
         reader.error("too-large", node.span.clone(), message);
-        // The suite is refused; how the steps refer to one another is not worth looking at.
+        // The suite is refused, so the references between its steps are not checked.
         suite.steps.truncate(MOST_STEPS);
     }
     let runs = suite.steps.len() * suite.data.as_ref().map_or(1, |data| data.values().len());
@@ -216,7 +216,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<TestSuite> {
     Some(suite)
 }
 
-/// A step: the test alone, or a mapping that says more.
+/// Reads a step: the test alone, or a mapping with more fields.
 fn step(reader: &Reader<'_>, node: &Node) -> Option<Step> {
     let step = if let Shape::Map(_) = node.shape {
         let mut fields = reader.fields(node, "a step")?;
@@ -276,7 +276,7 @@ fn data(reader: &Reader<'_>, node: &Node) -> Option<Data> {
     Some(data)
 }
 
-/// What is wrong with the way in which the steps refer to one another.
+/// Checks how the steps refer to one another.
 pub(super) fn check(suite: &TestSuite) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for step in suite.setup.iter().chain(&suite.teardown) {
@@ -313,7 +313,7 @@ pub(super) fn check(suite: &TestSuite) -> Vec<Diagnostic> {
     found
 }
 
-/// What is wrong with one name in `dependsOn`.
+/// Checks one name in `dependsOn`.
 fn reference(suite: &TestSuite, step: &Step, name: &Text, called: usize) -> Option<Diagnostic> {
     match called {
         0 => {
@@ -340,11 +340,11 @@ fn reference(suite: &TestSuite, step: &Step, name: &Text, called: usize) -> Opti
     }
 }
 
-/// The first steps that wait for one another in a circle.
+/// Finds the first cycle of steps that wait for one another.
 fn cycle(suite: &TestSuite) -> Option<Diagnostic> {
     let before = waits_for(&suite.steps);
     let mut done = vec![false; suite.steps.len()];
-    // Whatever can run does; what is left over waits in a circle, or for one.
+    // Repeatedly takes a step that can run; the remaining ones wait in a cycle, or for one.
     while let Some(ready) =
         (0..done.len()).find(|at| !done[*at] && before[*at].iter().all(|other| done[*other]))
     {
@@ -360,13 +360,13 @@ fn cycle(suite: &TestSuite) -> Option<Diagnostic> {
     let names: Vec<String> =
         circle.iter().chain([&at]).map(|at| format!("`{}`", suite.steps[*at].title())).collect();
     let message = format!("these steps wait for one another: {}", names.join(" → "));
-    // At least one of them says so in words.
+    // At least one step of the cycle has an explicit `dependsOn`.
     let named = circle.iter().find_map(|at| suite.steps[*at].depends_on.as_ref()?.first());
     let span = named.map_or(0..0, place);
     Some(Diagnostic::error("step-cycle", span, message).helped("remove one of the names from `dependsOn`"))
 }
 
-/// The positions of the steps for which each one waits. Names that nobody has are left out.
+/// Returns the positions of the steps for which each one waits. Unknown names are left out.
 pub(crate) fn waits_for(steps: &[Step]) -> Vec<Vec<usize>> {
     let mut positions: HashMap<&str, usize> = HashMap::new();
     for (at, step) in steps.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Reading a test.
+//! Tests, and their reader.
 
 use super::is_map;
 use super::node::Node;
@@ -10,36 +10,36 @@ use super::trigger::{self, Trigger};
 use crate::lang::Diagnostic;
 use crate::series::Attempts;
 
-/// The id of what a server has one of.
+/// The id of singletons.
 const CURRENT: &str = "current";
 
 /// A trigger, and what must hold for the trace that it causes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Test {
-    /// Names the test; `None` until it is stored, when one is made up.
+    /// The test's id; `None` until it is stored, when one is generated.
     pub id: Option<String>,
-    /// A title for people.
+    /// The title for the user.
     pub name: String,
-    /// What it is about.
+    /// A description.
     pub description: String,
-    /// What sets the system under test in motion; a test without one can be stored but not run.
+    /// The trigger; a test without one can be stored but not run.
     pub trigger: Option<Trigger>,
-    /// What must hold.
+    /// The specs.
     pub specs: Vec<Spec>,
     /// Values for its own specs and for later tests.
     pub outputs: Vec<Output>,
-    /// Whether to judge the trigger's answer alone, without waiting for a trace.
+    /// Whether to judge only the trigger's response, without waiting for a trace.
     pub skip_trace_collection: bool,
-    /// The polling profile to wait by; `None` means the current one.
+    /// The polling profile; `None` means the current one.
     pub polling_profile: Option<Profile>,
-    /// Who sends no spans, besides those that its profile and the server name: calls to them owe no answer.
+    /// Peers that send no spans, besides those of its profile and the server: calls to them owe no answer.
     pub uninstrumented: Vec<String>,
-    /// How often it is run before it counts as failed, and how often in any case.
+    /// The number of retries and repetitions.
     pub attempts: Attempts,
 }
 
 impl Test {
-    /// The texts in the language of tests: selectors, assertions and values of outputs.
+    /// Returns the texts in the language of tests: selectors, assertions and values of outputs.
     pub(super) fn language_texts(&self) -> impl Iterator<Item = &Text> {
         let specs =
             self.specs.iter().flat_map(|spec| std::iter::once(&spec.selector).chain(&spec.assertions));
@@ -50,14 +50,14 @@ impl Test {
 /// The polling profile of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Profile {
-    /// An id, or a path for the command line, which puts the profile itself in its place.
+    /// An id, or a path for the command line, which substitutes the profile itself.
     Named(Text),
-    /// One of its own.
+    /// Its own profile.
     Own(Box<PollingProfile>),
 }
 
 impl Profile {
-    /// The file that it is named by.
+    /// Returns the path, if it is named by one.
     pub fn path(&self) -> Option<&Text> {
         match self {
             Self::Named(name) if is_path(&name.value) => Some(name),
@@ -66,23 +66,23 @@ impl Profile {
     }
 }
 
-/// What must hold for the spans that a selector picks.
+/// What must hold for the spans that a selector selects.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spec {
     /// A title for reports.
     pub name: Option<String>,
-    /// Which spans; an empty text means all of them.
+    /// The selector; an empty text selects all spans.
     pub selector: Text,
     /// What must hold for each of them.
     pub assertions: Vec<Text>,
 }
 
-/// A value that a test hands to its own specs and to later tests.
+/// A value that a test passes to its own specs and to later tests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
-    /// The variable that it becomes.
+    /// The name of the variable.
     pub name: Text,
-    /// Which span to read it from.
+    /// The selector of the span to read it from.
     pub selector: Text,
     /// The expression that gives its value.
     pub value: Text,
@@ -118,7 +118,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node) -> Option<Test> {
     if let Err(excess) = test.attempts.check() {
         reader.error("wrong-count", node.span.clone(), excess.to_string());
     }
-    // The server sets these; files that were exported with them carry them along.
+    // The server sets these; exported files contain them.
     fields.int("version");
     fields.text("createdAt");
     fields.ignore(&["summary"]);
@@ -169,9 +169,9 @@ fn spec(reader: &Reader<'_>, node: &Node) -> Option<Spec> {
     Some(spec)
 }
 
-/// A spec that says nothing is a mistake: it would pass whatever the trace is.
+/// Reports an empty spec: it would pass on any trace.
 fn check_spec(reader: &Reader<'_>, node: &Node, spec: &Spec) {
-    // A selector that is not understood was told of already.
+    // An invalid selector was reported already.
     let is_broken = node.get("selector").is_some_and(|node| is_map(node) && node.get("query").is_none());
     if spec.selector.is_empty() && spec.assertions.is_empty() && !is_broken {
         let message = "the spec has neither a `selector` nor `assertions`";
@@ -219,13 +219,13 @@ fn output(reader: &Reader<'_>, node: &Node) -> Option<Output> {
     Some(output)
 }
 
-/// The `Value` of the oldest JSON layout, `{Key, Value}`.
+/// Returns the `Value` of the oldest JSON layout, `{Key, Value}`.
 fn legacy_value(node: &Node) -> Option<&Node> {
     node.get("Key")?;
     node.get("Value").filter(|value| is_map(value))
 }
 
-/// A selector: a text, or an object that holds it as `query`; answers of the API carry it parsed as well.
+/// Reads a selector: a text, or an object that holds it as `query`; responses of the API have it parsed as well.
 fn selector(fields: &mut Fields<'_, '_>, key: &'static str) -> Text {
     let reader = fields.reader;
     let mut query = |key: &'static str| {

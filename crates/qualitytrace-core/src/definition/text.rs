@@ -1,25 +1,25 @@
-//! A text of the user's that knows where it stands in its file.
+//! Texts of a definition with their place in the file.
 
 use std::ops::Range;
 
 use super::node::Style;
 
-/// A text of the user's, with the place where it stands in its file.
+/// A text of the user with its place in the file.
 ///
-/// Two texts are equal when they say the same, wherever they stand.
+/// Two texts are equal when their values are, wherever they are in the file.
 #[derive(Debug, Clone, Default)]
 pub struct Text {
-    /// What it says, after YAML or JSON decoding.
+    /// The text after YAML or JSON decoding.
     pub value: String,
-    /// Where it was read from; `None` for a text that did not come from a file.
+    /// The place that it was read from; `None` for a text that did not come from a file.
     pub origin: Option<Origin>,
 }
 
 impl Text {
-    /// The bytes of the file that say `span` of this text.
+    /// Maps a range of this text to bytes of the file.
     ///
-    /// A part of the text that has no bytes of its own gives the whole text's; a text that did not come from a file
-    /// gives `span` back.
+    /// A part of the text without bytes of its own maps to the whole text; a text that did not come from a file
+    /// returns `span`.
     pub fn place(&self, span: Range<usize>) -> Range<usize> {
         match &self.origin {
             Some(origin) => origin.place(span),
@@ -27,7 +27,7 @@ impl Text {
         }
     }
 
-    /// Whether it says nothing.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.value.is_empty()
     }
@@ -53,16 +53,16 @@ impl From<String> for Text {
     }
 }
 
-/// Where a text stands in its file, and how its bytes correspond to the file's.
+/// The place of a text in its file, and how its bytes map to the file's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The bytes of the file that it was read from, quotes included.
     pub span: Range<usize>,
-    /// In order of the text, without gaps; empty when the correspondence is unknown.
+    /// In order of the text, without gaps; empty when the mapping is unknown.
     pieces: Vec<Piece>,
 }
 
-/// A run of the text and the bytes of the file that say it.
+/// A part of the text and the bytes of the file that encode it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Piece {
     text: Range<usize>,
@@ -70,16 +70,16 @@ struct Piece {
 }
 
 impl Piece {
-    /// Whether the file says it letter by letter.
+    /// Whether the file has it without escapes.
     fn is_verbatim(&self) -> bool {
         self.text.len() == self.file.len()
     }
 }
 
 impl Origin {
-    /// Finds out how `value` was written at `span` of `source`.
+    /// Finds out how `value` is written at `span` of `source`.
     pub(super) fn trace(source: &str, span: Range<usize>, value: &str, style: Style) -> Self {
-        // Only block scalars are indented; a file of one line is not searched for its beginning at every text.
+        // Only block scalars need the column: a file of one long line is not searched backwards for every text.
         let column = || {
             let line = source.get(..span.start).and_then(|before| before.rfind('\n'));
             span.start - line.map_or(0, |at| at + 1)
@@ -97,7 +97,7 @@ impl Origin {
         Self { span, pieces }
     }
 
-    /// An origin of which only the whole is known.
+    /// An origin without a mapping of its parts.
     pub(super) fn unknown(span: Range<usize>) -> Self {
         Self { span, pieces: Vec::new() }
     }
@@ -121,13 +121,13 @@ impl Origin {
     }
 }
 
-/// Walks a scalar as written and as decoded side by side; `None` when they part.
+/// Aligns a scalar as written with its decoded value; `None` when they diverge.
 fn align(written: &str, value: &str, style: Style, column: impl Fn() -> usize) -> Option<Vec<Piece>> {
     let bytes = written.as_bytes();
     let (mut at, end, indent) = match style {
         Style::Plain => (0, bytes.len(), 0),
         Style::Single | Style::Double => (1, bytes.len().checked_sub(1)?, 0),
-        // A block scalar begins with its first letter, so that letter's column is its indentation.
+        // A block scalar begins with its first character, so that character's column is its indentation.
         Style::Block => (0, bytes.len(), column()),
     };
     let mut pieces: Vec<Piece> = Vec::new();
@@ -143,7 +143,7 @@ fn align(written: &str, value: &str, style: Style, column: impl Fn() -> usize) -
                 break (letter == '\n' || letter == ' ').then_some(end..end)?;
             }
             if style == Style::Block && letter == '\n' && at == 0 {
-                // Blank lines before the first letter lie outside.
+                // Blank lines before the first character lie outside.
                 break 0..0;
             }
             if let Some(file) = matched(written, at, letter, style) {
@@ -165,7 +165,7 @@ fn align(written: &str, value: &str, style: Style, column: impl Fn() -> usize) -
     Some(pieces)
 }
 
-/// The bytes at `at` that say `letter`.
+/// Returns the bytes at `at` that encode `letter`.
 fn matched(written: &str, at: usize, letter: char, style: Style) -> Option<Range<usize>> {
     let rest = written.get(at..)?;
     let bytes = rest.as_bytes();
@@ -185,14 +185,14 @@ fn matched(written: &str, at: usize, letter: char, style: Style) -> Option<Range
     Some(at..at + length)
 }
 
-/// The length of the escape sequence at the start of `bytes`; `None` when it stands for no letter.
+/// Returns the length of the escape sequence at the start of `bytes`; `None` when it encodes no character.
 fn escape(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1)? {
         b'\n' | b'\r' => None,
         b'x' => Some(4),
         b'U' => Some(10),
         b'u' => {
-            // Two escapes make one letter outside the basic plane.
+            // Two escapes encode one character outside the basic plane.
             let high = bytes.get(2).map(u8::to_ascii_lowercase) == Some(b'd')
                 && matches!(bytes.get(3), Some(b'8' | b'9' | b'a' | b'b' | b'A' | b'B'));
             Some(if high && bytes.get(6..8) == Some(b"\\u") { 12 } else { 6 })
@@ -206,7 +206,7 @@ fn skip_indent(bytes: &[u8], at: usize, indent: usize) -> usize {
     at + spaces
 }
 
-/// Adds a piece, as part of the one before where both are verbatim and touch.
+/// Adds a piece, merged with the one before where both are verbatim and adjacent.
 fn push(pieces: &mut Vec<Piece>, next: Piece) {
     if let Some(last) = pieces.last_mut()
         && last.is_verbatim()

@@ -1,4 +1,4 @@
-//! What sets the system under test in motion.
+//! Triggers: how a test starts an operation of the system under test.
 //!
 //! Texts in triggers may hold `${...}` expressions, which are resolved when the test runs.
 
@@ -12,7 +12,7 @@ pub(super) use read::read;
 use super::settings::Period;
 use super::text::Text;
 
-/// What sets the system under test in motion.
+/// The trigger of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trigger {
     /// An HTTP request.
@@ -21,7 +21,7 @@ pub enum Trigger {
     Grpc(Grpc),
     /// A message to a Kafka topic.
     Kafka(Kafka),
-    /// Nothing: the trace exists already.
+    /// No request: the trace exists already.
     TraceId(TraceId),
     /// A GraphQL request.
     Graphql(Graphql),
@@ -29,12 +29,12 @@ pub enum Trigger {
     Exec(Exec),
     /// A browser script that the product runs itself.
     PlaywrightEngine(PlaywrightEngine),
-    /// Another test tool, which hands over the trace's id.
+    /// Another test tool, which passes the trace id.
     Integration(Integration),
 }
 
 impl Trigger {
-    /// The word that files use as the trigger's `type`.
+    /// Returns the name that files use as the trigger's `type`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Http(_) => "http",
@@ -52,40 +52,40 @@ impl Trigger {
 /// An HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Http {
-    /// Where to; the scheme may be left out and is then `http`.
+    /// The URL; the default scheme is `http`.
     pub url: Text,
     /// The method; empty means GET.
     pub method: Text,
     /// Headers in order.
     pub headers: Vec<Header>,
-    /// What it carries.
+    /// The body.
     pub body: Body,
     /// Credentials.
     pub auth: Option<Auth>,
-    /// Which answers that point elsewhere are followed.
+    /// Which redirects are followed.
     pub redirects: Redirects,
-    /// The version of HTTP; `None` lets both sides agree on one.
+    /// The version of HTTP; `None` negotiates it.
     pub version: Option<HttpVersion>,
-    /// Whom to trust, and who we are.
+    /// The certificates.
     pub tls: Option<Tls>,
     /// Whether the server's certificate must be valid.
     pub ssl_verification: bool,
-    /// The proxy's address; empty means as the server's environment says, `none` means none.
+    /// The proxy's address; empty means that of the server's environment, `none` means none.
     pub proxy: Text,
-    /// How long to wait for the answer; `None` means the server's default.
+    /// The timeout; `None` means the server's default.
     pub timeout: Option<Period>,
 }
 
-/// What an HTTP request carries.
+/// The body of an HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// A text; empty means nothing.
+    /// A text; empty means no body.
     Text(Text),
-    /// A file: its path, or its bytes as a `data:` address once the command line has read it.
+    /// A file: its path, or its bytes as a `data:` URL once the command line has read it.
     File(Text),
-    /// Fields, as a page's form sends them.
+    /// URL-encoded form fields.
     Form(Vec<Header>),
-    /// Parts, each with a type of its own.
+    /// Multipart parts, each with its own content type.
     Multipart(Vec<Part>),
 }
 
@@ -100,27 +100,27 @@ impl Default for Body {
 pub struct Part {
     /// The field's name.
     pub name: Text,
-    /// What it says, unless it is a file.
+    /// The value, unless it is a file.
     pub value: Text,
-    /// A file: its path, or its bytes as a `data:` address once the command line has read it.
+    /// A file: its path, or its bytes as a `data:` URL once the command line has read it.
     pub file: Text,
-    /// The name that the receiver sees; empty means the file's own.
+    /// The file name for the receiver; empty means the file's own.
     pub filename: Text,
-    /// The type of its content; empty means that the receiver is not told.
+    /// The content type; empty means that none is sent.
     pub content_type: Text,
 }
 
-/// Which answers that point elsewhere are followed.
+/// Which redirects are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Redirects {
-    /// So many, one after the other; one more is a failure.
+    /// Up to this many; one more is an error.
     Follow(u8),
-    /// None: the answer that points elsewhere is the answer.
+    /// None: the redirect is the response.
     Stay,
 }
 
 impl Redirects {
-    /// How many are followed unless the test says otherwise.
+    /// The default maximum of redirects.
     pub const USUAL: u8 = 10;
 }
 
@@ -135,12 +135,12 @@ impl Default for Redirects {
 pub enum HttpVersion {
     /// HTTP/1.1.
     One,
-    /// HTTP/2, without asking first where there is no TLS.
+    /// HTTP/2, with prior knowledge where there is no TLS.
     Two,
 }
 
 impl HttpVersion {
-    /// The word that files use.
+    /// Returns the name used in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::One => "1.1",
@@ -149,12 +149,12 @@ impl HttpVersion {
     }
 }
 
-/// Certificates of a connection with TLS. Each is PEM text, or the path of a file that the command line reads.
+/// The certificates of a TLS connection. Each is PEM text, or the path of a file that the command line reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tls {
-    /// The authorities to trust; empty means those of the server's system.
+    /// The certificate authorities to trust; empty means those of the server's system.
     pub ca: Text,
-    /// Our own certificate; empty means none.
+    /// The client certificate; empty means none.
     pub certificate: Text,
     /// Its private key.
     pub key: Text,
@@ -174,7 +174,7 @@ pub struct Header {
 pub enum Auth {
     /// User and password.
     Basic {
-        /// The user.
+        /// The user name.
         username: Text,
         /// The password.
         password: Text,
@@ -190,67 +190,67 @@ pub enum Auth {
         key: Text,
         /// The key itself.
         value: Text,
-        /// Where it goes.
+        /// Where it is sent.
         place: ApiKeyPlace,
     },
-    /// A token that is fetched first, with the credentials of a client.
+    /// A token that is fetched first, with client credentials.
     OAuth2(Box<OAuth2>),
 }
 
 /// How to fetch a token: the client credentials grant of OAuth 2.0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OAuth2 {
-    /// Who gives out tokens.
+    /// The token endpoint.
     pub token_url: Text,
-    /// The client.
+    /// The client id.
     pub client_id: Text,
-    /// Its secret.
+    /// The client secret.
     pub client_secret: Text,
-    /// What the token is to allow.
+    /// The requested scopes.
     pub scopes: Vec<Text>,
-    /// Whom the token is for; empty means that this is not said.
+    /// The audience of the token; empty means that none is sent.
     pub audience: Text,
-    /// Where the client's credentials go.
+    /// Where the client credentials are sent.
     pub place: ClientPlace,
 }
 
-/// Where the credentials of an OAuth client go.
+/// Where the credentials of an OAuth client are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientPlace {
-    /// Into the `Authorization` header.
+    /// In the `Authorization` header.
     #[default]
     Header,
-    /// Into the body.
+    /// In the body.
     Body,
 }
 
-/// Where an API key goes.
+/// Where an API key is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ApiKeyPlace {
-    /// Into a header.
+    /// In a header.
     #[default]
     Header,
-    /// Into the query of the address.
+    /// In the query of the URL.
     Query,
 }
 
 /// A gRPC call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grpc {
-    /// The protocol's source text; files may name a path, which the command line replaces by the file's content.
-    /// Empty means that the server under test describes itself.
+    /// The source text of the `.proto` file; definition files may have a path, which the command line replaces by
+    /// the file's content. Empty means that the server's reflection is used.
     pub protobuf_file: Text,
-    /// The source texts that the protocol imports, by the name under which it imports them.
+    /// The source texts of its imports, by the name under which it imports them.
     pub imports: Vec<(String, Text)>,
-    /// A compiled protocol, a `FileDescriptorSet` in base64; files may name a path. Empty means none.
+    /// A compiled `FileDescriptorSet` in base64; definition files may have a path. Empty means none.
     pub descriptor_set: Text,
     /// Host and port; `https://` before them means TLS.
     pub address: Text,
-    /// The service; the method names it too.
+    /// The service; the method contains it too.
     pub service: Text,
     /// `package.Service.Method`.
     pub method: Text,
-    /// The request as JSON; several documents are the messages of a client's stream.
+    /// The request as JSON; several documents are the messages of a client stream.
     pub request: Text,
     /// Metadata in order.
     pub metadata: Vec<Header>,
@@ -260,14 +260,14 @@ pub struct Grpc {
     pub tls: Option<Tls>,
     /// Whether the server's certificate must be valid.
     pub ssl_verification: bool,
-    /// How long to wait for the answer; `None` means the server's default.
+    /// The timeout; `None` means the server's default.
     pub timeout: Option<Period>,
 }
 
 /// A message to a Kafka topic.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kafka {
-    /// Brokers to try, as host and port.
+    /// The brokers, as host and port.
     pub broker_urls: Vec<Text>,
     /// The topic.
     pub topic: Text,
@@ -279,34 +279,34 @@ pub struct Kafka {
     pub message_value: Text,
     /// Credentials.
     pub authentication: Option<Sasl>,
-    /// Whether to use TLS, and with which certificates; checked certificates mean TLS too.
+    /// Whether to use TLS, and with which certificates; verified certificates mean TLS too.
     pub tls: Option<Tls>,
     /// Whether the broker's certificate must be valid.
     pub ssl_verification: bool,
-    /// How long to wait for the answer; `None` means the server's default.
+    /// The timeout; `None` means the server's default.
     pub timeout: Option<Period>,
 }
 
-/// User and password for a broker.
+/// The SASL credentials for a broker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sasl {
-    /// How they are shown to it.
+    /// The SASL mechanism.
     pub mechanism: Mechanism,
-    /// The user.
+    /// The user name.
     pub username: Text,
     /// The password.
     pub password: Text,
 }
 
-/// How user and password are shown to a broker.
+/// A SASL mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mechanism {
-    /// As they are.
+    /// Password in plain text.
     #[default]
     Plain,
-    /// As proof of knowing the password, with SHA-256.
+    /// SCRAM with SHA-256.
     ScramSha256,
-    /// The same with SHA-512.
+    /// SCRAM with SHA-512.
     ScramSha512,
 }
 
@@ -314,7 +314,7 @@ impl Mechanism {
     /// Every mechanism.
     pub const ALL: [Self; 3] = [Self::Plain, Self::ScramSha256, Self::ScramSha512];
 
-    /// The word that files use.
+    /// Returns the name used in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -334,51 +334,51 @@ pub struct TraceId {
 /// A GraphQL request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Graphql {
-    /// Where to.
+    /// The URL.
     pub url: Text,
     /// Headers in order.
     pub headers: Vec<Header>,
     /// Credentials.
     pub auth: Option<Auth>,
-    /// Whom to trust, and who we are.
+    /// The certificates.
     pub tls: Option<Tls>,
     /// Whether the server's certificate must be valid.
     pub ssl_verification: bool,
-    /// The proxy's address; empty means as the server's environment says, `none` means none.
+    /// The proxy's address; empty means that of the server's environment, `none` means none.
     pub proxy: Text,
-    /// How long to wait for the answer; `None` means the server's default.
+    /// The timeout; `None` means the server's default.
     pub timeout: Option<Period>,
     /// The query.
     pub query: Text,
     /// Variables of the query.
     pub variables: Vec<(String, Text)>,
-    /// Which operation of the query to run; empty means the only one.
+    /// The operation of the query to run; empty means the only one.
     pub operation_name: Text,
     /// The schema, for editors.
     pub schema: Text,
-    /// Whether the server is asked for its schema first, to check the query against.
+    /// Whether the server's schema is fetched first by introspection, to check the query against.
     pub introspection: bool,
 }
 
 /// A command on the server's machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exec {
-    /// What to run.
+    /// The command.
     pub command: Command,
-    /// Variables of its environment, beside those of the server and those that name the trace.
+    /// Environment variables, beside those of the server and those that carry the trace context.
     pub env: Vec<(String, Text)>,
-    /// Where to run it; empty means where the server runs.
+    /// The working directory; empty means that of the server.
     pub working_directory: Text,
-    /// How long it may take; `None` means the server's default.
+    /// The timeout; `None` means the server's default.
     pub timeout: Option<Period>,
 }
 
-/// What to run.
+/// The command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// A program and its arguments.
     Words(Vec<Text>),
-    /// A line for the shell.
+    /// A command line for the shell.
     Line(Text),
 }
 
@@ -399,7 +399,7 @@ pub struct PlaywrightEngine {
     pub method: Text,
 }
 
-/// Another test tool, which sets the system in motion and hands over the trace's id.
+/// Another test tool, which sends the requests and passes the trace id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Integration {
     /// Cypress.
@@ -416,10 +416,10 @@ impl Integration {
     /// Every tool.
     pub const ALL: [Self; 4] = [Self::Cypress, Self::Playwright, Self::Artillery, Self::K6];
 
-    /// What names the trace: the tools start their runs with this variable.
+    /// The expression for the trace id: the tools start their runs with this variable.
     pub const TRACE: &'static str = "${env:TRACE_ID}";
 
-    /// The word that files use.
+    /// Returns the name used in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cypress => "cypress",

@@ -1,4 +1,4 @@
-//! Reading a variable set.
+//! Variable sets, and their reader.
 
 use std::collections::HashSet;
 
@@ -10,15 +10,15 @@ use crate::lang::Diagnostic;
 /// Named values that tests can refer to as `${var:NAME}`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VariableSet {
-    /// Names the set; `None` until it is stored, when one is made up.
+    /// The set's id; `None` until it is stored, when one is generated.
     pub id: Option<String>,
-    /// A title for people.
+    /// The title for the user.
     pub name: String,
-    /// What it is about.
+    /// A description.
     pub description: String,
     /// The variables in order.
     pub values: Vec<Variable>,
-    /// Whether the definition has a list of them, be it empty.
+    /// Whether the definition has a list of them, even if it is empty.
     pub has_values: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Variable {
     pub key: String,
     /// Its value.
     pub value: Text,
-    /// Whether the value must not be shown: `type: secret`.
+    /// Whether the value is secret: `type: secret`.
     pub is_secret: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Writing resources in the form that the API speaks: the keys, their order, and what is left out when it is empty.
+//! Writes resources in the JSON of the API: the keys, their order, and which empty ones are left out.
 //!
-//! Each form is a type, and [`schemas`] describes these types: whoever changes a key changes the description with it.
+//! Each JSON shape is a type, and [`schemas`] describes these types, so a changed key changes its schema.
 
 mod settings;
 mod source;
@@ -18,32 +18,32 @@ use super::{Kind, Resource, Text};
 
 pub use test::{Flakiness, LastRun, Summary};
 
-/// What a server knows about a resource beside its definition. Empty for one that is not stored.
+/// The server's data about a resource beside its definition. Empty for one that is not stored.
 #[derive(Debug, Clone, Default)]
 pub struct Stored {
     /// Its id, when the definition has none.
     pub id: Option<String>,
     /// When it was first stored, in RFC 3339.
     pub created_at: Option<String>,
-    /// How often it has changed, counted from 1.
+    /// Its version, counted from 1.
     pub version: Option<u32>,
     /// The tests of a suite, in full.
     pub full_steps: Option<Vec<Value>>,
-    /// How its runs went.
+    /// A summary of its runs.
     pub summary: Option<Summary>,
 }
 
-/// The resource as `{type, spec}`.
+/// Returns the resource as `{type, spec}`.
 pub fn to_json(resource: &Resource) -> Value {
     to_json_stored(resource, &Stored::default())
 }
 
-/// The stored resource as `{type, spec}`.
+/// Returns the stored resource as `{type, spec}`.
 pub fn to_json_stored(resource: &Resource, stored: &Stored) -> Value {
     serde_json::json!({ "type": resource.kind().as_str(), "spec": spec(resource, stored) })
 }
 
-/// What stands under `spec`.
+/// Returns the content of `spec`.
 pub fn spec(resource: &Resource, stored: &Stored) -> Value {
     let id = match resource.kind() {
         Kind::Config | Kind::DataStore | Kind::PollingProfile | Kind::Analyzer | Kind::TestRunner => {
@@ -67,8 +67,8 @@ pub fn spec(resource: &Resource, stored: &Stored) -> Value {
     }
 }
 
-/// The JSON Schemas of all specs, each under its kind with `Spec` after it, and of what they are made of. References
-/// between them begin with `#` and `path`. Whoever sends a spec may leave out every key, so none is required.
+/// Returns the JSON Schemas of all specs, each named by its kind and `Spec`, and of their parts. References
+/// between them begin with `#` and `path`. A client may leave out every key of a spec, so none is required.
 pub fn schemas(path: &'static str) -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = path.into();
@@ -91,10 +91,10 @@ fn requiring_nothing(schema: &mut Schema) {
     schema.remove("required");
 }
 
-/// A JSON value as YAML, in the style of definition files.
+/// Formats a JSON value as YAML, in the style of definition files.
 pub fn to_yaml(value: &Value) -> String {
     let options = serde_saphyr::ser_options! {
-        // A folded text reads back the same but is no fun to edit.
+        // A folded text reads back the same but is hard to edit.
         folded_wrap_chars: 1_000_000,
         yaml_12: true,
         no_lang_directive: true,
@@ -102,12 +102,12 @@ pub fn to_yaml(value: &Value) -> String {
     serde_saphyr::to_string_with_options(value, options).unwrap_or_default()
 }
 
-/// What is written as an object of texts can always be written.
+/// Serialization of these types cannot fail.
 fn json(spec: &impl Serialize) -> Value {
     serde_json::to_value(spec).unwrap_or_default()
 }
 
-/// Whether something is left out because it says nothing.
+/// Whether a value is the default one and left out.
 fn is_blank<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,4 +1,4 @@
-//! From YAML to the common tree.
+//! The YAML parser: builds the tree shared with JSON.
 //!
 //! Aliases are expanded and merge keys (`<<`) are merged here, both within a budget, so that a short file cannot
 //! become a large tree. A broken document does not hide the ones after it.
@@ -13,7 +13,7 @@ use super::reader::Reader;
 use crate::lang::Diagnostic;
 use crate::lang::limits::{MAX_DEFINITION_DEPTH as MAX_DEPTH, MAX_DEFINITION_NODES as MAX_NODES};
 
-/// The documents of a YAML stream; empty ones are left out.
+/// Parses the documents of a YAML stream; empty ones are left out.
 pub(super) fn parse(reader: &Reader<'_>) -> Vec<Node> {
     if let Some((at, letter)) = reader.source.char_indices().find(|(_, letter)| !is_printable(*letter)) {
         let message =
@@ -63,12 +63,13 @@ pub(super) fn parse(reader: &Reader<'_>) -> Vec<Node> {
     documents
 }
 
-/// What YAML allows to stand for itself: other readers refuse the rest, and a text must mean the same to all of them.
+/// Whether YAML allows the character unescaped: other readers refuse the rest, and a text must mean the same to
+/// all of them.
 fn is_printable(letter: char) -> bool {
     matches!(letter, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// What usually leads to an error at this place.
+/// Suggests the usual cause of a syntax error at this place.
 fn advice(source: &str, at: usize) -> Option<&'static str> {
     let rest = source.get(at..)?;
     if rest.starts_with(": ") || rest.starts_with(":\n") {
@@ -79,7 +80,7 @@ fn advice(source: &str, at: usize) -> Option<&'static str> {
     has_tab.then_some("indent with blanks: YAML does not allow tabs there")
 }
 
-/// Why a document was given up.
+/// Why a document was refused.
 struct Refused {
     code: &'static str,
     message: String,
@@ -107,12 +108,12 @@ enum Content {
 }
 
 impl Building {
-    /// Forgets the document, but not how much was built.
+    /// Resets the state for the next document, but not the number of nodes built.
     fn next_document(self) -> Self {
         Self { nodes: self.nodes, ..Self::default() }
     }
 
-    /// Takes one event; gives the document's root once it is complete.
+    /// Handles one event; returns the document's root once it is complete.
     fn take(&mut self, event: Event<'_>, span: &Range<usize>) -> Result<Option<Node>, Refused> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -148,7 +149,7 @@ impl Building {
                     span: span.clone(),
                 })?;
                 self.spend(size(&node), span)?;
-                // Trouble inside an alias is shown where the value is written; the value itself stands here.
+                // An error inside an aliased collection points at the anchor, one in an aliased scalar at the alias.
                 if let Shape::Scalar(_) = node.shape {
                     node.span = span.clone();
                 }
@@ -236,7 +237,7 @@ fn key(node: Node) -> Result<(String, Range<usize>), Refused> {
     }
 }
 
-/// Puts the mappings under `<<` into the mapping itself; its own keys win.
+/// Merges the mappings under `<<` into the mapping itself; its own keys win.
 fn merged(entries: Vec<Entry>) -> Result<Vec<Entry>, Refused> {
     if entries.iter().all(|entry| entry.key != "<<") {
         return Ok(entries);

@@ -1,4 +1,4 @@
-//! Reading a data store.
+//! The reader of data stores.
 
 use super::{
     AwsXray, AzureAppInsights, DataStore, GrpcClient, HttpClient, SearchIndex, Sender, SignalFx, Source,
@@ -203,7 +203,8 @@ fn tls(fields: &mut Fields<'_, '_>) -> Option<Tls> {
     Some(tls)
 }
 
-/// Tempo says `type: grpc` or `type: http`; old files leave it out, and the oldest have the gRPC settings right here.
+/// Reads `tempo`: `type: grpc` or `type: http`; old files leave the type out, and the oldest have the gRPC
+/// settings at the top level.
 fn tempo(reader: &Reader<'_>, block: &Node) -> Option<Tempo> {
     let mut fields = reader.fields(block, "`tempo`")?;
     let kind = fields.text("type").unwrap_or_default();

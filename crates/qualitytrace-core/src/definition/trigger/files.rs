@@ -1,4 +1,4 @@
-//! The files that a trigger names: the command line reads them and sends their content along.
+//! The files that a trigger refers to: the command line reads them and sends their content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,31 +6,32 @@ use base64::engine::general_purpose::STANDARD;
 use super::{Body, Tls, Trigger};
 use crate::definition::Text;
 
-/// What stands around the name of a file that was read, before its bytes.
+/// The parts of a `data:` URL before the name of the file and before its bytes.
 const DATA: [&str; 2] = ["data:application/octet-stream;name=", ";base64,"];
-/// Longest text that can be the name of a file.
+/// Maximum length of a text that can be a path.
 const LONGEST_PATH: usize = 1024;
 
-/// What a text that may be the path of a file is otherwise, and how the file's content is put in its place.
+/// How a text that may be the path of a file is used, and how the file's content is encoded in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileUse {
-    /// A body: any text that does not begin like a path is meant as it is.
+    /// A body: any text that does not begin like a path is the content itself.
     Body,
-    /// A source text: a protocol, a query, a schema or a script.
+    /// A source text: a `.proto` file, a query, a schema or a script.
     Source,
     /// Certificates or a key in PEM.
     Pem,
     /// Bytes in base64.
     Base64,
-    /// Any bytes: the text is always a path, or what [`FileUse::content`] made of one.
+    /// Any bytes: the text is always a path, or the result of [`FileUse::content`].
     Bytes,
 }
 
 impl FileUse {
-    /// The path that a text names; `None` when it is the content itself.
+    /// Returns the path that a text is; `None` when it is the content itself.
     ///
-    /// A text with expressions is never a path: only the server knows their values. The path is relative to the file
-    /// that the text stands in. Where [`FileUse::must_exist`] says no, a text is a path only if there is such a file.
+    /// A text with expressions is never a path: only the server knows their values. The path is relative to the
+    /// file that contains the text. Where [`FileUse::must_exist`] returns false, a text is a path only if there is
+    /// such a file.
     pub fn path(self, text: &Text) -> Option<&str> {
         let written = text.value.trim();
         let is_content = match self {
@@ -48,7 +49,7 @@ impl FileUse {
         (may_be && is_path).then_some(written)
     }
 
-    /// Whether a path that leads nowhere is a mistake rather than a text that only looks like a path.
+    /// Whether a path without a file is an error rather than a text that only looks like a path.
     pub fn must_exist(self, path: &str) -> bool {
         match self {
             Self::Pem | Self::Bytes => true,
@@ -56,7 +57,7 @@ impl FileUse {
         }
     }
 
-    /// What stands for the content of the file at `path`; `None` when it should be text and is not.
+    /// Encodes the content of the file at `path`; `None` when it should be text and is not.
     pub fn content(self, path: &str, bytes: Vec<u8>) -> Option<String> {
         match self {
             Self::Body | Self::Source | Self::Pem => String::from_utf8(bytes).ok(),
@@ -69,13 +70,13 @@ impl FileUse {
         }
     }
 
-    /// The bytes that a text stands for; `None` when it is a path that nobody has read.
+    /// Decodes the bytes of a text; `None` when it is a path that was not read.
     pub fn bytes(text: &str) -> Option<Vec<u8>> {
         let (_, encoded) = text.trim().strip_prefix("data:")?.split_once(";base64,")?;
         STANDARD.decode(encoded).ok()
     }
 
-    /// What the file was called whose bytes a text stands for; empty when that is not known.
+    /// Returns the name of the file whose bytes a text encodes; empty when it is not known.
     pub fn name(text: &str) -> String {
         let [before, after] = DATA;
         let named = text.trim().strip_prefix(before).and_then(|rest| rest.split_once(after));
@@ -83,7 +84,7 @@ impl FileUse {
     }
 }
 
-/// A file's name as part of a `data:` address.
+/// Escapes a file's name for a `data:` URL.
 fn escaped(name: &str) -> String {
     let letter = |byte: u8| match byte {
         b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
@@ -112,7 +113,7 @@ fn unescaped(name: &str) -> String {
 }
 
 impl Trigger {
-    /// Lets `change` replace every text that may be the path of a file by the file's content.
+    /// Calls `change` for every text that may be the path of a file, to replace it by the file's content.
     pub fn each_file<E>(
         &mut self,
         mut change: impl FnMut(FileUse, &mut Text) -> Result<(), E>,

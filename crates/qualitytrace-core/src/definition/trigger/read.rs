@@ -1,4 +1,4 @@
-//! Reading a trigger, in today's layout and the two before it.
+//! The reader of triggers, in the current layout and the two before it.
 
 mod auth;
 mod http;
@@ -18,7 +18,7 @@ use crate::lang::diagnostic::nearest;
 use auth::auth;
 use tls::{Bare, security};
 
-/// The triggers that have details of their own.
+/// The triggers that have a block of details.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Block {
     Http,
@@ -41,7 +41,7 @@ impl Block {
         Self::PlaywrightEngine,
     ];
 
-    /// The trigger's `type`.
+    /// Returns the trigger's `type`.
     const fn kind(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -54,7 +54,7 @@ impl Block {
         }
     }
 
-    /// The keys under which its details have been written, today's first.
+    /// Returns the keys under which its details have been written, the current one first.
     const fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Http => &["httpRequest", "http", "HTTP"],
@@ -105,7 +105,7 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Tr
             "shell" => "exec".to_owned(),
             kind => kind.to_owned(),
         },
-        // An export of a test without a trigger has an empty type and no block.
+        // An exported test without a trigger has an empty type and no block.
         None => inferred(reader, &blocks)?.to_owned(),
     };
     for (block, key, node) in &blocks {
@@ -137,7 +137,7 @@ pub(in crate::definition) fn read(reader: &Reader<'_>, node: &Node) -> Option<Tr
     block.read(reader, details)
 }
 
-/// The type of a trigger that does not say, by the block that it has.
+/// Infers the type of a trigger without one from its block.
 fn inferred(reader: &Reader<'_>, blocks: &[(Block, &str, &Node)]) -> Option<&'static str> {
     let (block, key, node) = blocks.iter().find(|(_, _, node)| !node.is_empty())?;
     let kind = block.kind();
@@ -187,7 +187,7 @@ fn grpc(reader: &Reader<'_>, block: &Node) -> Option<Grpc> {
 
 fn kafka(reader: &Reader<'_>, block: &Node) -> Option<Kafka> {
     let mut fields = reader.fields(block, "a Kafka trigger")?;
-    // Stored tests of the original carry the misspelt key.
+    // Stored tests of Tracetest have the misspelt key.
     let authentication = ["authentication", "authetication"]
         .into_iter()
         .filter_map(|key| fields.get(key))
@@ -208,7 +208,7 @@ fn kafka(reader: &Reader<'_>, block: &Node) -> Option<Kafka> {
     Some(kafka)
 }
 
-/// Credentials for a broker: the block that `type` names.
+/// Reads the credentials for a broker: the block named by `type`.
 fn sasl(reader: &Reader<'_>, node: &Node) -> Option<Sasl> {
     let mut fields = reader.fields(node, "Kafka credentials")?;
     let kind = fields.text("type").filter(|kind| !kind.is_empty());
@@ -233,7 +233,7 @@ fn sasl(reader: &Reader<'_>, node: &Node) -> Option<Sasl> {
     };
     let (_, block) = blocks.into_iter().find(|(known, _)| *known == mechanism)?;
     let Some(block) = block else {
-        // Exports carry the type alone.
+        // Exports have the type alone.
         if mechanism != Mechanism::Plain {
             let word = mechanism.as_str();
             let message = format!("`authentication` is of type `{word}` but has no `{word}`");
@@ -319,7 +319,7 @@ fn headers(fields: &mut Fields<'_, '_>, key: &'static str) -> Vec<Header> {
         && let Shape::Map(entries) = &node.shape
     {
         let message = format!("`{key}` takes a list, but this is a mapping");
-        // Values may be secrets: only the name is repeated.
+        // Values may be secrets: the message contains only the name.
         let name = entries.first().map_or("NAME", |first| &first.key);
         let help = format!("write each of them as `- {{ key: {name}, value: ... }}`");
         reader.report(Diagnostic::error("wrong-type", node.span.clone(), message).helped(help));

@@ -1,4 +1,4 @@
-//! Putting values into the texts of a trigger.
+//! Resolution of the expressions in a trigger.
 
 use std::convert::Infallible;
 
@@ -9,14 +9,15 @@ use super::{
 use crate::definition::Text;
 
 impl Trigger {
-    /// The trigger with every text that may hold expressions replaced by what `resolve` makes of it.
+    /// Returns the trigger with every text that may hold expressions replaced by the result of `resolve`.
     ///
-    /// Stops at the first text that cannot be resolved. Source texts (protocols, schemas, scripts) stay as they are.
+    /// Stops at the first text that cannot be resolved. Source texts (`.proto` files, schemas, scripts) stay as
+    /// they are.
     pub fn resolved<E>(&self, mut resolve: impl FnMut(&str) -> Result<String, E>) -> Result<Self, E> {
         self.mapped(|text| Ok(Text { value: resolve(&text.value)?, origin: text.origin.clone() }))
     }
 
-    /// Shows `look` every text that may hold expressions.
+    /// Calls `look` for every text that may hold expressions.
     pub fn each_text(&self, mut look: impl FnMut(&Text)) {
         if let Self::Integration(_) = self {
             look(&Text::from(Integration::TRACE));
@@ -111,7 +112,7 @@ fn headers<E>(headers: &[Header], text: &mut impl FnMut(&Text) -> Result<Text, E
     headers.iter().map(|header| Ok(Header { key: text(&header.key)?, value: text(&header.value)? })).collect()
 }
 
-/// A body. The content of files is not looked at: it is what it is.
+/// Maps a body. The content of files is not searched for expressions.
 fn body<E>(body: &Body, text: &mut impl FnMut(&Text) -> Result<Text, E>) -> Result<Body, E> {
     Ok(match body {
         Body::Text(body) => Body::Text(text(body)?),

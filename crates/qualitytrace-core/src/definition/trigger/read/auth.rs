@@ -1,4 +1,4 @@
-//! Reading credentials.
+//! The reader of credentials.
 
 use super::super::{ApiKeyPlace, Auth, ClientPlace, OAuth2};
 use crate::definition::node::Node;
@@ -9,7 +9,7 @@ use crate::lang::diagnostic::nearest;
 /// The types of credentials, each the name of its block.
 const KINDS: [&str; 4] = ["basic", "bearer", "apiKey", "oauth2"];
 
-/// Credentials: the block that `type` names. Editors write the other blocks too, empty.
+/// Reads credentials: the block named by `type`. Editors write the other blocks too, empty.
 pub(super) fn auth(fields: &mut Fields<'_, '_>) -> Option<Auth> {
     let reader = fields.reader;
     let node = fields.get("auth")?;

@@ -1,4 +1,4 @@
-//! Reading an HTTP request.
+//! The reader of HTTP requests.
 
 use std::ops::Range;
 
@@ -113,7 +113,7 @@ fn version(fields: &mut Fields<'_, '_>) -> Option<HttpVersion> {
     version
 }
 
-/// A word or a number, in JSON too.
+/// Reads a word or a number, in JSON too.
 fn word<'n>(fields: &mut Fields<'n, '_>, key: &'static str) -> Option<(&'n str, Range<usize>)> {
     let node = fields.get(key)?;
     match &node.shape {

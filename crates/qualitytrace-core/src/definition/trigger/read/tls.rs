@@ -1,20 +1,20 @@
-//! Reading how a connection is secured.
+//! The reader of TLS settings.
 
 use super::super::Tls;
 use crate::definition::node::Shape;
 use crate::definition::reader::Fields;
 use crate::lang::Diagnostic;
 
-/// What `tls: true` says, without certificates.
+/// The meaning of `tls: true` without certificates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bare {
-    /// That the connection is to be secured.
+    /// Use TLS.
     Allowed,
-    /// Nothing: the address says whether it is.
+    /// None: the scheme of the address decides.
     Meaningless,
 }
 
-/// `tls` and `sslVerification`, which depend on one another: who names authorities wants certificates checked.
+/// Reads `tls` and `sslVerification`, which depend on one another: naming authorities turns verification on.
 pub(super) fn security(fields: &mut Fields<'_, '_>, bare: Bare) -> (Option<Tls>, bool) {
     let verify = fields.get("sslVerification");
     let verification = verify.and_then(|node| fields.reader.flag(node, "`sslVerification`"));
@@ -47,6 +47,6 @@ fn tls(fields: &mut Fields<'_, '_>, bare: Bare) -> Option<Tls> {
         let diagnostic = Diagnostic::error("incomplete-tls", node.span.clone(), message);
         reader.report(diagnostic.helped("a client's certificate needs its private key"));
     }
-    // Without certificates, nothing is said that the address does not say.
+    // Without certificates, it adds nothing to the scheme of the address.
     (bare == Bare::Allowed || tls != Tls::default()).then_some(tls)
 }
