@@ -176,7 +176,7 @@ pub(crate) fn not_found(method: &Method, uri: &Uri, asked: &Uri) -> Response {
         let prefix = asked.path().strip_suffix(path).unwrap_or_default();
         let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         let target = format!("{prefix}{tidy}{query}");
-        // Only a surplus slash at the end of a GET path gets a page with a link, as in the original.
+        // Only a GET or HEAD with a surplus slash at the end gets a page with a link.
         if path.contains("//") || !matches!(*method, Method::GET | Method::HEAD) {
             return (StatusCode::MOVED_PERMANENTLY, [(LOCATION, target)]).into_response();
         }

@@ -331,9 +331,9 @@ fn sqlite_pool(connections: u32, place: Option<place::Place>) -> AnyPoolOptions 
     })
 }
 
-/// Every commit is synced to the disk before it counts (`synchronous = FULL`), so that neither the death of the process
-/// nor a power cut undoes it; chunks may be exempt ([`Durability`]). Of most chunks only one would fit into a page of the
-/// usual 4 KiB.
+/// Every commit is synced to the disk before it counts (`synchronous = FULL`), so that neither the death of the
+/// process nor a power cut undoes it; chunks may be exempt ([`Durability`]). Of most chunks only one would fit into
+/// a page of the usual 4 KiB.
 const FILE_SETTINGS: &str = "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
      PRAGMA busy_timeout = 10000; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 12000; PRAGMA temp_store = MEMORY; \
      PRAGMA journal_size_limit = 16777216;";

@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 description of the API, generated from one table of routes, the kinds of resources, and the
+//! The `OpenAPI` 3.1 description of the API, generated from one table of routes, the kinds of resources, and the
 //! types that are read and written.
 
 mod page;
@@ -41,7 +41,7 @@ pub(super) async fn page() -> Html<String> {
     Html(page::rendered(&openapi()))
 }
 
-/// Builds the OpenAPI document.
+/// Builds the `OpenAPI` document.
 pub(crate) fn openapi() -> Value {
     let mut paths = Paths { schemas: Schemas::new(), found: Map::new() };
     for kind in Kind::ALL {

@@ -256,10 +256,10 @@ async fn put(
         );
         return Err(Problem::bad_request(message));
     }
-    // What a server has one of is always there.
+    // A singleton always exists.
     let stored_as = if kind.is_singleton() { Mode::Upsert } else { mode };
     let put = app.store.put(&new, stored_as, clock::now()).await?;
-    // Clients know a suite that was sent again as it is by these two.
+    // Clients expect these two keys for a suite that was sent again unchanged.
     let is_told_more = kind == Kind::TestSuite && matches!(put, Put::Same(_));
     let (status, stored) = match put {
         Put::Created(stored) => (StatusCode::CREATED, stored),

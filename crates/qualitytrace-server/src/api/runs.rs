@@ -82,7 +82,7 @@ pub(super) async fn list(
         plain_json(StatusCode::OK, &batch(&app, &id, only, now).await?)
     } else {
         let listed = Listed { app, memory, id, batches: batches.into(), now, is_first: true };
-        // Layers around a body may ask once more after its end.
+        // Layers around a body may poll once more after its end.
         let parts = futures_util::StreamExt::fuse(futures_util::stream::unfold(Some(listed), Listed::next));
         let headers = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
         (StatusCode::OK, headers, Body::from_stream(parts)).into_response()

@@ -1,4 +1,4 @@
-//! The WebSocket: clients subscribe to runs and receive updates.
+//! The web socket: clients subscribe to runs and receive updates.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
