@@ -52,7 +52,8 @@ fn free_bytes(folder: &Path) -> Option<u64> {
     Some(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
-/// Checks the pages of a SQLite file, table by table, until [`CHECK_TIME`] is over. The error says what is damaged.
+/// Checks the pages of a SQLite file until [`CHECK_TIME`] is over: users' tables first, chunks last. The error
+/// says what is damaged.
 pub(super) async fn check_pages(url: &str) -> Result<(), String> {
     let Ok(options) = SqliteConnectOptions::from_str(url) else { return Ok(()) };
     // A failure to open the file is reported when the pool is opened.

@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Lock {
-    /// Takes the lock beside the file of this URL, and waits for a server that is shutting down. `None` when the
-    /// lock file cannot be opened, which opening the database will explain.
+    /// Takes the lock beside the file of this URL, and waits for a server that is shutting down. `None` where there can
+    /// be no lock file, which opening the database will explain.
     pub(super) async fn take(url: &str) -> Result<Option<Self>, Taken> {
         let start = Instant::now();
         loop {

@@ -10,7 +10,7 @@ use super::{Error, Store, StoredResource, failed, sealing};
 
 /// The id of resources that exist once per server.
 pub const CURRENT: &str = "current";
-/// Stored as the last run of a resource that never ran: clients sort these after all others.
+/// Stored as the last run of a resource that never ran: clients take it for later than all others.
 pub(super) const NEVER_RUN: i64 = i64::MAX;
 /// The error text for an invalid id.
 pub(crate) const NO_ID: &str =
