@@ -1,7 +1,8 @@
 //! The language of tests: selectors, expressions, assertions.
 //!
-//! The stages are separate and total: parsing gives a tree and diagnostics for any text, checking looks at names and
-//! types, selecting and evaluating meet only trees. `docs/language.md` is the reference, and is executed as a test.
+//! The stages are separate and total: parsing gives a tree and diagnostics for any text, checking examines names
+//! and types, selecting and evaluating take only trees. `docs/language.md` is the reference, and is executed as a
+//! test.
 
 pub mod ast;
 

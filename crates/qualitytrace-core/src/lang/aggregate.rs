@@ -1,4 +1,4 @@
-//! One value made from many spans.
+//! Aggregates: one value computed from many spans.
 
 use std::cmp::Ordering;
 
@@ -59,7 +59,7 @@ fn over_spans(
     for at in selection {
         match value(*at) {
             Ok(item) => items.push(item),
-            // A span without the attribute has nothing to add.
+            // A span without the attribute adds nothing.
             Err(trouble) if trouble.class == Class::Attribute => {}
             Err(trouble) => return Err(trouble),
         }
@@ -136,7 +136,7 @@ fn sorted(mut items: Vec<Item>) -> Result<Vec<Item>, Trouble> {
     Ok(items)
 }
 
-/// A number as text that is ordered by its value.
+/// A number as text, ordered by its value.
 struct ByNumber(String);
 
 impl Ord for ByNumber {

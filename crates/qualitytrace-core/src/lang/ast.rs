@@ -1,8 +1,8 @@
-//! The trees of the language. Two trees are equal when they say the same, wherever they stand.
+//! Syntax trees of the language. Two trees are equal when they mean the same, wherever they are in their texts.
 
 use std::ops::Range;
 
-/// Where a node stands in its text, in bytes. It never makes two nodes differ.
+/// The byte range of a node in its text. All places are equal, so that they do not affect the equality of nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Place(pub Range<usize>);
 
@@ -20,12 +20,12 @@ impl From<Range<usize>> for Place {
     }
 }
 
-/// Which spans: those of every chain, in the order of the chains. No chain at all means every span.
+/// A selector: the spans of every chain, in the order of the chains. No chain at all selects every span.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selector {
     /// The members of the comma list.
     pub chains: Vec<Chain>,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
@@ -39,53 +39,53 @@ impl Selector {
 }
 
 impl Step {
-    /// Whether it means one of the spans found: `:first`, `:last`, `:nth_child(n)`.
+    /// Whether it selects one of the matching spans by position: `:first`, `:last`, `:nth_child(n)`.
     pub fn has_position(&self) -> bool {
         self.pseudos.iter().any(|pseudo| matches!(pseudo, Pseudo::First | Pseudo::Last | Pseudo::Nth(_)))
     }
 }
 
-/// Steps through the tree, from the outermost to the span that is meant.
+/// Steps through the tree, from the outermost to the selected span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// The spans to begin with, found anywhere.
+    /// The first step, matched anywhere.
     pub first: Step,
-    /// Where to go from there.
+    /// The further steps.
     pub rest: Vec<(Combinator, Step)>,
 }
 
-/// How the next step's spans stand to those before.
+/// The relation of a step's spans to those of the step before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Combinator {
-    /// Anywhere below.
+    /// Descendants.
     Descendant,
-    /// Directly below: `>`.
+    /// Children: `>`.
     Child,
-    /// Under the same parent and later: `~`.
+    /// Later siblings: `~`.
     Sibling,
-    /// Under the same parent and the very next: `+`.
+    /// The next sibling: `+`.
     Next,
 }
 
-/// `span[...]` with what follows its bracket.
+/// `span[...]` with its pseudo-classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// What a span must satisfy.
     pub condition: Condition,
-    /// Further conditions on the span's place.
+    /// Pseudo-classes: further conditions on the span's position.
     pub pseudos: Vec<Pseudo>,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
-/// What a span must satisfy.
+/// A condition on a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// One test of one field.
     Clause(Clause),
-    /// The opposite.
+    /// The negation.
     Not(Box<Condition>),
-    /// Every one of these; an empty list always holds.
+    /// All of these; an empty list always holds.
     All(Vec<Condition>),
     /// At least one of these.
     Any(Vec<Condition>),
@@ -94,11 +94,11 @@ pub enum Condition {
 /// One test of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clause {
-    /// What to look at.
+    /// The field or attribute.
     pub name: Name,
-    /// What must be true of it.
+    /// The test.
     pub test: Test,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
@@ -107,41 +107,41 @@ pub struct Clause {
 pub struct Name {
     /// Its name.
     pub text: String,
-    /// Whether it was written in quotes: then it is an attribute and nothing else.
+    /// Whether it was written in quotes: then it can only be an attribute.
     pub quoted: bool,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
-/// What must be true of a field.
+/// A test of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Test {
     /// It compares like this with a literal.
     Compare(Comparator, Literal),
     /// It matches this regular expression.
     Matches {
-        /// Or rather does not.
+        /// Whether the test is negated.
         negated: bool,
-        /// The expression.
+        /// The regular expression.
         pattern: String,
-        /// Where the expression stands.
+        /// Its place.
         place: Place,
     },
-    /// It is one of these.
+    /// It is one of these values.
     OneOf {
-        /// Or rather none of them.
+        /// Whether the test is negated.
         negated: bool,
-        /// The choices.
+        /// The values.
         choices: Vec<Literal>,
     },
-    /// The span has it.
+    /// The span has the field.
     Exists {
-        /// Or rather does not.
+        /// Whether the test is negated.
         negated: bool,
     },
 }
 
-/// A value written in a selector.
+/// A literal in a selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Literal {
     /// Text in quotes.
@@ -156,31 +156,31 @@ pub enum Literal {
     Word(String),
 }
 
-/// A condition on the place of a span among the others.
+/// A pseudo-class: a condition on the position of a span among the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pseudo {
-    /// The first of those found.
+    /// The first match.
     First,
-    /// The last of those found.
+    /// The last match.
     Last,
-    /// The n-th of those found, counted from one.
+    /// The n-th match, counted from one.
     Nth(u64),
     /// It has no parent.
     Root,
     /// It has no children.
     Leaf,
-    /// Spans that match are below it.
+    /// It has matching spans below it.
     Has {
-        /// How they stand to it.
+        /// Their relation to it.
         combinator: Combinator,
-        /// Which spans.
+        /// Their selector.
         selector: Selector,
     },
-    /// It is not one of these.
+    /// It does not match this selector.
     Not(Selector),
 }
 
-/// How two values are compared.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparator {
     /// `=`
@@ -232,7 +232,7 @@ impl Comparator {
         Self::NotMatches,
     ];
 
-    /// The word or sign that users write.
+    /// Returns the word or sign that users write.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -253,14 +253,14 @@ impl Comparator {
     }
 }
 
-/// What must hold for the spans of a selection.
+/// An assertion on the spans of a selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assertion {
-    /// For how many of them.
+    /// For how many of them the claim must hold.
     pub quantifier: Quantifier,
-    /// What.
+    /// The claim.
     pub claim: Claim,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
@@ -272,24 +272,24 @@ pub enum Quantifier {
     All,
     /// For at least one.
     Any,
-    /// For not a single one.
+    /// For none.
     None,
-    /// For exactly so many.
+    /// For exactly this many.
     Exactly(u64),
-    /// For so many or more.
+    /// For this many or more.
     AtLeast(u64),
-    /// For so many or fewer.
+    /// For this many or fewer.
     AtMost(u64),
 }
 
-/// What is claimed of a span.
+/// A claim about a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
     /// Two values compare like this.
     Compare {
         /// The observed value.
         left: Expr,
-        /// How they compare.
+        /// The comparator.
         comparator: Comparator,
         /// The expected value.
         right: Expr,
@@ -298,31 +298,31 @@ pub enum Claim {
     OneOf {
         /// The observed value.
         left: Expr,
-        /// Or rather is none of them.
+        /// Whether the claim is negated.
         negated: bool,
         /// The list.
         right: Expr,
     },
-    /// A value is there at all.
+    /// A value exists.
     Exists {
         /// The value.
         left: Expr,
-        /// Or rather is not.
+        /// Whether the claim is negated.
         negated: bool,
     },
-    /// The span stands so in time to the spans of another selection.
+    /// A relation in time to the spans of another selection.
     Time {
-        /// How.
+        /// The relation.
         relation: Relation,
-        /// To which spans.
+        /// The other spans.
         selector: Selector,
     },
-    /// Nothing that could be understood; a diagnostic says why.
+    /// Text that could not be parsed; a diagnostic says why.
     Hole,
 }
 
 impl Claim {
-    /// Its expressions.
+    /// Returns its expressions.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let (left, right) = match self {
             Self::Compare { left, right, .. } | Self::OneOf { left, right, .. } => (Some(left), Some(right)),
@@ -333,30 +333,30 @@ impl Claim {
     }
 }
 
-/// How a span stands in time to others.
+/// The relation of a span in time to others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relation {
     /// It ends before the first of them begins.
     Before,
     /// It begins after the last of them has ended.
     After,
-    /// It shares a moment with at least one of them.
+    /// It overlaps at least one of them.
     Overlaps,
-    /// Between it and the nearest of them lies no more than this, as written.
+    /// The gap to the nearest of them is at most this long, as written.
     Within(String),
 }
 
 /// An expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expr {
-    /// What it says.
+    /// Its content.
     pub kind: ExprKind,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
 impl Expr {
-    /// The expressions that it is made of, without those inside of them.
+    /// Returns its direct subexpressions.
     pub(crate) fn children<'e>(&'e self) -> Vec<&'e Self> {
         match &self.kind {
             ExprKind::Text(parts) => {
@@ -385,14 +385,14 @@ impl Expr {
         }
     }
 
-    /// Visits it and everything inside of it, from left to right.
+    /// Visits it and all of its subexpressions, from left to right.
     pub(crate) fn visit<'e>(&'e self, visit: &mut impl FnMut(&'e Self)) {
         visit(self);
         self.children().into_iter().for_each(|child| child.visit(visit));
     }
 }
 
-/// What an expression says.
+/// The content of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExprKind {
     /// A number, as written.
@@ -411,16 +411,16 @@ pub enum ExprKind {
     Array(Vec<Expr>),
     /// A generator.
     Call {
-        /// Its name.
+        /// The name of the function.
         name: String,
-        /// What it is given.
+        /// Its arguments.
         arguments: Vec<Expr>,
     },
-    /// Arithmetic with operators that bind equally: from left to right, however many there are.
+    /// Arithmetic with operators of equal precedence, evaluated from left to right; any number of them.
     Calculation {
         /// The first operand.
         first: Box<Expr>,
-        /// What to do with which operand; at least one.
+        /// The operators with their operands; at least one.
         rest: Vec<(Operator, Expr)>,
     },
     /// Filters applied to a value, one after the other.
@@ -430,14 +430,14 @@ pub enum ExprKind {
         /// The filters; at least one.
         filters: Vec<Filter>,
     },
-    /// One value made from many spans.
+    /// One value computed from many spans.
     Aggregate {
-        /// How.
+        /// The aggregate function.
         function: Aggregate,
-        /// From what.
+        /// Its input.
         over: Over,
     },
-    /// Nothing that could be understood; a diagnostic says why.
+    /// Text that could not be parsed; a diagnostic says why.
     Hole,
 }
 
@@ -446,16 +446,16 @@ pub enum ExprKind {
 pub struct Filter {
     /// Its name.
     pub name: String,
-    /// Where the name stands.
+    /// The place of the name.
     pub place: Place,
-    /// What it is given.
+    /// Its arguments.
     pub arguments: Vec<Expr>,
 }
 
-/// A piece of a text in quotes.
+/// A part of a text in quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Characters.
+    /// Literal characters.
     Literal(String),
     /// `${...}`
     Interpolation(Expr),
@@ -475,7 +475,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The sign that users write.
+    /// Returns the sign that users write.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -486,31 +486,31 @@ impl Operator {
     }
 }
 
-/// How one value is made from many.
+/// An aggregate function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aggregate {
-    /// How many there are.
+    /// The number of values.
     Count,
-    /// All of them added.
+    /// The sum.
     Sum,
-    /// Their mean.
+    /// The mean.
     Avg,
     /// The smallest.
     Min,
     /// The largest.
     Max,
-    /// How many different ones there are.
+    /// The number of distinct values.
     Distinct,
     /// The first one.
     First,
     /// The last one.
     Last,
-    /// The one that so many percent do not exceed.
+    /// The value that this percentage of values does not exceed.
     Percentile(u8),
 }
 
 impl Aggregate {
-    /// The aggregate of this name.
+    /// Parses the name of an aggregate.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "count" => Self::Count,
@@ -531,16 +531,16 @@ impl Aggregate {
     }
 }
 
-/// What an aggregate is made from.
+/// The input of an aggregate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Over {
-    /// An expression on each span of the assertion's own selection; `None` stands for the spans themselves.
+    /// An expression on each span of the assertion's own selection; `None` means the spans themselves.
     Own(Option<Box<Expr>>),
     /// The spans of another selection, or an attribute of theirs.
     Selection {
-        /// Which spans.
+        /// Their selector.
         selector: Selector,
-        /// Which attribute.
+        /// The attribute.
         attribute: Option<String>,
     },
 }

@@ -1,23 +1,24 @@
-//! How much an evaluation may do and hold.
+//! Step and memory budgets of evaluations.
 //!
-//! One [`Budget`] is passed through everything that belongs together: a test that is judged, a trigger that is resolved,
-//! an expression that the API tries on many spans. Whatever looks at data that others wrote asks it first.
+//! One [`Budget`] is passed through everything that belongs together: judging a test, resolving a trigger, an
+//! expression that the API evaluates on many spans. Code that processes untrusted data charges it first.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Steps of one evaluation. A step is about one value looked at, or 64 bytes of text read.
+/// Maximum number of steps of one evaluation. A step is about one value examined, or 64 bytes of text read.
 pub const MAX_STEPS: u64 = 100_000_000;
-/// Bytes that the values of one evaluation may take at once.
+/// Maximum size of the values that one evaluation holds at once, in bytes.
 pub const MAX_BYTES: u64 = 128 * 1024 * 1024;
-/// Bytes of the values that are kept of one evaluation, in results and outputs: they are stored, and read again.
+/// Maximum size of the values that one evaluation keeps in results and outputs, in bytes: they are stored and read
+/// again.
 pub const MAX_KEPT_BYTES: u64 = 24 * 1024 * 1024;
 
-/// What an evaluation may still do and hold.
+/// The remaining budget of an evaluation.
 ///
-/// Steps are gone for good: once they are used up, everything that follows fails at once. Bytes come back when the
-/// value that they were held for is gone.
+/// Steps are never returned: once they are used up, all further work fails at once. Bytes are returned when the
+/// value that they were held for is dropped.
 #[derive(Debug, Clone)]
 pub struct Budget {
     steps: Cell<u64>,
@@ -30,12 +31,12 @@ pub struct Budget {
     stop: Stop,
 }
 
-/// Ends evaluations from elsewhere, because nobody waits for their values any more.
+/// Stops evaluations from another thread when their results are no longer needed.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// From now on, every evaluation with this in its budget fails.
+    /// Stops every evaluation with this in its budget.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -46,10 +47,10 @@ impl Stop {
     }
 }
 
-/// Why an evaluation was given up.
+/// Why an evaluation was aborted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
-    /// It takes too long.
+    /// It takes too many steps.
     #[error(
         "the evaluation takes more than {0} steps; split the test, or write narrower selectors, paths and patterns"
     )]
@@ -70,7 +71,7 @@ pub enum Exceeded {
          narrower one"
     )]
     Pattern,
-    /// Nobody waits for it any more.
+    /// It was stopped because its result is no longer needed.
     #[error("the evaluation was stopped")]
     Stopped,
 }
@@ -82,7 +83,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// So many steps, and so many bytes at once.
+    /// A budget of this many steps, and this many bytes at once.
     pub fn new(steps: u64, bytes: u64) -> Self {
         Self {
             steps: Cell::new(steps),
@@ -95,18 +96,18 @@ impl Budget {
         }
     }
 
-    /// The same until `stop` is raised.
+    /// Adds a stop signal.
     #[must_use]
     pub fn until(self, stop: Stop) -> Self {
         Self { stop, ..self }
     }
 
-    /// So many steps for something beside this evaluation, which ends when this one is stopped.
+    /// A separate budget of this many steps, which ends when this one is stopped.
     pub(crate) fn beside(&self, steps: u64) -> Self {
         Self::new(steps, 0).until(self.stop.clone())
     }
 
-    /// Whether there are steps left.
+    /// Fails when no steps are left or the evaluation was stopped.
     pub(crate) fn check(&self) -> Result<(), Exceeded> {
         if self.stop.is_raised() {
             return Err(Exceeded::Stopped);
@@ -118,25 +119,25 @@ impl Budget {
         }
     }
 
-    /// Lets everything that follows fail because a pattern cannot be compiled.
+    /// Makes all further work fail because a pattern cannot be compiled.
     pub(crate) fn refuse_pattern(&self) -> Exceeded {
         self.has_bad_pattern.set(true);
         Exceeded::Pattern
     }
 
-    /// Takes so many steps.
+    /// Charges this many steps.
     pub(crate) fn work(&self, steps: usize) -> Result<(), Exceeded> {
         let left = self.steps.get().saturating_sub(steps as u64);
         self.steps.set(left);
         self.check()
     }
 
-    /// Takes the steps that reading so many bytes of text costs.
+    /// Charges the steps for reading this many bytes of text.
     pub(crate) fn read(&self, bytes: usize) -> Result<(), Exceeded> {
         self.work(1 + bytes / 64)
     }
 
-    /// Holds so many bytes from now on.
+    /// Holds this many bytes from now on.
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), Exceeded> {
         match self.bytes.get().checked_sub(bytes as u64) {
             Some(left) => {
@@ -147,14 +148,14 @@ impl Budget {
         }
     }
 
-    /// Holds so many bytes of values from now on, which become part of the results: twice, as values and as texts.
+    /// Holds this many bytes of values that become part of the results: twice, as values and as texts.
     pub(crate) fn keep(&self, bytes: usize) -> Result<(), Exceeded> {
         let left = self.keepable.get().checked_sub(bytes as u64).ok_or(Exceeded::Kept)?;
         self.keepable.set(left);
         self.hold(2 * bytes)
     }
 
-    /// Holds bytes only while `run` runs: what it builds is gone afterwards.
+    /// Holds bytes only while `run` runs: the values that it builds are dropped afterwards.
     pub(crate) fn meanwhile<T>(&self, run: impl FnOnce() -> T) -> T {
         let before = self.bytes.get();
         let result = run();

@@ -1,4 +1,4 @@
-//! What parsing cannot see: names that stand for nothing, wrong numbers of arguments, values that never fit.
+//! Semantic checks: unknown names, wrong numbers of arguments, values that never fit.
 
 use super::ast::{Aggregate, Assertion, Claim, Comparator, Expr, ExprKind, Operator, Over, Part};
 use super::diagnostic::{Diagnostic, nearest};
@@ -12,7 +12,7 @@ use super::vocabulary;
 use crate::names;
 use crate::time;
 
-/// Everything that is wrong with a selector.
+/// Returns all diagnostics of a selector.
 pub fn diagnose_selector(text: &str) -> Vec<Diagnostic> {
     let parsed = parse_selector(text);
     let mut diagnostics = parsed.diagnostics;
@@ -22,7 +22,7 @@ pub fn diagnose_selector(text: &str) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// Everything that is wrong with an assertion.
+/// Returns all diagnostics of an assertion.
 pub fn diagnose_assertion(text: &str) -> Vec<Diagnostic> {
     let parsed = parse_assertion(text);
     let mut diagnostics = parsed.diagnostics;
@@ -31,7 +31,7 @@ pub fn diagnose_assertion(text: &str) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// Tells how a variable is written where `${...}` of a trigger's text was written outside of a text.
+/// Explains how to write a variable where the `${...}` of a trigger's text is used outside of quotes.
 fn help_interpolation(text: &str, found: &mut [Diagnostic]) {
     let Some(start) = text.find("${") else { return };
     let inner = text[start + 2..].split('}').next().unwrap_or_default().trim();
@@ -43,7 +43,7 @@ fn help_interpolation(text: &str, found: &mut [Diagnostic]) {
     }
 }
 
-/// Everything that is wrong with an expression: the value of an output.
+/// Returns all diagnostics of an expression: the value of an output.
 pub fn diagnose_expression(text: &str) -> Vec<Diagnostic> {
     let parsed = parse_expression(text);
     let mut diagnostics = parsed.diagnostics;
@@ -51,7 +51,7 @@ pub fn diagnose_expression(text: &str) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// Everything that is wrong with a text of a trigger.
+/// Returns all diagnostics of a text of a trigger.
 pub fn diagnose_template(text: &str) -> Vec<Diagnostic> {
     let parsed = parse_template(text);
     let mut diagnostics = parsed.diagnostics;
@@ -86,7 +86,7 @@ fn check_assertion(assertion: &Assertion, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Texts that are no numbers have no order.
+/// Reports an ordering comparison with a text that is neither a number nor a duration.
 fn check_comparison(comparator: Comparator, side: &Expr, found: &mut Vec<Diagnostic>) {
     let is_order = matches!(
         comparator,
@@ -266,7 +266,7 @@ fn check_pattern(pattern: &str, place: &Expr, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Says if these cannot be calculated with; gives the type of the result, where it is plain to see.
+/// Reports operands that cannot be calculated with; returns the type of the result, where it is known.
 fn check_operands(
     left: Option<&'static str>,
     operator: Operator,
@@ -308,7 +308,7 @@ fn result_of(left: &str, operator: Operator, right: &str) -> &'static str {
     }
 }
 
-/// The type of an expression, where it is plain to see.
+/// Returns the type of an expression, where it is known statically.
 fn kind_of(expr: &Expr) -> Option<&'static str> {
     match &expr.kind {
         ExprKind::Number(_) => Some("number"),
@@ -369,7 +369,7 @@ fn no_attributes(expr: &Expr, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The text of a literal.
+/// Returns the text of a literal.
 fn literal(expr: &Expr) -> Option<&str> {
     match &expr.kind {
         ExprKind::Text(parts) => match parts.as_slice() {

@@ -1,8 +1,8 @@
-//! One field of the spans of a trace, with each different value kept once.
+//! Columns: one field of the spans of a trace, with each distinct value kept once.
 //!
-//! Specs ask for few fields and spans repeat few values. A column asks each span at most once and lets a condition
-//! look at each different value once. Where a condition is put to all spans, the positions of each value stand
-//! together, so that it costs no more than it finds.
+//! Specs use few fields and spans repeat few values. A column reads each span at most once, and a condition is
+//! evaluated once per distinct value. Where a condition applies to all spans, the positions of each value are
+//! stored together, so that its cost is proportional to its matches.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::field::{Field, Scene, Seen};
 use crate::value::Value;
 
-/// The values of one field, as far as they were asked for.
+/// The values of one field, as far as they were read.
 #[derive(Debug)]
 pub(crate) struct Column<'t> {
     field: Field,
@@ -20,33 +20,33 @@ pub(crate) struct Column<'t> {
 
 #[derive(Debug)]
 struct Known<'t> {
-    /// For each span the number of its value.
+    /// For each span the index of its value.
     numbers: Vec<u32>,
     values: Vec<Seen<'t>>,
     by_value: HashMap<Key<'t>, u32>,
-    /// Where the spans of each value stand, once all of them were asked.
+    /// The positions of the spans of each value, once all were read.
     places: Option<Places>,
 }
 
-/// The positions of all spans, sorted by the number of their value; those without a value come last.
+/// The positions of all spans, sorted by the index of their value; those without a value come last.
 #[derive(Debug)]
 struct Places {
     positions: Vec<u32>,
-    /// Where the positions of each number begin.
+    /// Where the positions of each index begin.
     starts: Vec<u32>,
 }
 
-/// The values of which a condition is true.
+/// The values that satisfy a condition.
 #[derive(Debug)]
 pub(crate) struct Hits {
     numbers: Vec<usize>,
-    /// How many spans have one of these values.
+    /// The number of spans that have one of these values.
     pub(crate) spans: usize,
 }
 
-/// The number of a span that was not asked yet.
+/// The index of a span that was not read yet.
 const UNASKED: u32 = u32::MAX;
-/// The number of a span that has no value.
+/// The index of a span without a value.
 const ABSENT: u32 = u32::MAX - 1;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -69,12 +69,12 @@ impl<'t> Column<'t> {
         }
     }
 
-    /// Asks one span, unless it was asked already.
+    /// Reads the field of one span, unless it was read already.
     pub(crate) fn ask(&self, scene: &Scene<'t>, at: usize) {
         self.known.borrow_mut().ask(&self.field, scene, at);
     }
 
-    /// The values of all spans for which `test` is true; it is asked once for each different value.
+    /// Returns the values of all spans that satisfy `test`, which is called once per distinct value.
     pub(crate) fn hits(&self, scene: &Scene<'t>, test: impl Fn(Option<&Seen<'t>>) -> bool) -> Hits {
         let mut known = self.known.borrow_mut();
         known.ask_all_and_sort(&self.field, scene);
@@ -91,7 +91,7 @@ impl<'t> Column<'t> {
         Hits { numbers, spans }
     }
 
-    /// The positions in `range` of the spans with these values, in order.
+    /// Returns the positions in `range` of the spans with these values, in order.
     pub(crate) fn gather(&self, hits: &Hits, range: &Range<usize>) -> Vec<usize> {
         let known = self.known.borrow();
         let Some(places) = &known.places else { return Vec::new() };
@@ -108,7 +108,7 @@ impl<'t> Column<'t> {
         found
     }
 
-    /// Keeps the spans for whose value `test` is true; it is asked once for each different value.
+    /// Keeps the spans whose value satisfies `test`, which is called once per distinct value.
     pub(crate) fn retain(
         &self,
         scene: &Scene<'t>,

@@ -1,4 +1,4 @@
-//! How two values compare.
+//! Comparison of values.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -13,18 +13,18 @@ use super::select::ordered;
 use crate::time;
 use crate::value::{Inferred, Value};
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Comparison {
     /// It holds.
     Match,
     /// It does not hold; the text says so, and ends in `no match`.
     NoMatch(String),
-    /// The two cannot be compared; the text says why.
+    /// The values cannot be compared; the text says why.
     Impossible(String),
 }
 
-/// Compares two texts by the comparator of this name.
+/// Compares two texts by the comparator with this name.
 pub fn compare_texts(comparator: &str, actual: &str, expected: &str) -> Comparison {
     match Comparator::ALL.into_iter().find(|known| known.as_str() == comparator) {
         Some(comparator) => {
@@ -34,9 +34,9 @@ pub fn compare_texts(comparator: &str, actual: &str, expected: &str) -> Comparis
     }
 }
 
-/// Compares two values; what takes too long cannot be compared.
+/// Compares two values; exceeding the budget makes it impossible.
 pub(crate) fn compare(left: &Item, comparator: Comparator, right: &Item, budget: &Budget) -> Comparison {
-    // What is built to compare them is gone afterwards.
+    // Temporary values of the comparison are released afterwards.
     budget
         .meanwhile(|| compared(left, comparator, right, budget))
         .unwrap_or_else(|exceeded| Comparison::Impossible(exceeded.to_string()))
@@ -65,7 +65,7 @@ fn is_negated(comparator: Comparator) -> bool {
     matches!(comparator, Comparator::NotEqual | Comparator::NotContains | Comparator::NotMatches)
 }
 
-/// A text in quotes without the backslashes before quotes; `None` where there are none.
+/// Removes the backslashes before quotes from a text in quotes; `None` where there are none.
 fn unescaped(item: &Item) -> Option<Item> {
     let text = item.text();
     let found = item.is_quoted() && text.contains("\\\"");
@@ -123,13 +123,13 @@ pub(crate) fn one_of(left: &Item, right: &Item, budget: &Budget) -> Result<bool,
     })
 }
 
-/// Whether a value equals an item of a list. As everywhere, a text in the list may have backslashes before quotes where the
-/// value has none.
+/// Whether a value equals an item of a list. As elsewhere, a text in the list may have backslashes before quotes
+/// where the value has none.
 fn equals_item(value: &Item, list: &Item, item: &Value, budget: &Budget) -> Result<bool, Exceeded> {
     if equal(value, &Item::plain(item.clone()), budget)? {
         return Ok(true);
     }
-    // Lists of spans are texts; what paths lead to is taken as it is.
+    // Lists of spans are texts; results of paths are taken as they are.
     let is_written = matches!(list.value, Value::List(_)) && list.origin != Origin::Path;
     match plain_text(item).filter(|text| is_written && text.contains("\\\"")) {
         Some(text) => equal(value, &Item::plain(text.replace("\\\"", "\"")), budget),
@@ -137,7 +137,7 @@ fn equals_item(value: &Item, list: &Item, item: &Value, budget: &Budget) -> Resu
     }
 }
 
-/// Whether a comparison of these two is one of durations.
+/// Returns both in nanoseconds if either is a duration and both can be one.
 pub(crate) fn in_time(left: &Item, right: &Item) -> Option<(i64, i64)> {
     if left.is_duration() || right.is_duration() { Some((left.nanos()?, right.nanos()?)) } else { None }
 }
@@ -151,7 +151,7 @@ fn compare_in_time(left: &Item, right: &Item) -> Option<Ordering> {
     })
 }
 
-/// How a measured duration stands to a written one: nobody means 25.187564 ms to differ from `25ms`.
+/// Compares a measured duration with a written one at its precision: 25.187564 ms equals `25ms`.
 pub(crate) fn measured_against(nanos: i64, written: i64) -> Ordering {
     if time::measured(nanos) == written { Ordering::Equal } else { nanos.cmp(&written) }
 }
@@ -210,7 +210,7 @@ fn order(left: &Item, right: &Item) -> Result<Ordering, String> {
     Err(format!("cannot parse \"{wrong}\" as a number"))
 }
 
-/// Whether `right` is part of `left`: an item of a list, a subset of JSON, a part of a text.
+/// Whether `right` is part of `left`: an item of a list, a subset of JSON, a substring of a text.
 fn contains(left: &Item, right: &Item, budget: &Budget) -> Result<Comparison, Exceeded> {
     let (left_type, right_type) = (left.inferred(), right.inferred());
     if let (Inferred::Json, Inferred::Json | Inferred::Array) = (right_type, left_type) {
@@ -224,14 +224,14 @@ fn contains(left: &Item, right: &Item, budget: &Budget) -> Result<Comparison, Ex
         Some(wanted) if !wanted.is_empty() => {
             let texts: HashSet<&str> = items.iter().filter_map(plain_text).collect();
             json::all(&wanted, |wanted| match plain_text(wanted) {
-                // The same text is the same value; only what is written otherwise must be looked for.
+                // Equal texts are equal values; only other spellings need a search.
                 Some(text) if texts.contains(text) => Ok(true),
                 _ => is_item(left, &items, &Item::plain(wanted.clone()), budget),
             })?
         }
         _ => is_item(left, &items, right, budget)?,
     };
-    // A text that only looks like a list is still a text.
+    // A text that looks like a list is also searched as a text.
     Ok(no_match_unless(listed || (matches!(left.value, Value::String(_)) && text())))
 }
 
@@ -268,7 +268,7 @@ fn json_contains(left: &str, right: &str, budget: &Budget) -> Result<Comparison,
     Ok(Comparison::Match)
 }
 
-/// Whether everything that is wanted is there: members of objects, and objects of lists of objects.
+/// Whether all wanted parts are present: members of objects, and objects of lists of objects.
 fn is_part(candidate: &Json, wanted: &Json, budget: &Budget) -> Result<bool, Exceeded> {
     budget.work(1)?;
     let objects = |items: &[Json]| items.iter().all(|item| matches!(item, Json::Object(_)));

@@ -1,8 +1,8 @@
-//! A place in a text, and the small steps from there.
+//! A cursor over a text.
 
 use std::ops::Range;
 
-/// A place in a text. Every step is total: at the end there is nothing more to take.
+/// A position in a text. Every step is total: at the end nothing is consumed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'s> {
     pub(super) text: &'s str,
@@ -51,12 +51,12 @@ impl<'s> Cursor<'s> {
         &rest[..end]
     }
 
-    /// The text from `start` up to here.
+    /// Returns the text from `start` to the current position.
     pub(super) fn since(&self, start: usize) -> &'s str {
         &self.text[start..self.at]
     }
 
-    /// The bytes of the next thing that a reader would call a word: to point at what was not expected.
+    /// Returns the range of the next word, for diagnostics about unexpected text.
     pub(super) fn next_word(&self) -> Range<usize> {
         let mut ahead = *self;
         let word = ahead.take_while(|c| c.is_alphanumeric() || c == '_');

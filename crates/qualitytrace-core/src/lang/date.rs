@@ -1,8 +1,8 @@
-//! Dates in the formats that Tracetest's files use: `YYYY-MM-DD` and the like, and Go's reference time.
+//! Date formats of Tracetest's files: `YYYY-MM-DD` and the like, and Go's reference time.
 
 use jiff::Zoned;
 
-/// What a piece of a format stands for; the first that fits counts, so longer pieces come first.
+/// The parts of a format and their `strftime` specifiers; the longest that fits counts.
 const PIECES: [(&str, &str); 36] = [
     ("YYYY", "%Y"),
     ("YY", "%y"),
@@ -42,13 +42,13 @@ const PIECES: [(&str, &str); 36] = [
     ("_2", "%e"),
 ];
 
-/// The time in this format; an empty format means date and time.
+/// Formats a time; an empty format means date and time.
 pub(super) fn format(time: &Zoned, format: &str) -> String {
     let format = if format.is_empty() { "YYYY-MM-DD hh:mm:ss" } else { format };
     let mut text = String::new();
     let mut rest = format;
     while let Some(next) = rest.chars().next() {
-        // Month and weekday names begin with letters that are pieces themselves.
+        // Names of months and weekdays begin with letters that are parts themselves.
         let piece =
             PIECES.iter().filter(|(piece, _)| rest.starts_with(piece)).max_by_key(|(piece, _)| piece.len());
         if let Some((piece, meaning)) = piece {

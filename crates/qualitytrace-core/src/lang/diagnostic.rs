@@ -1,6 +1,6 @@
-//! What is wrong with a text of the user's, and how it is shown.
+//! Diagnostics: errors and warnings about a text of the user, and how they are rendered.
 //!
-//! A diagnostic points into the text by bytes. Whoever knows the file that the text stands in moves the span there
+//! A diagnostic points into the text by bytes. A caller that knows the file around the text moves the span there
 //! with [`Diagnostic::shifted`].
 
 use std::borrow::Cow;
@@ -8,34 +8,34 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-/// One thing that is wrong with a text.
+/// An error or warning about a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Names the kind of mistake; stays the same from version to version.
+    /// The kind of mistake; stable across versions.
     pub code: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The bytes at fault; empty when something is missing there.
     pub span: Range<usize>,
     /// One sentence that says what is wrong.
     pub message: String,
-    /// A few words to stand beside the carets; empty when the message says it all.
+    /// A short label beside the carets; empty when the message suffices.
     pub label: String,
-    /// What to do about it, when that can be guessed.
+    /// A suggestion, when there is one.
     pub help: Option<String>,
 }
 
-/// How bad a diagnostic is.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The text has a meaning, but maybe not the one that was meant.
+    /// The text has a meaning, but maybe not the intended one.
     Warning,
-    /// The text has no meaning.
+    /// The text is invalid.
     Error,
 }
 
 impl Diagnostic {
-    /// An error at `span`.
+    /// Makes an error at `span`.
     pub fn error(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -47,41 +47,41 @@ impl Diagnostic {
         }
     }
 
-    /// A warning at `span`.
+    /// Makes a warning at `span`.
     pub fn warning(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, span, message) }
     }
 
-    /// The same with words beside the carets.
+    /// Adds a label beside the carets.
     #[must_use]
     pub fn labelled(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// The same with advice.
+    /// Adds a suggestion.
     #[must_use]
     pub fn helped(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// The same, `bytes` further into the text around it.
+    /// Moves it `bytes` further into the surrounding text.
     #[must_use]
     pub fn shifted(mut self, bytes: usize) -> Self {
         self.span = self.span.start + bytes..self.span.end + bytes;
         self
     }
 
-    /// Whether the text has no meaning because of this.
+    /// Whether it makes the text invalid.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 }
 
-/// The diagnostics as people read them: source line, carets, label, help; like rustc's.
+/// Renders diagnostics for the user like rustc: source line, carets, label, help.
 ///
-/// `source_name` is what stands after the arrow: a file name, or what the text is.
+/// `source_name` is shown after the arrow: a file name, or a description of the text.
 pub fn render(source_name: &str, text: &str, diagnostics: &[Diagnostic], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let groups: Vec<Vec<Group<'_>>> =
@@ -94,7 +94,7 @@ fn group<'a>(source_name: &'a str, text: &'a str, diagnostic: &'a Diagnostic) ->
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    // An empty text has no line to show; a blank one gives the caret a place to stand.
+    // An empty text has no line to show; a blank is shown under the caret instead.
     let (source, span): (Cow<'_, str>, _) = if text.is_empty() {
         (" ".into(), 0..0)
     } else {
@@ -114,14 +114,14 @@ fn group<'a>(source_name: &'a str, text: &'a str, diagnostic: &'a Diagnostic) ->
     group
 }
 
-/// The span, widened so that it begins and ends between characters of the text.
+/// Widens the span to character boundaries of the text.
 fn on_characters(text: &str, span: &Range<usize>) -> Range<usize> {
     let start = text.floor_char_boundary(span.start.min(text.len()));
     let end = text.ceil_char_boundary(span.end.clamp(start, text.len()));
     start..end
 }
 
-/// The known name that `wrong` was probably meant to be: the nearest one, if it is near.
+/// Returns the known name that `wrong` was probably meant to be: the nearest one, if it is near enough.
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (wrong.chars().count() / 3).max(1);
     known
@@ -132,7 +132,7 @@ pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// How many letters must be changed, added, removed or swapped with their neighbour; case is free.
+/// Returns the edit distance: letters changed, added, removed or swapped with their neighbour; case is ignored.
 pub(crate) fn distance(left: &str, right: &str) -> usize {
     let fold = |text: &str| text.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<_>>();
     let (left, right) = (fold(left), fold(right));

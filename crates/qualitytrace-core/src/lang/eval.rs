@@ -1,4 +1,4 @@
-//! What an expression is worth, on a span or without one.
+//! Evaluation of expressions, on a span or without one.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,26 +15,26 @@ use super::variables::Variables;
 use crate::names;
 use crate::value::Value;
 
-/// Why an expression has no value.
+/// Why an expression could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Trouble {
-    /// Which kind of trouble.
+    /// The kind of error.
     pub class: Class,
-    /// The whole text, in the form that Tracetest's clients recognise.
+    /// The complete message, in the form that Tracetest's clients recognise.
     pub text: String,
 }
 
-/// Which kind of trouble an expression met.
+/// The kind of an evaluation error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Its text is wrong.
+    /// The text is invalid.
     Syntax,
-    /// A name stands for nothing.
+    /// A name is unknown.
     Resolution,
     /// The span does not have this attribute.
     Attribute,
-    /// The values do not fit what is done with them.
+    /// The values do not fit the operation.
     Evaluation,
 }
 
@@ -57,7 +57,7 @@ impl Trouble {
         Self { class: Class::Syntax, text: format!("invalid syntax \"{source}\": {message}") }
     }
 
-    /// A name inside a list or a call stands for nothing: so does the whole.
+    /// Turns an error inside a list or a call into one of the whole.
     fn within(self, place: &str) -> Self {
         let rest = self.text.strip_prefix("resolution error: ").unwrap_or(&self.text);
         let class = if self.class == Class::Attribute { Class::Attribute } else { Class::Resolution };
@@ -68,15 +68,15 @@ impl Trouble {
 /// The span that an expression is evaluated on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// There are no spans here: a trigger's field.
+    /// There is no trace: a trigger's field.
     Nowhere,
-    /// There could be spans, but none is selected.
+    /// There is a trace, but no span is selected.
     NoSpan,
-    /// This one.
+    /// This span.
     Span(usize),
 }
 
-/// What an expression can refer to.
+/// The context of an evaluation.
 pub(crate) struct Context<'a, 't> {
     pub(crate) scene: Option<&'a Scene<'t>>,
     pub(crate) selection: Option<&'a [usize]>,
@@ -87,7 +87,7 @@ pub(crate) struct Context<'a, 't> {
     pub(crate) memory: Memory,
 }
 
-/// What is worked out once and used for every span.
+/// Values that are computed once and used for every span.
 #[derive(Default)]
 pub(crate) struct Memory {
     fields: Remembered<std::rc::Rc<Field>>,
@@ -96,7 +96,7 @@ pub(crate) struct Memory {
     pub(crate) used_aliases: RefCell<Vec<(String, &'static str)>>,
 }
 
-/// What is known of nodes, by their address.
+/// A cache by the address of the node.
 type Remembered<T> = RefCell<HashMap<usize, T>>;
 
 const META: &str = "tracetest.selected_spans.";
@@ -173,7 +173,7 @@ impl Context<'_, '_> {
         self.fill(parts, subject).map(Item::plain)
     }
 
-    /// The text with every `${...}` replaced.
+    /// Returns the text with every `${...}` replaced.
     pub(crate) fn fill(&self, parts: &[Part], subject: Subject) -> Result<String, Trouble> {
         let mut text = String::new();
         for part in parts {
@@ -216,7 +216,7 @@ impl Context<'_, '_> {
         self.read(scene, &field, name, at)
     }
 
-    /// What the span has under this name.
+    /// Reads the field of this name from the span.
     pub(crate) fn read(
         &self,
         scene: &Scene<'_>,
@@ -265,7 +265,7 @@ impl Context<'_, '_> {
     }
 }
 
-/// What is remembered for this node, worked out if it is not there yet.
+/// Returns the cached value of this node, computed on first use.
 fn remembered<T: Clone>(memory: &Remembered<T>, expr: &Expr, make: impl FnOnce() -> T) -> T {
     let key = std::ptr::from_ref(expr) as usize;
     if let Some(known) = memory.borrow().get(&key) {
@@ -276,7 +276,7 @@ fn remembered<T: Clone>(memory: &Remembered<T>, expr: &Expr, make: impl FnOnce()
     value
 }
 
-/// An attribute as an item; lists and objects as the JSON that Tracetest's files would see.
+/// Converts an attribute to an item; lists and objects become the JSON that Tracetest's files see.
 pub(crate) fn item_of(seen: Seen<'_>, is_duration: bool) -> Item {
     let value = match seen.into_value() {
         value @ (Value::List(_) | Value::Object(_)) => Value::from(value.to_json().to_text()),
@@ -296,7 +296,7 @@ pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result
         ))
     };
     if left.origin == Origin::Path || matches!(left.value, Value::List(_)) && left.origin != Origin::Path {
-        // One result of a path counts as a value, a list never does.
+        // A single result of a path counts as a value, a list never does.
         if matches!(left.single(), Value::List(_)) {
             return Err(mismatch());
         }
@@ -310,7 +310,7 @@ pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result
         }
         other => Some(other),
     };
-    // A span's duration counts nanoseconds, but only a duration beside it makes it one.
+    // A span's duration is a number of nanoseconds; it becomes a duration only beside another one.
     let (left_quantity, right_quantity) = match (left_quantity, right_quantity) {
         (number, duration @ Quantity::Duration(_)) if !matches!(number, Quantity::Duration(_)) => {
             (as_duration(number, left).unwrap_or(number), duration)
@@ -370,7 +370,7 @@ fn numbers(left: Quantity, operator: Operator, right: Quantity) -> Result<Item, 
     }
 }
 
-/// `None` where durations cannot be calculated like this.
+/// Calculates with durations; `None` where the operator does not apply to them.
 fn durations(left: i64, operator: Operator, right: i64) -> Option<Result<Item, Trouble>> {
     let nanos = match operator {
         Operator::Add => left.checked_add(right),

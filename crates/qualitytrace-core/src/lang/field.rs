@@ -1,4 +1,5 @@
-//! What a name means on a span: a field of the span, a special attribute, or an attribute under one of its names.
+//! Resolution of names on a span: a field of the span, a special attribute, or an attribute under one of its
+//! names.
 //!
 //! The exact attribute always wins. Only where a span has none of that name is the name read as a scope
 //! (`resource.`, `event.`...), as a field (`status`, `duration`), or under the names of other conventions.
@@ -13,26 +14,26 @@ use crate::names;
 use crate::trace::{Event, Link, Span, StatusCode, Trace};
 use crate::value::Value;
 
-/// What a name means, worked out once for all spans.
+/// A resolved name, computed once for all spans.
 #[derive(Debug, Clone)]
 pub(crate) enum Field {
     /// The span's name.
     Name,
     /// The span's kind.
     Kind,
-    /// An attribute that every span has.
+    /// A special attribute, which every span has.
     Special(Special, Box<str>),
     /// Any other attribute.
     Attribute {
         name: Box<str>,
-        /// How to read the name where no attribute has it.
+        /// How to read the name where there is no such attribute.
         reading: Option<Reading>,
-        /// What the attribute is called in other conventions.
+        /// The names of the attribute in other conventions.
         aliases: Box<[&'static str]>,
     },
 }
 
-/// An attribute that is made from the span itself.
+/// A special attribute, computed from the span itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Special {
     Name,
@@ -62,12 +63,12 @@ const SPECIAL: [(&str, Special); 11] = [
     ("span.events", Special::Events),
 ];
 
-/// The names of attributes that are made from the span itself.
+/// Returns the names of special attributes.
 pub(super) fn special_names() -> impl Iterator<Item = &'static str> {
     SPECIAL.iter().map(|(name, _)| *name)
 }
 
-/// How a name without an attribute of that name is read.
+/// How a name is read when the span has no attribute of that name.
 #[derive(Debug, Clone)]
 pub(crate) enum Reading {
     Status,
@@ -84,7 +85,7 @@ pub(crate) enum Reading {
     Link(Box<str>),
 }
 
-/// What was found.
+/// The value found.
 #[derive(Debug)]
 pub(crate) enum Seen<'t> {
     Text(&'t str),
@@ -106,7 +107,7 @@ impl Seen<'_> {
 }
 
 impl Field {
-    /// The meaning of a name in a selector.
+    /// Resolves a name in a selector.
     pub(crate) fn in_selector(name: &str, quoted: bool, aliases: bool) -> Self {
         match name {
             "name" if !quoted => Self::Name,
@@ -115,7 +116,7 @@ impl Field {
         }
     }
 
-    /// The meaning of a name after `attr:`.
+    /// Resolves a name after `attr:`.
     pub(crate) fn attribute(name: &str, scopes: bool, aliases: bool) -> Self {
         let name = names::attribute(name);
         if let Some((_, special)) = SPECIAL.iter().find(|(known, _)| *known == name) {
@@ -129,7 +130,7 @@ impl Field {
         }
     }
 
-    /// How costly it is to look at: to look at cheap fields first.
+    /// Returns the relative cost of reading it, so that cheap fields are read first.
     pub(crate) fn cost(&self) -> u8 {
         match self {
             Self::Name | Self::Kind => 0,
@@ -141,7 +142,7 @@ impl Field {
         }
     }
 
-    /// What the span has under this name, and the alias under which it has it.
+    /// Reads the field from a span; also returns the alias under which it was found.
     pub(crate) fn look<'t>(&self, scene: &Scene<'t>, at: usize) -> Option<(Seen<'t>, Option<&'static str>)> {
         let span = scene.trace.span(at);
         let seen = match self {
@@ -170,7 +171,7 @@ impl Field {
         Some((seen, None))
     }
 
-    /// What makes two fields the same; `None` for fields that hardly repeat a value.
+    /// Returns the identity of the field; `None` for fields that rarely repeat a value.
     fn key(&self) -> Option<(u8, &str)> {
         match self {
             Self::Name => Some((0, "")),
@@ -249,7 +250,7 @@ fn many(values: Vec<Value>) -> Option<Seen<'static>> {
     }
 }
 
-/// A stored duration; only whole nanoseconds count as one.
+/// Reads a stored duration; only whole nanoseconds count as one.
 fn nanos(value: &Value) -> Seen<'_> {
     match value {
         Value::Int(nanos) | Value::Duration(nanos) => Seen::Nanos(*nanos),
@@ -288,7 +289,7 @@ fn made(special: Special, span: &Span) -> Option<Seen<'_>> {
     })
 }
 
-/// The attributes that a span has because it is a span, as text: what the API shows beside the span's own.
+/// Returns the special attributes of a span, which the API shows beside the span's own.
 pub fn special_attributes(span: &Span) -> Vec<(&'static str, Value)> {
     SPECIAL
         .iter()
@@ -297,7 +298,7 @@ pub fn special_attributes(span: &Span) -> Vec<(&'static str, Value)> {
         .collect()
 }
 
-/// The events of a span as JSON text.
+/// Formats the events of a span as JSON.
 fn events(events: &[Event]) -> String {
     use super::json::write_string;
     let mut text = String::from("[");
@@ -324,7 +325,7 @@ fn events(events: &[Event]) -> String {
     text
 }
 
-/// A time in RFC 3339. An event without a time has always been shown with Go's zero time.
+/// Formats a time in RFC 3339. An event without a time has always been shown with Go's zero time.
 pub(crate) fn timestamp(nanos: u64) -> String {
     if nanos == 0 {
         return "0001-01-01T00:00:00Z".to_owned();
@@ -333,7 +334,7 @@ pub(crate) fn timestamp(nanos: u64) -> String {
         .map_or_else(|_| nanos.to_string(), |time| time.to_string())
 }
 
-/// What kind of work a span's attributes speak of; the first family in this order counts.
+/// Infers the type of a span from the namespaces of its attributes; the first family in this order counts.
 pub fn span_type(span: &Span) -> &'static str {
     const FAMILIES: [(&str, &str); 6] = [
         ("http.", "http"),
@@ -353,7 +354,7 @@ pub fn span_type(span: &Span) -> &'static str {
         if best == 0 {
             break;
         }
-        // Most names belong to none of the families: their first letter tells.
+        // Most names belong to none of the families, which the first letter shows.
         if matches!(name.as_bytes().first(), Some(b'h' | b'd' | b'r' | b'm' | b'f' | b'e'))
             && let Some(at) = FAMILIES[..best].iter().position(|(prefix, _)| name.starts_with(prefix))
         {
@@ -363,10 +364,10 @@ pub fn span_type(span: &Span) -> &'static str {
     FAMILIES.get(best).map_or("general", |(_, family)| family)
 }
 
-/// Fewer spans than this are asked one by one.
+/// Fewer spans than this are read one by one.
 const SMALL: usize = 64;
 
-/// A trace with what is worked out about it only once.
+/// A trace with cached columns.
 #[derive(Debug)]
 pub(crate) struct Scene<'t> {
     pub(crate) trace: &'t Trace,
@@ -374,7 +375,7 @@ pub(crate) struct Scene<'t> {
     columns: RefCell<Vec<(Key, Rc<Column<'t>>)>>,
 }
 
-/// What makes two fields the same: what they are, their name, and whether they have aliases.
+/// The identity of a field: its kind, its name, and whether it has aliases.
 type Key = (u8, Box<str>);
 
 impl<'t> Scene<'t> {
@@ -382,8 +383,8 @@ impl<'t> Scene<'t> {
         Self { trace, budget, columns: RefCell::default() }
     }
 
-    /// Asks every span for all of these fields, one span after the other: its attributes come into the cache once
-    /// instead of once a field.
+    /// Reads all of these fields from every span, one span after the other: its attributes are loaded into the CPU
+    /// cache once instead of once per field.
     pub(crate) fn ask_all<'f>(&self, fields: impl IntoIterator<Item = &'f Field>) {
         let spans = self.trace.spans().len();
         for field in fields {
@@ -400,7 +401,7 @@ impl<'t> Scene<'t> {
         }
     }
 
-    /// The column of a field; `None` where asking so few spans one by one is cheaper.
+    /// Returns the column of a field; `None` where reading so few spans one by one is cheaper.
     pub(crate) fn column(&self, field: &Field, spans: usize) -> Option<Rc<Column<'t>>> {
         let (kind, name) = field.key().filter(|_| spans >= SMALL)?;
         let known = |key: &Key| key.0 == kind && *key.1 == *name;
@@ -414,7 +415,7 @@ impl<'t> Scene<'t> {
 
     fn span_type(&self, at: usize) -> &'t str {
         let span = self.trace.span(at);
-        // A type that was sent along says more than one that is worked out.
+        // A type that was sent has priority over an inferred one.
         match span.attributes.get("tracetest.span.type") {
             Some(Value::String(sent)) => sent,
             _ => span_type(span),
@@ -439,7 +440,7 @@ impl<'t> Scene<'t> {
     }
 }
 
-/// Compares what is written to it with a text, without keeping it.
+/// Compares what is written to it with a text, without storing it.
 pub(crate) struct Same<'s>(pub(crate) Option<&'s str>);
 
 impl Write for Same<'_> {

@@ -1,4 +1,4 @@
-//! The filters: what `| name arguments` makes of a value.
+//! Filters: functions applied to a value as `| name arguments`.
 
 use std::borrow::Cow;
 
@@ -9,11 +9,11 @@ use super::json_path::Path;
 use super::pattern::Pattern;
 use crate::value::{Inferred, Value};
 
-/// Names and how many arguments each takes.
+/// The filters and their number of arguments.
 pub(crate) const FILTERS: [(&str, usize); 6] =
     [("json_path", 1), ("regex", 1), ("regex_group", 1), ("get_index", 1), ("length", 0), ("type", 0)];
 
-/// Applies the filter of this name; `None` when there is none.
+/// Applies the filter with this name; `None` when there is none.
 pub(crate) fn apply(
     name: &str,
     input: &Item,
@@ -73,7 +73,7 @@ fn json_path(input: &Item, argument: &Item, budget: &Budget) -> Result<Item, Str
     })
 }
 
-/// Holds the bytes of values that outlive what they were made from.
+/// Holds the bytes of values that outlive their input.
 fn held(values: &[Value], budget: &Budget) -> Result<(), String> {
     budget.hold(values.iter().map(value_size).sum()).map_err(|exceeded| exceeded.to_string())
 }
@@ -171,7 +171,7 @@ fn length(input: &Item, budget: &Budget) -> Result<Item, String> {
 fn type_of(input: &Item) -> &'static str {
     match &input.value {
         Value::String(text) if &**text == "null" => "nil",
-        // Tracetest has no other way to write these than in quotes, so the quotes say nothing.
+        // Tracetest can write these only in quotes, so the quotes do not make them texts.
         Value::String(text) if input.inferred() == Inferred::Number && !is_plain_number(text) => "number",
         _ => input.type_name(),
     }

@@ -1,4 +1,4 @@
-//! The generators: functions that make up values. Time and chance come in from outside.
+//! Generators: functions that produce random or current values. Time and seed are passed in.
 
 use fake::Fake;
 use fake::faker::creditcard::en::CreditCardNumber;
@@ -13,7 +13,7 @@ use super::number::Number;
 use crate::time::Timestamp;
 use crate::value::{Inferred, Value, infer};
 
-/// Names, and how many arguments each needs at least and takes at most.
+/// The functions, with the minimum and maximum number of arguments.
 pub(crate) const FUNCTIONS: [(&str, usize, usize); 12] = [
     ("uuid", 0, 0),
     ("firstName", 0, 0),
@@ -29,7 +29,7 @@ pub(crate) const FUNCTIONS: [(&str, usize, usize); 12] = [
     ("dateTime", 0, 1),
 ];
 
-/// Makes up values. The same time and seed give the same values in the same order.
+/// Generates values. The same time and seed give the same values in the same order.
 #[derive(Debug, Clone)]
 pub struct Generator {
     now: Zoned,
@@ -37,18 +37,18 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Makes up values at this time with this seed.
+    /// Makes a generator with this time and seed.
     pub fn new(now: Zoned, seed: u64) -> Self {
         Self { now, random: StdRng::seed_from_u64(seed) }
     }
 
-    /// Makes up values at this time, in UTC, with this seed.
+    /// Makes a generator with this time, in UTC, and this seed.
     pub fn in_utc(now: Timestamp, seed: u64) -> Self {
         let now = jiff::Timestamp::from_nanosecond(i128::from(now.as_nanos())).unwrap_or_default();
         Self::new(now.to_zoned(jiff::tz::TimeZone::UTC), seed)
     }
 
-    /// Calls the function of this name; `None` when there is none.
+    /// Calls the function with this name; `None` when there is none.
     pub(crate) fn call(&mut self, name: &str, arguments: &[Item]) -> Option<Result<Item, String>> {
         let (_, least, most) = FUNCTIONS.iter().find(|(known, ..)| *known == name)?;
         if !(*least..=*most).contains(&arguments.len()) {
@@ -98,7 +98,7 @@ impl Generator {
         format!("{}{}@{}.{ending}", letters(first), letters(last), letters(host))
     }
 
-    /// Digits of which the first is not zero.
+    /// Generates digits of which the first is not zero.
     fn digits(&mut self, count: usize) -> String {
         let digit = |at: usize, random: &mut StdRng| random.random_range(u8::from(at == 0)..10);
         (0..count).map(|at| char::from(b'0' + digit(at, &mut self.random))).collect()

@@ -1,4 +1,4 @@
-//! A value on its way through an expression: the value itself, and where it comes from.
+//! A value during evaluation: the value itself, and its origin.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::number::{Number, print_f64};
 use crate::time;
 use crate::value::{Inferred, Value, infer};
 
-/// A value and where it comes from. Text keeps its exact characters; what type it looks like is asked when needed.
+/// A value and its origin. Text keeps its exact characters; its type is inferred when needed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
     /// The value.
@@ -16,30 +16,30 @@ pub struct Item {
     pub(crate) origin: Origin,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// From an attribute, a variable, a literal without quotes, a calculation.
+    /// An attribute, a variable, a literal without quotes, a calculation.
     Plain,
-    /// From a text in quotes: digits in it are meant as text.
+    /// A text in quotes: digits in it are text.
     Quoted,
-    /// From a span's duration: a number that counts nanoseconds.
+    /// A span's duration: a number of nanoseconds.
     Nanoseconds,
-    /// From a path that may lead to many places: one result stands for itself.
+    /// A path that may have many results: a single result counts as the value itself.
     Path,
 }
 
-/// What a value is when it is calculated with.
+/// The numeric meaning of a value in a calculation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Quantity {
     Number(Number),
-    /// A number beyond what can be held exactly.
+    /// A number that cannot be held exactly.
     Float(f64),
     Duration(i64),
 }
 
 impl Item {
-    /// A value from outside the expression.
+    /// Makes an item of a value from outside the expression.
     pub fn plain(value: impl Into<Value>) -> Self {
         Self { value: value.into(), origin: Origin::Plain }
     }
@@ -48,7 +48,7 @@ impl Item {
         Self { value: text.into(), origin: Origin::Quoted }
     }
 
-    /// The value as text.
+    /// Returns the value as text.
     pub fn text(&self) -> Cow<'_, str> {
         match (&self.value, self.origin) {
             (Value::List(items), Origin::Path) if items.len() < 2 => {
@@ -58,7 +58,7 @@ impl Item {
         }
     }
 
-    /// The name of its type, in Tracetest's words.
+    /// Returns the name of its type, in Tracetest's words.
     pub fn type_name(&self) -> &'static str {
         match (&self.value, self.origin) {
             (Value::List(items), Origin::Path) if items.is_empty() => "nil",
@@ -72,7 +72,7 @@ impl Item {
         }
     }
 
-    /// What its text looks like; a value that is no text looks like nothing.
+    /// Infers the type of its text; a value that is neither text nor an object counts as text.
     pub(crate) fn inferred(&self) -> Inferred {
         match self.single() {
             Value::String(text) => infer(text),
@@ -81,7 +81,7 @@ impl Item {
         }
     }
 
-    /// The value, or the only one of a path's results.
+    /// Returns the value, or the only one of a path's results.
     pub(crate) fn single(&self) -> &Value {
         match (&self.value, self.origin) {
             (Value::List(items), Origin::Path) if items.len() == 1 => &items[0],
@@ -93,7 +93,7 @@ impl Item {
         self.origin == Origin::Quoted
     }
 
-    /// The items, if it is a list or a text that is one.
+    /// Returns the items, if it is a list or a text that holds one.
     pub(crate) fn items(&self, budget: &Budget) -> Result<Option<Vec<Value>>, Exceeded> {
         match &self.value {
             Value::List(items) => {
@@ -108,7 +108,7 @@ impl Item {
         }
     }
 
-    /// The JSON that it is: an object or a list.
+    /// Returns its JSON, if it is an object or a list.
     pub(crate) fn json(&self, budget: &Budget) -> Result<Option<Json>, Exceeded> {
         match self.single() {
             Value::String(text) => document(text, budget),
@@ -117,12 +117,12 @@ impl Item {
         }
     }
 
-    /// About how many bytes its text has.
+    /// Returns the approximate size of its text in bytes.
     pub(crate) fn size(&self) -> usize {
         self.value.size()
     }
 
-    /// What it is to calculate with; digits in quotes count.
+    /// Returns its numeric meaning; digits in quotes count.
     pub(crate) fn quantity(&self) -> Option<Quantity> {
         let float = |text: &str| text.parse().ok().map(Quantity::Float);
         match self.single() {
@@ -140,7 +140,7 @@ impl Item {
         }
     }
 
-    /// Its nanoseconds beside a duration: a duration, or a whole number that counts nanoseconds.
+    /// Returns its nanoseconds beside a duration: of a duration, or of a whole number of nanoseconds.
     pub(crate) fn nanos(&self) -> Option<i64> {
         match self.single() {
             Value::Duration(nanos) | Value::Int(nanos) => Some(*nanos),
@@ -149,7 +149,7 @@ impl Item {
         }
     }
 
-    /// Whether it is a duration on its own; text in quotes never is.
+    /// Whether it is a duration by itself; text in quotes never is.
     pub(crate) fn is_duration(&self) -> bool {
         match self.single() {
             Value::Duration(_) => true,
@@ -162,12 +162,12 @@ impl Item {
     }
 }
 
-/// Digits with an optional fraction: the numbers that could always be written without quotes.
+/// Whether the text is digits with an optional fraction: a number that could always be written without quotes.
 pub(crate) fn is_plain_number(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
-/// A JSON value as a value: lists and objects as JSON text.
+/// Converts JSON to a value: lists and objects become JSON text.
 pub(crate) fn from_json(json: &Json) -> Value {
     match json {
         Json::Null => Value::from("null"),
@@ -178,7 +178,7 @@ pub(crate) fn from_json(json: &Json) -> Value {
     }
 }
 
-/// A JSON number as text: whole ones digit by digit, others as a double, too long ones as written.
+/// Formats a JSON number: whole ones digit by digit, others as a double, too long ones as written.
 fn print_number(written: &str) -> String {
     let digits = written.bytes().filter(u8::is_ascii_digit).count();
     if !written.contains(['.', 'e', 'E']) {
@@ -193,7 +193,7 @@ fn print_number(written: &str) -> String {
     }
 }
 
-/// The list or object that a text is.
+/// Parses a text that is a JSON list or object.
 fn document(text: &str, budget: &Budget) -> Result<Option<Json>, Exceeded> {
     if !text.trim_start().starts_with(['{', '[']) {
         return Ok(None);
@@ -205,7 +205,8 @@ fn document(text: &str, budget: &Budget) -> Result<Option<Json>, Exceeded> {
     }
 }
 
-/// A value as JSON, where text that is a number or JSON counts as such: how a list of items compares with JSON text.
+/// Converts a value to JSON, where text that is a number or JSON counts as such: how a list of items compares with
+/// JSON text.
 fn typed_json(value: &Value, budget: &Budget) -> Result<Json, Exceeded> {
     budget.read(value.size())?;
     Ok(match value {

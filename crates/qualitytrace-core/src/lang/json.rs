@@ -1,4 +1,4 @@
-//! JSON as values, with numbers as written: doubles would lose digits.
+//! JSON values, with numbers as written: doubles would lose digits.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -19,30 +19,30 @@ pub(crate) enum Json {
     Object(Vec<(String, Json)>),
 }
 
-/// Bytes that a value takes beside its text.
+/// Size of a value beside its text, in bytes.
 const NODE: usize = 64;
 
-/// Why a text gives no JSON value.
+/// Why a text could not be parsed as JSON.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// It is not JSON; says what is wrong at which byte.
+    /// It is not JSON; the message says what is wrong at which byte.
     #[error("{0}")]
     Invalid(String),
-    /// It is too large.
+    /// It exceeds the budget.
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
 }
 
-/// Reads strict JSON.
+/// Parses strict JSON.
 pub(crate) fn parse(text: &str, budget: &Budget) -> Result<Json, Error> {
     budget.read(text.len())?;
     Reader { text, at: 0, depth: 0, budget: Some(budget), only_objects: true }.whole()
 }
 
-/// What kind of JSON value a text is.
+/// The kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// An object, or a list of nothing but objects.
+    /// An object, or a list of objects only.
     Objects,
     /// Any other list.
     List,
@@ -50,7 +50,7 @@ pub(crate) enum Look {
     Scalar,
 }
 
-/// Finds out what a text is, without building the value; `None` when it is not JSON.
+/// Determines the kind of a text without building the value; `None` when it is not JSON.
 pub(crate) fn look(text: &str) -> Option<Look> {
     let mut reader = Reader { text, at: 0, depth: 0, budget: None, only_objects: true };
     reader.whole().ok()?;
@@ -63,7 +63,7 @@ pub(crate) fn look(text: &str) -> Option<Look> {
 }
 
 impl Json {
-    /// Equal as JSON: members in any order, numbers by value.
+    /// Whether both are equal as JSON: members in any order, numbers by value.
     pub(crate) fn same(&self, other: &Self, budget: &Budget) -> Result<bool, Exceeded> {
         budget.work(1)?;
         match (self, other) {
@@ -89,7 +89,7 @@ impl Json {
         }
     }
 
-    /// The value as compact JSON.
+    /// Returns the value as compact JSON.
     pub(crate) fn to_text(&self) -> String {
         let mut text = String::new();
         self.write(&mut text);
@@ -128,7 +128,7 @@ impl Json {
     }
 }
 
-/// Whether it is so for each of them.
+/// Whether the test holds for all items.
 pub(crate) fn all<T>(
     items: impl IntoIterator<Item = T>,
     mut test: impl FnMut(T) -> Result<bool, Exceeded>,
@@ -141,7 +141,7 @@ pub(crate) fn all<T>(
     Ok(true)
 }
 
-/// Whether it is so for one of them.
+/// Whether the test holds for any item.
 pub(crate) fn any<T>(
     items: impl IntoIterator<Item = T>,
     mut test: impl FnMut(T) -> Result<bool, Exceeded>,
@@ -149,14 +149,14 @@ pub(crate) fn any<T>(
     Ok(!all(items, |item| test(item).map(|found| !found))?)
 }
 
-/// The members of an object, to be asked for many names.
+/// The members of an object, for the lookup of many names.
 pub(crate) enum Members<'j> {
     Few(&'j [(String, Json)]),
     Many(HashMap<&'j str, &'j Json>),
 }
 
 impl<'j> Members<'j> {
-    /// Members that will be asked for so many names.
+    /// Prepares members for this many lookups.
     pub(crate) fn of(members: &'j [(String, Json)], names: usize, budget: &Budget) -> Result<Self, Exceeded> {
         if members.len() < 16 || names < 4 {
             return Ok(Self::Few(members));
@@ -199,9 +199,9 @@ struct Reader<'s, 'b> {
     text: &'s str,
     at: usize,
     depth: usize,
-    /// Pays for the value that is built; without one, none is built and the text is only looked at.
+    /// Charged for the value that is built; without a budget none is built and the text is only validated.
     budget: Option<&'b Budget>,
-    /// Whether the outermost list holds nothing but objects.
+    /// Whether the outermost list holds only objects.
     only_objects: bool,
 }
 
@@ -323,7 +323,7 @@ impl Reader<'_, '_> {
         Ok(Json::Object(last_of_each(members)))
     }
 
-    /// The text in quotes that begins here; empty where nothing is built.
+    /// Reads the string that begins here; returns an empty one where nothing is built.
     fn string(&mut self) -> Result<String, Error> {
         self.at += 1;
         let mut text = String::new();

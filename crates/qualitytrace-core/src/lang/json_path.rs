@@ -1,6 +1,6 @@
-//! JSONPath: where to look in a JSON document.
+//! JSONPath queries on JSON documents.
 //!
-//! The dialect is the one that Tracetest's files are written in; the order of the results is that of the document.
+//! The dialect is that of Tracetest's files; results are in the order of the document.
 
 mod parser;
 
@@ -13,7 +13,7 @@ use super::number;
 use super::pattern::{Pattern, PatternError};
 use parser::Parser;
 
-/// A path, ready to be followed.
+/// A parsed path.
 #[derive(Debug, Clone)]
 pub(crate) struct Path {
     steps: Vec<Step>,
@@ -39,11 +39,11 @@ enum Test {
     Path(bool, Path),
     Regex(Box<Pattern>),
     Not(Box<Test>),
-    /// Operators that bind equally: from left to right, however many there are.
+    /// Operators of equal precedence, evaluated from left to right; any number of them.
     Chain(Box<Test>, Vec<(&'static str, Test)>),
 }
 
-/// Bytes that a result of a step takes, while the next step is taken from it.
+/// Size of an intermediate result, in bytes.
 const RESULT: usize = 32;
 
 impl Path {
@@ -56,21 +56,21 @@ impl Path {
         if parser.cursor.at_end() { Ok(Self { steps }) } else { Err(parser.wrong("unexpected text")) }
     }
 
-    /// Whether the path leads to one place at most.
+    /// Whether the path has at most one result.
     pub(crate) fn is_definite(&self) -> bool {
         self.steps.iter().all(|step| matches!(step, Step::Name(_) | Step::Index(_)))
     }
 
-    /// What stands where the path leads.
+    /// Finds the values that the path selects.
     pub(crate) fn find<'d>(&self, document: &'d Json, budget: &Budget) -> Result<Found<'d>, Exceeded> {
         Walk { root: document, budget }.follow(&self.steps, document)
     }
 }
 
-/// What steps lead to: places in the document, or a length, which has no place in it.
+/// The results of a path: values in the document, or a length, which is not in it.
 type Found<'d> = Vec<Cow<'d, Json>>;
 
-/// A document that paths are followed in.
+/// The evaluation of paths in one document.
 struct Walk<'d, 'b> {
     root: &'d Json,
     budget: &'b Budget,
@@ -83,7 +83,7 @@ impl<'d> Walk<'d, '_> {
             let mut next = Vec::new();
             for value in found {
                 self.budget.work(1)?;
-                // Nothing lies below a length.
+                // A length has no children.
                 if let Cow::Borrowed(value) = value {
                     self.take(step, value, &mut next)?;
                 }
@@ -146,7 +146,7 @@ impl<'d> Walk<'d, '_> {
         }
     }
 
-    /// Children before the value itself, as Tracetest's library has it.
+    /// Visits children before the value itself, as Tracetest's library does.
     fn descend(&self, value: &'d Json, found: &mut Found<'d>) -> Result<(), Exceeded> {
         for child in children(value) {
             if matches!(child, Json::Array(_) | Json::Object(_)) {
@@ -185,7 +185,7 @@ impl<'d> Walk<'d, '_> {
         Ok(())
     }
 
-    /// Whether a filter lets a value through; a path alone asks whether there is something.
+    /// Whether a filter accepts a value; a path alone tests for existence.
     fn accepts(&self, test: &Test, here: &'d Json) -> Result<bool, Exceeded> {
         let value = self.evaluate(test, here)?;
         Ok(if matches!(test, Test::Path(..)) { value.is_some() } else { is_true(value.as_deref()) })
@@ -293,7 +293,7 @@ impl<'d> Walk<'d, '_> {
     }
 }
 
-/// Whether an operand of `&&`, `||` or `!` counts as true: a path that leads to anything but a truth value does.
+/// Whether an operand of `&&`, `||` or `!` is true: a path to any value that is not a boolean is.
 fn holds(test: &Test, value: Option<&Json>) -> bool {
     match value {
         Some(Json::Bool(truth)) => *truth,
@@ -306,7 +306,7 @@ fn is_true(value: Option<&Json>) -> bool {
     matches!(value, Some(Json::Bool(true)))
 }
 
-/// What `empty` is compared with; without anything, `true`.
+/// Compares `empty` with the operand; the default operand is `true`.
 fn is_wanted(empty: bool, wanted: Option<&Json>) -> bool {
     match wanted {
         None => empty,
@@ -334,7 +334,7 @@ fn at(value: &Json, index: i64) -> Option<&Json> {
 fn same(left: Option<&Json>, right: Option<&Json>, budget: &Budget) -> Result<bool, Exceeded> {
     match (left, right) {
         (Some(left), Some(right)) => left.same(right, budget),
-        // What is not there equals null.
+        // A missing value equals null.
         (None, Some(Json::Null) | None) | (Some(Json::Null), None) => Ok(true),
         _ => Ok(false),
     }

@@ -1,26 +1,27 @@
-//! The limits of texts and trees that all stages share.
+//! Limits of texts and trees that all stages share.
 //!
-//! Parsing refuses what is beyond them, with a diagnostic. Checking, printing, evaluating and writing call themselves
-//! for each level of a tree, and rely on it that no tree is deeper.
+//! The parser refuses larger texts with a diagnostic. Checking, printing, evaluating and writing recurse over the
+//! levels of a tree and rely on this limit.
 
-/// How deep parentheses, lists, calls, selectors and interpolations may stand inside each other, and how many steps one
-/// chain of a selector may have: clients read a chain as one object inside the other.
+/// Maximum nesting of parentheses, lists, calls, selectors and interpolations, and maximum number of steps in one
+/// chain of a selector: clients represent a chain as nested objects.
 pub const MAX_DEPTH: usize = 48;
 
-/// How deep the lists and objects of a JSON value may stand inside each other.
+/// Maximum nesting of lists and objects in a JSON value.
 pub const MAX_JSON_DEPTH: usize = 128;
 
-/// How deep lists and mappings of a definition may nest, in YAML and in JSON.
+/// Maximum nesting of lists and mappings in a definition, in YAML and in JSON.
 pub const MAX_DEFINITION_DEPTH: usize = 64;
 
-/// How many values one definition file may hold, in YAML (with its aliases written out) and in JSON.
+/// Maximum number of values in one definition file, in YAML (with its aliases expanded) and in JSON.
 pub const MAX_DEFINITION_NODES: usize = 250_000;
 
-/// How many values, conditions and filters one text may have: a tree takes a hundred times as much memory as its text.
+/// Maximum number of values, conditions and filters in one text: a tree takes a hundred times as much memory as
+/// its text.
 pub const MAX_PARTS: usize = 50_000;
 
-/// How many bytes the selectors, assertions and outputs of one test may take together.
+/// Maximum total size of the selectors, assertions and outputs of one test, in bytes.
 pub const MAX_LANGUAGE_BYTES: usize = 1024 * 1024;
 
-/// How many diagnostics of one text are kept.
+/// Maximum number of diagnostics kept for one text.
 pub(crate) const MAX_DIAGNOSTICS: usize = 100;

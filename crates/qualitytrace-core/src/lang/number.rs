@@ -1,4 +1,4 @@
-//! Numbers of any size, compared and calculated without loss where that is possible.
+//! Decimal numbers of any size, compared and calculated exactly where possible.
 
 use std::cmp::Ordering;
 
@@ -9,15 +9,15 @@ pub(crate) struct Number {
     scale: u32,
 }
 
-/// Digits beyond this are more than 128 bits can hold.
+/// Maximum number of digits that fit 128 bits.
 const MAX_DIGITS: usize = 36;
-/// The least number of 16 digits: a double holds 15 in any case.
+/// The smallest number of 16 digits: a double always holds 15.
 const ROUNDED: u128 = 1_000_000_000_000_000;
 
 impl Number {
-    /// Reads a number: an optional sign, digits with an optional fraction, an optional exponent.
+    /// Parses a number: an optional sign, digits with an optional fraction, an optional exponent.
     ///
-    /// Too many digits, or too large an exponent, give `None`: compare such texts with [`compare`].
+    /// Returns `None` for too many digits or too large an exponent: compare such texts with [`compare`].
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let parts = Parts::parse(text)?;
         let mut digits = String::with_capacity(parts.whole.len() + parts.fraction.len());
@@ -54,14 +54,14 @@ impl Number {
         format!("{}e-{}", self.mantissa, self.scale).parse().unwrap_or(self.mantissa as f64)
     }
 
-    /// The number as a whole number, if it is one that fits.
+    /// Returns it as a whole number, if it is one that fits.
     pub(crate) fn to_i64(self) -> Option<i64> {
         let reduced = self.reduced();
         (reduced.scale == 0).then(|| i64::try_from(reduced.mantissa).ok())?
     }
 
-    /// Whether it has as many digits behind the point as a double that was rounded: what is calculated with it is rounded,
-    /// too, or the error of the last digit would grow into a result like 10.0000000000000005.
+    /// Whether it has as many digits as a rounded double: results calculated with it are rounded too, or the error
+    /// of the last digit would grow into a result like 10.0000000000000005.
     pub(crate) fn is_rounded(self) -> bool {
         let Self { mantissa, scale } = self.reduced();
         scale > 0 && mantissa.unsigned_abs() >= ROUNDED
@@ -89,13 +89,13 @@ impl Number {
         })
     }
 
-    /// The quotient, if it is a whole number.
+    /// Returns the quotient, if it is a whole number.
     pub(crate) fn divide_evenly(self, other: Self) -> Option<Self> {
         let (left, right, _) = self.aligned(other)?;
         (left.checked_rem(right)? == 0).then(|| Self { mantissa: left / right, scale: 0 })
     }
 
-    /// Decimal digits, without an exponent and without zeros that say nothing.
+    /// Formats it as decimal digits, without an exponent and without trailing zeros.
     pub(crate) fn to_text(self) -> String {
         let Self { mantissa, scale } = self.reduced();
         let digits = mantissa.unsigned_abs().to_string();
@@ -124,7 +124,7 @@ impl Number {
     }
 }
 
-/// The pieces of a number as written.
+/// The parts of a number as written.
 struct Parts<'s> {
     negative: bool,
     whole: &'s str,
@@ -149,7 +149,7 @@ impl<'s> Parts<'s> {
         well_formed.then_some(Self { negative, whole, fraction, exponent })
     }
 
-    /// Digits without zeros at either end, and the power of ten of the point before them.
+    /// Returns the digits without zeros at either end, and the power of ten of the point before them.
     fn normal(&self) -> (String, i64) {
         let digits = format!("{}{}", self.whole, self.fraction);
         let leading = digits.len() - digits.trim_start_matches('0').len();
@@ -169,12 +169,12 @@ fn parse_exponent(text: &str) -> Option<i64> {
     Some(if text.starts_with('-') { -size } else { size })
 }
 
-/// Whether the text is a number at all, however large.
+/// Whether the text is a number of any size.
 pub(crate) fn is_number(text: &str) -> bool {
     Parts::parse(text).is_some()
 }
 
-/// Compares two numbers as written, whatever their size; `None` if one of them is not a number.
+/// Compares two numbers of any size as written; `None` if one of them is not a number.
 pub(crate) fn compare(left: &str, right: &str) -> Option<Ordering> {
     if let (Ok(left), Ok(right)) = (left.parse::<i64>(), right.parse::<i64>()) {
         return Some(left.cmp(&right));
@@ -194,7 +194,8 @@ pub(crate) fn compare(left: &str, right: &str) -> Option<Ordering> {
     Some(if left_sign < 0 { size.reverse() } else { size })
 }
 
-/// A double as Go prints it: the shortest text that reads back the same, with an exponent where it is far from one.
+/// Formats a double as Go does: the shortest text that reads back the same, with an exponent for very large and
+/// very small numbers.
 pub(crate) fn print_f64(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return if number == 0.0 { "0".to_owned() } else { number.to_string() };

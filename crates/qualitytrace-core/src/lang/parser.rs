@@ -1,6 +1,6 @@
-//! From text to trees. Parsing is total: any text gives a tree and a list of diagnostics.
+//! The parser. It is total: any text gives a tree and a list of diagnostics.
 //!
-//! What Tracetest accepts keeps its meaning. What only we accept is noted in [`Parsed::beyond`].
+//! Texts that Tracetest accepts keep their meaning. Extensions to its language are recorded in [`Parsed::beyond`].
 
 mod condition;
 mod expression;
@@ -16,14 +16,14 @@ use super::diagnostic::Diagnostic;
 use super::limits::{MAX_DEPTH, MAX_DIAGNOSTICS, MAX_PARTS};
 use text::Ends;
 
-/// A tree, and what is wrong with the text that it came from.
+/// A tree, and the diagnostics of its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed<T> {
-    /// The tree; where the text could not be understood it has holes.
+    /// The tree; it has holes where the text could not be parsed.
     pub tree: T,
-    /// What is wrong, in the order of the text.
+    /// The diagnostics, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
-    /// The places that Tracetest would have refused.
+    /// The ranges that Tracetest would have refused.
     pub beyond: Vec<Range<usize>>,
 }
 
@@ -33,36 +33,36 @@ impl<T> Parsed<T> {
         !self.diagnostics.iter().any(Diagnostic::is_error)
     }
 
-    /// The first error.
+    /// Returns the first error.
     pub fn error(&self) -> Option<&Diagnostic> {
         self.diagnostics.iter().find(|diagnostic| diagnostic.is_error())
     }
 }
 
-/// Reads a selector; an empty text selects every span.
+/// Parses a selector; an empty text selects every span.
 pub fn parse_selector(text: &str) -> Parsed<Selector> {
     let mut parser = Parser::new(text, Quotes::Plain);
     let tree = parser.whole_selector();
     parser.finish(tree)
 }
 
-/// Reads an assertion.
+/// Parses an assertion.
 pub fn parse_assertion(text: &str) -> Parsed<Assertion> {
     in_either_mode(text, Parser::whole_assertion)
 }
 
-/// Reads an expression.
+/// Parses an expression.
 pub fn parse_expression(text: &str) -> Parsed<Expr> {
     in_either_mode(text, Parser::whole_expression)
 }
 
-/// Reads a text in which `${...}` is replaced: the fields of a trigger.
+/// Parses a text in which `${...}` is replaced: the fields of a trigger.
 pub fn parse_template(text: &str) -> Parsed<Vec<Part>> {
     in_either_mode(text, Parser::whole_template)
 }
 
-/// A `${...}` cannot hold the quote that ends its text, or a `}`, in Tracetest. Only a text that makes no sense that
-/// way is read the generous way, so that no text changes its meaning.
+/// In Tracetest a `${...}` cannot hold the quote that ends its text, or a `}`. Only a text that is invalid that
+/// way is parsed with nested quotes, so that no text changes its meaning.
 fn in_either_mode<'s, T>(text: &'s str, read: fn(&mut Parser<'s>) -> T) -> Parsed<T> {
     let run = |quotes| {
         let mut parser = Parser::new(text, quotes);
@@ -88,9 +88,9 @@ struct Parser<'s> {
     cursor: Cursor<'s>,
     quotes: Quotes,
     depth: usize,
-    /// Values, conditions and filters that were read so far.
+    /// The number of values, conditions and filters read so far.
     parts: usize,
-    /// Added to every place: how far into the outer text this one begins.
+    /// The offset of this text in the outer text, added to every place.
     base: usize,
     diagnostics: Vec<Diagnostic>,
     beyond: Vec<Range<usize>>,
@@ -121,11 +121,11 @@ impl<'s> Parser<'s> {
     }
 
     fn report(&mut self, diagnostic: Diagnostic) {
-        // One mistake often trips the parser twice; only its first sign is worth reading.
+        // One mistake often causes two errors at the same place; only the first is kept.
         let known = self.diagnostics.iter().any(|other| {
             other.is_error() && diagnostic.is_error() && other.span.start == diagnostic.span.start
         });
-        // One error is enough to refuse the text; so many are more than anybody reads.
+        // One error is enough to refuse the text; more than the maximum would not be read.
         if !known && self.diagnostics.len() < MAX_DIAGNOSTICS {
             self.diagnostics.push(diagnostic);
         }
@@ -136,7 +136,7 @@ impl<'s> Parser<'s> {
         self.beyond.push(span);
     }
 
-    /// Says that something else was expected here.
+    /// Reports that something else was expected here.
     fn unexpected(&mut self, code: &'static str, expected: &str) -> &mut Self {
         let word = self.cursor.next_word();
         let found = if self.cursor.at_end() {
@@ -152,7 +152,7 @@ impl<'s> Parser<'s> {
         self
     }
 
-    /// Adds advice to the last diagnostic.
+    /// Adds a suggestion to the last diagnostic.
     fn help(&mut self, help: impl Into<String>) {
         if let Some(last) = self.diagnostics.last_mut().filter(|last| last.help.is_none()) {
             last.help = Some(help.into());
@@ -166,7 +166,7 @@ impl<'s> Parser<'s> {
         self.report(diagnostic.labelled("too deep").helped("write it in fewer levels"));
     }
 
-    /// Counts one part more. If there are too many, the rest of the text is given up.
+    /// Counts one more part. If there are too many, skips the rest of the text.
     fn part(&mut self) -> Option<()> {
         self.parts += 1;
         if self.parts <= MAX_PARTS {
@@ -179,7 +179,7 @@ impl<'s> Parser<'s> {
         None
     }
 
-    /// Runs `read` one level deeper, unless that is too deep; then the rest of the text is given up.
+    /// Runs `read` one level deeper; beyond the maximum depth it skips the rest of the text.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= MAX_DEPTH {
             self.report_too_deep(self.cursor.at);

@@ -1,4 +1,4 @@
-//! Regular expressions, as Tracetest's files are written: RE2's.
+//! Regular expressions in the syntax of RE2, as in Tracetest's files.
 
 mod outline;
 
@@ -9,17 +9,17 @@ use regex_syntax::ast::parse::Parser;
 use super::budget::{Budget, Exceeded};
 use outline::Outline;
 
-/// How large a compiled expression may become, in KiB, and the steps that it takes to find out: each is tried in turn, and
-/// tells what searching may cost.
+/// Size limits of a compiled expression in KiB, with the steps charged for compiling; each is tried in turn, and
+/// determines the cost of a search.
 const SIZES: [(usize, usize); 4] = [(4, 400), (32, 6_400), (256, 128_000), (1024, 1_000_000)];
-/// States that the largest size has no room for.
+/// Maximum number of states; more exceed the largest size.
 const MAX_STATES: u64 = 50_000;
-/// Bytes of a pattern.
+/// Maximum length of a pattern in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// Characters that may be folded while a text is parsed: looking for all mistakes then costs next to nothing.
+/// Maximum number of case foldings during parsing: up to here a complete check is cheap.
 const CHEAP_TO_FOLD: u64 = 1_000;
 
-/// A regular expression: known to be well-formed, and compiled when something is searched for the first time.
+/// A regular expression: syntactically valid, and compiled on first use.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     translated: String,
@@ -30,14 +30,14 @@ pub(crate) struct Pattern {
 #[derive(Debug, Clone)]
 struct Compiled {
     regex: regex::Regex,
-    /// KiB that it takes at most. Searching takes time in proportion to this and to the text in the worst case.
+    /// Its maximum size in KiB. In the worst case a search takes time in proportion to this and to the text.
     size: usize,
 }
 
 impl Pattern {
-    /// Reads a pattern, in time that is linear in its length; classes like `\w` mean ASCII only.
+    /// Parses a pattern, in time linear in its length; classes like `\w` mean ASCII only.
     ///
-    /// What is found only by looking up many characters of Unicode is found when it is compiled.
+    /// Errors that need the lookup of many Unicode characters are found when it is compiled.
     pub(crate) fn new(pattern: &str) -> Result<Self, String> {
         if pattern.len() > MAX_BYTES {
             return Err(too_large());
@@ -55,7 +55,7 @@ impl Pattern {
         Ok(Self { translated, outline, compiled: OnceLock::new() })
     }
 
-    /// The same at its price.
+    /// Parses a pattern, charged to the budget.
     pub(crate) fn within(pattern: &str, budget: &Budget) -> Result<Self, PatternError> {
         budget.work(100 + pattern.len())?;
         Self::new(pattern).map_err(PatternError::Invalid)
@@ -65,12 +65,12 @@ impl Pattern {
         Ok(self.search(text, budget)?.is_match(text))
     }
 
-    /// Whether parts of it stand in parentheses, to be taken out.
+    /// Whether it has capture groups.
     pub(crate) fn has_groups(&self) -> bool {
         self.outline.has_groups
     }
 
-    /// The compiled expression, paid for one search of this text.
+    /// Returns the compiled expression; charges one search of this text.
     pub(crate) fn search(&self, text: &str, budget: &Budget) -> Result<&regex::Regex, PatternError> {
         let compiled = match self.compiled.get() {
             Some(compiled) => compiled,
@@ -86,7 +86,7 @@ impl Pattern {
     fn compile(&self, budget: &Budget) -> Result<Compiled, PatternError> {
         let mut reason = too_large();
         for (size, steps) in SIZES {
-            // Each try looks up the other cases again.
+            // Each attempt folds the cases again.
             budget.work(steps.saturating_add(usize::try_from(self.outline.folded).unwrap_or(usize::MAX)))?;
             match regex::RegexBuilder::new(&self.translated).size_limit(size * 1024).build() {
                 Ok(regex) => return Ok(Compiled { regex, size }),
@@ -113,7 +113,7 @@ fn too_large() -> String {
     invalid("it is too large")
 }
 
-/// Why a pattern cannot be searched for.
+/// Why a pattern cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PatternError {
     #[error("{0}")]
@@ -123,7 +123,7 @@ pub(crate) enum PatternError {
 }
 
 impl PatternError {
-    /// Ends the whole evaluation where a pattern that was read without a mistake turns out to be of no use.
+    /// Aborts the whole evaluation where a pattern that parsed turns out to be unusable.
     pub(crate) fn give_up(self, budget: &Budget) -> Exceeded {
         match self {
             Self::Invalid(_) => budget.refuse_pattern(),
@@ -132,13 +132,13 @@ impl PatternError {
     }
 }
 
-/// What RE2 knows between `[:` and `:]`.
+/// The names of classes that RE2 knows between `[:` and `:]`.
 const CLASS_NAMES: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
     "upper", "word", "xdigit",
 ];
 
-/// The pattern in the words of the crate that searches. Where both know a sign, but mean different things, it is escaped.
+/// Translates the pattern to the syntax of the `regex` crate. Characters with another meaning there are escaped.
 fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut class: Option<Class> = None;
@@ -206,17 +206,17 @@ fn translate(pattern: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Where a class in brackets has come to.
+/// The state while a class in brackets is read.
 #[derive(Debug, Default)]
 struct Class {
-    /// Whether a `-` would make a range with what stands before it.
+    /// Whether a `-` would make a range with the item before it.
     may_be_range: bool,
     /// Whether a range lacks its end.
     is_open: bool,
 }
 
 impl Class {
-    /// One character, or several in place of one.
+    /// Records one character, or several in place of one.
     fn item(&mut self, is_one: bool) {
         self.may_be_range = is_one && !self.is_open;
         self.is_open = false;

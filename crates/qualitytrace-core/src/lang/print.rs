@@ -1,4 +1,4 @@
-//! Trees as text. What is printed parses to the same tree again.
+//! The printer of syntax trees. Printed text parses to the same tree again.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -7,7 +7,7 @@ use super::ast::{
     Part, Pseudo, Quantifier, Relation, Selector, Step, Test,
 };
 
-/// The text in double quotes, so that it parses to itself as an expression.
+/// Puts the text in double quotes, so that it parses to itself as an expression.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -31,7 +31,7 @@ fn escape(text: &str, out: &mut String) {
     }
 }
 
-/// The text in double quotes, so that it parses to itself in a selector.
+/// Puts the text in double quotes, so that it parses to itself in a selector.
 pub fn quote_in_selector(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -270,7 +270,7 @@ impl Expr {
         }
     }
 
-    /// Prints it, in parentheses if it binds less tightly than its neighbours demand.
+    /// Prints an operand, in parentheses if its precedence is lower than required.
     fn print_operand(&self, f: &mut Formatter<'_>, inside_text: bool, demanded: u8) -> fmt::Result {
         let own = match &self.kind {
             ExprKind::Calculation { rest, .. } => level(rest),
@@ -289,7 +289,7 @@ impl Expr {
 
 const TERM: u8 = 3;
 
-/// How tightly a calculation binds: as its operators do, which all bind equally.
+/// Returns the precedence of a calculation, which all its operators share.
 fn level(rest: &[(super::ast::Operator, Expr)]) -> u8 {
     rest.first().map_or(TERM, |(operator, _)| precedence(*operator))
 }
@@ -378,12 +378,12 @@ fn print_text(f: &mut Formatter<'_>, parts: &[Part], inside_text: bool) -> fmt::
     f.write_char('"')
 }
 
-/// Whether the character may stand in an attribute's name without quotes.
+/// Whether the character is allowed in an attribute's name without quotes.
 pub(super) fn is_attribute_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
 }
 
-/// The name, if it can be written without quotes.
+/// Returns the name, if it can be written without quotes.
 fn if_plain(name: &str) -> Option<&str> {
     (!name.starts_with(['.', '-']) && !name.is_empty() && name.chars().all(is_attribute_character))
         .then_some(name)

@@ -1,7 +1,7 @@
-//! Which spans a selector means.
+//! Evaluation of selectors on a trace.
 //!
-//! A selector is compiled once: names are resolved, patterns compiled, cheap conditions moved to the front. Looking at
-//! a span then allocates nothing.
+//! A selector is compiled once: names are resolved, patterns compiled, cheap conditions moved to the front.
+//! Evaluating a span then allocates nothing.
 
 mod filter;
 
@@ -11,16 +11,16 @@ use super::field::{Field, Scene};
 use crate::trace::Trace;
 pub(crate) use filter::{Filter, compile_condition, ordered};
 
-/// The positions of the spans that the selector means, in its order, each once.
+/// Returns the positions of the selected spans, in the selector's order, each once.
 pub fn select(selector: &Selector, trace: &Trace, budget: &Budget) -> Result<Vec<usize>, Exceeded> {
     Query::new(selector, true).run(&Scene::new(trace, budget))
 }
 
-/// A selector, ready to be asked many times.
+/// A compiled selector.
 #[derive(Debug)]
 pub(crate) struct Query {
     chains: Vec<CompiledChain>,
-    /// Whether new spans can only add to what it selects.
+    /// Whether new spans can only add to its selection.
     pub(crate) grows_only: bool,
 }
 
@@ -44,7 +44,7 @@ enum Position {
     Nth(u64),
 }
 
-/// A condition on where a span stands.
+/// A condition on the position of a span in the tree.
 #[derive(Debug)]
 enum Place {
     Root,
@@ -65,7 +65,7 @@ impl Query {
         Self { chains, grows_only }
     }
 
-    /// Every field that it asks for.
+    /// Visits every field that it reads.
     pub(crate) fn each_field<'q>(&'q self, visit: &mut impl FnMut(&'q Field)) {
         for chain in &self.chains {
             for step in std::iter::once(&chain.first).chain(chain.rest.iter().map(|(_, step)| step)) {
@@ -84,7 +84,7 @@ impl Query {
         scene.budget.check().map(|()| found)
     }
 
-    /// What is found before the budget is used up.
+    /// Returns the spans found before the budget is used up.
     fn find(&self, scene: &Scene<'_>) -> Vec<usize> {
         let length = scene.trace.spans().len();
         let _ = scene.budget.work(length / 8);
@@ -155,7 +155,7 @@ impl CompiledChain {
         found
     }
 
-    /// The positions of the spans that can begin the chain: from each of them the other steps can be taken.
+    /// Marks the spans that can begin the chain: from each of them the other steps can be matched.
     fn beginnings(&self, scene: &Scene<'_>) -> Vec<bool> {
         let length = scene.trace.spans().len();
         let narrow = |step: &CompiledStep, allowed: &[bool]| {
@@ -173,7 +173,7 @@ impl CompiledChain {
     }
 }
 
-/// Which spans have a marked span below, directly below, or later beside them.
+/// Marks the spans that have a marked span below, directly below, or later beside them.
 fn related(trace: &Trace, combinator: Combinator, marks: &[bool]) -> Vec<bool> {
     let mut found = vec![false; marks.len()];
     for at in (0..marks.len()).filter(|at| marks[*at]) {
@@ -234,14 +234,14 @@ impl CompiledStep {
             })
     }
 
-    /// Which spans each condition on the place lets through.
+    /// Returns, for each condition on the position, the spans that it accepts.
     fn gates(&self, scene: &Scene<'_>) -> Vec<Vec<bool>> {
         self.places.iter().map(|place| place.marks(scene)).collect()
     }
 
-    /// The spans among `range` that satisfy everything but the position, in order.
+    /// Returns the spans in `range` that match without regard to `:first` and the like, in order.
     fn matches(&self, scene: &Scene<'_>, gates: &[Vec<bool>], range: std::ops::Range<usize>) -> Vec<usize> {
-        // Marks of that many spans are made and looked at.
+        // Charges for the marks of that many spans.
         if scene.budget.work(1 + range.len() / 8 + gates.len() * range.len() / 8).is_err() {
             return Vec::new();
         }
@@ -252,7 +252,7 @@ impl CompiledStep {
         found
     }
 
-    /// The step taken from each of the spans `from`; a position counts separately for each of them.
+    /// Takes the step from each of the spans `from`; a position like `:first` counts separately for each of them.
     fn from(&self, scene: &Scene<'_>, combinator: Combinator, from: &[usize]) -> Vec<usize> {
         let trace = scene.trace;
         let matches = self.reachable(scene, combinator, from);
@@ -275,7 +275,7 @@ impl CompiledStep {
             }
             let below = trace.descendants(at);
             match (combinator, self.position) {
-                // What lies below a span that lies below another one was found already.
+                // Descendants of a descendant were found already.
                 (Combinator::Descendant, None) if covered.contains(&at) => {}
                 (Combinator::Descendant, None) => {
                     covered = below.clone();
@@ -314,7 +314,7 @@ impl CompiledStep {
         found
     }
 
-    /// The matching spans in all the places that the step can lead to, and between them, in order.
+    /// Returns the matching spans in the range that covers all spans the step can lead to, in order.
     fn reachable(&self, scene: &Scene<'_>, combinator: Combinator, from: &[usize]) -> Vec<usize> {
         let range = match combinator {
             Combinator::Descendant | Combinator::Child => {
@@ -328,7 +328,7 @@ impl CompiledStep {
     }
 }
 
-/// The positions among which the siblings of a span stand.
+/// Returns the range that contains the siblings of a span.
 fn family(trace: &Trace, at: usize) -> std::ops::Range<usize> {
     match trace.parent(at) {
         Some(parent) => trace.descendants(parent),

@@ -1,4 +1,4 @@
-//! Expressions on their own: what the API resolves, and what people try out.
+//! Evaluation of single expressions, for the API and for trying them out.
 
 use std::cell::RefCell;
 
@@ -12,22 +12,22 @@ use super::parser::{parse_assertion, parse_expression};
 use super::variables::Variables;
 use crate::trace::Trace;
 
-/// What an expression on its own can refer to.
+/// The context of a single expression.
 #[derive(Debug, Clone)]
 pub struct Surroundings<'a> {
-    /// The trace; `None` where there are no spans at all.
+    /// The trace; `None` where there is none.
     pub trace: Option<&'a Trace>,
     /// The span that `attr:` reads from; `None` where none is selected.
     pub span: Option<usize>,
     /// The selection that `count` counts.
     pub selection: Option<&'a [usize]>,
-    /// What `var:` and `env:` read from.
+    /// The variables that `var:` and `env:` read.
     pub variables: &'a Variables,
-    /// Makes up values.
+    /// The generator of random values.
     pub generator: Generator,
     /// Whether attributes are also found under the names of other conventions.
     pub aliases: bool,
-    /// How much may be done: shared by all that belongs together.
+    /// The budget, shared by everything that belongs together.
     pub budget: &'a Budget,
 }
 
@@ -53,12 +53,12 @@ impl Surroundings<'_> {
     }
 }
 
-/// The value of an expression.
+/// Evaluates an expression.
 pub fn evaluate(expr: &Expr, surroundings: &Surroundings<'_>) -> Result<Item, Trouble> {
     surroundings.enter(|context, subject| context.evaluate(expr, subject))
 }
 
-/// The text of an expression's value; for a comparison, both values with the comparator between them.
+/// Returns the text of an expression's value; for a comparison, both values with the comparator between them.
 pub fn resolve(text: &str, surroundings: &Surroundings<'_>) -> Result<String, Trouble> {
     let assertion = parse_assertion(text);
     if assertion.is_valid()
@@ -68,7 +68,7 @@ pub fn resolve(text: &str, surroundings: &Surroundings<'_>) -> Result<String, Tr
         return Ok(format!("{} {} {}", left.text(), comparator.as_str(), right.text()));
     }
     let expression = parse_expression(text);
-    // The message of the reading that came further says more.
+    // The error of the parser that came further is more useful.
     let error = expression.error().map(|expression| {
         assertion
             .error()

@@ -1,4 +1,4 @@
-//! Texts of a trigger, in which `${...}` is replaced before it is sent.
+//! Texts of a trigger, in which `${...}` is replaced before sending.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use super::functions::Generator;
 use super::parser::{Parsed, parse_template};
 use super::variables::Variables;
 
-/// The text with every `${...}` replaced; variables and generators can stand there, attributes cannot.
+/// Returns the text with every `${...}` replaced; variables and generators are allowed there, attributes are not.
 pub fn resolve_text(
     text: &str,
     variables: &Variables,
@@ -38,9 +38,9 @@ pub fn resolve_text(
     filled
 }
 
-/// The variables that a text of a trigger refers to, in the order of their first use, each once.
+/// Returns the variables that a text of a trigger refers to, in order of first use, each once.
 ///
-/// What cannot be parsed refers to nothing.
+/// A text that does not parse refers to none.
 pub fn variables_used(text: &str) -> Vec<String> {
     let parsed = parse_template(text);
     let mut names = Vec::new();
@@ -50,7 +50,7 @@ pub fn variables_used(text: &str) -> Vec<String> {
     names
 }
 
-/// The variables that an assertion refers to, in the order of their first use, each once.
+/// Returns the variables that an assertion refers to, in order of first use, each once.
 pub fn variables_in_assertion(assertion: &Parsed<Assertion>) -> Vec<String> {
     let mut names = Vec::new();
     if assertion.is_valid() {
@@ -59,7 +59,7 @@ pub fn variables_in_assertion(assertion: &Parsed<Assertion>) -> Vec<String> {
     names
 }
 
-/// The variables that an expression refers to, in the order of their first use, each once.
+/// Returns the variables that an expression refers to, in order of first use, each once.
 pub fn variables_in_expression(expression: &Parsed<Expr>) -> Vec<String> {
     let mut names = Vec::new();
     if expression.is_valid() {

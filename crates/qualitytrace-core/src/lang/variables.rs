@@ -1,4 +1,4 @@
-//! Variables: named texts, from variable sets, from outputs, from whoever starts a run.
+//! Variables: named texts, from variable sets, from outputs, or given with a run.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// No variables.
+    /// Makes an empty set of variables.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The text of this name.
+    /// Returns the text of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -22,24 +22,24 @@ impl Variables {
         self.0.insert(name.into(), text.into());
     }
 
-    /// These with `overlay` over them: where both have a name, the overlay's text counts.
+    /// Merges `overlay` into these: where both have a name, the overlay's text counts.
     #[must_use]
     pub fn merged(mut self, overlay: &Self) -> Self {
         self.0.extend(overlay.0.iter().map(|(name, text)| (name.clone(), text.clone())));
         self
     }
 
-    /// Names and texts, sorted by name.
+    /// Iterates over names and texts, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
-    /// How many there are.
+    /// Returns the number of variables.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no variables.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Warnings about words that no span can have: kinds, span types and special attributes that do not exist.
+//! Warnings about values that no span can have: kinds, span types and special attributes that do not exist.
 
 use std::ops::Range;
 
@@ -22,10 +22,10 @@ const OTHER_SPECIAL: [&str; 8] = [
     "tracetest.selected_spans.count",
 ];
 
-/// Names that begin so are made here, and no sender has others.
+/// Reserved prefixes: names with these exist only as special attributes.
 const RESERVED: [&str; 3] = ["tracetest.span.", "tracetest.response.", "tracetest.selected_spans."];
 
-/// Warns of the words of a selector that match nothing ever.
+/// Warns of values in a selector that can never match.
 pub(super) fn check_selector(selector: &Selector, found: &mut Vec<Diagnostic>) {
     let steps = selector
         .chains
@@ -78,7 +78,7 @@ pub(super) fn check_attribute(name: &str, place: &Range<usize>, found: &mut Vec<
     }
     let near = nearest(&folded, known());
     if near.is_none() && !RESERVED.iter().any(|prefix| folded.starts_with(prefix)) {
-        // Programs under test may have attributes of this name, like the server itself.
+        // Programs under test may have attributes with this prefix, as the server itself does.
         return;
     }
     let mut warning =

@@ -1,4 +1,4 @@
-//! From text to a path.
+//! The parser of JSONPath.
 
 use super::{Path, Step, Test};
 use crate::lang::cursor::Cursor;
@@ -28,7 +28,7 @@ impl<'s> Parser<'s> {
         self.cursor.take_while(|c| matches!(c, ' ' | '\t' | '\n' | '\r'));
     }
 
-    /// The steps; `alone` means that the first name may stand without a sign before it.
+    /// Reads the steps; with `alone`, the first name needs no sign before it.
     pub(super) fn path(&mut self, alone: bool) -> Result<Vec<Step>, String> {
         let mut steps = Vec::new();
         let _ = self.cursor.eat("$") || self.cursor.eat("@");
@@ -62,8 +62,8 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A name without quotes. A dash belongs to it where nothing could be subtracted: outside of filters, and before a
-    /// letter.
+    /// Reads a name without quotes. A dash belongs to it where it cannot be a minus: outside of filters, and
+    /// before a letter.
     fn bare_name(&mut self) -> &'s str {
         let start = self.cursor.at;
         loop {
@@ -165,7 +165,7 @@ impl<'s> Parser<'s> {
         written.parse().map(Some).map_err(|_| format!("the index {written} is too large"))
     }
 
-    /// A name in quotes, taken as it stands, but for backslashes before the quote.
+    /// Reads a name in quotes; the only escape is a backslash before the quote.
     fn quoted(&mut self) -> Result<String, String> {
         let Some(quote) = self.cursor.peek().filter(|c| matches!(c, '\'' | '"')) else {
             return Err(self.wrong("expected a name in quotes"));
@@ -193,7 +193,7 @@ impl<'s> Parser<'s> {
         self.cursor.bump().map(|_| name.to_owned()).ok_or_else(|| "a quote is not closed".to_owned())
     }
 
-    /// Reads one level deeper, unless that is too deep.
+    /// Reads one level deeper; fails beyond the maximum depth.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
         if self.depth == MAX_DEPTH {
             return Err(format!("it is nested more than {MAX_DEPTH} levels deep"));

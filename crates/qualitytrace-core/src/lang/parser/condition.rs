@@ -1,4 +1,4 @@
-//! The grammar of selectors: the conditions in the brackets.
+//! The grammar of selectors: conditions in brackets.
 
 use super::Parser;
 use super::selector::{is_identifier_part, is_identifier_start};
@@ -34,7 +34,7 @@ impl Parser<'_> {
             let condition = self.one_condition();
             let is_broken = condition.is_none();
             all.extend(condition);
-            // After a broken condition the next one may be well again.
+            // After an invalid condition the next one may be valid.
             if is_broken && self.cursor.at == start {
                 break;
             }
@@ -261,7 +261,7 @@ impl Parser<'_> {
         Some(Test::Matches { negated, pattern, place })
     }
 
-    /// Takes `and`, `or` or `not`, unless it is the name of an attribute; gives its place.
+    /// Consumes `and`, `or` or `not`, unless it is the name of an attribute; returns its position.
     pub(super) fn keyword(&mut self, word: &str) -> Option<usize> {
         if !self.at_keyword(word) {
             return None;

@@ -157,7 +157,7 @@ impl<'s> Parser<'s> {
         Some(Claim::OneOf { left, negated, right })
     }
 
-    /// `before`, `after`, `overlaps` or `within 2s of` another selection.
+    /// Reads `before`, `after`, `overlaps` or `within 2s of` another selection.
     #[expect(clippy::option_option, reason = "not such a claim, a broken one, a good one")]
     fn time_claim(&mut self) -> Option<Option<Claim>> {
         let start = self.cursor.at;
@@ -179,7 +179,7 @@ impl<'s> Parser<'s> {
         let relation = if let Relation::Within(_) = relation {
             let (written, found) = (self.cursor.at, self.diagnostics.len());
             let Some(Expr { kind: ExprKind::Duration(duration), .. }) = self.term() else {
-                // What is wrong with the duration itself was said.
+                // An invalid duration was reported already.
                 if self.diagnostics.len() == found {
                     self.unexpected("expected-duration", "a duration like `2s` after `within`");
                 }
@@ -256,7 +256,7 @@ impl<'s> Parser<'s> {
         if filters.is_empty() {
             return Some(value);
         }
-        // Filters of a value that has some already: they are applied one after the other, too.
+        // Filters of a value that has filters already are appended to them.
         let (input, filters) = match value.kind {
             ExprKind::Filtered { input, filters: mut earlier } => {
                 earlier.append(&mut filters);
@@ -342,7 +342,7 @@ impl<'s> Parser<'s> {
         let same_level = |earlier: &[(Operator, Expr)]| {
             earlier.iter().all(|(operator, _)| operators.iter().any(|(_, own)| own == operator))
         };
-        // Parentheses around the first operands change nothing: it goes from left to right anyway.
+        // Parentheses around the first operands change nothing: evaluation is from left to right anyway.
         let (first, rest) = match value.kind {
             ExprKind::Calculation { first, rest: mut earlier } if same_level(&earlier) => {
                 earlier.append(&mut rest);
@@ -490,7 +490,7 @@ impl<'s> Parser<'s> {
         Some(ExprKind::Aggregate { function, over })
     }
 
-    /// The items up to `close`, which is taken too.
+    /// Reads the items up to `close`, and consumes it.
     fn list(&mut self, close: &str) -> Option<Vec<Expr>> {
         let mut items = Vec::new();
         self.skip();
@@ -516,7 +516,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A number, or a duration if a unit follows; a sign may stand before it.
+    /// Reads a number, or a duration if a unit follows; a sign may precede it.
     fn number_literal(&mut self, start: usize) -> Option<ExprKind> {
         self.cursor.take_while(|c| c.is_ascii_digit());
         let mut ahead = self.cursor;
@@ -566,7 +566,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Takes this word if it stands here as a whole; a dash is part of a word.
+    /// Consumes this word if it is here as a whole; a dash is part of a word.
     fn take_word(&mut self, word: &str) -> bool {
         let mut ahead = self.cursor;
         let here = ahead.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) == word;

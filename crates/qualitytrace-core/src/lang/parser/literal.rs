@@ -1,4 +1,4 @@
-//! The grammar of selectors: values.
+//! The grammar of selectors: literals.
 
 use super::Parser;
 use super::selector::{is_identifier_part, is_identifier_start};
@@ -49,7 +49,7 @@ impl<'s> Parser<'s> {
         Some(literal)
     }
 
-    /// Whether the string here is the name of the next condition, not a second value of the last.
+    /// Whether the string here is the name of the next condition, not a second value of the last one.
     pub(super) fn string_is_name(&mut self) -> bool {
         let (cursor, diagnostics) = (self.cursor, self.diagnostics.len());
         self.selector_string();
@@ -103,7 +103,7 @@ impl<'s> Parser<'s> {
         None
     }
 
-    /// A number or a duration; a sign may stand before it.
+    /// Reads a number or a duration; a sign may precede it.
     pub(super) fn number(&mut self, start: usize) -> Option<Literal> {
         let digits = self.cursor.at;
         if let Some(radix) = self.radix() {
@@ -159,7 +159,7 @@ impl<'s> Parser<'s> {
         Some(Literal::Number(text.to_owned()))
     }
 
-    /// A duration that was read, unless it is longer than any can be.
+    /// Returns the duration that was read; reports one that does not fit 64 bits.
     pub(super) fn duration(&mut self, start: usize, written: String) -> Option<String> {
         if !time::is_too_long(&written) {
             return Some(written);
@@ -198,7 +198,7 @@ impl<'s> Parser<'s> {
         true
     }
 
-    /// A unit right after a number, unless it is the name of the next condition.
+    /// Reads a unit right after a number, unless it is the name of the next condition.
     pub(super) fn unit(&mut self) -> Option<&'s str> {
         let mut ahead = self.cursor;
         let word = ahead.take_while(is_identifier_part);
@@ -217,8 +217,7 @@ impl<'s> Parser<'s> {
         Some(word)
     }
 
-    /// The content of the string that begins here, with Go's escapes.
-    /// A text in the quotes that word processors make of straight ones.
+    /// Reads a text in the curly quotes that word processors make of straight ones.
     fn curly_string(&mut self) -> Option<String> {
         let start = self.cursor.at;
         self.cursor.bump();

@@ -1,4 +1,4 @@
-//! The grammar of selectors: steps through the tree, and the places of spans in it.
+//! The grammar of selectors: steps, combinators and pseudo-classes.
 
 use super::Parser;
 use crate::lang::ast::{Chain, Combinator, Pseudo, Selector, Step};
@@ -24,7 +24,7 @@ impl Parser<'_> {
         selector
     }
 
-    /// A comma list of chains, up to something that cannot continue it.
+    /// Reads a comma list of chains, up to text that cannot continue it.
     pub(super) fn selector(&mut self) -> Selector {
         self.blanks();
         let start = self.cursor.at;
@@ -91,7 +91,7 @@ impl Parser<'_> {
         Combinator::Descendant
     }
 
-    /// `span[...]` and its pseudo-classes; the word `span` is here.
+    /// Reads `span[...]` and its pseudo-classes; the cursor is at `span`.
     pub(super) fn step(&mut self) -> Option<Step> {
         self.part()?;
         let start = self.cursor.at;
@@ -106,7 +106,7 @@ impl Parser<'_> {
         self.blanks();
         if !self.cursor.eat("]") {
             if self.cursor.at_end() {
-                // A text that is never closed has swallowed the bracket.
+                // An unclosed string contains the bracket.
                 let swallowed = self.diagnostics.iter().any(|other| other.code == "unclosed-string");
                 if swallowed {
                     return None;
@@ -310,7 +310,7 @@ impl Parser<'_> {
         found
     }
 
-    /// Takes this word if it stands here as a whole.
+    /// Consumes this word if it is here as a whole.
     pub(super) fn word(&mut self, word: &str) -> bool {
         let here = self.at_word(word);
         if here {

@@ -9,7 +9,7 @@ use crate::lang::diagnostic::Diagnostic;
 use crate::lang::json;
 use crate::lang::limits::{MAX_DEPTH, MAX_PARTS};
 
-/// A piece of a text: what stands there and what it means.
+/// A part of a text: as written and decoded.
 enum Piece<'s> {
     Characters { raw: &'s str, cooked: &'s str },
     Interpolation(Expr),
@@ -23,7 +23,7 @@ impl<'s> Parser<'s> {
         join(pieces, false)
     }
 
-    /// The text in quotes that begins here.
+    /// Reads the text in quotes that begins here.
     pub(super) fn quoted(&mut self) -> Option<Vec<Part>> {
         let start = self.cursor.at;
         let quote = self.cursor.bump()?;
@@ -41,7 +41,7 @@ impl<'s> Parser<'s> {
             let next = after.chars().next()?;
             Some(match next {
                 '\\' => ("\\", 1),
-                // In single quotes a double quote needs no escape, and what looks like one is meant as written.
+                // In single quotes a double quote needs no escape, and a backslash before it is literal.
                 '"' if quote == '"' => ("\"", 1),
                 '\'' => ("'", 1),
                 'n' => ("\n", 1),
@@ -52,12 +52,12 @@ impl<'s> Parser<'s> {
             })
         });
         self.cursor.at = end + 1;
-        // JSON has escapes of its own; in single quotes it is taken as it is written.
+        // JSON has its own escapes; in single quotes it is taken as written.
         let as_written = quote == '\'' && is_json(&pieces);
         Some(join(pieces, as_written))
     }
 
-    /// Where the text that begins here ends. `\"` is part of the text, unless no later quote could end it.
+    /// Finds the end of the text that begins here. `\"` is part of the text, unless no later quote could end it.
     fn closing_quote(&mut self, quote: char) -> Option<usize> {
         let text = self.cursor.text;
         let mut at = self.cursor.at;
@@ -131,7 +131,7 @@ impl<'s> Parser<'s> {
 
     fn interpolation_end(&mut self, start: usize, limit: usize) -> Option<usize> {
         let end = match self.quotes {
-            // A brace that was not found once is not looked for again.
+            // A search for a brace that failed once is not repeated.
             Quotes::Plain if self.ends.no_brace_from.is_some_and(|from| start >= from) => return None,
             Quotes::Plain => match self.cursor.text[start..limit].find('}') {
                 Some(end) => start + end,
@@ -182,14 +182,14 @@ fn is_json(pieces: &[Piece<'_>]) -> bool {
     for piece in pieces {
         match piece {
             Piece::Characters { raw, .. } => sample.push_str(as_json(raw)),
-            // A digit can stand both inside a JSON text and in place of a JSON value.
+            // A digit is valid both inside a JSON text and as a JSON value.
             Piece::Interpolation(_) => sample.push('0'),
         }
     }
     json::look(&sample).is_some()
 }
 
-/// The one escape that is not JSON's: of the quote around it.
+/// Decodes the one escape that JSON does not have: that of the surrounding quote.
 fn as_json(raw: &str) -> &str {
     if raw == "\\'" { "'" } else { raw }
 }
@@ -216,19 +216,19 @@ fn join(pieces: Vec<Piece<'_>>, as_written: bool) -> Vec<Part> {
     parts
 }
 
-/// How often every character of a text may be looked at, to find where its interpolations end.
+/// Maximum number of times that every character of a text may be visited to find the ends of its interpolations.
 const LOOKS: usize = 64;
 
-/// Where the interpolations of one text end.
+/// The ends of the interpolations of one text.
 #[derive(Debug)]
 pub(super) struct Ends {
-    /// By the place where their inside begins.
+    /// By the position where their content begins.
     known: HashMap<usize, Option<usize>>,
-    /// Characters that may still be looked at: a text that wants more has no meaning that anybody could find.
+    /// The number of characters that may still be visited; a text that needs more is invalid.
     left: usize,
-    /// Whether some were not found because they stand too deep inside each other.
+    /// Whether some were not found because they are nested too deeply.
     are_too_deep: bool,
-    /// From here on, the text holds no closing brace.
+    /// From this position on, the text has no closing brace.
     no_brace_from: Option<usize>,
 }
 
@@ -242,7 +242,7 @@ impl Ends {
         }
     }
 
-    /// The `}` that closes the interpolation whose inside begins at `start`, with regard to quotes.
+    /// Finds the `}` that closes the interpolation whose content begins at `start`, skipping quotes.
     fn find(&mut self, text: &str, start: usize, depth: usize) -> Option<usize> {
         if depth > MAX_DEPTH {
             self.are_too_deep = true;
@@ -269,7 +269,7 @@ impl Ends {
                 (None, '}') => return Some(at),
                 (None, '"' | '\'') => inside = Some(c),
                 (Some(quote), c) if c == quote => inside = None,
-                // The character after the backslash is taken with it.
+                // The character after the backslash is skipped with it.
                 (Some(_), '\\') => {
                     at += 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8);
                     continue;

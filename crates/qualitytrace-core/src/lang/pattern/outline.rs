@@ -1,22 +1,22 @@
-//! What a regular expression will cost, estimated from its syntax tree before anything is compiled.
+//! The cost of a regular expression, estimated from its syntax tree before it is compiled.
 
 use regex_syntax::ast::{
     Ast, ClassSet, ClassSetItem, Flag, Flags, FlagsItemKind, GroupKind, RepetitionKind, RepetitionRange,
 };
 
-/// States of a class of Unicode, as `\pL`.
+/// States of a Unicode class like `\pL`.
 const UNICODE_CLASS: u64 = 100;
-/// Characters of Unicode, as many as the complement of a small class has.
+/// The number of Unicode characters, as the complement of a small class has.
 const CHARACTERS: u64 = 0x11_0000;
 
 /// The costs of a pattern.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Outline {
-    /// States of the compiled expression, where repetitions are written out.
+    /// States of the compiled expression, with repetitions expanded.
     pub(super) states: u64,
     /// Characters whose other cases are looked up (`(?i)` and classes).
     pub(super) folded: u64,
-    /// Whether parts of it stand in parentheses, to be taken out.
+    /// Whether it has capture groups.
     pub(super) has_groups: bool,
 }
 
@@ -30,14 +30,14 @@ impl Outline {
 
 #[derive(Debug, Default)]
 struct Survey {
-    /// Whether case was ignored somewhere to the left. It is not looked whether that ended.
+    /// Whether case was ignored somewhere to the left. The end of such a group is not tracked.
     folds: bool,
     folded: u64,
     has_groups: bool,
 }
 
 impl Survey {
-    /// The depth of a tree is bounded by the parser.
+    /// Counts states; the depth of the tree is bounded by the parser.
     fn states(&mut self, ast: &Ast) -> u64 {
         match ast {
             Ast::Empty(_) | Ast::Assertion(_) => 1,

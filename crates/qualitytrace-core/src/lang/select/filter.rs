@@ -1,4 +1,4 @@
-//! The conditions of a selector, ready to be asked of spans.
+//! Compiled conditions of a selector.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -21,7 +21,7 @@ pub(crate) enum Filter {
     Any(Vec<Filter>),
 }
 
-/// What must be true of a field.
+/// A test of a field.
 #[derive(Debug)]
 pub(crate) enum Check {
     Text(Comparator, Box<str>),
@@ -30,7 +30,7 @@ pub(crate) enum Check {
     Matches(bool, Box<Pattern>),
     OneOf(bool, Vec<Check>),
     Exists(bool),
-    /// Nothing satisfies it: it could not be compiled.
+    /// Never true: it could not be compiled.
     Never,
 }
 
@@ -111,7 +111,7 @@ impl Filter {
         }
     }
 
-    /// The spans in `range` for which it holds, in their order.
+    /// Returns the spans in `range` for which it holds, in order.
     pub(crate) fn find(&self, scene: &Scene<'_>, range: Range<usize>) -> Vec<usize> {
         let alone = std::slice::from_ref(self);
         let filters = if let Self::All(filters) = self { filters } else { alone };
@@ -137,7 +137,7 @@ impl Filter {
         found
     }
 
-    /// Keeps the spans for which it holds, in their order.
+    /// Keeps the spans for which it holds, in order.
     pub(crate) fn retain(&self, scene: &Scene<'_>, candidates: &mut Vec<usize>) {
         match self {
             Self::Test(field, check) => match scene.column(field, candidates.len()) {
@@ -187,9 +187,9 @@ impl Filter {
 }
 
 impl Check {
-    /// Whether it is true of what was found; every check but `!exists` needs something.
+    /// Whether it holds for the value found; every check but `!exists` needs one.
     ///
-    /// Nothing holds once the budget is used up.
+    /// Returns false once the budget is used up.
     pub(crate) fn holds(&self, seen: Option<&Seen<'_>>, budget: &Budget) -> bool {
         if budget.work(1).is_err() {
             return false;
@@ -265,7 +265,7 @@ impl Check {
                     None => *comparator == Comparator::NotEqual,
                 },
             },
-            // Who selects asks the budget at the end.
+            // An exceeded budget is reported at the end of the selection.
             Self::Matches(negated, pattern) => pattern
                 .is_match(text, budget)
                 .map_err(|error| error.give_up(budget))
