@@ -215,7 +215,7 @@ impl Store {
     }
 
     /// Removes some of the oldest chunks that arrived before `before` and belong to no run, until `room` bytes are
-    /// free.
+    /// freed.
     ///
     /// Returns the bytes still retained, and whether there may be more to remove.
     pub async fn evict(&self, before: Timestamp, room: u64) -> Result<(u64, bool), Error> {
