@@ -1,4 +1,4 @@
-//! Measures judging: traces of 1,000 to 100,000 spans against 50 specs, one JSON line for each.
+//! Benchmark of judging: traces of 1,000 to 100,000 spans against 50 specs, one JSON line for each.
 //!
 //! `cargo run --release -p qualitytrace-core --example bench_judge`
 
@@ -45,8 +45,8 @@ fn main() {
     }
 }
 
-/// The time that a processor has worked for this program, where the system tells: on a busy machine it says more than
-/// the clock.
+/// Returns the CPU time of this thread, where the system reports it: on a busy machine it says more than the
+/// clock.
 fn processor_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let micros: u32 = text
@@ -58,7 +58,7 @@ fn processor_seconds() -> f64 {
     f64::from(micros) / 1e6
 }
 
-/// Fifty specs of the kinds that real files hold: names, types, attributes, descendants, positions.
+/// Returns fifty specs of the kinds found in real files: names, types, attributes, descendants, positions.
 fn specs() -> Vec<Spec> {
     let spec = |selector: String, assertion: &str| Spec {
         name: None,
@@ -108,7 +108,7 @@ fn trace(count: u64) -> Trace {
     Trace::assemble(TraceId::from_bytes([7; 16]).expect("not zero"), spans)
 }
 
-/// Names as a decoder hands them out: each kept once.
+/// Interned names, as a decoder returns them.
 #[derive(Default)]
 struct Names(RefCell<HashSet<Arc<str>>>);
 
@@ -122,7 +122,7 @@ impl Names {
     }
 }
 
-/// A request with two children, again and again, each below one of the requests before it.
+/// Makes requests with two children each, every request below one of those before it.
 fn span(at: u64, resources: &[Arc<Resource>], scope: &Arc<Scope>, names: &Names) -> Span {
     let turn = at % 100;
     let service = usize::try_from(turn % 10).expect("small");

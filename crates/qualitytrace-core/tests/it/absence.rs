@@ -1,4 +1,4 @@
-//! Assertions that rest on spans which are neither here nor known to be absent.
+//! Assertions that rest on absences: spans that are neither here nor known not to exist.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ fn missing(of: Whose) -> Absence {
     Absence { of, ..Absence::of_anyone("billing delivers every 20 s".to_owned()) }
 }
 
-/// A span of billing, of which nothing else is known.
+/// A span of billing with no other known property.
 fn of_billing() -> Absence {
     missing(Whose::Service("billing".into()))
 }
 
-/// Everyone who was heard.
+/// The services that sent spans.
 fn heard() -> Arc<BTreeSet<Arc<str>>> {
     Arc::new(BTreeSet::from(["shop".into()]))
 }
@@ -113,7 +113,7 @@ fn a_peer_that_was_never_heard_may_be_anyone_who_was_not_heard() {
     let peer = || missing(Whose::AnyoneBut(heard()));
     check(peer(), "span[service.name=\"mail\"]", "attr:tracetest.selected_spans.count = 0", OPEN);
     check(peer(), SHOP, "attr:code < 600", "passed");
-    // A selector that names no service may mean its spans, too; but what is said of each span that is here stands.
+    // A selector that names no service may select its spans too; but a claim about each span that is here stands.
     check(peer(), "span[name=\"order\"]", "attr:code < 600", "passed");
     check(peer(), "span[name=\"order\"]", "none attr:code > 600", OPEN);
     check(peer(), "span[name=\"order\"]", "max(attr:code) < 600", OPEN);

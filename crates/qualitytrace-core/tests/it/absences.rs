@@ -1,4 +1,4 @@
-//! What may be said while spans of a service are neither here nor known to be absent.
+//! Verdicts while spans of a service are neither here nor known to be absent.
 
 use qualitytrace_core::definition::{Output, Spec};
 use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict};
@@ -158,7 +158,7 @@ fn a_claim_that_cannot_be_evaluated_proves_nothing() {
             &format!("{quantifier} attr:n = first(span[service.name=\"web\" name=\"nothing\"]).n"),
             "failed",
         );
-        // That a span does not have an attribute is a fact about it.
+        // A missing attribute is a known fact about a span.
         check(web, &format!("{quantifier} attr:nothing >= 500"), "passed");
     }
 }

@@ -1,4 +1,4 @@
-//! What the analyzer says about spans.
+//! The analyzer's results for spans.
 
 use proptest::prelude::*;
 use qualitytrace_core::analyzer::{Level, RuleId, Subject, analyze, rule_report};
@@ -7,7 +7,7 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::trace::{Span, SpanKind, Trace, stored};
 use serde_json::json;
 
-/// What a rule says about a span: nothing, or each fault as `value: expected`.
+/// Returns the faults that a rule finds in a span, each as `value: expected`.
 fn faults(
     rule: RuleId,
     name: &str,
@@ -159,7 +159,7 @@ fn warnings_and_disabled_rules_cost_nothing() {
     assert_eq!(analyze(&analyzer, &trace), None);
 }
 
-/// Four spans, given in this order.
+/// A trace of four spans, assembled in this order.
 fn trace(order: &[usize]) -> Trace {
     let span = |id: &str, name: &str, attributes: serde_json::Value, children: Vec<serde_json::Value>| {
         json!({ "ID": id, "Name": name, "Kind": "server", "StartTime": "1700000000000", "EndTime": "1700000000025",

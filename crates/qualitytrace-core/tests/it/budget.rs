@@ -1,4 +1,4 @@
-//! Evaluations that would take too long or too much: each ends with an error that says so.
+//! Evaluations that exceed their budget: each ends with an error that says so.
 
 use qualitytrace_core::definition::{self, Format, Output, Spec};
 use qualitytrace_core::judge::{Compiled, Failure, Options, Outcome, Verdict};
@@ -11,7 +11,7 @@ use crate::fixture;
 const STEPS: &str = "the evaluation takes more than 1000000 steps; split the test";
 const BYTES: &str = "the values of the evaluation take more than 4194304 bytes; read less";
 
-/// Little enough that tests are short, and much more than any sensible evaluation takes.
+/// Small enough for short tests, and much more than any sensible evaluation takes.
 fn budget() -> Budget {
     Budget::new(1_000_000, 4 * 1024 * 1024)
 }
@@ -30,7 +30,7 @@ fn judged(specs: &[Spec], outputs: &[Output], trace: &Trace, variables: &[(&str,
     Compiled::new(specs, outputs).judge(trace, &variables, &options)
 }
 
-/// What is said about an expression that reads these variables.
+/// Returns the error of an expression that reads these variables.
 fn trouble(expression: &str, variables: &[(&str, String)]) -> String {
     let variables: Variables = variables.iter().cloned().collect();
     let budget = budget();
@@ -78,7 +78,7 @@ fn lists_and_objects_that_are_compared_item_by_item_end() {
     check("var:A contains var:B", &[("A", long("")), ("B", long(".0"))], STEPS);
     let objects = |last: usize| list(3_000, |at| format!("{{\"a\":{}}}", last.abs_diff(at)));
     check("var:A json-contains var:B", &[("A", objects(0)), ("B", objects(2_999))], STEPS);
-    // What is the same is found at once, however long it is.
+    // Equal values are found at once, at any length.
     check("var:A contains var:B", &[("A", long("")), ("B", long(""))], "");
     let members = |by: usize| {
         let members: Vec<String> = (0..20_000).map(|at| format!("\"k{}\":1", at * by % 20_000)).collect();
@@ -108,7 +108,7 @@ fn patterns_are_read_without_being_compiled_and_compiled_at_their_price() {
     let selector = |pattern: &str| lang::parse_selector(&format!("span[name =~ \"{pattern}\"]"));
     let refused = selector("(a{99}){900}");
     assert!(!refused.is_valid(), "it can be told to be too large before it is compiled");
-    // These are in order as far as reading tells; what compiling tells ends the evaluation.
+    // These parse without an error; compiling them ends the evaluation.
     for (pattern, expected) in [
         ("(a{99}){490}", "a regular expression is too large once it is compiled"),
         (r"(?i)\\p{Nothing}", "a regular expression is too large once it is compiled, or names a class that"),

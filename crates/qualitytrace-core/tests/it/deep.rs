@@ -1,10 +1,10 @@
-//! Texts made to keep the parser busy: each is answered at once, whatever it means.
+//! Texts made to keep the parser busy: each is parsed quickly, valid or not.
 
 use std::time::{Duration, Instant};
 
 use qualitytrace_core::lang::{parse_assertion, parse_expression, parse_selector, parse_template};
 
-/// Far more than any of them takes, and far less than one that goes wrong.
+/// Far more than any of them takes, and far less than a parser with exponential time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]

@@ -6,7 +6,7 @@ use qualitytrace_core::definition::{
 };
 use qualitytrace_core::lang::Diagnostic;
 
-/// What is wrong with a file, each with the text that it points at.
+/// Returns the diagnostics of a file, each with the text that it points at.
 fn trouble(source: &str, format: Format) -> Vec<String> {
     let told = |diagnostic: &Diagnostic| {
         let help = diagnostic.help.as_deref().map(|help| format!(" ({help})")).unwrap_or_default();
@@ -25,7 +25,7 @@ fn one(reading: Reading) -> Resource {
     reading.documents.into_iter().next().expect("one document").resource
 }
 
-/// What the resource in `source` looks like to the API.
+/// Returns the JSON of the resource in `source` as the API writes it.
 fn wire(source: &str) -> String {
     to_json(&one(read(source, Format::Yaml)))["spec"].to_string()
 }
@@ -429,7 +429,7 @@ flag: true
     assert_eq!(to_yaml(&value), expected);
 }
 
-/// Fragments of definitions, thrown together: closer to real files than random letters are.
+/// Fragments of definitions in random order: closer to real files than random letters.
 fn fragments() -> impl Strategy<Value = String> {
     let fragment = prop_oneof![
         Just("type: Test\n"),
@@ -468,7 +468,7 @@ fn fragments() -> impl Strategy<Value = String> {
     proptest::collection::vec(fragment, 0..40).prop_map(|fragments| fragments.concat())
 }
 
-/// Reads a text in every way there is; nothing may panic, and every diagnostic points into the text.
+/// Reads a text in every format and kind; nothing may panic, and every diagnostic points into the text.
 fn survives(source: &str) {
     for format in [Format::Yaml, Format::Json] {
         for kind in [None, Some(Kind::Test), Some(Kind::DataStore), Some(Kind::Analyzer)] {

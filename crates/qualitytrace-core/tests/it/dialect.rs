@@ -1,4 +1,4 @@
-//! What files of the original rely on, and what they could not say.
+//! Compatibility with Tracetest's files, and extensions of its language.
 
 use qualitytrace_core::definition::{self, Format};
 use qualitytrace_core::judge::assert_once;
@@ -182,7 +182,7 @@ fn a_text_in_a_list_may_have_backslashes_before_its_quotes() {
         holds(&format!(r#"['say \"hi\"', 'x'] not-contains var:{variable}"#), false);
     }
     holds("var:PLAIN is one of ['say hi']", false);
-    // What a document holds is taken as it is.
+    // The content of a document is taken as it is.
     holds(r#"'["say \\\"hi\\\""]' contains var:PLAIN"#, false);
 }
 
@@ -201,7 +201,7 @@ fn what_can_never_be_is_said_clearly() {
     refused("at most 99999999999999999999 of attr:x = 1", "there are never so many spans");
     for selector in ["span[]:nth_child(0)", "span[]:nth_child(00)"] {
         let parsed = lang::parse_selector(selector);
-        // The original takes it, and finds nothing.
+        // Tracetest accepts it, and selects nothing.
         assert!(parsed.is_valid(), "{selector}: {:?}", parsed.diagnostics);
         assert_eq!(parsed.diagnostics[0].code, "no-such-position", "{selector}: {:?}", parsed.diagnostics);
     }

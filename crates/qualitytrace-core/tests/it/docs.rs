@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use qualitytrace_core::definition::{Format, check, read};
 use regex::Regex;
 
-/// The fenced blocks of a language, each with the line on which it begins.
+/// Returns the fenced blocks of a language, each with the line on which it begins.
 fn blocks<'d>(document: &'d str, language: &str) -> Vec<(usize, &'d str)> {
     let mut blocks = Vec::new();
     let (mut begun, mut line, mut at) = (None, 0, 0);
@@ -44,7 +44,7 @@ fn every_example_of_a_definition_is_read_without_a_word() {
     }
 }
 
-/// The Rust files of a folder, and of the folders in it.
+/// Returns the Rust files of a folder, recursively.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = folder.read_dir().expect("a folder").map(|entry| entry.expect("a file").path());
     entries
@@ -56,7 +56,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The codes in a text: literals that are the first argument where something is reported, or that a constant names.
+/// Returns the diagnostic codes in a source text: literals that are the first argument of a report, or the value
+/// of a constant.
 fn codes(source: &str) -> Vec<String> {
     let call = r#"(?:error\(|warning\(|code:)\s*"([a-z]+(?:-[a-z]+)+)""#;
     let constant = r#"const [A-Z_]+: &str = "([a-z]+(?:-[a-z]+)+)";"#;

@@ -1,4 +1,4 @@
-//! Spans that tests of several topics are made of.
+//! Spans shared by tests of several topics.
 
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::time::Timestamp;

@@ -1,4 +1,4 @@
-//! When a selector matches nothing, the span that was meant is found.
+//! Near misses: when a selector matches nothing, the intended span is found.
 
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::nearest_misses;
@@ -15,7 +15,7 @@ fn select(selector: &Selector, trace: &Trace) -> Vec<usize> {
 /// Name, kind, service, parent, attributes.
 type Row = (&'static str, SpanKind, &'static str, usize, &'static [(&'static str, &'static str)]);
 
-/// A shop: what its services do for one order.
+/// The spans of one order in a shop.
 const SHOP: &[Row] = &[
     ("Tracetest trigger", SpanKind::Internal, "tracetest", 0, &[("tracetest.response.status", "201")]),
     (
@@ -317,7 +317,7 @@ fn id(number: usize) -> Option<SpanId> {
     SpanId::from_bytes((number as u64).to_be_bytes())
 }
 
-/// The conditions that describe a row: field and value.
+/// Returns the conditions that describe a row: field and value.
 fn description(row: &Row) -> Vec<(String, String)> {
     let (name, kind, service, _, attributes) = row;
     let mut conditions = vec![
@@ -335,7 +335,7 @@ fn written(conditions: &[(String, String)]) -> String {
     format!("span[{}]", clauses.join(" "))
 }
 
-/// The mistakes that people make in a word.
+/// Returns typical typing errors in a word.
 fn mistakes(word: &str) -> Vec<String> {
     let letters: Vec<char> = word.chars().collect();
     let middle = letters.len() / 2;
@@ -358,7 +358,7 @@ fn mistakes(word: &str) -> Vec<String> {
     mistakes
 }
 
-/// Selectors with one condition that is wrong, and the span that was meant.
+/// Returns selectors with one wrong condition, each with the span that was meant.
 fn corpus(trace: &Trace) -> Vec<(String, usize)> {
     let mut corpus = Vec::new();
     let mut add = |selector: String, meant: usize| {
@@ -379,7 +379,7 @@ fn corpus(trace: &Trace) -> Vec<(String, usize)> {
             for (number, mistake) in mistakes(&value).into_iter().enumerate() {
                 let mut all = conditions.clone();
                 all[wrong].1.clone_from(&mistake);
-                // Whole descriptions, and short ones of the name and two more.
+                // Complete descriptions, and short ones with the name and two more.
                 if number == at % 3 {
                     add(written(&all), meant);
                 }

@@ -1,4 +1,4 @@
-//! What holds for every text and every trace.
+//! Properties of every text and every trace.
 
 use proptest::prelude::*;
 use qualitytrace_core::definition::{Output, Spec, Text};
@@ -13,7 +13,7 @@ fn generator() -> Generator {
     Generator::in_utc(Timestamp::from_nanos(1_700_000_000_000_000_000), 3)
 }
 
-/// Texts made of the pieces that the language is made of, in any order.
+/// Texts made of tokens of the language, in any order.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "span",
@@ -172,7 +172,7 @@ fn judged(selector: &str, assertion: &str, trace: &Trace) -> String {
     format!("{verdict:?}")
 }
 
-/// Texts that fuzzing found to break something once.
+/// Texts found by fuzzing that once caused a failure.
 #[test]
 fn texts_that_broke_something_get_an_answer() {
     for text in ["'${\\\"{\\\u{704}\u{6f2}QQQ[", "\"${'\\\u{e9}"] {

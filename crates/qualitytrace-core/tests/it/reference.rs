@@ -1,6 +1,6 @@
-//! `docs/language.md` is executed: every example gives what stands below it.
+//! `docs/language.md` is executed: every example gives the result below it.
 //!
-//! `UPDATE_DOCS=1 cargo test -p qualitytrace-core reference` writes what the examples give into the page.
+//! `UPDATE_DOCS=1 cargo test -p qualitytrace-core reference` writes the results of the examples into the page.
 
 use std::path::Path;
 
@@ -48,7 +48,7 @@ fn every_example_gives_what_stands_below_it() {
     assert_eq!(page.lines().count(), written.lines().count());
 }
 
-/// The block as it should stand: the example, and what it gives.
+/// Returns the expected block: the example, and its result.
 fn run(kind: &str, block: &[&str], trace: &Trace) -> String {
     let (kind, language) = kind.split_once(' ').unwrap_or((kind, ""));
     let example: Vec<&str> = block

@@ -1,4 +1,4 @@
-//! Deep and long texts on a small stack: each stage gives an answer, and none ends the process.
+//! Deep and long texts on a small stack: each stage returns, and none overflows the stack.
 
 use qualitytrace_core::definition::{self, Format};
 use qualitytrace_core::id::SpanId;
@@ -10,10 +10,10 @@ use qualitytrace_core::trace::{Trace, stored};
 
 use crate::fixture;
 
-/// A quarter of what a worker of the server has.
+/// A quarter of the stack of a server's worker thread.
 const STACK: usize = 512 * 1024;
 
-/// Runs on a thread with a small stack: what calls itself for each part of a text ends the process there.
+/// Runs on a thread with a small stack: unbounded recursion ends the process there.
 fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(STACK).spawn(run).expect("a thread").join().expect("no panic");
 }
@@ -22,7 +22,7 @@ fn generator() -> Generator {
     Generator::in_utc(Timestamp::from_nanos(1_700_000_000_000_000_000), 1)
 }
 
-/// Every stage that a text can go through.
+/// Passes a text through every stage.
 fn through_all_stages(text: &str) {
     let variables: Variables = [("A", "1")].into_iter().collect();
     let budget = Budget::default();
@@ -70,7 +70,7 @@ fn through_all_stages(text: &str) {
     Compiled::new(&[spec], &[output]).judge(&trace, &variables, &Options::new(generator()));
 }
 
-/// Spans each below the one before.
+/// A trace in which each span is the child of the one before.
 fn chain(length: u64) -> Trace {
     let above = |at: u64| SpanId::from_bytes((at - 1).to_be_bytes());
     fixture::trace((1..=length).map(|at| fixture::span(at, above(at))))
@@ -161,7 +161,7 @@ fn definitions_that_nest_too_deep_are_refused_in_both_formats_alike() {
             for format in [Format::Json, Format::Yaml] {
                 let reading = definition::read(&text, format);
                 let found = &reading.diagnostics[0];
-                // YAML's parser has a limit of its own, far beyond ours.
+                // YAML's parser has its own limit, far beyond ours.
                 assert!(
                     found.is_error() && (levels > 65 || found.code == "too-deep"),
                     "{format:?} {found:?}"

@@ -1,4 +1,4 @@
-//! What cannot change any more while spans still arrive.
+//! Finality: results that can no longer change while spans still arrive.
 
 use qualitytrace_core::definition::{Spec, Text};
 use qualitytrace_core::id::SpanId;
@@ -26,7 +26,7 @@ fn trace() -> Trace {
     fixture::trace(spans)
 }
 
-/// How the assertion stands: whether it passes, whether that is final, whether it waits for spans.
+/// Checks the state of the assertion: whether it passes, whether that is final, whether it waits for spans.
 fn check(selector: &str, assertion: &str, passes: bool, is_final: bool, wants_more: bool) {
     let spec = Spec { name: None, selector: Text::from(selector), assertions: vec![Text::from(assertion)] };
     let test = Compiled::new(&[spec], &[]);

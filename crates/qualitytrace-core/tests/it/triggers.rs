@@ -1,4 +1,4 @@
-//! Triggers in files: what is refused, what survives being stored, and the files that they name.
+//! Triggers in files: errors, round trips, and the files that they refer to.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ fn source(kind: &str, block: &str, keys: &str) -> String {
     format!("type: Test\nspec:\n  name: T\n  trigger:\n    type: {kind}\n    {block}:\n      {keys}\n")
 }
 
-/// What is wrong with a trigger, each with the text that it points at.
+/// Checks the diagnostics of a trigger, each with the text that it points at.
 fn check(kind: &str, block: &str, keys: &str, expected: &[&str]) {
     let source = source(kind, block, keys);
     let told: Vec<String> = read(&source, Format::Yaml)
@@ -30,7 +30,7 @@ fn test(source: &str, format: Format) -> Test {
     reading.documents.into_iter().next().and_then(|document| document.resource.into_test()).expect("a test")
 }
 
-/// The trigger is the same after it was written, as JSON and as YAML.
+/// Checks that the trigger is the same after it was written, as JSON and as YAML.
 fn survives(kind: &str, block: &str, keys: &str) {
     let first = test(&source(kind, block, keys), Format::Yaml);
     let json = to_json(&Resource::Test(first.clone()));
@@ -136,7 +136,7 @@ fn every_key_survives_being_stored() {
     );
 }
 
-/// Every text of a trigger that names a file, and what became of it after all were read.
+/// Checks which texts of a trigger are paths; returns the test with file contents in their place.
 fn files(kind: &str, block: &str, keys: &str, expected: &[&str]) -> Test {
     let mut test = test(&source(kind, block, keys), Format::Yaml);
     let mut seen = Vec::new();

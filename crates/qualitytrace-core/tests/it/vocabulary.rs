@@ -1,4 +1,4 @@
-//! Words that can never match are told before a test is run.
+//! Values that can never match are reported before a test is run.
 
 use qualitytrace_core::definition::{self, Format};
 use qualitytrace_core::lang::{diagnose_assertion, diagnose_selector};
@@ -37,7 +37,7 @@ fn a_special_attribute_that_does_not_exist_is_told() {
         "span[tracetest.span.nmae = \"a\"]",
         &[("no span has an attribute `tracetest.span.nmae`", "did you mean `tracetest.span.name`?")],
     );
-    // The server's own spans have attributes of this family.
+    // The server's own spans have attributes with this prefix.
     selector("span[tracetest.run.trigger.type = \"http\" tracetest.span.name = \"a\"]", &[]);
     let found = diagnose_assertion("attr:tracetest.span.durations < 1s");
     assert_eq!(found[0].help.as_deref(), Some("did you mean `tracetest.span.duration`?"), "{found:?}");

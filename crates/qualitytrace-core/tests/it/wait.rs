@@ -1,4 +1,4 @@
-//! When waiting for a trace ends.
+//! Tests of when the wait for a trace ends.
 
 mod debts;
 mod evidence;

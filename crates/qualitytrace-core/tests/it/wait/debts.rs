@@ -1,21 +1,21 @@
-//! Each debt by itself: what is owed, what pays it, and how long it is waited for.
+//! Each debt by itself: what is owed, what pays it, and how long the wait for it takes.
 
 use super::script::play_all;
 
-/// The run ends like that when it is the test's first one.
+/// Checks how the run ends as the test's first one.
 #[track_caller]
 fn first(run: &str, expected: &str) {
     check(&[run], expected);
 }
 
-/// The last of these runs ends like that.
+/// Checks how the last of these runs ends.
 #[track_caller]
 fn check(runs: &[&str], expected: &str) {
     let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(play_all(runs), expected.join("\n"));
 }
 
-/// A gateway that calls a shop over HTTP; everything is there after 20 ms.
+/// A gateway that calls a shop over HTTP; all spans arrive within 20 ms.
 const SHOP: &str = "
     20 3<2 gateway/client/GET http.request.method=GET
     20 4<3 shop/server/GET
@@ -141,7 +141,7 @@ fn an_unanswered_call_settles_and_is_then_taken_as_a_leaf() {
         "6020 ms: ready, nothing more came for a settle window; Inconclusive
          the call `GET` (gateway, span 0000000000000003) to http://bank/ has no answering span",
     );
-    // Only a test that names a service that was never heard cannot be sure.
+    // Only a test that names a service that never sent anything cannot be decided.
     check(&[outside, outside, outside], "170 ms: ready, the trace owes nothing more; Inconclusive");
 }
 
@@ -266,7 +266,7 @@ fn a_final_failure_is_not_held_up_by_what_earlier_runs_had() {
         "170 ms: ready, no further span can change the verdict; Judge
          the internal span `mail` (gateway) below `GET` of earlier runs has not arrived",
     );
-    // Its late spans are no surprise: the next run does not wait longer for silence.
+    // Its late spans are expected: the quiet window of the next run is not longer.
     let late = format!("{tail}\n final");
     check(&[&tail, &tail, &late, &tail], "3150 ms: ready, the trace owes nothing more; Judge");
 }

@@ -1,8 +1,8 @@
-//! Verdicts in worlds where exporters are slow, silent or away: windows of silence beside evidence, on the same runs.
+//! Verdicts where exporters are slow, silent or down: windows of silence compared with evidence, on the same runs.
 //!
-//! `QUALITYTRACE_SEEDS=250 cargo test --release -p qualitytrace-core --test it evidence -- --nocapture` plays 1,000,000.
-//! `QUALITYTRACE_FIRST_SEED` plays others, `QUALITYTRACE_THREADS` says how many seeds are played at a time, and
-//! `QUALITYTRACE_WORLD` picks one world by its name.
+//! `QUALITYTRACE_SEEDS=250 cargo test --release -p qualitytrace-core --test it evidence -- --nocapture` runs
+//! 1,000,000. `QUALITYTRACE_FIRST_SEED` sets the first seed, `QUALITYTRACE_THREADS` how many seeds run in
+//! parallel, and `QUALITYTRACE_WORLD` selects one world by its name.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ use super::worlds::{NEVER, Sent, System, World, end_of};
 const RUNS: u64 = 25;
 /// Tests of each world for one seed.
 const TESTS: u64 = 10;
-/// How long a failure by absence is looked at again before it is told.
+/// How long a failure by absence is checked again before it is reported.
 const CONFIRM: u64 = 10 * SECOND;
 const TIMEOUT: u64 = 60 * SECOND;
 const SETTLE: u64 = 6 * SECOND;
@@ -38,7 +38,7 @@ pub(super) enum Verdict {
     Inconclusive,
 }
 
-/// What a test asserts.
+/// The assertions of a test.
 struct Specs {
     /// These services have one entry, or one tail.
     exist: Vec<(usize, bool)>,
@@ -123,34 +123,35 @@ struct Judged {
     until: u64,
 }
 
-/// How a run came to its end.
+/// The end of a run.
 struct Told {
     verdict: Verdict,
     /// When the wait was over.
     at: u64,
-    /// When the verdict was confirmed, or changed.
+    /// When the verdict was confirmed or changed.
     end: u64,
     ended: Ended,
-    /// When it was known that what a spec asks for does not exist, if that is why the run failed.
+    /// When it was known that the spans a spec asks for do not exist, if that is why the run failed.
     known: Option<u64>,
 }
 
-/// What a server knows and does, on one clock.
+/// The state of a simulated server, on one clock.
 struct Server<'a> {
     system: &'a System,
     register: Register,
     history: Arc<History>,
-    /// Spans on their way, by arrival, with their run.
+    /// Spans in transit, by arrival, with their run.
     coming: BTreeMap<(u64, u64), (u64, usize)>,
     sent: Vec<Vec<Sent>>,
     judged: VecDeque<(u64, Judged)>,
     specs: &'a Specs,
-    /// How long after the answer what a spec asks for ended at most, in runs that passed.
+    /// How long after the answer the spans that a spec asks for ended at most, in runs that passed.
     late: BTreeMap<(usize, bool), u64>,
 }
 
 impl Server<'_> {
-    /// Takes in what arrives by then. Spans of `run` go to `progress`, others to the run that they belong to.
+    /// Receives the spans that arrive by then. Spans of `run` go to `progress`, others to the run that they belong
+    /// to.
     fn take_in(&mut self, now: u64, run: u64, progress: &mut Progress) {
         while let Some(entry) = self.coming.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((at, _), (of, index)) = entry.remove_entry();
@@ -182,7 +183,7 @@ impl Server<'_> {
         arrived(&self.sent[place(run)], now)
     }
 
-    /// When the next span of any run arrives.
+    /// Returns when the next span of any run arrives.
     fn next(&self) -> u64 {
         self.coming.first_key_value().map_or(NEVER, |((at, _), _)| *at)
     }
@@ -211,7 +212,8 @@ impl Server<'_> {
                     let at = at.as_nanos();
                     assert!(at > now, "a wait must not ask again at the same time");
                     let wanted = at.min(self.next());
-                    // The runner looks every second, so that it notices a stall that begins before it is woken.
+                    // The runner wakes every second, so that it notices a stall that begins before its wake-up
+                    // time.
                     let stall = self.system.stall(now, wanted);
                     if let Some((from, to)) = stall {
                         stalled += to - from.max(now);
@@ -268,14 +270,14 @@ impl Server<'_> {
         }
     }
 
-    /// How long late spans are looked for.
+    /// Returns how long late spans are accepted.
     fn late_window(&self) -> u64 {
         let lag = (0..self.system.count()).filter_map(|at| self.register.largest(self.system.name(at))).max();
         lag.map_or(0, |lag| 2 * nanos(lag)).max(TIMEOUT)
     }
 
-    /// Since when somebody who sees only what arrives knows that these do not exist: every process of the service delivered a
-    /// span that ended later than they would have, or the time that it may take at most is over.
+    /// Returns since when the arrivals alone prove that these do not exist: every process of the service delivered
+    /// a span that ended later than they would have, or the maximum delivery time is over.
     fn known_to_be_left_out(
         &self,
         left_out: &[(usize, bool)],
@@ -310,7 +312,7 @@ impl Server<'_> {
     }
 }
 
-/// What of these is here.
+/// Returns the spans that have arrived.
 fn arrived(sent: &[Sent], now: u64) -> &[Sent] {
     &sent[..sent.partition_point(|sent| sent.arrives <= now)]
 }
@@ -323,7 +325,8 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("a short time")
 }
 
-/// The policy of before, in short: absence is a window of silence. It is told which spans will come, and waits for each.
+/// The previous policy, simplified: absence is a window of silence. It knows which spans will come, and waits for
+/// each.
 fn windows(server: &Server<'_>, run: u64, answered: u64, known: bool) -> (u64, Verdict) {
     let spans = &server.sent[place(run)];
     let mut now = answered;
@@ -352,7 +355,7 @@ fn windows(server: &Server<'_>, run: u64, answered: u64, known: bool) -> (u64, V
     }
 }
 
-/// Plays the tests of a world with one seed.
+/// Runs the tests of a world with one seed.
 fn play(world: World, seed: u64, old: &mut Tally, new: &mut Tally) {
     for test in 0..TESTS {
         let mut random = Random::new(seed ^ (test << 24));
@@ -396,7 +399,7 @@ fn play(world: World, seed: u64, old: &mut Tally, new: &mut Tally) {
     }
 }
 
-/// What happened in a run, times in milliseconds after the answer.
+/// Describes the events of a run, times in milliseconds after the answer.
 fn story(server: &Server<'_>, run: u64, answered: u64, told: &Told) -> String {
     let after = |at: u64| {
         let (sign, distance) = if at < answered { ("-", answered - at) } else { ("", at - answered) };
@@ -425,7 +428,7 @@ fn story(server: &Server<'_>, run: u64, answered: u64, told: &Told) -> String {
     story
 }
 
-/// A number or a name from the environment.
+/// Reads a number or a name from the environment.
 #[expect(clippy::disallowed_methods, reason = "the core reads no environment, but its tests may")]
 fn asked(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -435,7 +438,7 @@ fn number(name: &str) -> u64 {
     asked(name).map_or(1, |number| number.parse().expect("a number"))
 }
 
-/// Plays so many seeds of a world, some of them at a time.
+/// Runs these seeds of a world in parallel threads.
 fn play_all(world: World, seeds: &Range<u64>, threads: u64) -> (Tally, Tally) {
     let part = |first: u64| {
         let (mut old, mut new) = (Tally::default(), Tally::default());
@@ -464,7 +467,7 @@ fn absence_is_not_taken_for_evidence_in_any_world() {
         let (old, new) = play_all(world, &seeds, threads);
         println!("{}", old.line(world.name, "windows"));
         println!("{}", new.line(world.name, "**evidence**"));
-        // Who dies without a word looks like a consumer that got no message.
+        // A service that dies silently looks like a consumer that got no message.
         if !world.dies || new.wrong.len() * 100 > new.runs() {
             wrong.extend(new.wrong);
         }

@@ -1,4 +1,4 @@
-//! What is learned: kept in a file, and used to wait for less.
+//! Learned state: stored in a file, and used to shorten waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,7 +179,8 @@ fn a_service_whose_spans_overtake_each_other_is_given_a_settle_window() {
         20 2<1 gateway/server/GET end=19";
     let mut runs = vec![late; 20];
     runs.push(hit);
-    // Where order is disturbed, a verdict does not pass because a span is likely to be absent that was always there.
+    // Where order is disturbed, a verdict does not pass because a span that was always there is only likely to be
+    // absent.
     assert_eq!(play_all(&runs), format!("1020 ms: ready, {MISSING}"));
 }
 
@@ -216,8 +217,8 @@ fn the_settle_window_grows_for_a_service_that_delivers_later() {
         5000 4<2 shop/internal/count end=4999";
     let mut runs = vec![slow; 9];
     runs.push(lost);
-    // Two deliveries of the shop a run; the mail came 9 s after its end, and ended 1 s after the answer. While few were
-    // seen, it may be twice as late, and nobody can be sure.
+    // Two deliveries of the shop per run; the mail came 9 s after its end, and ended 1 s after the answer. While
+    // few deliveries were seen, it may be twice as late, and its absence is not certain.
     let ended = play_all(&runs);
     assert!(ended.starts_with("27099 ms: ready, nothing more came for a settle window; Inconc"), "{ended}");
     runs.insert(0, slow);

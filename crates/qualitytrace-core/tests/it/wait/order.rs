@@ -1,4 +1,4 @@
-//! Whatever the order of arrival, the same spans owe the same.
+//! The same spans owe the same in any order of arrival.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::random::Random;
 use super::spans::{Maker, service, span_id};
 use super::system::{MS, Roughness, START, Sent, System, TRIGGER};
 
-/// What is owed when these have arrived in this order.
+/// Returns what is owed when these have arrived in this order.
 fn owed(spans: &[Sent], order: &[usize], history: &Arc<History>) -> (Progress, Wait, Vec<String>) {
     let trigger = span_id(TRIGGER).expect("not zero");
     let mut progress = Progress::new(Begin::Triggered(trigger), Arc::clone(history));
@@ -46,7 +46,7 @@ fn the_order_of_arrival_does_not_matter() {
                     order.swap(at, random.index(at + 1));
                 }
                 let (_, _, debts) = owed(&spans, &order, &history);
-                // A child whose parent is missing is named by the first that came; all else is the same.
+                // The debt of a missing parent names the child that arrived first; all else is the same.
                 let strip = |debts: &[String]| -> Vec<String> {
                     let text = |debt: &String| debt.split(" of span").next().unwrap_or_default().to_owned();
                     debts.iter().map(text).collect()

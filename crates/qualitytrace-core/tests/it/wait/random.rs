@@ -1,4 +1,4 @@
-//! Random numbers that are the same on every machine.
+//! Pseudo-random numbers that are the same on every machine.
 
 /// The generator `SplitMix64`.
 pub(super) struct Random(u64);
@@ -16,7 +16,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from `low` up to but not including `high`; `low` when there is none.
+    /// Returns a number from `low` up to but not including `high`; `low` when the range is empty.
     pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
         match high.saturating_sub(low) {
             0 => low,

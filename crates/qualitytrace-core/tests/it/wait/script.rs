@@ -1,8 +1,8 @@
-//! Runs written as text, and how the wait for them ends as text.
+//! Runs written as text, and the end of their wait as text.
 //!
-//! A line is `<ms of arrival> <id><<parent> <service>/<kind>/<name> <attribute>... ><linked id>`; id 1 is the trigger,
-//! parent 0 is none. Other lines are `undecided <spec>`, `final`, `attached` (no trigger of ours) and `failed` (the run
-//! teaches nothing). The trigger is answered at 0 ms.
+//! A line is `<ms of arrival> <id><<parent> <service>/<kind>/<name> <attribute>... ><linked id>`; id 1 is the
+//! trigger, parent 0 is none. Other lines are `undecided <spec>`, `final`, `attached` (no trigger of ours) and
+//! `failed` (the shape is not learned from this run). The trigger is answered at 0 ms.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use qualitytrace_core::wait::{
 use super::spans::{Maker, attributes, link, service, span_id};
 use super::system::{MS, START};
 
-/// One run, read from text.
+/// One run, parsed from text.
 #[derive(Default)]
 pub(super) struct Script {
     spans: Vec<(u64, Span)>,
@@ -46,7 +46,7 @@ impl Script {
         script
     }
 
-    /// Plays the run as a runner would, and lets history learn from it.
+    /// Simulates the runner on this run, and lets history learn from it.
     pub(super) fn play(
         &self,
         policy: &Policy,
@@ -98,7 +98,7 @@ impl Script {
     }
 }
 
-/// How the last of these runs of one test ends.
+/// Describes how the last of these runs of one test ends.
 pub(super) fn play_all(runs: &[&str]) -> String {
     let (mut history, mut lags) = (Arc::new(History::default()), Register::default());
     let mut last = String::new();

@@ -1,4 +1,4 @@
-//! Policies compared on the same random systems, in virtual time.
+//! Wait policies compared on the same random systems, in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use super::random::Random;
 use super::spans::span_id;
 use super::system::{MS, Roughness, SECOND, START, Sending, Sent, System, TRIGGER};
 
-/// What a test asserts: these labels have exactly one span, which is not bad; perhaps also that no span is bad.
+/// The assertions of a test: these labels have exactly one span, which is not bad; perhaps also that no span is
+/// bad.
 struct Specs {
     named: Vec<usize>,
     every: bool,
@@ -57,7 +58,7 @@ impl Specs {
     }
 }
 
-/// When a policy stopped waiting, and how many of the spans it had then.
+/// When a policy stopped waiting, and how many of the spans it had by then.
 struct Stop {
     at: u64,
     seen: usize,
@@ -67,7 +68,7 @@ fn seen_at(sending: &Sending, at: u64) -> usize {
     sending.spans.partition_point(|sent| sent.arrives <= at)
 }
 
-/// Complete when a look brings nothing new; specs that select nothing get three more looks.
+/// Complete when a poll brings nothing new; specs that select nothing get three more polls.
 fn poll(sending: &Sending, specs: &Specs, delay: u64) -> Stop {
     let (mut at, mut last, mut retries) = (sending.answered + delay, None, 0);
     while at < sending.answered + 60 * SECOND {
@@ -96,7 +97,7 @@ fn quiet(sending: &Sending, silence: u64) -> Stop {
     Stop { at: last + silence, seen: seen_at(sending, last + silence) }
 }
 
-/// What `core::wait` says, asked as the runner asks.
+/// The decision of `core::wait`, called as the runner calls it.
 fn structure(
     sending: &Sending,
     specs: &Specs,
@@ -138,7 +139,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Says whether the verdict is right.
+    /// Counts a verdict; returns whether it is right.
     fn count(&mut self, stop: &Stop, sending: &Sending, specs: &Specs) -> bool {
         let got = specs.judge(&sending.spans[..stop.seen]) == Verdict::Passed;
         let truth = specs.judge(&sending.spans) == Verdict::Passed;
@@ -183,11 +184,11 @@ struct Comparison {
     no_history: Tally,
     first: Tally,
     known: Tally,
-    /// What is known of each wrong verdict, to play it again.
+    /// A description of each wrong verdict, to reproduce it.
     wrong: Vec<String>,
 }
 
-/// Runs `tests` random systems `runs` times each.
+/// Simulates `tests` random systems, `runs` times each.
 fn simulate(seed: u64, tests: u64, runs: u64, roughness: Roughness) -> Comparison {
     let mut all = Comparison::default();
     let mut lags = Register::default();
@@ -229,7 +230,7 @@ fn simulate(seed: u64, tests: u64, runs: u64, roughness: Roughness) -> Compariso
     all
 }
 
-/// The other policies are run for one test in so many.
+/// The other policies run for one in this many tests.
 const COMPARED: u64 = 5;
 
 impl Comparison {
@@ -272,13 +273,13 @@ impl Comparison {
     }
 }
 
-/// How many seeds each test tries; a wider search is asked for by `QUALITYTRACE_SEEDS`.
+/// Returns how many seeds each test tries; `QUALITYTRACE_SEEDS` asks for more.
 #[expect(clippy::disallowed_methods, reason = "the core reads no environment, but its tests may")]
 fn seeds() -> u64 {
     std::env::var("QUALITYTRACE_SEEDS").map_or(1, |seeds| seeds.parse().expect("a number of seeds"))
 }
 
-/// Nobody is wrong, and once the shape is known the median wait is short. Prints the table.
+/// Checks that no verdict is wrong, and that the median wait is short once the shape is known. Prints the table.
 #[expect(clippy::print_stdout, reason = "the table is what a wider search is for")]
 fn check(seed: u64, (tests, runs): (u64, u64), roughness: Roughness, median: u64) {
     let mut all = Comparison::default();

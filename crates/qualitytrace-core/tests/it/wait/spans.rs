@@ -1,4 +1,4 @@
-//! Spans with only what matters to waiting.
+//! Spans with only the fields that matter for waiting.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Attributes, Dropped, Link, Resource, Scope, Span, SpanKind};
 use qualitytrace_core::value::Value;
 
-/// What the rest of the spans have in common, made once.
+/// The parts shared by all spans, made once.
 #[derive(Clone)]
 pub(super) struct Maker {
     scope: Arc<Scope>,

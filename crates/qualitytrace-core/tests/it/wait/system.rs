@@ -1,7 +1,7 @@
-//! Random systems under test, and what they send in one run.
+//! Random systems under test, and the spans that they send in one run.
 //!
-//! A system is a tree of services. Each exports in the order in which spans end, with a timer of its own phase, and the
-//! way to us adds jitter to each span.
+//! A system is a tree of services. Each exports in the order in which spans end, with its own timer phase, and the
+//! network adds jitter to each span.
 
 use std::sync::Arc;
 
@@ -17,28 +17,28 @@ pub(super) const TRIGGER: u64 = 1;
 /// When the first run begins.
 pub(super) const START: u64 = 1_700_000_000 * SECOND;
 
-/// How rough the way from the services to us is, and how much runs of a test differ.
+/// How much the network disturbs the order of spans, and how much runs of a test differ.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Roughness {
-    /// Up to so many nanoseconds are added to each span's way.
+    /// Maximum jitter of each span in nanoseconds.
     pub(super) jitter: u64,
     /// Loops run a different number of times, branches are taken or not, spans are delivered twice.
     pub(super) varies: bool,
 }
 
-/// One span on its way.
+/// A span in transit.
 pub(super) struct Sent {
     pub(super) span: Span,
-    /// What the specs select by.
+    /// The label that specs select by.
     pub(super) label: usize,
-    /// Carries the value that fails an assertion.
+    /// Whether it has the value that fails an assertion.
     pub(super) bad: bool,
     pub(super) arrives: u64,
-    /// Was delivered before.
+    /// Whether it was delivered before.
     pub(super) copy: bool,
 }
 
-/// What one run sends.
+/// The spans of one run.
 pub(super) struct Sending {
     /// In the order of arrival, copies included.
     pub(super) spans: Vec<Sent>,
@@ -70,7 +70,7 @@ struct Service {
 enum Reached {
     Call,
     Message,
-    /// The message's span is linked, not the parent.
+    /// By a message whose span is linked, not the parent.
     LinkedMessage,
 }
 
@@ -117,7 +117,7 @@ impl System {
         }
     }
 
-    /// The labels that a test of this system may name.
+    /// Returns the labels that a test of this system may name.
     pub(super) fn labels(&self) -> Vec<usize> {
         let labels = self.services.iter().enumerate().flat_map(|(at, service)| {
             let steady = !self.roughness.varies || self.services[at].parent.is_none();
@@ -129,12 +129,12 @@ impl System {
         labels.collect()
     }
 
-    /// How many labels there are.
+    /// Returns the number of labels.
     pub(super) fn label_count(&self) -> usize {
         self.services.len() * LABELS
     }
 
-    /// One run that begins at `start`. With `bug`, one of its spans carries a bad value.
+    /// Simulates one run that begins at `start`. With `bug`, one of its spans has a bad value.
     pub(super) fn send(&self, random: &mut Random, start: u64, bug: bool) -> Sending {
         let mut run = Run { system: self, random, spans: Vec::new(), next_id: TRIGGER + 1 };
         let answered = run.visit(0, TRIGGER, start + MS, false);
@@ -176,7 +176,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Service `at` serves a call; returns when it ends.
+    /// Simulates service `at` serving a call; returns when it ends.
     fn visit(&mut self, at: usize, parent: u64, start: u64, linked: bool) -> u64 {
         let system = self.system;
         let (service, names) = (&system.services[at], &system.names);
@@ -219,7 +219,7 @@ impl Run<'_> {
         end
     }
 
-    /// Service `at` calls `callee` and goes on at the time that is returned.
+    /// Simulates service `at` calling `callee`; returns when the caller goes on.
     fn call(&mut self, at: usize, parent: u64, callee: usize, now: u64) -> u64 {
         let names = &self.system.names;
         let id = self.id();

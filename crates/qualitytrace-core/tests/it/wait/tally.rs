@@ -1,20 +1,20 @@
-//! Verdicts of many runs, counted.
+//! Counts of the verdicts of many runs.
 
 use std::time::Duration;
 
 use super::evidence::Verdict;
 
-/// What came of the runs of a world.
+/// The results of the runs of a world.
 #[derive(Default)]
 pub(super) struct Tally {
     false_passes: usize,
     false_fails: usize,
     inconclusive: usize,
-    /// How long after the last span the wait was over.
+    /// How long after the last span the wait ended.
     waits: Vec<u64>,
-    /// How long after it was known that something does not exist its test had failed.
+    /// How long after the proof that something does not exist its test failed.
     after_evidence: Vec<u64>,
-    /// The stories of the runs whose verdict is wrong.
+    /// Descriptions of the runs with a wrong verdict.
     pub(super) wrong: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Tally {
         }
     }
 
-    /// Both together.
+    /// Adds two tallies.
     pub(super) fn with(mut self, other: Self) -> Self {
         self.false_passes += other.false_passes;
         self.false_fails += other.false_fails;

@@ -1,7 +1,7 @@
-//! Worlds in which exporters are slow, silent, reordered or away, in virtual time: how systems send.
+//! Simulated worlds in which exporters are slow, silent, reordered or down, in virtual time.
 //!
-//! All runs of a system lie on one clock, so that the register learns as that of a server does. Exporters have a fixed
-//! phase; what arrives of one run may arrive while another one is waited for.
+//! All runs of a system share one clock, so that the register learns as that of a server does. Exporters have a
+//! fixed phase; spans of one run may arrive during the wait for another one.
 
 use std::sync::Arc;
 
@@ -16,36 +16,36 @@ use super::system::{MS, SECOND, TRIGGER};
 /// A span that never arrives.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// What is special about a world.
+/// The properties of a world.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "a world is named by what is special about it")]
 pub(super) struct World {
     pub(super) name: &'static str,
-    /// One service delivers as rarely as that.
+    /// The export interval of one slow service.
     pub(super) slow: Option<u64>,
-    /// Half of the services cannot reach us for up to that long at first.
+    /// Half of the services cannot reach the server at first, for up to this long.
     pub(super) back_off: Option<u64>,
-    /// Some services stop delivering for good, without a word.
+    /// Some services stop delivering for good, silently.
     pub(super) dies: bool,
-    /// Chance in percent that a service calls somebody who sends no spans.
+    /// Chance in percent that a service calls a peer that sends no spans.
     pub(super) outside: u64,
-    /// Every span is held up by up to that much.
+    /// Maximum delay of every span.
     pub(super) jitter: u64,
     /// Chance in percent that a span is sent again, up to 5 s later.
     pub(super) retries: u64,
     /// Processes of each service.
     pub(super) replicas: usize,
-    /// Services are started anew now and then.
+    /// Services are restarted now and then.
     pub(super) restarts: bool,
-    /// Consumers do something in one run of five only.
+    /// Consumers do something in only one run of five.
     pub(super) rare: bool,
-    /// A collector holds every trace for that long, from its first span on.
+    /// A collector holds every trace for this long, from its first span on.
     pub(super) tail_sampling: Option<(u64, u64)>,
-    /// Clocks are off by up to that much.
+    /// Maximum clock error.
     pub(super) clock_error: u64,
-    /// The machine stands still now and then, for up to that long.
+    /// The machine is suspended now and then, for up to this long.
     pub(super) stalls: u64,
-    /// Half of the bugs are something that is not done: a call, a message, its handling, or work after the answer.
+    /// Half of the bugs are omissions: a call, a message, its handling, or work after the answer.
     pub(super) omits: bool,
 }
 
@@ -91,7 +91,7 @@ impl World {
     ];
 }
 
-/// One span on its way.
+/// A span in transit.
 pub(super) struct Sent {
     pub(super) span: Span,
     pub(super) service: usize,
@@ -114,9 +114,9 @@ pub(super) struct System {
 
 struct Service {
     name: String,
-    /// What its spans say of their process, by replica and by how often that was started anew.
+    /// The resources of its processes, by replica and by number of restarts.
     resources: Vec<Vec<Arc<Resource>>>,
-    /// The attributes of calls to it, and of calls from it to somebody who sends no spans.
+    /// The attributes of calls to it, and of calls from it to a peer that sends no spans.
     called: Attributes,
     outside: Attributes,
     parent: Option<usize>,
@@ -220,17 +220,18 @@ impl System {
         true
     }
 
-    /// The end of the stall that this moment lies in, or the moment itself: nobody does anything meanwhile.
+    /// Returns the end of the stall that contains this moment, or the moment itself: nothing runs during a stall.
     pub(super) fn awake(&self, at: u64) -> u64 {
         self.stalls.iter().find(|(from, to)| (*from..*to).contains(&at)).map_or(at, |(_, to)| *to)
     }
 
-    /// The first stall that begins within this time.
+    /// Returns the first stall within this time.
     pub(super) fn stall(&self, from: u64, to: u64) -> Option<(u64, u64)> {
         self.stalls.iter().find(|(begins, ends)| *ends > from && *begins <= to).copied()
     }
 
-    /// One run, from `start` on: what it sends, in the order of arrival, and when the trigger is answered.
+    /// Simulates one run from `start` on: returns its spans in the order of arrival, and when the trigger is
+    /// answered.
     pub(super) fn send(&self, random: &mut Random, run: u64, start: u64, bug: bool) -> (Vec<Sent>, u64) {
         let skipped = self.world.rare && !random.chance(20);
         let left_out =
@@ -252,7 +253,7 @@ impl System {
             sent.span.resource = Arc::clone(&service.resources[replica][restart]);
             let phase = service.phases[replica];
             let mut at = phase + end.saturating_sub(phase).div_ceil(service.delay) * service.delay;
-            // A process that ends in good order sends what it has.
+            // A process that shuts down cleanly flushes its spans.
             if let Some(ended) = service.restarts.iter().find(|ended| **ended > end) {
                 at = at.min(*ended);
             }
@@ -278,7 +279,7 @@ impl System {
         (spans, answered)
     }
 
-    /// What a run with a bug does not do. The first service is always called, so that there is a trace.
+    /// Chooses what a run with a bug omits. The first service is always called, so that there is a trace.
     fn left_out(&self, random: &mut Random) -> Option<LeftOut> {
         let service = random.index(self.services.len());
         let known = &self.services[service];
@@ -291,19 +292,19 @@ impl System {
     }
 }
 
-/// When a span ended.
+/// Returns when a span ended.
 pub(super) fn end_of(sent: &Sent) -> u64 {
     sent.span.end.expect("simulated spans end").as_nanos()
 }
 
-/// Something that a service does not do, although it should.
+/// An omission of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeftOut {
     /// Its work after the answer.
     Tail(usize),
-    /// It is sent a message and does nothing.
+    /// It receives a message and does nothing.
     Handling(usize),
-    /// It is not called, and is sent no message.
+    /// It is not called, and receives no message.
     Call(usize),
 }
 
@@ -335,13 +336,13 @@ struct Sending<'a> {
     random: &'a mut Random,
     spans: Vec<Sent>,
     next: u64,
-    /// Consumers have nothing to do.
+    /// Whether consumers have nothing to do.
     skipped: bool,
     left_out: Option<LeftOut>,
 }
 
 impl Sending<'_> {
-    /// Service `at` serves a call; returns when it ends.
+    /// Simulates service `at` serving a call; returns when it ends.
     fn visit(&mut self, at: usize, parent: u64, start: u64) -> u64 {
         let (system, left_out) = (self.system, self.left_out);
         let (service, names) = (&system.services[at], &system.names);
