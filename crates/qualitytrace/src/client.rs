@@ -1,4 +1,4 @@
-//! The API as the command line uses it.
+//! The API client of the command line.
 
 pub(crate) mod contact;
 mod events;
@@ -23,20 +23,20 @@ use self::contact::{Contact, Pauses};
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a server may take to begin its answer: longer than it lets a request take.
+/// Response timeout: longer than the server's own limit on a request.
 const LONGEST_ANSWER: Duration = Duration::from_mins(3);
 
-/// How long to leave a busy server alone that does not say for how long.
+/// The retry pause for a busy server without `Retry-After`.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
-/// How long to leave a busy server alone, whatever it says.
+/// The longest retry pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A server to talk to.
+/// A client of one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
-    /// What comes before the routes.
+    /// The path prefix of the routes.
     prefix: String,
     token: Option<String>,
     contact: Contact,
@@ -51,27 +51,27 @@ pub(crate) struct StartedRun {
     /// Empty for a run of a suite.
     #[serde(default)]
     pub(crate) trace_id: String,
-    /// There when the test may be run more than once.
+    /// Set when the test may be run more than once.
     #[serde(default)]
     pub(crate) series: Option<serde_json::Value>,
 }
 
-/// What is wanted of runs.
+/// Options of runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
-    /// Names and values; they count more than those of the set.
+    /// Names and values; they override those of the set.
     pub(crate) variables: Vec<(String, String)>,
-    /// Values of a variable set that the server need not know.
+    /// A variable set that is not stored on the server.
     pub(crate) variable_set: Option<VariableSet>,
-    /// A variable set that the server keeps.
+    /// The id of a stored variable set.
     pub(crate) variable_set_id: Option<String>,
-    /// The gates that each run must pass; `None` means what the server says.
+    /// The gates that each run must pass; `None` leaves them to the server.
     pub(crate) required_gates: Option<Vec<String>>,
-    /// What counts in place of the server's settings.
+    /// Overrides of the server's settings.
     pub(crate) settings: RunSettings,
-    /// Further tries of a test that does not pass; `None` means what the test says.
+    /// Retries of a test that does not pass; `None` leaves them to the test.
     pub(crate) retries: Option<u32>,
-    /// How often to run each test; `None` means what the test says.
+    /// How often to run each test; `None` leaves it to the test.
     pub(crate) repeat: Option<u32>,
 }
 
@@ -81,7 +81,7 @@ impl Wanted {
         self.required_gates.as_deref().unwrap_or_default()
     }
 
-    /// The request that asks for it.
+    /// The request body.
     fn body(&self) -> Value {
         let of_set = self.variable_set.iter().flat_map(|set| &set.values).map(|variable| {
             let kind = if variable.is_secret { "secret" } else { "raw" };
@@ -93,7 +93,7 @@ impl Wanted {
             "retries": self.retries,
             "repeat": self.repeat,
         });
-        // Servers before these words know none of them.
+        // Only what is set is sent: older servers do not know these fields.
         if let Some(id) = &self.variable_set_id {
             body["variableSetId"] = json!(id);
         }
@@ -107,7 +107,7 @@ impl Wanted {
     }
 }
 
-/// How often the series of a test disagreed with themselves, among its latest runs.
+/// How many of a test's latest series were flaky.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Flakiness {
     pub(crate) series: u64,
@@ -127,7 +127,7 @@ struct StoredSpec {
 impl Client {
     /// A client of the server at this address.
     pub(crate) fn new(base: &str) -> anyhow::Result<Self> {
-        // Fails when there is a provider already, which is as good.
+        // Fails when a provider is installed already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().build()?;
         let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
@@ -136,22 +136,22 @@ impl Client {
         Ok(Self { http, base, prefix: "/api".to_owned(), token: None, contact })
     }
 
-    /// The same, for a server whose routes stand under this path.
+    /// Sets the path prefix of the routes.
     pub(crate) fn at_path(self, prefix: &str) -> Self {
         Self { prefix: prefix.to_owned(), ..self }
     }
 
-    /// The same, with a token to show.
+    /// Sets the token.
     pub(crate) fn with_token(self, token: Option<String>) -> Self {
         Self { token, ..self }
     }
 
-    /// The same, with another time to wait for a server that went away.
+    /// Sets how long to retry while the server is unavailable.
     pub(crate) fn with_patience(self, patience: Duration) -> Self {
         Self { contact: self.contact.with_patience(patience), ..self }
     }
 
-    /// Waits no longer, from now on, for a server that went away.
+    /// Stops waiting for an unavailable server, from now on.
     pub(crate) fn hurry(&self) {
         self.contact.hurry();
     }
@@ -161,17 +161,17 @@ impl Client {
         self.contact.was_made()
     }
 
-    /// Where the server is.
+    /// The address of the server.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// Stores a test and answers with its id.
+    /// Stores a test and returns its id.
     pub(crate) async fn put_test(&self, source: &str, format: Format) -> anyhow::Result<String> {
         self.put("/api/tests", source, format).await
     }
 
-    /// Stores a suite and answers with its id.
+    /// Stores a suite and returns its id.
     pub(crate) async fn put_suite(&self, source: &str, format: Format) -> anyhow::Result<String> {
         self.put("/api/testsuites", source, format).await
     }
@@ -206,7 +206,7 @@ impl Client {
             if answer.status() != StatusCode::TOO_MANY_REQUESTS {
                 break answer;
             }
-            // The queue is full: runs that are under way make room.
+            // The queue is full: runs that end make room.
             tokio::time::sleep(retry_after(&answer)).await;
         };
         if answer.status() == StatusCode::UNPROCESSABLE_ENTITY {
@@ -216,7 +216,7 @@ impl Client {
         accepted(answer).await?.json().await.context("the server's answer is not a run")
     }
 
-    /// The gates that runs must pass when they say nothing of them; `None` when the server does not tell.
+    /// The default gates of the server; `None` when it has no answer.
     pub(crate) async fn usual_gates(&self) -> anyhow::Result<Option<Vec<String>>> {
         let Some(body) = self.get("/api/testrunners/current").await? else { return Ok(None) };
         let runner: Value =
@@ -224,7 +224,7 @@ impl Client {
         Ok(serde_json::from_value(runner["spec"]["requiredGates"].clone()).ok())
     }
 
-    /// How runs wait that say nothing of it; empty when the server does not tell.
+    /// The default polling profile of the server; empty when it has no answer.
     pub(crate) async fn usual_profile(&self) -> anyhow::Result<Map<String, Value>> {
         let Some(body) = self.get("/api/pollingprofiles/current").await? else { return Ok(Map::new()) };
         let mut profile: Value =
@@ -232,8 +232,8 @@ impl Client {
         Ok(serde_json::from_value(profile["spec"].take()).unwrap_or_default())
     }
 
-    /// The series that begins with this run, when it has more runs than these, or is over, or the server is asked for
-    /// too long.
+    /// The series that begins with this run, as soon as it has more than `runs` runs or is over, or when the server's
+    /// long poll times out.
     pub(crate) async fn series_after(&self, test: &str, run: u64, runs: u32) -> anyhow::Result<Series> {
         let path = format!("/api/tests/{}/run/{run}/series?after={runs}", escaped(test));
         let body = self.get(&path).await?;
@@ -260,7 +260,7 @@ impl Client {
         Ok(())
     }
 
-    /// How often the series of a test disagreed with themselves; `None` when nobody knows.
+    /// How many of a test's latest series were flaky; `None` when the server does not know.
     pub(crate) async fn flakiness(&self, test: &str) -> anyhow::Result<Option<Flakiness>> {
         let request = self.http.get(self.url(&format!("/api/tests/{}", escaped(test))));
         let request = request.header("x-qualitytrace-augmented", "true").header(ACCEPT, "application/json");
@@ -277,24 +277,24 @@ impl Client {
         said["version"].as_str().map(ToOwned::to_owned).context("the server's answer is not a version")
     }
 
-    /// How the server's own telemetry fares.
+    /// The status of the server's own telemetry.
     pub(crate) async fn telemetry_status(&self) -> anyhow::Result<serde_json::Value> {
         let response = self.ask(self.http.get(self.url("/api/telemetry/status"))).await?;
         response.json().await.context("the server's answer is not a status")
     }
 
-    /// A trace; `None` when nothing of it is there.
+    /// A trace; `None` when the server has no span of it.
     pub(crate) async fn trace(&self, id: &str) -> anyhow::Result<Option<wire::Trace>> {
         let Some(body) = self.get(&format!("/api/traces/{id}")).await? else { return Ok(None) };
         Ok(Some(serde_json::from_slice(&body).context("the server's answer is not a trace")?))
     }
 
-    /// What to say about a run of a test that was not followed to its end.
+    /// The message about a run of a test that was not followed to its end.
     pub(crate) fn unfinished_test(&self, test: &str, run: u64) -> String {
         self.unfinished("test", &format!("/api/tests/{}/run/{run}", escaped(test)), test, run)
     }
 
-    /// What to say about a run of a suite that was not followed to its end.
+    /// The message about a run of a suite that was not followed to its end.
     pub(crate) fn unfinished_suite(&self, suite: &str, run: u64) -> String {
         self.unfinished("suite", &format!("/api/testsuites/{}/run/{run}", escaped(suite)), suite, run)
     }
@@ -315,7 +315,7 @@ impl Client {
         format!("{}{}{route}", self.base, self.prefix)
     }
 
-    /// Sends a request, and again while a server that went away may come back.
+    /// Sends a request, with retries while the server is unavailable.
     async fn send(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
         let request = match &self.token {
             Some(token) => request.bearer_auth(token),
@@ -324,7 +324,7 @@ impl Client {
         let request = request.build()?;
         let mut pauses = Pauses::default();
         loop {
-            // Every body is in memory.
+            // Every body is in memory, so a request can be cloned.
             let copy = request.try_clone().context("the request cannot be sent twice")?;
             let Ok(answer) = tokio::time::timeout(LONGEST_ANSWER, self.http.execute(copy)).await else {
                 bail!("the server at {} does not answer within {LONGEST_ANSWER:?}", shown(&self.base));
@@ -342,7 +342,7 @@ impl Client {
         }
     }
 
-    /// The answer, unless the server does not know who asks.
+    /// Returns the response; fails on 401 with advice about tokens.
     async fn let_in(&self, answer: reqwest::Response) -> anyhow::Result<reqwest::Response> {
         if answer.status() != StatusCode::UNAUTHORIZED {
             return Ok(answer);
@@ -354,7 +354,7 @@ impl Client {
         )
     }
 
-    /// What the server says at this address, in whole.
+    /// Reads the whole response of a GET; `None` for 404.
     async fn get(&self, path: &str) -> anyhow::Result<Option<axum::body::Bytes>> {
         let mut pauses = Pauses::default();
         loop {
@@ -377,14 +377,14 @@ impl Client {
     }
 }
 
-/// An address without the password that may stand in it.
+/// The address without its password.
 fn shown(base: &str) -> String {
     let without = |mut url: reqwest::Url| url.set_password(None).map(|()| url.to_string()).ok();
     let parsed = reqwest::Url::parse(base).ok().filter(|url| url.password().is_some());
     parsed.and_then(without).unwrap_or_else(|| base.to_owned())
 }
 
-/// What to say when no answer came, and what to do.
+/// The message about a failed request, with the next step.
 fn trouble(base: &str, error: &reqwest::Error) -> String {
     match mistrusted(error) {
         Some(CertificateError::Other(other)) if other.to_string().contains("CaUsedAsEndEntity") => {
@@ -405,17 +405,17 @@ fn trouble(base: &str, error: &reqwest::Error) -> String {
     )
 }
 
-/// What is wrong with the certificate that a server showed, if that is what is wrong.
+/// The certificate error behind a failed request, if there is one.
 fn mistrusted<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e CertificateError> {
     if let Some(rustls::Error::InvalidCertificate(wrong)) = error.downcast_ref() {
         return Some(wrong);
     }
-    // An IO error does not call what it wraps its source.
+    // An IO error does not return what it wraps as its source.
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
     wrapped.map(|error| error as &(dyn Error + 'static)).or_else(|| error.source()).and_then(mistrusted)
 }
 
-/// The answer, if it is not a refusal.
+/// Returns a success response; fails on any other.
 async fn accepted(response: reqwest::Response) -> anyhow::Result<reqwest::Response> {
     let status = response.status();
     if status.is_success() {
@@ -425,19 +425,19 @@ async fn accepted(response: reqwest::Response) -> anyhow::Result<reqwest::Respon
     bail!("the server answers {status}: {}", sentence(&body))
 }
 
-/// What a refusal says, without the JSON around it.
+/// The message of an error response, without the JSON around it.
 pub(crate) fn sentence(body: &str) -> String {
     let said = serde_json::from_str::<serde_json::Value>(body).ok();
     let said = said.as_ref().and_then(|said| said.as_str().or_else(|| said.get("error")?.as_str()));
     said.unwrap_or(body).trim().to_owned()
 }
 
-/// Whether this is said in place of a server that is away.
+/// Whether a status stands for an unavailable server.
 fn is_away(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT)
 }
 
-/// Whether a request without a proper answer may be sent again: one that starts something must not do so twice.
+/// Whether a failed request may be retried: a POST must not take effect twice.
 fn may_repeat(method: &Method, answer: &reqwest::Result<reqwest::Response>) -> bool {
     let was_refused = match answer {
         Ok(answer) => answer.status() == StatusCode::SERVICE_UNAVAILABLE,
@@ -446,13 +446,13 @@ fn may_repeat(method: &Method, answer: &reqwest::Result<reqwest::Response>) -> b
     *method != Method::POST || was_refused
 }
 
-/// When a server that is busy wants to be asked again.
+/// How long to wait before asking a busy server again.
 fn retry_after(response: &reqwest::Response) -> Duration {
     let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     seconds.map_or(DEFAULT_PAUSE, Duration::from_secs).clamp(Duration::from_millis(100), LONGEST_PAUSE)
 }
 
-/// What a refusal says about variables that nobody gave.
+/// The message about missing variables in an error response.
 fn missing_variables(body: &str) -> Option<String> {
     let body: serde_json::Value = serde_json::from_str(body).ok()?;
     let tests: Vec<String> = body["missingVariables"]
@@ -467,7 +467,7 @@ fn missing_variables(body: &str) -> Option<String> {
     Some(format!("variables are missing: {}; give them with --var NAME=VALUE", tests.join("; ")))
 }
 
-/// An id as part of a path.
+/// Percent-encodes an id for a path.
 fn escaped(id: &str) -> String {
     id.bytes()
         .map(|byte| match byte {

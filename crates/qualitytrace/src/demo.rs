@@ -1,4 +1,4 @@
-//! What `qualitytrace demo` shows: a shop with real traces, a test suite for it, and bugs to be caught.
+//! The content of `qualitytrace demo`: a shop with real traces, a test suite for it, and bugs to catch.
 
 mod examples;
 mod shop;

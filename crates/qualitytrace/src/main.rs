@@ -23,7 +23,7 @@ fn main() -> ExitCode {
 async fn run() -> ExitCode {
     let done = match cli::Arguments::try_parse() {
         Ok(arguments) => cli::run(arguments).await,
-        // The parser's own exit code for a mistyped command is the one that means "a test did not pass".
+        // clap's exit code for a mistyped command is 2, which here means "a test did not pass".
         Err(error) => Ok(explain(&error)),
     };
     let done = match (done, report::lost()) {
@@ -39,7 +39,7 @@ async fn run() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the arguments; help that was asked for goes to standard output.
+/// Prints argument errors; requested help goes to standard output.
 fn explain(error: &clap::Error) -> cli::Exit {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         report::out(&error.render().ansi().to_string());
@@ -47,7 +47,7 @@ fn explain(error: &clap::Error) -> cli::Exit {
     }
     match (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue)) {
         (Some(argument), Some(value)) if argument.to_string().starts_with("--output") => {
-            // Clients know this sentence.
+            // Clients depend on this sentence.
             eprintln!("Invalid output format {value}. Available formats are [pretty|json|yaml]");
         }
         _ => drop(error.print()),

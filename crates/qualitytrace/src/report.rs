@@ -1,4 +1,4 @@
-//! What a run of tests comes to, as one value, and one file for each way of showing it.
+//! The report of a test run as one value; submodules render it.
 
 mod brief;
 mod gate;
@@ -20,26 +20,26 @@ use crate::client::Flakiness;
 pub(crate) use self::brief::text as brief;
 pub(crate) use self::gate::FailedGate;
 
-/// Said of a run whose trigger was answered with more than is kept.
+/// Note on a run whose response was longer than is kept.
 const CUT_OFF: &str =
     "the answer is longer than the server keeps (limits.replyBytes): only its beginning was judged";
 
-/// Said of a run whose trigger was answered with bytes that are no text.
+/// Note on a run whose response was not UTF-8.
 const BINARY: &str = "the answer is no text (not UTF-8): what is none was replaced before it was judged";
 
-/// Why something that was written to standard output did not get there.
+/// The first error of a write to standard output.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
-/// Writes to standard output, with colours only where they are wanted. What gets lost is told by [`lost`].
+/// Writes to standard output, with colours only where they are wanted. Failures are returned by [`lost`].
 pub(crate) fn out(text: &str) {
     let mut stdout = anstream::stdout().lock();
     if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        // The first reason is enough.
+        // Only the first error is kept.
         let _ = LOST.set(error);
     }
 }
 
-/// Why some of the output was lost. Whoever closes a pipe has seen enough; that is no loss.
+/// Why some of the output was lost. A closed pipe is no loss: its reader has seen enough.
 pub(crate) fn lost() -> Option<&'static io::Error> {
     LOST.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
 }
@@ -57,69 +57,69 @@ pub(crate) struct TestReport {
     pub(crate) id: String,
     /// The suite that it was run in.
     pub(crate) suite: Option<String>,
-    /// What the suite calls its step.
+    /// The name of the step in its suite.
     pub(crate) step: Option<String>,
     /// The row, or the part of the suite.
     pub(crate) part: Option<String>,
-    /// What it comes to, with all runs of the test counted.
+    /// The outcome over all runs of the test.
     pub(crate) outcome: Outcome,
     /// The runs before this one, when the test was run more than once.
     pub(crate) earlier: Vec<TestReport>,
-    /// How often the test disagreed with itself lately; only known when it was run more than once.
+    /// How often the test was flaky lately; only known when it was run more than once.
     pub(crate) flakiness: Option<Flakiness>,
     pub(crate) run: u64,
     pub(crate) trace_id: String,
     pub(crate) ending: Ending,
     pub(crate) phases: Phases,
-    /// What the trace still owed when the wait ended.
+    /// What was missing from the trace when the wait ended.
     pub(crate) debts: Vec<String>,
-    /// The specs that could not be decided when the wait ended, a sentence each.
+    /// The specs that were undecided when the wait ended, a sentence each.
     pub(crate) undecided: Vec<String>,
-    /// Whether spans that it lacks may still come: something was owed when the wait ended, or nothing was known of the test,
-    /// and nothing proves that this does not exist.
+    /// Whether missing spans may still come: the trace was incomplete when the wait ended, or nothing was known of the
+    /// test, and their absence is not proven.
     pub(crate) is_open: bool,
-    /// How long a failure by absence is looked at again before it is told, where the polling profile says so.
+    /// How long a failure by absence is checked again before it is reported, where the polling profile says so.
     pub(crate) confirm: Option<Duration>,
-    /// Whether the run ended because no span of its trace had come.
+    /// Whether the run ended without any span of its trace.
     pub(crate) has_no_trace: bool,
     /// Whether spans came after the verdict and changed it.
     pub(crate) is_corrected: bool,
     /// Required gates that did not pass, other than the specs.
     pub(crate) failed_gates: Vec<FailedGate>,
-    /// Where specs do not count because the required gates leave them out: the required gates that passed.
+    /// The required gates that passed, where the specs are not required.
     pub(crate) instead_of_specs: Option<Vec<&'static str>>,
-    /// What else a reader of the verdict has to know.
+    /// Further notes for the reader.
     pub(crate) notes: Vec<String>,
-    /// The trace, for the picture; only fetched when it is needed.
+    /// The trace for the waterfall; only fetched when it is needed.
     pub(crate) trace: Option<wire::Trace>,
 }
 
-/// What a test comes to.
+/// The outcome of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It passed.
     Passed,
     /// Some runs passed and some did not.
     Flaky {
-        /// Whether it passed whenever it was tried again.
+        /// Whether it passed when it was retried.
         recovered: bool,
     },
     /// It was judged, and did not pass.
     Failed,
-    /// What is missing could change the verdict.
+    /// Missing spans could change the verdict.
     Inconclusive,
-    /// It came to no verdict.
+    /// It ended without a verdict.
     Broken,
-    /// Somebody ended it.
+    /// It was stopped.
     Stopped,
-    /// Its result could not be had from the server.
+    /// Its result could not be read from the server.
     Unknown,
     /// It was not run.
     Skipped,
 }
 
 impl Outcome {
-    /// What the server says about a series or a step.
+    /// Converts the outcome of a series or a step.
     pub(crate) fn of(outcome: wire::series::Outcome, recovered: bool) -> Self {
         match outcome {
             wire::series::Outcome::Passed => Self::Passed,
@@ -154,16 +154,16 @@ pub(crate) enum Ending {
     Skipped(&'static str),
     /// It was judged.
     Judged(wire::Verdict),
-    /// It never came to a verdict; the sentence says why.
+    /// It ended without a verdict; the sentence says why.
     Broken(String),
 }
 
-/// Where the time went.
+/// The durations of a run's phases.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Phases {
-    /// From sending the trigger to its answer.
+    /// From sending the trigger to its response.
     pub(crate) trigger: Duration,
-    /// From the answer to the end of the wait.
+    /// From the response to the end of the wait.
     pub(crate) wait: Duration,
     /// From the end of the wait to the verdict.
     pub(crate) judge: Duration,
@@ -174,7 +174,7 @@ pub(crate) struct Phases {
 }
 
 impl TestReport {
-    /// A test that is not run.
+    /// The report of a test that is not run.
     pub(crate) fn skipped(name: String, id: String) -> Self {
         Self {
             name,
@@ -213,7 +213,7 @@ impl TestReport {
         format!("{suite}{name}{part}")
     }
 
-    /// Folds the events of a run that must pass these gates.
+    /// Folds the events of a run; the gates are those that it must pass.
     pub(crate) fn fold(
         name: String,
         id: String,
@@ -248,7 +248,7 @@ impl TestReport {
                 What::Resolved { warning: Some(warning), .. } => {
                     notes.push(format!("warning: {}", brief::text(warning)));
                 }
-                // The trace that the test names, in place of the one that was to be caused.
+                // The trace that the test names replaces the one that was to be caused.
                 What::Triggered { reply: wire::event::Reply::TraceId { id } } => trace_id.clone_from(id),
                 What::Triggered { reply } => {
                     let said = [(reply.is_truncated(), CUT_OFF), (reply.is_binary(), BINARY)];
@@ -319,7 +319,7 @@ impl TestReport {
     }
 }
 
-/// The times at which a run passed from one phase to the next, in nanoseconds.
+/// The times at which a run entered its phases, in nanoseconds.
 #[derive(Debug, Default)]
 struct Marks {
     created: u64,

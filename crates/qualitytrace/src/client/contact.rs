@@ -1,4 +1,4 @@
-//! Staying in touch with a server that may go away for a while: how long to wait for it, and what to say meanwhile.
+//! Reconnects to a server that is unavailable for a while: the retry deadline, the backoff, and the messages.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,15 +7,15 @@ use tokio::sync::watch;
 
 use crate::report;
 
-/// How long to wait for a server that went away, unless told otherwise.
+/// How long to retry while a server is unavailable, by default.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The pause before a server that went away is asked again for the first time; it doubles each time.
+/// The first backoff; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest of these pauses.
+/// The longest backoff.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What is known about the connection to one server. Clones share it.
+/// The state of the connection to one server. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Contact {
     server: Arc<str>,
@@ -28,11 +28,11 @@ pub(super) struct Contact {
 struct State {
     /// Whether the server has ever answered.
     was_made: bool,
-    /// Since when it does not.
+    /// Since when it does not answer.
     lost: Option<Instant>,
 }
 
-/// The pauses of one request that is sent again and again.
+/// The backoff of one request.
 #[derive(Debug)]
 pub(super) struct Pauses(Duration);
 
@@ -56,7 +56,7 @@ impl Contact {
         Self { patience, ..self }
     }
 
-    /// Waits for the server no longer, from now on.
+    /// Stops waiting for the server, from now on.
     pub(super) fn hurry(&self) {
         self.hurry.send_replace(true);
     }
@@ -66,7 +66,7 @@ impl Contact {
         self.state().was_made
     }
 
-    /// The server answers.
+    /// Notes that the server answered.
     pub(super) fn made(&self) {
         let mut state = self.state();
         state.was_made = true;
@@ -75,9 +75,9 @@ impl Contact {
         }
     }
 
-    /// The server does not answer. Whether to ask it again, after the pause that has passed by then.
+    /// Notes that the server did not answer. Returns whether to retry, after the backoff has passed.
     ///
-    /// One that never answered is not waited for: its address is wrong, or nobody has started it.
+    /// A server that never answered is not waited for: its address is wrong, or it is not running.
     pub(super) async fn lost(&self, pauses: &mut Pauses) -> bool {
         let Some(left) = self.time_left() else { return false };
         let pause = pauses.0.min(left);
@@ -89,7 +89,7 @@ impl Contact {
         }
     }
 
-    /// How much longer to wait for the server; `None` when there is no point in it. The first to ask says what happens.
+    /// How much longer to wait for the server; `None` when the wait is over. The first call prints a message.
     fn time_left(&self) -> Option<Duration> {
         let mut state = self.state();
         if !state.was_made || *self.hurry.borrow() {

@@ -1,4 +1,4 @@
-//! The events of a run as a stream that outlives the connection: it goes on where it broke off.
+//! The event stream of a run, which reconnects and resumes where it broke off.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use serde::de::DeserializeOwned;
 use super::contact::Pauses;
 use super::{Client, escaped};
 
-/// The header that says which event was the last one seen.
+/// The header with the last event that was received.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// A stream that is silent for so long is taken for broken: a server says every ten seconds that it is there.
+/// Idle timeout of a stream: a server sends a heartbeat every ten seconds.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
-/// How often a stream may end without any news, and without the event that ends a run.
+/// How often a stream may end without a new event before it counts as over.
 const MOST_EMPTY: u32 = 3;
 
 impl Client {
-    /// The events of a run of a suite, from the first to the last, as they happen.
+    /// The events of a run of a suite, from first to last, as they happen.
     pub(crate) fn suite_events(
         &self,
         suite: &str,
@@ -32,7 +32,7 @@ impl Client {
         self.follow(format!("/api/testsuites/{}/run/{run}/events/stream", escaped(suite)), ends)
     }
 
-    /// The events of a run, from the first to the last, as they happen.
+    /// The events of a run, from first to last, as they happen.
     pub(crate) fn events(
         &self,
         test: &str,
@@ -64,11 +64,11 @@ impl Client {
     }
 }
 
-/// Where a stream of events stands.
+/// The state of an event stream.
 struct Follower<W> {
     client: Client,
     path: String,
-    /// Whether nothing is bound to come after an event.
+    /// Whether an event is the last one of a run.
     ends: fn(&wire::Event<W>) -> bool,
     lines: Option<Lines>,
     /// The number of the last event.
@@ -80,7 +80,7 @@ struct Follower<W> {
 }
 
 impl<W: DeserializeOwned> Follower<W> {
-    /// The next event; `None` after the last one of a run that is over.
+    /// The next event; `None` at the end.
     async fn next(&mut self) -> anyhow::Result<Option<wire::Event<W>>> {
         loop {
             let lines = match &mut self.lines {
@@ -96,7 +96,7 @@ impl<W: DeserializeOwned> Follower<W> {
                     return Ok(Some(event));
                 }
                 _ if self.has_ended => return Ok(None),
-                // A server that stops in good order ends its streams, too.
+                // A server that shuts down ends its streams, too.
                 Ok(None) => {
                     self.empty += 1;
                     if self.empty >= MOST_EMPTY {
@@ -121,7 +121,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The lines of the events after the last one that was seen.
+    /// Opens the stream after the last event that was received.
     async fn open(client: &Client, path: &str, seen: u64) -> anyhow::Result<Self> {
         let request = client.http.get(client.url(path));
         let request = if seen == 0 { request } else { request.header(LAST_EVENT_ID, seen) };

@@ -1,4 +1,4 @@
-//! Resources over the API.
+//! Requests for resources.
 
 use anyhow::{Context, bail};
 use qualitytrace_core::definition::{Format, Kind};
@@ -9,18 +9,18 @@ use serde_json::Value;
 use super::{Client, escaped};
 use crate::report;
 
-/// The header that carries what is odd about a definition that was stored.
+/// The response header with warnings about a stored definition.
 const WARNING: &str = "x-qualitytrace-warning";
 
-/// The form that is asked for.
+/// The requested representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// JSON with all that only the server knows.
+    /// JSON with the fields that only the server sets.
     Json,
-    /// JSON as it may be sent back.
+    /// JSON that can be sent back.
     PlainJson,
     Yaml,
-    /// Documents one after the other.
+    /// Several YAML documents.
     YamlStream,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Page<'a> {
 }
 
 impl Client {
-    /// Creates or changes a resource, and passes on what the server has to say about it.
+    /// Creates or updates a resource, and prints the server's warnings.
     pub(crate) async fn apply(
         &self,
         kind: Kind,
@@ -46,14 +46,14 @@ impl Client {
             self.http.put(self.path(&collection(kind))).header(CONTENT_TYPE, media(format)).body(text);
         let response = self.send(wanting(request, form)).await?;
         let said = response.headers().get_all(WARNING).iter().filter_map(|value| value.to_str().ok());
-        // What is odd about a place of the text was said when the text was read.
+        // Warnings with a position were printed when the text was read.
         for warning in said.filter(|warning| !warning.starts_with("line ")) {
             report::err(&format!("warning: {warning}\n"));
         }
         body(response, "apply").await
     }
 
-    /// A resource; `None` when it is not there.
+    /// A resource; `None` when it does not exist.
     pub(crate) async fn resource(&self, kind: Kind, id: &str, form: Form) -> anyhow::Result<Option<String>> {
         let path = format!("{}/{}", collection(kind), escaped(id));
         let response = self.send(wanting(self.http.get(self.path(&path)), form)).await?;
@@ -74,7 +74,7 @@ impl Client {
         body(self.send(wanting(request, form)).await?, "list").await
     }
 
-    /// Removes a resource; `false` when it is not there.
+    /// Removes a resource; `false` when it does not exist.
     pub(crate) async fn delete(&self, kind: Kind, id: &str) -> anyhow::Result<bool> {
         let path = format!("{}/{}", collection(kind), escaped(id));
         let response = self.send(wanting(self.http.delete(self.path(&path)), Form::Json)).await?;
@@ -84,7 +84,7 @@ impl Client {
         body(response, "Delete").await.map(|_| true)
     }
 
-    /// A definition in this format as its user wrote it; `None` when the server has no such text.
+    /// A definition as its author wrote it, in this format; `None` when the server has no such text.
     pub(crate) async fn source(
         &self,
         kind: Kind,
@@ -112,7 +112,7 @@ pub(super) const fn media(format: Format) -> &'static str {
     }
 }
 
-/// The word in the path.
+/// The path segment of a kind.
 fn collection(kind: Kind) -> String {
     format!("/{}s", kind.as_str().to_lowercase())
 }
@@ -127,7 +127,7 @@ fn wanting(request: RequestBuilder, form: Form) -> RequestBuilder {
     }
 }
 
-/// The body of a good answer; what is wrong with another one, in the server's words.
+/// The body of a success response; fails with the server's message otherwise.
 async fn body(response: Response, doing: &str) -> anyhow::Result<String> {
     let status = response.status();
     let text = response.text().await.context("the server broke off its answer")?;

@@ -1,4 +1,4 @@
-//! The definition files of `examples/shop`, carried in the binary so that the demo works anywhere.
+//! The definition files of `examples/shop`, embedded in the binary so that the demo works anywhere.
 
 /// One file: its name and its text.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +16,7 @@ macro_rules! examples {
     };
 }
 
-/// Every definition file, in the order in which a person would read them.
+/// Every definition file, in reading order.
 pub(crate) const EXAMPLES: [Example; 9] = examples![
     "list-products.yaml",
     "show-product.yaml",

@@ -1,4 +1,4 @@
-//! A small webshop to test: five services and a message queue, talking over loopback sockets.
+//! A small webshop to test: five services and a message queue on loopback sockets.
 //!
 //! ```text
 //! buyer -> gateway -+-> catalogue   gRPC
@@ -34,7 +34,7 @@ use self::gateway::Peers;
 use self::instrument::Telemetry;
 use self::worker::Worker;
 
-/// How long services may take to finish what is under way.
+/// Timeout of a graceful shutdown.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running shop. It stops when dropped; [`Shop::stop`] also sends the last spans.
@@ -50,7 +50,7 @@ pub(crate) struct Shop {
 impl Shop {
     /// Starts every service; they export their spans to `otlp_grpc_endpoint`, such as `http://127.0.0.1:4317`.
     pub(crate) async fn start(otlp_grpc_endpoint: &str, bug: Option<Bug>) -> anyhow::Result<Self> {
-        // Fails when there is a provider already, which is as good.
+        // Fails when a provider is installed already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let telemetry = |service| Telemetry::new(service, otlp_grpc_endpoint).map(Arc::new);
         let (stop, stopped) = watch::channel(false);
@@ -108,17 +108,17 @@ impl Shop {
         })
     }
 
-    /// Where buyers go, without a slash at the end.
+    /// The address of the gateway, without a trailing slash.
     pub(crate) fn gateway_url(&self) -> &str {
         &self.gateway_url
     }
 
-    /// Where the gRPC catalogue listens.
+    /// The address of the gRPC catalogue.
     pub(crate) fn catalogue_address(&self) -> SocketAddr {
         self.catalogue
     }
 
-    /// Finishes what is under way and sends the last spans.
+    /// Shuts down gracefully and flushes the last spans.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         self.stop.send_replace(true);
         let finish = async {
@@ -138,18 +138,18 @@ impl Shop {
     }
 }
 
-/// Tells a task when to stop.
+/// The stop signal for a task.
 #[derive(Debug, Clone)]
 struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// Returns when the shop is told to stop, or is gone.
+    /// Returns when the shop is stopped or dropped.
     async fn wait(&mut self) {
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 }
 
-/// A name for something new: eight hexadecimal digits.
+/// A random id of eight hexadecimal digits.
 fn short_id() -> String {
     let mut id = uuid::Uuid::new_v4().simple().to_string();
     id.truncate(8);

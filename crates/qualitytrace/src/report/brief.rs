@@ -1,12 +1,12 @@
-//! Long texts, cut for reports. The API keeps them whole.
+//! Truncates long texts for reports. The API has them in full.
 
 use qualitytrace_server::wire::Verdict;
 use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
 
-/// Characters of a text that are shown.
+/// The number of characters that are shown.
 const LONGEST: usize = 500;
 
-/// A text, or its beginning and how long it is.
+/// The text, or its beginning and its length.
 pub(crate) fn text(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         None => text.to_owned(),
@@ -16,12 +16,12 @@ pub(crate) fn text(text: &str) -> String {
     }
 }
 
-/// A verdict without what nobody would read.
+/// A verdict with long texts truncated.
 pub(super) fn verdict(verdict: &Verdict) -> Verdict {
     each_text(verdict, text)
 }
 
-/// A verdict with each of its texts changed.
+/// A verdict with a function applied to each of its texts.
 pub(super) fn each_text(verdict: &Verdict, text: Change) -> Verdict {
     Verdict {
         outcome: verdict.outcome,
@@ -31,7 +31,7 @@ pub(super) fn each_text(verdict: &Verdict, text: Change) -> Verdict {
     }
 }
 
-/// What becomes of a text.
+/// A function on texts.
 type Change = fn(&str) -> String;
 
 fn spec(spec: &Spec, text: Change) -> Spec {

@@ -1,4 +1,4 @@
-//! Gates that a run must pass beside its specs, and what is said of those that it does not.
+//! Required gates of a run besides its specs, and messages about those that failed.
 
 use qualitytrace_core::definition::settings::Gate;
 use qualitytrace_server::wire;
@@ -6,31 +6,31 @@ use qualitytrace_server::wire::run::{self, Facts, FailedRule, Linter};
 
 use super::{Outcome, pretty};
 
-/// Failed rules that are named; the rest is counted.
+/// How many failed rules are named; the rest is counted.
 const SHOWN_RULES: usize = 5;
 
 /// A required gate that did not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FailedGate {
-    /// Its name, as definitions have it.
+    /// Its name in definitions.
     pub(crate) name: &'static str,
-    /// One sentence.
+    /// One sentence about the failure.
     pub(crate) message: String,
-    /// Whether it could be passed, if nothing is missing.
+    /// Whether it could still pass once the missing spans come.
     pub(crate) is_open: bool,
 }
 
-/// What the required gates say about a run.
+/// The result of the required gates of a run.
 pub(super) struct Gates {
     passed: bool,
-    /// Whether those that did not pass could still be passed.
+    /// Whether those that failed could still pass.
     is_open: bool,
     pub(super) requires_specs: bool,
-    /// Those of the analyzer that passed.
+    /// Gates of the analyzer that passed.
     pub(super) passing: Vec<&'static str>,
-    /// Those of the analyzer that did not pass.
+    /// Gates of the analyzer that failed.
     pub(super) failed: Vec<FailedGate>,
-    /// What else is to be said of them.
+    /// Further notes.
     pub(super) notes: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Gates {
         Self { passed: gates.passed, is_open, requires_specs, passing, failed: failed.collect(), notes }
     }
 
-    /// What the test comes to whose specs came to this.
+    /// The outcome of the test, given the outcome of its specs.
     pub(super) fn outcome(&self, specs: wire::Outcome) -> Outcome {
         match (self.passed, self.requires_specs) {
             (true, false) => Outcome::Passed,
@@ -102,7 +102,7 @@ fn message(gate: Gate, analysis: &Linter) -> String {
     }
 }
 
-/// `: span-naming (3 spans), prefer-dns (1 span)`, or nothing.
+/// Formats `: span-naming (3 spans), prefer-dns (1 span)`, or nothing.
 fn named(rules: &[FailedRule<'_>]) -> String {
     if rules.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The report for continuous integration: JUnit XML, one suite a test, one case a spec's assertion.
+//! The JUnit XML report: one suite per test, one case per assertion of a spec.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use qualitytrace_server::wire::{self, Verdict};
 
 use super::{Ending, Outcome, TestReport};
 
-/// Culprits that the message of a case names; the rest is counted.
+/// How many failing spans the message of a case names; the rest is counted.
 const NAMED_CULPRITS: usize = 20;
 
-/// The whole file.
+/// Renders the whole file.
 pub(crate) fn document(reports: &[TestReport], took: Duration) -> String {
     let suites: Vec<Suite> = reports.iter().map(Suite::of).collect();
     let sum = |count: fn(&Suite) -> usize| suites.iter().map(count).sum::<usize>();
@@ -47,7 +47,7 @@ struct Case {
     class: String,
     name: String,
     problem: Option<(Kind, String)>,
-    /// What went wrong with it in earlier runs of the same test.
+    /// Its failures in earlier runs of the same test.
     earlier: Vec<(Kind, String)>,
 }
 
@@ -58,7 +58,7 @@ impl Case {
 }
 
 impl Case {
-    /// The same where what it says does not count.
+    /// Turns its problem into a skip, where the spec is not required.
     fn not_required(self) -> Self {
         let problem = self.problem.map(|(_, why)| (Kind::Skipped, format!("not required: {why}")));
         Self { problem, ..self }
@@ -74,7 +74,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What CI systems count it as.
+    /// The JUnit element that it counts as.
     const fn counts_as(self) -> Self {
         match self {
             Self::Inconclusive => Self::Error,
@@ -82,7 +82,7 @@ impl Kind {
         }
     }
 
-    /// The word that says what it is.
+    /// The `type` attribute.
     const fn word(self) -> &'static str {
         match self {
             Self::Failure => "assertion",
@@ -105,12 +105,12 @@ impl Suite {
             };
             match cases.iter_mut().find(|case| case.class == earlier.class && case.name == earlier.name) {
                 Some(case) => case.earlier.push(problem),
-                // It is about the earlier run as a whole: that there was no verdict, or not all of the trace.
+                // The problem is about the earlier run as a whole: no verdict, or an incomplete trace.
                 None => cases
                     .push(Case { earlier: vec![problem], ..Case::new(&earlier.class, &earlier.name, None) }),
             }
         }
-        // A repetition that failed is a failure, whatever the last one says.
+        // A failed repetition is a failure, whatever the last one says.
         if report.outcome == (Outcome::Flaky { recovered: false }) {
             for case in cases.iter_mut().filter(|case| case.problem.is_none() && !case.earlier.is_empty()) {
                 case.problem = Some(case.earlier.remove(0));
@@ -151,8 +151,8 @@ impl Suite {
 }
 
 impl Case {
-    /// Writes it in the words of Surefire, which CI systems know: a case that passed when it was tried again has
-    /// flaky failures, one that never did has rerun failures.
+    /// Writes it with the elements of Surefire, which CI systems know: a case that passed on a retry has flaky
+    /// failures, one that never passed has rerun failures.
     fn write(&self, xml: &mut String) {
         let (class, name) = (escaped(&self.class), escaped(&self.name));
         if self.problem.is_none() && self.earlier.is_empty() {
@@ -194,7 +194,7 @@ fn cases(report: &TestReport) -> Vec<Case> {
             let Some(passed) = &report.instead_of_specs else {
                 return judged(verdict).into_iter().chain(failed).collect();
             };
-            // The gates are what was tested: as many failures here as the exit code tells of.
+            // The gates are what was tested: as many failures here as the exit code reflects.
             let passed = passed.iter().map(|name| Case::new("gate", name, None));
             judged(verdict).into_iter().map(Case::not_required).chain(failed).chain(passed).collect()
         }
@@ -210,7 +210,7 @@ fn judged(verdict: &Verdict) -> Vec<Case> {
         spec.assertions.iter().map(|assertion| {
             let problem = match assertion.outcome {
                 wire::Outcome::Inconclusive => {
-                    // A test that failed for good says of each spec what it lacks.
+                    // In a test that failed for good each spec gives its own reason.
                     let of_spec = spec.problem.as_ref().filter(|_| missing.is_empty());
                     let reason = of_spec.unwrap_or(&missing).clone();
                     let said = [Some(reason), culprits(assertion).map(|(_, said)| said)];
@@ -225,7 +225,7 @@ fn judged(verdict: &Verdict) -> Vec<Case> {
     });
     let mut cases: Vec<Case> = specs.collect();
     let is_told = cases.iter().any(|case| matches!(case.problem, Some((Kind::Inconclusive, _))));
-    // What is missing is told once: by the assertions that it leaves open, or where there are none, by itself.
+    // Missing parts are reported once: by the assertions that they leave undecided, or in a case of their own.
     if !missing.is_empty() && !is_told {
         let problem = Some((Kind::Inconclusive, format!("inconclusive: {missing}")));
         cases.push(Case::new("trace", "is complete", problem));
@@ -244,7 +244,7 @@ fn problem(spec: &Spec, assertion: &Assertion) -> Option<(Kind, String)> {
     Some(culprits(assertion).unwrap_or_else(without))
 }
 
-/// What the spans that break a claim have to do with it; `None` where none does.
+/// The message about the spans that break an assertion; `None` where there are none.
 fn culprits(assertion: &Assertion) -> Option<(Kind, String)> {
     let mut culprits = assertion.culprits().map(culprit);
     let (kind, first) = culprits.next()?;
@@ -257,7 +257,7 @@ fn culprits(assertion: &Assertion) -> Option<(Kind, String)> {
     Some((kind, said.join("; ")))
 }
 
-/// What one span, or the selection, has to do with it.
+/// The message about one span, or about the selection.
 fn culprit(result: &SpanResult) -> (Kind, String) {
     let place = if result.span.is_empty() { "the selection" } else { &result.span };
     match result.error.as_deref() {
@@ -276,7 +276,7 @@ fn push(xml: &mut String, indent: usize, line: &str) {
     let _ = writeln!(xml, "{}{line}", "\t".repeat(indent));
 }
 
-/// Text as an attribute value. Characters that XML cannot carry at all become the replacement character.
+/// Escapes text for an attribute value. Characters that XML cannot represent become the replacement character.
 fn escaped(text: &str) -> String {
     text.chars()
         .map(|c| match c {

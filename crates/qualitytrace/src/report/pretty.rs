@@ -1,4 +1,4 @@
-//! The report for people at a terminal.
+//! The report for a terminal.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use qualitytrace_server::wire::{self, Verdict};
 
 use super::{Ending, Outcome, Phases, TestReport, style, visible, waterfall};
 
-/// Different failing results shown of one assertion; the rest is counted.
+/// How many different failing results of an assertion are shown; the rest is counted.
 const SHOWN_RESULTS: usize = 5;
 /// Width of the column with names.
 const NAME_WIDTH: usize = 48;
-/// Width that this column keeps in any terminal.
+/// The smallest width of this column.
 const LEAST_NAME: usize = 16;
 
-/// One test: its line, its specs, and for what did not pass the facts.
+/// Renders a test: its line, its specs, and the details of what did not pass.
 pub(crate) fn test(report: &TestReport) -> String {
     let report = &visible::report(report);
     let mut text = String::new();
@@ -24,13 +24,13 @@ pub(crate) fn test(report: &TestReport) -> String {
         line(&mut text, 0, &style::faint(format!("- {name}  not run")));
         return text;
     }
-    // Nobody knows how long something took that has no result.
+    // Without a result the duration is unknown.
     let known = Some(&report.phases).filter(|_| report.outcome != Outcome::Unknown);
     let total = known.map(|phases| format!("  {:>8}", duration(phases.total))).unwrap_or_default();
     let parts = known.map(times).unwrap_or_default();
     let around = 2 + letters(&total);
     let [_, room] = fitting([NAME_WIDTH, letters(&parts)], [LEAST_NAME, 0], around);
-    // Half a list of times tells less than none.
+    // A truncated list of times is worse than none.
     let parts = if room < letters(&parts) { String::new() } else { parts };
     let [name_width] = fitting([NAME_WIDTH], [LEAST_NAME], around + letters(&parts));
     let name = style::strong(padded(&name, name_width));
@@ -55,7 +55,7 @@ fn times(phases: &Phases) -> String {
     format!("  trigger {trigger} · wait {wait} · judge {}", duration(phases.judge))
 }
 
-/// The runs before the last one, when there were some: what did not pass in each.
+/// Lists the runs before the last one, with what did not pass in each.
 fn attempts(text: &mut String, report: &TestReport) {
     if report.earlier.is_empty() {
         return;
@@ -100,7 +100,7 @@ fn attempts(text: &mut String, report: &TestReport) {
     }
 }
 
-/// `run 3`, or `runs 1, 2 and 5 more`.
+/// Formats `run 3`, or `runs 1, 2 and 5 more`.
 fn numbers(runs: &[&TestReport]) -> String {
     let shown: Vec<String> = runs.iter().take(SHOWN_RESULTS).map(|run| run.run.to_string()).collect();
     let word = if runs.len() == 1 { "run" } else { "runs" };
@@ -111,7 +111,7 @@ fn numbers(runs: &[&TestReport]) -> String {
     format!("{word} {}{rest}", shown.join(", "))
 }
 
-/// What did not pass in a run, without what differs from run to run anyway.
+/// What did not pass in a run, without details that differ from run to run anyway.
 fn findings(run: &TestReport) -> String {
     let mut text = String::new();
     match &run.ending {
@@ -129,7 +129,8 @@ fn findings(run: &TestReport) -> String {
     text
 }
 
-/// What a test that passed was not sent: nothing rests on it, but a reader may wonder.
+/// Notes the missing parts of a trace whose test passed: the verdict does not depend on them, but they may be of
+/// interest.
 fn unpaid(text: &mut String, report: &TestReport) {
     let mut debts = report
         .debts
@@ -145,7 +146,7 @@ fn unpaid(text: &mut String, report: &TestReport) {
 }
 
 fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
-    // What is missing is told once: below, or by the first spec that it leaves open.
+    // Missing parts are reported once: below, or by the first spec that they leave undecided.
     let mut told: Vec<&String> = verdict.missing.iter().collect();
     for spec in &verdict.specs {
         self::spec(text, spec, &mut told);
@@ -158,7 +159,7 @@ fn judged(text: &mut String, report: &TestReport, verdict: &Verdict) {
     }
     for (index, gate) in report.failed_gates.iter().enumerate() {
         let outcome = if gate.is_open { Outcome::Inconclusive } else { Outcome::Failed };
-        // Gates that are open are open for one reason.
+        // Undecided gates share one reason.
         let is_told = report.failed_gates[..index].iter().any(|earlier| earlier.message == gate.message);
         let message = if is_told { "likewise".to_owned() } else { without_reasons(&gate.message, &told) };
         line(text, 1, &format!("{} gate {}: {message}", mark(outcome), gate.name));
@@ -215,7 +216,7 @@ fn spec<'v>(text: &mut String, spec: &'v Spec, told: &mut Vec<&'v String>) {
             told.push(problem);
         }
     }
-    // A claim that there is none looks for no span.
+    // Hints about the nearest spans are of no use where the assertion is that there is no span.
     let claims_absence = spec.selected == 0
         && spec
             .assertions
@@ -241,7 +242,7 @@ fn assertion(text: &mut String, assertion: &Assertion) {
     }
 }
 
-/// Things of which the same is to be said, together, in the order of their first.
+/// Groups things by `said`, in the order of first occurrence.
 fn alike<T, K: PartialEq>(things: impl IntoIterator<Item = T>, said: impl Fn(&T) -> K) -> Vec<(K, Vec<T>)> {
     let mut groups: Vec<(K, Vec<T>)> = Vec::new();
     for thing in things {
@@ -254,7 +255,7 @@ fn alike<T, K: PartialEq>(things: impl IntoIterator<Item = T>, said: impl Fn(&T)
     groups
 }
 
-/// What one span said, and how many others with it.
+/// Formats the result of one span, and how many others have the same.
 fn span_result(result: &SpanResult, others: usize) -> String {
     let place = match (result.span.is_empty(), result.service.is_empty()) {
         (true, _) => "the selection".to_owned(),
@@ -282,7 +283,7 @@ fn or_nothing(value: &str) -> &str {
     if value.is_empty() { "nothing" } else { value }
 }
 
-/// A sentence without the reasons in it that are told elsewhere in the same report.
+/// A sentence without the reasons that are given elsewhere in the same report.
 fn without_reasons(sentence: &str, told: &[&String]) -> String {
     told.iter().fold(sentence.to_owned(), |sentence, reason| sentence.replace(&format!(": {reason}"), ""))
 }
@@ -295,7 +296,7 @@ fn output(text: &mut String, output: &Output, told: &[&String]) {
     line(text, 1, &format!("{} {} = {value}", style::faint("→"), output.name));
 }
 
-/// The last lines: how many tests came to what, and how long.
+/// The last lines: the number of tests per outcome, and the duration.
 pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
     let count = |is: fn(Outcome) -> bool| reports.iter().filter(|report| is(report.outcome)).count();
     let passed = count(|outcome| outcome == Outcome::Passed);
@@ -324,7 +325,7 @@ pub(crate) fn summary(reports: &[TestReport], took: Duration) -> String {
     )
 }
 
-/// So many of a thing.
+/// Formats a number with a noun in singular or plural.
 pub(super) fn counted(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")
@@ -340,7 +341,7 @@ fn mark(outcome: Outcome) -> String {
     }
 }
 
-/// A time as people read it: three digits at the most.
+/// Formats a duration with about three digits.
 pub(crate) fn duration(time: Duration) -> String {
     let micros = time.as_micros();
     match micros {
@@ -351,8 +352,8 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// Widths of columns, from the first on made as much smaller as the terminal asks for, but not below the least ones.
-/// `around` is what the rest of the line takes.
+/// Shrinks column widths to the terminal, from the first column on, but not below the least widths. `around` is the
+/// width of the rest of the line.
 pub(super) fn fitting<const N: usize>(
     mut wanted: [usize; N],
     least: [usize; N],
@@ -372,7 +373,7 @@ fn letters(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The text, padded or cut to a width in characters.
+/// Pads or truncates a text to a width in characters.
 pub(super) fn padded(text: &str, width: usize) -> String {
     if text.chars().count() > width {
         return text.chars().take(width - 1).chain(['…']).collect();

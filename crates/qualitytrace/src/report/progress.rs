@@ -1,14 +1,14 @@
-//! What is under way, on a line of its own at a terminal; nothing where nobody looks.
+//! The progress line below the reports; only at a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
 use super::{out, style, visible};
 
-/// Letters of the line at most.
+/// The longest progress line, in characters.
 const LONGEST: usize = 100;
 
-/// Shows finished tests as they come, and below them what is still running.
+/// Prints finished tests as they come, and below them a line with the running ones.
 #[derive(Debug)]
 pub(crate) struct Progress {
     total: usize,
@@ -22,7 +22,7 @@ struct State {
     running: Vec<String>,
 }
 
-/// A test that is looked at again.
+/// A test that is being confirmed; the line shows it until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Confirming<'p> {
     progress: &'p Progress,
@@ -39,28 +39,28 @@ impl Drop for Confirming<'_> {
 }
 
 impl Progress {
-    /// Nothing has begun of `total` tests.
+    /// No test of `total` has begun.
     pub(crate) fn start(total: usize) -> Self {
-        // A dumb terminal cannot take a line back.
+        // A dumb terminal cannot erase a line.
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_live = !is_dumb && std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
         Self { total, is_live, state: Mutex::default() }
     }
 
-    /// A test began.
+    /// Adds a running test.
     pub(crate) fn began(&self, name: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.running.push(name.to_owned());
         self.draw(&state);
     }
 
-    /// A test is looked at again; for as long as the answer is kept, the line says so.
+    /// Shows a test that is being confirmed, until the returned guard is dropped.
     pub(crate) fn confirming(&self, told: &str) -> Confirming<'_> {
         self.began(told);
         Confirming { progress: self, told: told.to_owned() }
     }
 
-    /// A test ended; this is its report.
+    /// Removes a running test and prints its report.
     pub(crate) fn ended(&self, name: &str, report: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.done += 1;
@@ -87,7 +87,7 @@ impl Progress {
         let _ = stderr.flush();
     }
 
-    /// Wipes the line below the reports.
+    /// Erases the progress line.
     fn clear(&self) {
         if self.is_live {
             let mut stderr = anstream::stderr().lock();

@@ -1,4 +1,4 @@
-//! Colours, used for meaning only. Whether they are shown is decided where the text is written.
+//! Colours with a meaning. Whether they are shown is decided where the text is written.
 
 use std::fmt::Display;
 
@@ -15,7 +15,7 @@ pub(crate) fn coloured() -> bool {
     anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
-/// How many letters a line of the terminal has; `None` where standard output is no terminal.
+/// The width of the terminal in columns; `None` where standard output is no terminal.
 pub(crate) fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)

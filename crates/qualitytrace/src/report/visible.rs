@@ -1,8 +1,8 @@
-//! Texts of others as a terminal may be given them: a line stays a line, and letters stay in their order.
+//! Escapes untrusted texts for a terminal: they cannot end a line, send control codes or change the text direction.
 
 use super::{Ending, FailedGate, TestReport, brief};
 
-/// A text in which what would end the line, steer the terminal or turn the direction of writing is spelled out.
+/// Escapes control characters, line separators and direction marks.
 pub(crate) fn text(text: &str) -> String {
     if !text.contains(is_unseen) {
         return text.to_owned();
@@ -14,13 +14,13 @@ pub(crate) fn text(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Controls, separators of lines, and marks that change in which direction what follows is shown.
+/// Control characters, line separators and marks that change the text direction.
 fn is_unseen(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The same report with every text as it may be shown, but for the trace, of which only some spans are.
+/// The report with every text escaped, except for the trace, of which only some spans are shown.
 pub(super) fn report(report: &TestReport) -> TestReport {
     let some = |known: &Option<String>| known.as_deref().map(text);
     let all = |texts: &[String]| texts.iter().map(|known| text(known)).collect();

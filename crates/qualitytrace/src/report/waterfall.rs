@@ -1,4 +1,4 @@
-//! A trace as a picture: one row a span, indented by depth, with a bar for its time.
+//! The waterfall of a trace: one row per span, indented by depth, with a bar for its time.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -10,16 +10,16 @@ use qualitytrace_server::wire::{Span, Trace, Verdict};
 use super::pretty::{duration, fitting, padded};
 use super::{style, visible};
 
-/// Rows drawn of one trace; the rest is counted.
+/// Limit on rows; the rest is counted.
 const MAX_ROWS: usize = 40;
 /// Widths of the columns with names (indentation included), bars and services.
 const WIDTHS: [usize; 3] = [44, 30, 12];
-/// What they keep in any terminal.
+/// The smallest widths.
 const LEAST: [usize; 3] = [16, 8, 6];
-/// What the rest of a row takes: indentation, mark, time, and the gaps.
+/// The width of the rest of a row: indentation, mark, time, and the gaps.
 const AROUND: usize = 15;
 
-/// The rows of the picture. Spans on which an assertion failed are marked.
+/// Renders the rows. Spans on which an assertion failed are marked.
 pub(crate) fn draw(trace: &Trace, verdict: &Verdict) -> Vec<String> {
     let culprits: HashSet<&str> = verdict
         .specs
@@ -53,7 +53,7 @@ fn row(span: &Span, [name, bar, service]: [usize; 3], time: Range<u64>, is_culpr
     format!("{mark} {name} {service} {bar} {took:>8}")
 }
 
-/// The part of the time axis that the span covers; at least one mark.
+/// The bar of a span on the time axis; at least one character.
 fn bar(span: &Span, width: usize, Range { start: first, end: last }: Range<u64>) -> String {
     let whole = last.saturating_sub(first).max(1);
     let column = |at: u64| {

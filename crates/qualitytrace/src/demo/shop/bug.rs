@@ -1,6 +1,6 @@
-//! The bugs that the shop can be started with.
+//! The bugs of the shop.
 
-/// One real mistake in the shop's code.
+/// A realistic mistake in the shop's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bug {
     SlowPayment,
@@ -24,7 +24,7 @@ impl Bug {
         Self::DuplicateCharge,
     ];
 
-    /// What a person types to get it.
+    /// Its name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::SlowPayment => "slow-payment",
@@ -37,7 +37,7 @@ impl Bug {
         }
     }
 
-    /// What is wrong, in one line.
+    /// One line about the mistake.
     pub(crate) fn description(self) -> &'static str {
         match self {
             Self::SlowPayment => "The payment service waits for a slow card network.",
@@ -52,7 +52,7 @@ impl Bug {
         }
     }
 
-    /// The bug that a person names.
+    /// Looks up a bug by its name.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|bug| bug.name() == name)
     }

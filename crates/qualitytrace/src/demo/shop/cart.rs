@@ -15,7 +15,7 @@ use super::database::{Database, Statement};
 use super::http::{self, Problem};
 use super::instrument::Telemetry;
 
-/// Grace and Henry have filled their carts before the shop opens.
+/// Grace and Henry have items in their carts from the start.
 const SCHEMA: &str = "
     CREATE TABLE cart_items (
         user_name TEXT NOT NULL,
@@ -59,14 +59,14 @@ const DELETE_ITEMS: Statement = Statement {
     text: "DELETE FROM cart_items WHERE user_name = ?1",
 };
 
-/// Some pieces of one product.
+/// A quantity of one product.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Item {
     pub(super) product: String,
     pub(super) quantity: u32,
 }
 
-/// What a user is about to buy.
+/// The cart of a user.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Cart {
     pub(super) user: String,
@@ -110,7 +110,7 @@ async fn add(
     Path(user): Path<String>,
     Json(new): Json<NewItems>,
 ) -> Result<Json<Cart>, Problem> {
-    // Guests get a name of their own, so that they do not share a cart.
+    // Each guest gets a unique name, so that guests do not share a cart.
     let user = match user.as_str() {
         "guest" => format!("guest-{}", super::short_id()),
         _ => user,

@@ -1,4 +1,4 @@
-//! The catalogue: a gRPC service that knows products and prices. `examples/shop/catalogue.proto` describes it.
+//! The catalogue: a gRPC service of products and prices. `examples/shop/catalogue.proto` describes it.
 //!
 //! The messages are written by hand, so that building needs no protobuf compiler.
 
@@ -40,7 +40,7 @@ const PRODUCTS: [(&str, &str, i64); 5] = [
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ListProductsRequest {
-    /// Only these; an empty list asks for all.
+    /// Ids to return; an empty list returns all.
     #[prost(string, repeated, tag = "1")]
     pub(super) ids: Vec<String>,
 }
@@ -109,7 +109,7 @@ fn products() -> impl Iterator<Item = Product> {
     })
 }
 
-/// Answers one call inside a server span.
+/// Handles one call inside a server span.
 async fn answer<Q, A>(
     telemetry: &Telemetry,
     method: &'static str,
@@ -158,7 +158,7 @@ impl Client {
         Ok(Self { telemetry, channel, address })
     }
 
-    /// The products with these ids, all of them if there are none.
+    /// The products with these ids; all of them for an empty list.
     pub(super) async fn list(&self, context: &Context, ids: Vec<String>) -> Result<Vec<Product>, Problem> {
         let path = PathAndQuery::from_static(LIST_PRODUCTS);
         let answer: ListProductsResponse =

@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 
 use super::instrument::Telemetry;
 
-/// A statement of the shop, with what its span says about it.
+/// A statement of the shop, with the attributes of its span.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Statement {
     pub(super) operation: &'static str,
@@ -32,7 +32,7 @@ impl Database {
         namespace: &'static str,
         schema: &'static str,
     ) -> anyhow::Result<Self> {
-        // A database in memory lives as long as its connection: exactly one, kept for ever.
+        // An in-memory database lives as long as its connection: exactly one, which is never closed.
         let pool = SqlitePoolOptions::new()
             .max_connections(1)
             .idle_timeout(None)

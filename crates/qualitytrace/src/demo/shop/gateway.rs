@@ -1,4 +1,4 @@
-//! The gateway: the only service that buyers talk to.
+//! The gateway: the only public service of the shop.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -22,12 +22,12 @@ use super::payment::{Charge, ChargeRequest};
 use super::queue::{self, Message};
 use super::worker::{self, Order};
 
-/// How long a name in a path may be.
+/// The longest name in a path.
 const MAX_NAME: usize = 64;
 /// A body for calls that have none.
 const NOTHING: Option<&()> = None;
 
-/// Where the other services are.
+/// The addresses of the other services.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peers {
     pub(super) catalogue: SocketAddr,
@@ -81,7 +81,7 @@ pub(super) fn router(telemetry: Arc<Telemetry>, peers: Peers, bug: Option<Bug>) 
         .route("/checkout", post(checkout))
         .route("/orders/{id}", get(show_order))
         .route_layer(from_fn_with_state(telemetry, http::trace))
-        // Below the layer: probes would only be noise among the traces.
+        // Below the layer: health checks would only be noise among the traces.
         .route("/health", get(async || "ok\n"))
         .with_state(Arc::new(gateway)))
 }
@@ -129,7 +129,7 @@ async fn add_to_cart(
     Ok(Json(gateway.cart.send(&context, call, Some(&new)).await?))
 }
 
-/// Sells what is in the cart: price it, charge the card, empty the cart, hand the order to the worker.
+/// Checks out a cart: prices it, charges the card, empties the cart, and queues the order for the worker.
 async fn checkout(
     State(gateway): State<Arc<Gateway>>,
     Extension(context): Extension<Context>,
@@ -200,7 +200,7 @@ impl Gateway {
         Ok(charge)
     }
 
-    /// Hands the order to the worker, who will see to it when the buyer already has the answer.
+    /// Queues the order for the worker, which processes it after the response.
     async fn announce(&self, context: &Context, order: &Order) -> Result<(), Problem> {
         let queue = match self.bug {
             Some(Bug::LostAsyncStep) => "order",
@@ -238,7 +238,7 @@ impl From<Product> for ProductView {
     }
 }
 
-/// Refuses names that could change the path of the call they are put into.
+/// Rejects names that could change the path of the call that they are put into.
 fn check_name(name: &str) -> Result<(), Problem> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(fits) {

@@ -1,4 +1,4 @@
-//! HTTP as the shop's services speak it: a traced server, a traced client, errors as JSON.
+//! HTTP of the shop's services: a traced server, a traced client, errors as JSON.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use super::Stop;
 use super::instrument::Telemetry;
 
-/// How long one service waits for another.
+/// Timeout of a call to another service.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Binds a free port on the loopback interface.
@@ -31,7 +31,7 @@ pub(super) async fn bind() -> anyhow::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// Serves until told to stop, then finishes what is under way.
+/// Serves until told to stop, then shuts down gracefully.
 pub(super) async fn serve(listener: TcpListener, router: Router, mut stop: Stop) -> anyhow::Result<()> {
     axum::serve(listener, router)
         .with_graceful_shutdown(async move { stop.wait().await })
@@ -39,7 +39,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, mut stop: Stop)
         .context("a shop service stopped serving")
 }
 
-/// Middleware that makes the server span of a request and hands its context on as an extension.
+/// Middleware that makes the server span of a request and passes its context on as an extension.
 pub(super) async fn trace(
     State(telemetry): State<Arc<Telemetry>>,
     route: MatchedPath,
@@ -66,7 +66,7 @@ pub(super) async fn trace(
     let response = next.run(request).await;
     let status = response.status();
     span.set("http.response.status_code", i64::from(status.as_u16()));
-    // A client's mistake is no failure of the server: conventions leave the status of 4xx answers unset.
+    // The conventions leave the status of 4xx responses unset: they are the client's mistake.
     if status.is_server_error() {
         span.mark_failed(status.as_str().to_owned(), "");
     }
@@ -81,7 +81,7 @@ pub(super) struct Client {
     address: SocketAddr,
 }
 
-/// One call: the path of the request, and the template that gives the span its name.
+/// A call: the path of the request, and the template that names the span.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) method: Method,
@@ -100,7 +100,7 @@ impl Client {
         Ok(Self { telemetry, inner, address })
     }
 
-    /// Calls the other service and reads its JSON answer; an answer of 400 and above is an error.
+    /// Calls the other service and reads its JSON response; 400 and above is an error.
     pub(super) async fn send<T: DeserializeOwned>(
         &self,
         context: &Context,
@@ -146,7 +146,7 @@ impl Client {
     }
 }
 
-/// Why a request could not be served, as the caller is told.
+/// An error response.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct Problem {
@@ -183,7 +183,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Trace context in HTTP headers, on the way in.
+/// Extracts trace context from HTTP headers.
 pub(super) struct Headers<'a>(pub(super) &'a HeaderMap);
 
 impl Extractor for Headers<'_> {
@@ -196,12 +196,12 @@ impl Extractor for Headers<'_> {
     }
 }
 
-/// Trace context in HTTP headers, on the way out.
+/// Injects trace context into HTTP headers.
 pub(super) struct HeadersMut<'a>(pub(super) &'a mut HeaderMap);
 
 impl Injector for HeadersMut<'_> {
     fn set(&mut self, key: &str, value: String) {
-        // A value that is no header is left out: propagation must never break a call.
+        // An invalid header value is left out: propagation must never break a call.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(key), HeaderValue::try_from(value)) {
             self.0.insert(name, value);
         }

@@ -1,4 +1,4 @@
-//! How every service of the shop is instrumented: the OpenTelemetry SDK, one provider per service, W3C propagation.
+//! Instrumentation of the shop's services: the OpenTelemetry SDK, one provider per service, W3C propagation.
 //!
 //! Nothing here knows the tool that receives the spans: the shop exports OTLP as any system would.
 
@@ -17,12 +17,12 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, SpanLimits,
 };
 
-/// How long a finished span waits for company before it is sent. The SDK's default of 5 s is made for production.
+/// How long a finished span waits for its batch. The SDK's default of 5 s is made for production.
 const SCHEDULE_DELAY: Duration = Duration::from_millis(100);
-/// How long one export may take.
+/// Timeout of an export.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What one service needs to make spans.
+/// The tracing setup of one service.
 #[derive(Debug)]
 pub(super) struct Telemetry {
     provider: SdkTracerProvider,
@@ -42,7 +42,7 @@ impl Telemetry {
         let batches = BatchSpanProcessor::builder(exporter)
             .with_batch_config(BatchConfigBuilder::default().with_scheduled_delay(SCHEDULE_DELAY).build())
             .build();
-        // Limits, sampler and resource are spelled out, so that OTEL_* variables of the person's shell change nothing.
+        // Limits, sampler and resource are explicit, so that OTEL_* variables of the user's shell change nothing.
         let provider = SdkTracerProvider::builder()
             .with_span_processor(batches)
             .with_span_limits(SpanLimits::default())
@@ -88,30 +88,30 @@ impl Telemetry {
         Active { context: parent.with_span(span) }
     }
 
-    /// Writes the context into the headers, metadata or attributes that travel with a call.
+    /// Injects the context into the headers, metadata or attributes of a call.
     pub(super) fn inject(&self, context: &Context, carrier: &mut dyn Injector) {
         self.propagator.inject_context(context, carrier);
     }
 
-    /// Reads the caller's context from what travelled with a call; a call without one starts a new trace.
+    /// Extracts the caller's context from a call; a call without one starts a new trace.
     pub(super) fn extract(&self, carrier: &dyn Extractor) -> Context {
         self.propagator.extract_with_context(&Context::new(), carrier)
     }
 
-    /// Sends what is still queued. Blocks, so it must not be called on a thread of the runtime that exports.
+    /// Flushes the queue. Blocks, so it must not be called on a thread of the runtime that exports.
     pub(super) fn shutdown(&self) -> anyhow::Result<()> {
         self.provider.shutdown().context("failed to send the last spans of a shop service")
     }
 }
 
-/// A span under way; it ends when this is dropped.
+/// An active span; it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Active {
     context: Context,
 }
 
 impl Active {
-    /// What children of this span name as their parent.
+    /// The context for children of this span.
     pub(super) fn context(&self) -> &Context {
         &self.context
     }
@@ -121,7 +121,7 @@ impl Active {
         self.context.span().set_attribute(KeyValue::new(key, value));
     }
 
-    /// Points at a span that caused this one.
+    /// Adds a link to a span that caused this one.
     pub(super) fn link(&self, cause: SpanContext) {
         self.context.span().add_link(cause, Vec::new());
     }
@@ -138,7 +138,7 @@ impl Active {
         self.mark_failed(kind, error.to_string());
     }
 
-    /// Marks the span as failed by an answer that is no exception, such as a status code.
+    /// Marks the span as failed without an exception, by a status code for example.
     pub(super) fn mark_failed(&self, kind: impl Into<Value>, description: impl Into<Cow<'static, str>>) {
         self.set("error.type", kind);
         self.context.span().set_status(Status::error(description));

@@ -16,14 +16,14 @@ use super::bug::Bug;
 use super::http::{self, Problem};
 use super::instrument::Telemetry;
 
-/// The card that every demo knows to be declined.
+/// The test card that is declined.
 const DECLINED_CARD: &str = "4000000000000002";
-/// How long the card network usually takes.
+/// The usual latency of the card network.
 const USUAL_WAIT: Duration = Duration::from_millis(20);
-/// How long it takes on a bad day.
+/// Its latency with the bug.
 const SLOW_WAIT: Duration = Duration::from_millis(1500);
 
-/// What to charge.
+/// The request to charge a card.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ChargeRequest {
@@ -32,7 +32,7 @@ pub(super) struct ChargeRequest {
     pub(super) amount_cents: i64,
 }
 
-/// What was charged.
+/// The response to a charge.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Charge {
     pub(super) charge: String,

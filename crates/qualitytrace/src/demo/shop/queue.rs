@@ -1,7 +1,7 @@
-//! The message queue between the gateway and the worker: a broker of its own process in real life, a task here.
+//! The message queue between the gateway and the worker: a separate broker in a real system, a task here.
 //!
-//! A frame is a length (four bytes, big endian) and that many bytes of JSON. A connection either publishes (each
-//! frame is answered when the message is queued) or consumes (messages are pushed to it).
+//! A frame is a length (four bytes, big endian) and that many bytes of JSON. A connection either publishes (each frame
+//! is acknowledged when the message is queued) or consumes (messages are pushed to it).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,14 +17,14 @@ use tokio::task::JoinSet;
 
 use super::Stop;
 
-/// How many bytes a message may have.
+/// Limit on the bytes of a message.
 const MAX_FRAME: u32 = 64 * 1024;
-/// How many messages a queue holds; a full queue refuses the next one.
+/// Limit on the messages of a queue; a full queue refuses the next one.
 const MAX_QUEUED: usize = 1_000;
-/// How many queues there may be.
+/// Limit on the number of queues.
 const MAX_QUEUES: usize = 16;
 
-/// What travels through a queue.
+/// A message of a queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Message {
     pub(super) id: String,
@@ -45,7 +45,7 @@ struct Receipt {
     refused: Option<String>,
 }
 
-/// Puts a message into a queue; returns when the broker has it.
+/// Publishes a message; returns when the broker has queued it.
 pub(super) async fn publish(broker: SocketAddr, queue: &str, message: Message) -> anyhow::Result<()> {
     let mut connection = connect(broker).await?;
     let request = Request::Publish { queue: queue.to_owned(), message };
@@ -77,7 +77,7 @@ impl Consumer {
         self.connection.readable().await.context("failed to wait for the broker")
     }
 
-    /// The next message; `None` when the broker has gone.
+    /// The next message; `None` when the broker closed the connection.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Message>> {
         read_frame(&mut self.connection).await
     }
@@ -85,7 +85,7 @@ impl Consumer {
 
 type Queue = (mpsc::Sender<Message>, Option<mpsc::Receiver<Message>>);
 
-/// All queues, made when they are first named.
+/// All queues, created on first use.
 #[derive(Debug, Default)]
 struct Queues(Mutex<HashMap<String, Queue>>);
 

@@ -143,7 +143,7 @@ fn knows(symbol: &str) -> bool {
         })
 }
 
-/// What the compiled `catalogue.proto` says.
+/// The compiled `catalogue.proto`.
 fn file() -> FileDescriptorProto {
     FileDescriptorProto {
         name: Some(FILE.to_owned()),
@@ -211,7 +211,7 @@ fn method(name: &str, input: &str, output: &str) -> MethodDescriptorProto {
 mod tests {
     use super::*;
 
-    /// Which file, services or error a question is answered with.
+    /// Checks the file, services or error in the response to a question.
     fn check(asked: Asked, expected: &str) {
         let question = Question { host: String::new(), asked: Some(asked) };
         let told = match answer(question).told {

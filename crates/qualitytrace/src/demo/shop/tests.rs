@@ -1,4 +1,4 @@
-//! The shop against a receiver that keeps what it is sent: what a test of the shop will see.
+//! The spans of the shop, as an OTLP receiver gets them.
 
 use std::fmt::Write as _;
 use std::future::ready;
@@ -19,7 +19,7 @@ use tonic_prost::ProstCodec;
 
 use super::*;
 
-/// The trace and the span that every request of these tests comes from.
+/// The trace and the parent span of every request in these tests.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const TRIGGER: &str = "b7ad6b7169203331";
 
@@ -48,7 +48,7 @@ async fn receive(State(spans): State<Arc<Spans>>, request: Request) -> Response 
         ready(Ok::<_, tonic::Status>(tonic::Response::new(ExportTraceServiceResponse::default())))
     });
     let codec = ProstCodec::<ExportTraceServiceResponse, ExportTraceServiceRequest>::default();
-    // A person's shell may set OTEL_EXPORTER_OTLP_COMPRESSION.
+    // The user's shell may set OTEL_EXPORTER_OTLP_COMPRESSION.
     tonic::server::Grpc::new(codec)
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd)
@@ -73,7 +73,7 @@ fn flatten(request: ExportTraceServiceRequest) -> Vec<Seen> {
     seen
 }
 
-/// Makes one request to a shop, waits for a span called `until`, stops the shop, and returns the answer and all spans.
+/// Sends one request to a shop, waits for a span called `until`, stops the shop, and returns the status and all spans.
 async fn visit(
     bug: Option<Bug>,
     method: &str,
@@ -102,7 +102,7 @@ async fn visit(
     (status, arrivals.borrow().clone())
 }
 
-/// The spans as an indented tree below the trigger: service, kind, name, and what it links to.
+/// Renders the spans as an indented tree below the trigger: service, kind, name, and links.
 fn picture(spans: &[Seen]) -> String {
     let mut text = String::new();
     let trigger: Vec<u8> =

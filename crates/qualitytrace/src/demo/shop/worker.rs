@@ -1,6 +1,6 @@
-//! The worker: packs orders that come through the queue, after the buyer has long had an answer.
+//! The worker: packs orders from the queue, after the buyer already has a response.
 //!
-//! It also knows how far each order is, and says so over HTTP.
+//! It also serves the status of each order over HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use super::queue::{Consumer, Message};
 
 /// The queue that the worker reads.
 pub(super) const QUEUE: &str = "orders";
-/// What queue spans say about the system behind them.
+/// The messaging system in attributes of queue spans.
 pub(super) const SYSTEM: &str = "shopmq";
-/// How many orders are packed at a time; the others wait in the queue.
+/// Concurrency limit; further orders wait in the queue.
 const HANDS: usize = 16;
-/// How long it takes to pack a parcel.
+/// How long packing takes.
 const PACKING_TIME: Duration = Duration::from_millis(150);
 
 const SCHEMA: &str =
@@ -51,7 +51,7 @@ const SELECT_ORDER: Statement = Statement {
     text: "SELECT status, total_cents FROM orders WHERE id = ?1",
 };
 
-/// What the gateway tells the worker, and what it answers to a buyer.
+/// An order, in the queue and in responses.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Order {
@@ -82,7 +82,7 @@ impl Worker {
             .with_state(Arc::clone(self))
     }
 
-    /// Works on messages until told to stop; those that were begun are finished.
+    /// Processes messages until told to stop; those that were begun are finished.
     pub(super) async fn consume(self: Arc<Self>, broker: SocketAddr, mut stop: Stop) -> anyhow::Result<()> {
         let mut consumer = Consumer::attach(broker, QUEUE).await?;
         let mut hands = JoinSet::new();
@@ -105,7 +105,8 @@ impl Worker {
         Ok(())
     }
 
-    /// One message: a span in the sender's trace, which also links to the sending span, as the conventions ask.
+    /// Processes a message in a span of the sender's trace, which also links to the sending span, as the conventions
+    /// ask.
     async fn process(&self, message: &Message) {
         let sender = self.telemetry.extract(&message.attributes);
         let span = self.telemetry.start(
