@@ -1,5 +1,6 @@
-//! Many runs at once on a real server: a JSON line for each kind of load. `cargo xtask bench runs`; `--smoke` does a
-//! little of everything. The server uses a SQLite file, or the database that `--database-url URL` names.
+//! Benchmark of many concurrent runs on a real server: a JSON line for each kind of load. `cargo xtask bench runs`;
+//! `--smoke` does a little of everything. The server uses a SQLite file, or the database that `--database-url URL`
+//! names.
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is worth nothing")]
@@ -16,7 +17,7 @@ use rough::program::{Served, beside};
 use rough::system::{Leaf, Manner, System};
 use serde_json::json;
 
-/// The system sends its spans in pieces within this time.
+/// The system sends its spans in several batches within this time.
 const DELAY: Duration = Duration::from_millis(50);
 
 struct Bench {
@@ -39,7 +40,7 @@ async fn main() {
     let server = Served::start(&beside(), &database, &["--runs.concurrency", "200"]).await;
     let client = Client::new(server.url(""));
     let system = System::start(vec![server.url("")], Manner { delay: DELAY, leaf: Leaf::Comes }).await;
-    // How long first runs wait is another measurement.
+    // The wait of first runs is measured elsewhere.
     client.put_settle("1s").await;
     let mut bench = Bench { server, client, stored: 0 };
     let names: Vec<String> = (0..tests).map(|number| format!("test-{number}")).collect();
@@ -57,7 +58,7 @@ async fn main() {
 }
 
 impl Bench {
-    /// Carries out runs of these tests in turn, so many at a time.
+    /// Runs these tests in turn, `parallel` at a time.
     async fn runs(&mut self, load: &str, tests: &[String], runs: usize, parallel: usize) {
         let busy = self.server.processor_seconds();
         let began = Instant::now();
@@ -77,7 +78,7 @@ impl Bench {
         self.stored += runs;
     }
 
-    /// One run: how long it took, and whether its verdict is right.
+    /// One run: its duration, and whether its verdict is right.
     async fn one(&self, test: &str) -> (Duration, bool) {
         let began = Instant::now();
         let run = self.client.start(test, false, false).await;
@@ -85,7 +86,7 @@ impl Bench {
         (began.elapsed(), events.verdict() == "passed")
     }
 
-    /// Stores runs that nobody waits for, so that there are as many as after months of use.
+    /// Stores runs without waiting for spans, as many as after months of use.
     async fn store(&mut self, system: &System, runs: usize) {
         self.client.put_quick_test("quick", &system.url).await;
         let each = (0..runs).map(|_| async {
@@ -96,7 +97,7 @@ impl Bench {
         self.stored += runs;
     }
 
-    /// How long it takes to stop runs whose trigger hangs.
+    /// Measures how long it takes to stop runs whose trigger hangs.
     async fn stop(&self, system: &System, runs: usize) {
         self.client.put_hanging_test("hanging", &system.url).await;
         let start = (0..runs).map(|_| self.client.start("hanging", false, false));

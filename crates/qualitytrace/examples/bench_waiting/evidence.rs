@@ -1,4 +1,4 @@
-//! Exporters that are slow, silent or away, peers without spans, long jobs and processes that stand still: a thousand runs.
+//! Slow, silent and unavailable exporters, peers without spans, long jobs and stopped processes: a thousand runs.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::fleet::Difference;
 use crate::lane::{Came, Lane, Teller, Trouble};
 use crate::rough::waiting::Tally;
 
-/// Lanes at a time: they wait for most of their time.
+/// Concurrent lanes: they wait most of the time.
 const AT_A_TIME: usize = 36;
-/// How often exporters deliver unless told otherwise.
+/// The default export interval.
 const DEFAULT: Duration = Duration::from_secs(5);
 const SLOW: Duration = Duration::from_secs(20);
 const JOB: Duration = Duration::from_secs(8);
 
-/// A kind of trouble, of which there are several lanes.
+/// A kind of fault, with several lanes.
 struct Scenario {
     name: &'static str,
-    /// Runs out of a thousand, and in each lane.
+    /// Runs out of a thousand, and runs per lane.
     runs: usize,
     in_a_lane: usize,
-    /// The bugs that come in turn.
+    /// Which bugs the runs have.
     bugs: Bugs,
     of: fn(&mut Lane),
 }
@@ -76,7 +76,7 @@ const SCENARIOS: [Scenario; 8] = [
         bugs: Bugs::Sometimes,
         of: |lane| {
             lane.trouble = Trouble::ClosedPort;
-            // One of its exporters has been refused for long.
+            // The connection of one of its exporters has been refused for long.
             lane.difference.pause = Duration::from_secs(rand::random_range(5..60));
         },
     },
@@ -103,7 +103,7 @@ const SCENARIOS: [Scenario; 8] = [
     },
 ];
 
-/// Does so many runs in all, and gives a line for each scenario that has `only` in its name.
+/// Does `runs` runs in all, and returns a line for each scenario that has `only` in its name.
 pub(crate) async fn measure(runs: usize, only: &str) -> Vec<Value> {
     let chosen = || SCENARIOS.iter().enumerate().filter(|(_, scenario)| scenario.name.contains(only));
     let lanes = chosen().flat_map(|(at, scenario)| {
@@ -134,7 +134,7 @@ pub(crate) async fn measure(runs: usize, only: &str) -> Vec<Value> {
 }
 
 impl Scenario {
-    /// A lane of so many runs. Every second one has another victim, and half of all are probed.
+    /// A lane of `runs` runs. Every second lane has another victim, and half of all are probed.
     fn lane(&self, number: usize, runs: usize) -> Lane {
         let victim = ["stock", "worker"][number % 2];
         let of_victim = match victim {

@@ -1,4 +1,4 @@
-//! Instrumented services as processes of their own: this program, started once more for each of them.
+//! Instrumented services as separate processes: this program, started once more for each of them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use tokio::process::{Child, Command};
 
 /// The argument that makes this program a service; its plan follows.
 const SERVICE: &str = "--service";
-/// How far a clock of one machine can be off, and the slack that the policy gives.
+/// The clock skew within one machine, and the slack that the policy gives.
 const SLACK: u64 = 50_000_000;
-/// How long services may take to listen.
+/// Start timeout of the services.
 const START_LIMIT: Duration = Duration::from_mins(1);
 
-/// The services of one lane. They end when it is dropped.
+/// The services of one lane. They are stopped on drop.
 pub(crate) struct Fleet {
     children: BTreeMap<&'static str, Child>,
     ports: BTreeMap<&'static str, u16>,
@@ -28,21 +28,21 @@ pub(crate) struct Fleet {
 /// How the services of a lane differ from each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Difference {
-    /// The one that is different.
+    /// The service that is different.
     pub(crate) victim: &'static str,
-    /// How often it exports.
+    /// Its export interval.
     pub(crate) every: Duration,
-    /// How long it waits after its first connection was refused.
+    /// Its backoff after the first connection was refused.
     pub(crate) pause: Duration,
-    /// After so many batches its exporter stops without a word.
+    /// After this many batches its exporter stops silently.
     pub(crate) dies_after: Option<u64>,
     /// Whether `gateway` calls a peer that sends no spans.
     pub(crate) has_mute_peer: bool,
-    /// How long `gateway` goes on after its answer.
+    /// How long `gateway` goes on after its response.
     pub(crate) job: Option<Duration>,
 }
 
-/// Is a service if the arguments say so.
+/// Runs a service if the arguments say so; returns whether it did.
 pub(crate) fn serve_if_asked() -> bool {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [first, plan @ ..] = words.as_slice() else { return false };
@@ -109,7 +109,7 @@ impl Fleet {
         }
     }
 
-    /// Asks a service for its health, which makes a span of a trace of its own.
+    /// Sends a health check to a service, which causes a span in a separate trace.
     pub(crate) async fn probe(&self, name: &str) -> reqwest::Result<()> {
         reqwest::get(format!("{}/healthz", self.url(name))).await.map(drop)
     }
@@ -122,7 +122,7 @@ impl Fleet {
         self.children[name].id()
     }
 
-    /// When the last span of a trace was delivered before a moment.
+    /// When the last span of a trace was delivered before a given time.
     pub(crate) fn last(&self, trace: &str, before: u64) -> Option<u64> {
         let deliveries = self.deliveries.lock().unwrap();
         let of = deliveries.values().flatten().filter(|delivery| delivery.ends.contains_key(trace));

@@ -1,4 +1,4 @@
-//! A lane: one server, one system, and runs of one test one after the other, each held against the truth.
+//! A lane: one server, one system, and consecutive runs of one test, each compared with the truth.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,29 +13,29 @@ use crate::rough::program::{Served, beside};
 
 const TEST: &str = "order";
 
-/// What happens to a lane.
+/// The fault that is injected into a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// Nothing besides what its services do.
+    /// None besides what its services do.
     None,
-    /// The system is there before the server listens.
+    /// The system starts before the server listens.
     ClosedPort,
-    /// The server stands still during each run.
+    /// The server is stopped (SIGSTOP) during each run.
     ServerStops,
-    /// A service stands still during each run.
+    /// A service is stopped (SIGSTOP) during each run.
     SystemStops,
 }
 
-/// Who tells the verdict.
+/// The source of the verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Teller {
-    /// The server, by its events.
+    /// The events of the server.
     Server,
-    /// `qualitytrace run`, by its exit code.
+    /// The exit code of `qualitytrace run`.
     Program,
 }
 
-/// What a lane is.
+/// The configuration of a lane.
 #[derive(Debug, Clone)]
 pub(crate) struct Lane {
     pub(crate) difference: Difference,
@@ -43,23 +43,23 @@ pub(crate) struct Lane {
     pub(crate) teller: Teller,
     /// The bug of each run.
     pub(crate) bugs: Vec<Bug>,
-    /// Whether every service is asked for its health each second, as clusters do.
+    /// Whether every service gets a health check each second, as in clusters.
     pub(crate) is_probed: bool,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Came {
     pub(crate) bug: Bug,
-    /// Which run of its lane it was.
+    /// The number of the run in its lane.
     pub(crate) number: u64,
     /// `passed`, `failed`, or else no verdict.
     pub(crate) verdict: String,
     /// From the last span before the verdict to the verdict.
     pub(crate) after_last: Option<Duration>,
-    /// From the last span, or what proves that another one does not exist if that came later, to the verdict.
+    /// From the last span, or from the later proof that another span does not exist, to the verdict.
     pub(crate) after_evidence: Option<Duration>,
-    /// What the server says of the run.
+    /// What the server reports about the run.
     pub(crate) told: String,
 }
 
@@ -81,7 +81,7 @@ impl Lane {
         let to = SocketAddr::from(([127, 0, 0, 1], port));
         let (fleet, server) = if self.trouble == Trouble::ClosedPort {
             let fleet = Fleet::start(to, self.difference).await;
-            // The requests by which it was found to listen made spans: every exporter tries, and in vain.
+            // The requests that checked whether it listens made spans: every exporter tries in vain.
             tokio::time::sleep(between(8, 25)).await;
             (fleet, served(port).await)
         } else {
@@ -125,7 +125,7 @@ impl Lane {
         json!({ "type": "Test", "spec": { "id": TEST, "name": TEST, "trigger": trigger, "specs": specs } })
     }
 
-    /// One run, as whoever tells the verdict sees it.
+    /// Does one run, and returns the verdict of the teller.
     async fn one(&self, client: &Client, server: &Served, file: &PathBuf, bug: Bug, number: u64) -> Ended {
         let bug = bug.number().to_string();
         match self.teller {
@@ -159,7 +159,7 @@ impl Lane {
         }
     }
 
-    /// What happens to the lane during a run.
+    /// Injects the fault during a run.
     async fn trouble(&self, server: &Served, fleet: &Fleet) {
         let process = match self.trouble {
             Trouble::None | Trouble::ClosedPort => return,
@@ -179,7 +179,7 @@ impl Lane {
         }
         loop {
             for name in ["gateway", "stock", "worker"] {
-                // A service that stands still is asked again later.
+                // A stopped service is probed again later.
                 let _ = tokio::time::timeout(Duration::from_secs(1), fleet.probe(name)).await;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -191,7 +191,7 @@ impl Lane {
 struct Ended {
     run: Started,
     verdict: String,
-    /// When the verdict was told, in nanoseconds since the epoch.
+    /// When the verdict came, in nanoseconds since the epoch.
     at: u64,
     told: String,
 }
@@ -223,7 +223,7 @@ async fn served(port: u16) -> Served {
     Served::start_with(&beside(), &[&["--server.httpPort", &port], &quiet[..]].concat()).await
 }
 
-/// A time of so many seconds, at random.
+/// A random duration between two numbers of seconds.
 fn between(from: u64, to: u64) -> Duration {
     rand::random_range(Duration::from_secs(from)..Duration::from_secs(to))
 }

@@ -1,6 +1,7 @@
-//! Verdicts on real systems whose spans come up to three seconds late, in pieces, out of order and twice, or whose exporters
-//! are slow, silent or away: a JSON line for each kind of load. `cargo xtask bench waiting`; `--runs N` does fewer than the
-//! thousand of each, and `--only TEXT` only those of the second kind that have this in their name.
+//! Benchmark of verdicts on real systems whose spans come up to three seconds late, in several batches, out of order
+//! and twice, or whose exporters are slow, silent or unavailable: a JSON line for each kind of load. `cargo xtask bench
+//! waiting`; `--runs N` does fewer than the thousand of each, and `--only TEXT` only those of the second kind with this
+//! text in their name.
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is worth nothing")]
@@ -25,14 +26,14 @@ const DELAY: Duration = Duration::from_secs(3);
 const LATE: Duration = Duration::from_secs(10);
 
 fn main() {
-    // What this program is started for is one of two things; as a service it needs no runtime.
+    // This program is the benchmark or one of its services; as a service it needs no runtime.
     if !fleet::serve_if_asked() {
         tokio::runtime::Runtime::new().unwrap().block_on(measure_all());
     }
 }
 
 async fn measure_all() {
-    // Fails when there is a provider already, which is as good.
+    // Fails when a provider is installed already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let words: Vec<String> = std::env::args().collect();
     let runs = words.iter().skip_while(|word| *word != "--runs").nth(1);
@@ -46,7 +47,7 @@ async fn measure_all() {
     }
 }
 
-/// Spans that come late, and spans that do not come at all.
+/// Late spans, and spans that never come.
 async fn delays(runs: usize) {
     let tests = (runs / 50).max(2);
     let folder = tempfile::tempdir().unwrap();
@@ -77,13 +78,13 @@ async fn delays(runs: usize) {
     }
 }
 
-/// What is wrong with a run whose verdict rests on a span that is not there in time.
+/// What is wrong with a run whose verdict depends on a span that is late or missing.
 async fn one(client: &Client, test: &str, leaf: Leaf) -> Option<String> {
     let run = client.start(test, false, false).await;
     let events = client.events(&run).await;
     let verdict = events.verdict();
     let (is_right, later) = match leaf {
-        // Once it is known that the span comes so late, it is waited for.
+        // Once the span is known to come this late, the run waits for it.
         Leaf::Late(_) if verdict == "passed" => (true, None),
         Leaf::Late(_) => {
             let later = client.corrected(&run, LATE + Duration::from_secs(30)).await;

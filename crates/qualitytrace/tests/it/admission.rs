@@ -1,4 +1,4 @@
-//! `runs.concurrency` and `--parallel` bound triggers under way. A run that only waits for spans holds none of these places.
+//! `runs.concurrency` and `--parallel` bound concurrent triggers. A run that only waits for spans holds no permit.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::rough::program::Served;
 /// Far more than any of these waits takes.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// A system under test that counts the requests that it has under way and answers when its gate is open. It has no spans.
+/// A system under test that counts its concurrent requests and answers when its gate is open. It has no spans.
 struct System {
     url: String,
     gate: Arc<Semaphore>,
@@ -73,7 +73,7 @@ impl System {
 }
 
 fn client() -> Client {
-    // Fails when there is a provider already, which is as good.
+    // Fails when a provider is installed already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::new()
 }
@@ -153,7 +153,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Writes tests and two suites with a step each, and answers with the ids of all tests.
+/// Writes tests and two suites with a step each, and returns the ids of all tests.
 fn write_tests(folder: &Path, system: &System) -> Vec<&'static str> {
     let alone = ["a", "b", "c", "d"];
     let steps = ["first-step", "second-step"];

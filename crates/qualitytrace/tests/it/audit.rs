@@ -1,4 +1,4 @@
-//! Who changed what, and whose share of the queue it is.
+//! The audit log, and the fair share of each client in the queue.
 
 use std::net::SocketAddr;
 
@@ -79,7 +79,7 @@ async fn a_queue_that_one_client_fills_stays_open_for_others(database: &str) {
         assert!(insert(&store, "flooder", 6).await);
     }
     assert!(!insert(&store, "flooder", 6).await);
-    // Two share it: three each. A third one gets two, and nobody more than twice the bound in all.
+    // Two clients share it: three each. A third one gets two, and all together get at most twice the bound.
     for (client, taken) in [("second", 3), ("third", 2), ("fourth", 1)] {
         let mut count = 0;
         while insert(&store, client, 6).await {
@@ -99,7 +99,7 @@ async fn the_client_with_fewer_runs_under_way_is_next(database: &str) {
     for _ in 0..10 {
         insert(&store, "flooder", 100).await;
     }
-    // Numbers 11 and 12 come last and have the latest turns.
+    // Runs 11 and 12 are the last and have the latest turns.
     insert(&store, "quiet", 100).await;
     insert(&store, "quiet", 100).await;
     let claim = async || {

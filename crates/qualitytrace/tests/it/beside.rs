@@ -1,4 +1,5 @@
-//! `qualitytrace run` with settings beside the tests: gates, analyzer, polling profile and variable sets count for the run.
+//! `qualitytrace run` with settings beside the tests: gates, analyzer, polling profile and variable sets apply to the
+//! run.
 
 use axum::Router;
 use axum::extract::State;
@@ -67,7 +68,7 @@ async fn poor(State(otlp): State<String>, headers: HeaderMap) -> &'static str {
     "yes"
 }
 
-/// Runs files against a system with poor traces, and gives the exit code, what was printed, and the JUnit report.
+/// Runs files against a system with poor traces, and returns the exit code, the output, and the JUnit report.
 async fn judged(
     files: &[(&str, &str)],
     arguments: &[&str],

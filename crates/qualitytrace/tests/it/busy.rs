@@ -1,4 +1,4 @@
-//! A server that has enough to do, and one that only this machine can reach.
+//! A server whose queue is full, and one that only this machine can reach.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio::sync::Semaphore;
 use crate::program;
 use crate::rough::program::Served;
 
-/// A system under test that answers when it may.
+/// A system under test that answers when it gets a permit.
 pub(crate) struct Gate {
     pub(crate) url: String,
-    /// Each permit is an answer.
+    /// Each permit is one response.
     pub(crate) answers: Arc<Semaphore>,
     asked: Arc<AtomicUsize>,
 }
@@ -36,17 +36,17 @@ impl Gate {
         Self { url, answers, asked }
     }
 
-    /// Waits until it was asked so often.
+    /// Waits until it got this many requests.
     pub(crate) async fn asked(&self, times: usize) {
         until(async || self.asked.load(Ordering::SeqCst) >= times).await;
     }
 
-    /// How often it was asked so far.
+    /// How many requests it got so far.
     pub(crate) fn times(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// A test that asks it.
+    /// A test that sends it a request.
     pub(crate) fn test(&self, id: &str) -> Value {
         let trigger = json!({ "type": "http", "httpRequest": { "method": "GET", "url": self.url } });
         let spec = json!({ "id": id, "name": id, "trigger": trigger, "skipTraceCollection": true });
@@ -54,7 +54,7 @@ impl Gate {
     }
 }
 
-/// Waits for something that is bound to happen.
+/// Waits for a condition.
 pub(crate) async fn until(happened: impl AsyncFn() -> bool) {
     while !happened().await {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -78,7 +78,7 @@ async fn a_full_queue_is_said_and_the_command_line_comes_again() {
     let server = Served::start(program(), "sqlite::memory:", &limits).await;
     let client = Client::new();
     put(&client, &server, &gate.test("t")).await;
-    // One is under way, one waits, and there is no room for a third.
+    // One is running, one waits, and there is no room for a third.
     assert_eq!(start(&client, &server, "t").await.status(), StatusCode::OK);
     gate.asked(1).await;
     assert_eq!(start(&client, &server, "t").await.status(), StatusCode::OK);
@@ -94,7 +94,7 @@ async fn a_full_queue_is_said_and_the_command_line_comes_again() {
     let mut run = Command::new(program());
     run.args(["run", "test.json", "--server", &server.url("")]).current_dir(folder.path());
     let run = tokio::spawn(async move { run.output().await.unwrap() });
-    // The server's own count says when the command line was refused, too.
+    // The server's metrics show when the command line was refused, too.
     until(async || {
         let metrics = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
         let is_count = |line: &&str| line.contains("_count{") && line.contains("=\"429\"");
@@ -110,8 +110,8 @@ async fn a_full_queue_is_said_and_the_command_line_comes_again() {
 
 #[tokio::test]
 async fn only_this_machine_reaches_a_server_that_was_not_told_otherwise() {
-    // All of 127.0.0.0/8 is this machine, but only 127.0.0.1 is what a server binds: another address of it stands for
-    // the addresses by which others reach this machine.
+    // All of 127.0.0.0/8 is this machine, but a server binds only 127.0.0.1: another address of the range stands for
+    // the addresses by which other machines reach this one.
     let is_reached = |server: &Served| {
         let other = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), server.http.port()));
         TcpStream::connect(other).is_ok()

@@ -11,11 +11,11 @@ use crate::rough::program::Served;
 use crate::rough::system::{Leaf, Manner, System};
 
 const RUNS: usize = 100;
-/// Spans come soon enough for the verdict to be right in a first run with this window.
+/// With this window, spans come early enough for a first run to get the right verdict.
 const SETTLE: &str = "3s";
 const MANNER: Manner = Manner { delay: Duration::from_millis(400), leaf: Leaf::Comes };
 
-/// Two servers on a database of their own, and a system that delivers to both; `None` without PostgreSQL.
+/// Two servers on a new database, and a system that delivers to both; `None` without PostgreSQL.
 async fn two_servers(arguments: &[&str]) -> Option<(Served, Served, System)> {
     let database = fresh_database().await?;
     let first = Served::start(program(), &database, arguments).await;
@@ -88,7 +88,7 @@ async fn every_server_follows_stops_and_skips_runs_of_the_other() {
     while under_way(&there, &runs).await < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Neither who started a run nor where it is makes a difference, and one that waits ends at once.
+    // It makes no difference where a run was started and where it runs; one that waits ends at once.
     for (at, run) in runs.iter().enumerate().rev() {
         let client = if at % 2 == 0 { &here } else { &there };
         client.ask(run, "stop").await;

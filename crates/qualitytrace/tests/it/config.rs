@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::program;
 use crate::rough::program::Served;
 
-/// What a command said.
+/// The result of a command.
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// A folder with files in it, where commands run in an environment of their own.
+/// A folder with files, in which commands run with their own environment.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
     variables: Vec<(&'static str, String)>,
@@ -51,7 +51,7 @@ impl Place {
         Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// The value of a setting and where it comes from.
+    /// The value of a setting and its origin.
     fn shown(&self, key: &str, flags: &[&str]) -> (String, String) {
         let said = self.run(&[&["config", "show", "-o", "json"], flags].concat());
         assert_eq!(said.code, Some(0), "{}", said.err);
@@ -300,7 +300,7 @@ fn a_token_that_is_too_short_is_refused_with_the_least_length() {
     assert!(said.code == Some(1) && said.err.contains("a token of at least 16 letters"), "{}", said.err);
 }
 
-/// Whatever holds a password is shown without it: in answers, in complaints, and in what the server says as it fails.
+/// Passwords are redacted everywhere: in output, in diagnostics, and in the errors of a server that fails.
 #[test]
 fn no_password_is_shown() {
     let url = "postgres://u:geheim@127.0.0.1:1/n?password=geheim&sslpassword=geheim&sslmode=disable";
@@ -394,7 +394,7 @@ fn the_documentation_has_every_setting_and_its_examples_are_right() {
     }
 }
 
-/// Flags and variables that stand in the text of the documentation do what it says.
+/// Flags and variables in the text of the documentation work as it says.
 #[test]
 fn the_flags_and_variables_of_the_documentation_are_right() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
@@ -421,7 +421,7 @@ fn the_flags_and_variables_of_the_documentation_are_right() {
     assert!(seen >= 5, "the examples are gone");
 }
 
-/// A file as Tracetest's own examples write it, with the place of the test's database in it.
+/// A file as in Tracetest's own examples, with the address of the test's database.
 #[tokio::test]
 async fn a_postgres_block_of_tracetest_really_connects() {
     let Ok(url) = std::env::var("QUALITYTRACE_TEST_POSTGRES") else {

@@ -1,4 +1,4 @@
-//! Which server commands talk to, which versions meet, and which token opens what.
+//! The server and the token that commands use, and the versions of both sides.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::rough::program::Served;
 const FULL: &str = "full-access-token-0123456789";
 const READ: &str = "read-only-token-0123456789ab";
 
-/// Runs a command line in a folder that is also the home of its user; with its exit code, what it wrote to both outputs.
+/// Runs a command line in a folder that is also the home of its user; returns its exit code and both outputs.
 async fn run(folder: &Path, line: &str, token: Option<&str>) -> (i32, String) {
     let mut command = Command::new(program());
     command.args(line.split_whitespace()).current_dir(folder).env("HOME", folder.join("home"));
@@ -43,7 +43,7 @@ async fn a_configured_server_is_the_one_that_later_commands_talk_to() {
     assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
     assert_eq!(run(here, "list test -o json", None).await.0, 0);
 
-    // The file of a folder counts more, keeps what else it says, and is the one that is changed where it is there.
+    // The file of a folder overrides the user's, keeps its other entries, and is the one that `configure` changes.
     std::fs::write(here.join("config.yml"), "scheme: http\nendpoint: 127.0.0.1:1\nother: kept\ntoken: old\n")
         .unwrap();
     assert_eq!(run(here, "list test -o json", None).await.0, 1);
@@ -101,23 +101,23 @@ async fn a_token_opens_what_its_scope_allows() {
     assert_eq!(run(here, &list, Some(READ)).await.0, 0);
     let (code, said) = run(here, &apply, Some(READ)).await;
     assert!(code == 1 && said.contains("a token of scope `read` does not allow this"), "{said}");
-    // What stands on the command line counts more than the environment.
+    // Flags override the environment.
     assert_eq!(run(here, &format!("{apply} --token {FULL}"), Some(READ)).await.0, 0);
     assert_eq!(run(here, &apply, Some(FULL)).await.0, 0);
-    // Written down once, it need not be given again.
+    // A stored token need not be given again.
     let (code, said) = run(here, &format!("configure {at}"), Some(FULL)).await;
     assert!(code == 0 && !said.contains(FULL), "{said}");
     assert_eq!(run(here, "delete variableset --id v", None).await.0, 0);
 }
 
-/// A token that was written down is shown to the server that it was written down for, and to nobody else.
+/// A stored token is only sent to the server that it was stored for.
 #[tokio::test]
 async fn a_stored_token_goes_to_its_own_server_only() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let asks = ["--auth.tokens", &format!("full:{FULL}")];
     let own = Served::start(program(), "sqlite::memory:", &asks).await;
-    // It knows the token, too, so that it says whether it was shown.
+    // It knows the token, too, so its response shows whether the token was sent.
     let other = Served::start(program(), "sqlite::memory:", &asks).await;
     let (code, said) = run(here, &format!("configure -s {} --token {FULL}", own.url("")), None).await;
     assert_eq!(code, 0, "{said}");
@@ -126,7 +126,7 @@ async fn a_stored_token_goes_to_its_own_server_only() {
     assert_eq!(list(own.url("/"), "").await.0, 0);
     let (code, said) = list(other.url(""), "").await;
     assert!(code == 1 && said.contains("this server asks for a token"), "{said}");
-    // The same port of another name is another server.
+    // The same port under another host name is another server.
     let (code, said) = list(format!("http://localhost:{}", own.http.port()), "").await;
     assert!(code == 1 && !said.contains("is not known"), "{said}");
     assert_eq!(list(other.url(""), &format!("--token {FULL}")).await.0, 0);

@@ -1,4 +1,4 @@
-//! `qualitytrace run` on a server that goes away, or a connection that breaks, while a run is followed.
+//! `qualitytrace run` when the server becomes unavailable, or a connection breaks, during a run.
 
 use std::net::SocketAddr;
 use std::process::{Output, Stdio};
@@ -41,12 +41,12 @@ fn holds(text: &str, told: &[&str]) {
     }
 }
 
-/// Where a file is that outlives its server.
+/// A database file that outlives its server.
 fn database(folder: &tempfile::TempDir) -> String {
     format!("sqlite://{}", folder.path().join("runs.db").display())
 }
 
-/// A server that another one can follow at the same place.
+/// A server on a fixed port, so that another one can replace it.
 async fn serve_at(port: u16, database: &str) -> Served {
     let port = port.to_string();
     let otlp = ["--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
@@ -83,7 +83,7 @@ async fn a_run_is_followed_across_a_restart_of_the_server() {
     holds(&text, &["✔ S › cleans [teardown]", "2 tests: 1 passed, 1 broken"]);
 }
 
-/// What a client and a server have between them: everything that goes through it can be cut off.
+/// A proxy between client and server whose connections can be cut.
 async fn cable(server: SocketAddr) -> (String, watch::Sender<u32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,10 +1,10 @@
-//! What is said about a declarative file (`OTEL_CONFIG_FILE`) and about headers that would break every export.
+//! Diagnostics about a declarative file (`OTEL_CONFIG_FILE`) and about headers that would break every export.
 
 use std::process::Command;
 
 use crate::program;
 
-/// Runs `telemetry check` with a declarative file; answers whether it is accepted, and what is said.
+/// Runs `telemetry check` with a declarative file; returns whether it is accepted, and the output.
 fn check(text: &str) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("otel.yaml");
@@ -122,7 +122,7 @@ fn headers_that_frame_a_message_are_refused_in_every_dialect() {
     }
 }
 
-/// What `config check` says of a file and of variables, and whether they are accepted.
+/// Runs `config check` on a file and variables; returns whether they are accepted, and the output.
 fn config_check(text: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("c.toml"), text).unwrap();

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs the demo and returns its exit code and what it printed.
+/// Runs the demo and returns its exit code and its output.
 fn demo(arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_qualitytrace"));
     let output = command.arg("demo").args(arguments).output().unwrap();
@@ -12,7 +12,7 @@ fn demo(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), text.into_owned())
 }
 
-/// A shop with this bug fails, and the report holds these texts: the spec, the span, the value.
+/// Checks that a shop with this bug fails, and that the report has these texts: the spec, the span, the value.
 fn check(bug: &str, told: &[&str]) {
     let (code, text) = demo(&["--break", bug]);
     assert_eq!(code, Some(2), "{text}");

@@ -1,4 +1,4 @@
-//! What is not here: the real program beside a system that sends too little, too late, or to somebody else.
+//! Missing spans: the real program beside a system that sends too little, too late, or to another server.
 
 mod system;
 mod unheard;
@@ -187,10 +187,10 @@ async fn how_long_a_failure_is_looked_at_again_is_a_matter_of_the_profile() {
     let profile = "  pollingProfile: { strategy: periodic, periodic: { retryDelay: 1s, timeout: 20s, settle: 300ms, confirm: 25s } }\n";
     let leaf = test("/", r#"span[name = "leaf"]"#, &format!("{COUNT} = 1"), profile);
     let late = Sent { comes: Duration::from_secs(13), ..LATE };
-    // Longer than without a word.
+    // Longer than the default.
     let ran = run_test(&leaf, &[("/", &[ROOT, late])], &[]).await;
     assert_eq!(ran.code, Some(0), "{}", ran.text);
-    // What the command line says counts more.
+    // The flag overrides it.
     let ran = run_test(&leaf, &[("/", &[ROOT, late])], &["--confirm", "0s"]).await;
     assert_eq!(ran.code, Some(2), "{}", ran.text);
 }
@@ -224,7 +224,7 @@ async fn a_failed_run_teaches_lateness_and_no_shape() {
     assert!(late(&known).0 >= 1_000, "{known}");
 }
 
-/// A server, and a system that sends what is planned to it.
+/// A server, and a system that sends it the planned spans.
 async fn serve(
     database: &str,
     arguments: &[&str],
@@ -236,7 +236,7 @@ async fn serve(
     (server, client, system)
 }
 
-/// Stores a test with a profile of its own and starts it.
+/// Stores a test with its own profile and starts it.
 async fn start(server: &Served, system: &System, name: &str, periodic: &Value) -> Started {
     let trigger =
         json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("{}/", system.url) } });
@@ -249,7 +249,7 @@ async fn start(server: &Served, system: &System, name: &str, periodic: &Value) -
     let http = reqwest::Client::new();
     let stored = http.put(server.url("/api/tests")).json(&json!({ "type": "Test", "spec": spec })).send();
     stored.await.unwrap().error_for_status().unwrap();
-    // Settings that the run brings along count when it is corrected, too.
+    // Settings of the run apply to its correction, too.
     let rule = |id: &str| json!({ "id": id, "weight": 25, "errorLevel": "error" });
     let rules = ["span-naming", "required-attributes", "attribute-naming", "no-empty-attributes"].map(rule);
     let plugin = json!({ "id": "standards", "enabled": true, "rules": rules });
@@ -312,7 +312,7 @@ async fn late_spans_are_looked_for_twice_as_long_as_the_latest_took() {
     let late = Sent { comes: Duration::from_secs(6), ..LEAF };
     let (server, client, system) =
         serve("sqlite::memory:", &["--runs.lateWindow", "1s"], &[("/", &[ROOT, late])]).await;
-    // Somebody delivers what ended ten seconds ago.
+    // A service delivers a span that ended ten seconds ago.
     system.deliver(old, "00-0-0000000000000001-01", now() - 10_000_000_000).await;
     let run =
         start(&server, &system, "leaf", &json!({ "retryDelay": "1s", "timeout": "3s", "settle": "300ms" }))

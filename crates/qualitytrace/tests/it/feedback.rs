@@ -1,4 +1,4 @@
-//! The server's own telemetry when it goes to the server itself, and what it says when a receiver refuses it.
+//! The server's own telemetry when it is sent to the server itself, and its status when a receiver refuses it.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use crate::program;
 use crate::rough::program::Served;
 
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Looking is a request like any other, of which some is recorded: it is done seldom.
+/// Polling interval. It is long because each poll is a request, of which some is recorded.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// Spans and log lines of one look, at the level `trace`.
+/// Spans and log lines of one poll at the level `trace`.
 const RECORDED_OF_A_LOOK: u64 = 30;
 
-/// A port that nobody has at the moment.
+/// A free port.
 async fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
 }
@@ -25,7 +25,7 @@ async fn status(client: &Client, server: &Served) -> Value {
     client.get(server.url("/api/telemetry/status")).send().await.unwrap().json().await.unwrap()
 }
 
-/// Waits until a sum over all sinks is reached; answers with the status of that moment.
+/// Waits until a sum over all sinks is reached; returns that status.
 async fn until(client: &Client, server: &Served, sum: impl Fn(&Value) -> u64, least: u64) -> Value {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -73,7 +73,7 @@ async fn feeds_itself(config: impl Fn(u16) -> String, declarative: bool, argumen
     }
     let server = Served::start_in(program(), &variables, &all).await;
     let client = Client::builder().no_proxy().build().unwrap();
-    // It is at work, and what a start causes is over.
+    // It is working, and the effects of the start are over.
     let before = until(&client, &server, delivered, 10).await;
     let idle = Instant::now();
     let sent = delivered(&before);
@@ -88,7 +88,7 @@ async fn feeds_itself(config: impl Fn(u16) -> String, declarative: bool, argumen
     );
 }
 
-/// Everything at the level `trace`, and the crates that carry bytes too.
+/// Everything at the level `trace`, transport crates included.
 fn everything(transport: &str, port: u16) -> String {
     format!(
         "tracer:\n  a:\n    type: open-telemetry\n    transport: {transport}\n    endpoint: 'http://127.0.0.1:{port}'\n    \
@@ -154,7 +154,7 @@ async fn refusals_and_losses_are_lines_in_the_log_and_failures_in_the_status() {
     );
     std::fs::write(&file, tracer).unwrap();
     let data = folder.path().join("data");
-    // A file is where the folder of the spools is to be.
+    // A file blocks the folder of the spools.
     std::fs::create_dir(&data).unwrap();
     std::fs::write(data.join("telemetry"), "in the way").unwrap();
     let arguments = ["--config", file.to_str().unwrap(), "--data-dir", data.to_str().unwrap()];

@@ -1,4 +1,4 @@
-//! Definition files that do not fit together: what `check`, `run` and `apply` say about them, and where.
+//! Definition files that do not fit together: the diagnostics of `check`, `run` and `apply`, and their positions.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ spec:
   steps:
 ";
 
-/// Runs the program in a folder with these files, and gives its exit code and what it printed.
+/// Runs the program in a folder with these files, and returns its exit code and its output.
 fn run(files: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

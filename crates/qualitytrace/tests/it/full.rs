@@ -1,4 +1,4 @@
-//! A disk that is full for a while: what was acknowledged is there, and what comes afterwards is stored again.
+//! A disk that is full for a while: acknowledged data is there, and later data is stored again.
 
 use reqwest::StatusCode;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -8,13 +8,13 @@ use tokio::process::Child;
 use crate::program;
 use crate::rough::program::Served;
 
-/// The largest file that the server may write from now on; `None` takes the limit away.
+/// Sets the largest file that the server may write; `None` removes the limit.
 fn limit_files(server: &Child, bytes: Option<u64>) {
     let id = Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap());
     prlimit(id, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
 }
 
-/// Stores a variable set of some kilobytes, and spans; answers whether each was acknowledged.
+/// Stores a variable set of some kilobytes, and spans; returns whether each was acknowledged.
 async fn store(client: &reqwest::Client, server: &Served, number: u32) -> [bool; 2] {
     let id = format!("v{number}");
     let values = [json!({ "key": "K", "value": "x".repeat(20_000) })];
@@ -35,7 +35,7 @@ fn trace(number: u32) -> String {
     format!("{:032x}", u128::from(number) + 1)
 }
 
-/// Everything that was acknowledged can be read.
+/// Checks that everything acknowledged can be read.
 async fn all_is_there(client: &reqwest::Client, server: &Served, acknowledged: &[[bool; 2]]) {
     for (number, [set, spans]) in (0u32..).zip(acknowledged) {
         for (was_stored, path) in [

@@ -1,4 +1,4 @@
-//! A configuration file that loses what protects the server, by mistake or because it is only half written.
+//! A configuration file that loses security settings, by mistake or because it is half written.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -11,7 +11,7 @@ const SAFE: &str = "auth: {tokens: ['full:full-token-0123456789'], otlp: true}\n
                     trigger: {deny: [127.0.0.0/8, 10.0.0.0/8]}\n\
                     redact: {headers: [x-mine]}\n";
 
-/// What a stranger gets, from the API and where OTLP is delivered.
+/// The status codes for an unauthenticated client, from the API and from OTLP.
 async fn strangers(bench: &Bench) -> [StatusCode; 2] {
     let api = bench.client.get(bench.served.url("/api/tests"));
     let otlp = bench.client.post(bench.served.url("/v1/traces")).json(&json!({}));

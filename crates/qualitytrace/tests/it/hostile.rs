@@ -1,4 +1,4 @@
-//! Clients that want everything: others are served meanwhile, and nothing is computed for nobody.
+//! Greedy clients: others are served meanwhile, and computations for disconnected clients are cancelled.
 
 use std::net::IpAddr;
 
@@ -12,14 +12,14 @@ use crate::admission::eventually;
 use crate::program;
 use crate::rough::program::Served;
 
-/// An expression whose value takes a good part of the steps that there are.
+/// An expression whose evaluation takes a good part of the step budget.
 fn endless() -> String {
     let numbers = vec!["1"; 100_000].join(",");
     let conditions = vec!["@ == 2"; 100].join(" || ");
     format!("'[{numbers}]' | json_path '$[?({conditions})]'")
 }
 
-/// A server that serves its sockets with one thread: whoever computes there keeps everybody waiting.
+/// A server with one thread for its sockets: a computation there would block all clients.
 async fn served() -> Served {
     let arguments = ["--server.httpPort", "0", "--otlp-grpc-addr", "off", "--otlp-http-addr", "off"];
     let memory = ["--database-url", "sqlite::memory:"];
@@ -27,7 +27,7 @@ async fn served() -> Served {
     Served::start_in(program(), &one_thread, &[&arguments[..], &memory].concat()).await
 }
 
-/// The sum of a metric over the series that have these labels.
+/// The sum of a metric over the series with these labels.
 async fn metric(client: &Client, server: &Served, name: &str, label: &str) -> f64 {
     let text = client.get(server.url("/metrics")).send().await.unwrap().text().await.unwrap();
     let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
@@ -60,7 +60,7 @@ async fn others_are_answered_while_a_request_computes_and_it_ends_with_its_clien
     assert!(ended < 0.5, "none of them came to its value: {ended}");
 }
 
-/// A connection on which a request with spans was begun: a mebibyte is announced, and half of it sent.
+/// A connection with a half-sent request: a mebibyte of spans is announced, and half of it sent.
 async fn half_sent(server: &Served) -> TcpStream {
     let mut stream = TcpStream::connect(server.http).await.unwrap();
     let head = format!(

@@ -1,4 +1,4 @@
-//! The server that `run` and `demo` start inside themselves: nobody else can use it.
+//! The server inside `run` and `demo`: no other process can use it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,10 +9,10 @@ use reqwest::StatusCode;
 use crate::program;
 use crate::rough::program::Served;
 
-/// By then whatever is waited for has happened, or never will.
+/// The limit of all waits.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// Waits until a file has a whole line, and reads it.
+/// Waits until a file has a complete line, and reads it.
 async fn line(path: &Path) -> String {
     let began = Instant::now();
     loop {
@@ -29,7 +29,8 @@ async fn the_server_of_a_run_listens_to_its_own_client_only() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    // The command says where the server is, waits to be let go, and writes down all that it was told.
+    // The command writes the address of the server, its environment and its arguments to files, and waits to be
+    // released.
     let script = format!(
         "env > {0}/env; tr '\\0' '\\n' < /proc/$PPID/cmdline > {0}/argv; echo $OTEL_EXPORTER_OTLP_ENDPOINT > {0}/endpoint; \
          while [ ! -e {0}/go ]; do sleep 0.05; done",

@@ -1,4 +1,5 @@
-//! Ctrl-C, or the end of the terminal, during `qualitytrace run`: the runs under way are stopped, a suite still cleans up, and the report is written.
+//! Ctrl-C or hangup during `qualitytrace run`: runs are stopped, a suite still runs its teardown, the report is
+//! written.
 
 use std::process::Stdio;
 
@@ -40,7 +41,7 @@ spec:
     httpRequest: { method: GET, url: '${var:URL}/clean' }
 ";
 
-/// The path of the next request, and the connection to answer on.
+/// The path of the next request, and the connection for the response.
 async fn asked(listener: &TcpListener) -> (String, TcpStream) {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut buffer = vec![0; 4096];
@@ -103,7 +104,7 @@ spec:
     assert!(text.contains("1 test: 0 passed, 1 stopped"), "{text}");
     assert!(folder.path().join("report.xml").exists());
     for process in processes.split_whitespace() {
-        // One that ended and that nobody has asked for is still listed.
+        // A process that ended and was not reaped is still listed.
         let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         assert!(state.is_empty() || state.contains(") Z "), "{process} is still there: {state}");
     }

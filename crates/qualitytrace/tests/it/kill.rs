@@ -1,4 +1,4 @@
-//! Kill -9 while spans arrive and a run is under way: what was acknowledged is there, what was under way is marked.
+//! `kill -9` while spans arrive and a run is in progress: acknowledged data is there, the run is marked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,7 +74,7 @@ async fn survives_kill_9(database_url: &str) {
         let answer = client.get(server.url(&format!("/api/traces/{number:032x}"))).send().await.unwrap();
         assert_eq!(answer.status(), 200, "trace {number} of {acknowledged} acknowledged ones is lost");
     }
-    // The stream ends with the run, which other servers give up a few seconds after the last sign of life.
+    // The stream ends with the run, which other servers give up a few seconds after the last heartbeat.
     let events =
         client.get(server.url(&format!("{run}/events/stream"))).send().await.unwrap().text().await.unwrap();
     assert!(events.contains(r#""what":"interrupted""#), "{events}");
@@ -95,7 +95,7 @@ async fn postgres_carries_on_a_suite_after_kill_9() {
     }
 }
 
-/// Steps that are over stay over, the one under way is marked, teardown runs, and it gets the secret that was given out
+/// Finished steps stay finished, the current one is marked, teardown runs, and it gets the secret that was output
 /// before the kill.
 async fn carries_on_a_suite(database_url: &str) {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -156,7 +156,7 @@ async fn postgres_carries_on_a_series_after_kill_9() {
     }
 }
 
-/// The run under way is marked, and the ones that were asked for beside it follow.
+/// The current run is marked, and the remaining ones of the series follow.
 async fn carries_on_a_series(database_url: &str) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (client, (heard, system)) = (reqwest::Client::new(), echo().await);
@@ -209,7 +209,7 @@ async fn postgres_corrects_a_verdict_after_kill_9() {
     }
 }
 
-/// A span that comes late, and finds another server than the one that judged the run.
+/// A late span arrives at another server than the one that judged the run.
 async fn corrects_a_verdict(database_url: &str) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (http, (_, system)) = (reqwest::Client::new(), echo().await);
@@ -257,7 +257,7 @@ async fn corrects_a_verdict(database_url: &str) {
 
 type Heard = Arc<std::sync::Mutex<Vec<String>>>;
 
-/// A system that says what it was asked, notes it, and never answers `/hang`.
+/// A system that echoes and records its requests, and never answers `/hang`.
 async fn echo() -> (Heard, String) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (listener, heard) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), Heard::default());

@@ -1,4 +1,4 @@
-//! `qualitytrace run`: spans that come after a verdict while other tests are under way are part of the report.
+//! `qualitytrace run`: spans that come after a verdict while other tests are running are part of the report.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ spec:
   periodic: { retryDelay: 1s, timeout: 20s, settle: 300ms, quiet: 50ms }
 ";
 
-/// Answers at once, sends one span then and another one a second later.
+/// Answers at once; sends one span then and another a second later.
 async fn late(State(otlp): State<String>, headers: HeaderMap) -> &'static str {
     let parent = headers["traceparent"].to_str().unwrap().to_owned();
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! `run --learned FILE`: what a run taught is known to the next one.
+//! `run --learned FILE`: what a run learned is known to the next one.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn the_next_run_knows_what_this_one_learned() {
     }
 }
 
-/// A test whose request goes to this address, run with these arguments.
+/// A test with a request to this address, run with these arguments.
 fn asking(folder: &std::path::Path, url: &str, arguments: &[&str]) -> Command {
     let trigger = format!("{{ type: http, httpRequest: {{ method: GET, url: '{url}' }} }}");
     let text =

@@ -1,4 +1,4 @@
-//! The program from outside.
+//! Integration tests of the program.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admission;

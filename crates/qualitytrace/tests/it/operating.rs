@@ -1,4 +1,4 @@
-//! Operating a server: backups, damage, full disks, and keys that change or are lost.
+//! Operation of a server: backups, damage, full disks, and keys that change or are lost.
 
 use std::path::Path;
 use std::process::Output;
@@ -20,7 +20,7 @@ async fn run(arguments: &[&str]) -> (Output, String) {
     (output, told)
 }
 
-/// The same, which must end with this code.
+/// The same; checks the exit code.
 async fn ends(code: i32, arguments: &[&str]) -> String {
     let (output, told) = run(arguments).await;
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
@@ -37,7 +37,7 @@ async fn put(server: &Served, path: &str, body: &Value) {
     assert!(answer.status().is_success(), "{path}: {}", answer.text().await.unwrap());
 }
 
-/// A set with a secret, a test, a run with a secret variable that is over, and a trace.
+/// Stores a set with a secret, a test, a finished run with a secret variable, and a trace.
 async fn fill(server: &Served) {
     let value = json!({ "key": "K", "value": "hunter2-hunter2", "type": "secret" });
     let set = json!({ "type": "VariableSet", "spec": { "id": "set", "name": "set", "values": [value] } });
@@ -69,7 +69,7 @@ const FILLED: [&str; 4] = [
     "/api/traces/0af7651916cd43dd8448eb211c80319c",
 ];
 
-/// What a server answers, as JSON, without the times of the moment.
+/// The responses of a server as JSON, without volatile times.
 async fn answers(server: &Served) -> Vec<Value> {
     let mut answers = Vec::new();
     for path in FILLED {
@@ -156,7 +156,7 @@ async fn a_damaged_backup_is_refused_and_changes_nothing() {
         std::fs::write(&path, bytes).unwrap();
         let told = ends(1, &["restore", path.to_str().unwrap(), "--database-url", &to]).await;
         assert!(told.contains(expected), "{name}: {told}");
-        // Damage that is found is a result; what was never a backup cannot be looked at.
+        // Found damage is a result; a file that never was a backup cannot be checked.
         let code = if expected == "is damaged" { 2 } else { 1 };
         let told = ends(code, &["verify", "--backup", path.to_str().unwrap(), "--database-url", &to]).await;
         assert!(told.contains(expected), "{name}: {told}");
@@ -180,14 +180,14 @@ async fn a_backup_of_damaged_rows_is_told_of_when_it_is_made_and_when_it_is_veri
     let server = Served::start(program(), &database, &[]).await;
     fill(&server).await;
     drop(server);
-    // Whoever closes the file last moves everything out of the log.
+    // The process that closes the file last checkpoints the WAL.
     ends(0, &["verify", "--database-url", &database]).await;
     let file = folder.path().join("d.db");
     let whole = std::fs::read(&file).unwrap();
     let place = |part: &[u8]| whole.windows(part.len()).position(|window| window == part).unwrap();
     let trace: Vec<u8> =
         (0..32).step_by(2).map(|at| u8::from_str_radix(&TRACE[at..at + 2], 16).unwrap()).collect();
-    // The length before what arrived of the trace, and the beginning of an event.
+    // The length before the stored chunk of the trace, and the beginning of an event.
     let span = place(&[&[0x0a, 16][..], &trace].concat());
     let event = place(b"\"what\":\"created\"");
     let harms = [
@@ -241,7 +241,7 @@ async fn a_damaged_page_is_told_at_the_start_and_by_verify() {
     }
     ends(0, &["backup", backup.to_str().unwrap(), "--database-url", &database]).await;
     drop(server);
-    // A reader that closes the file last moves everything out of the log.
+    // The process that closes the file last checkpoints the WAL.
     ends(0, &["verify", "--database-url", &database]).await;
     let mut bytes = std::fs::read(&file).unwrap();
     let middle = bytes.len() / 8192 / 2 * 8192;
@@ -275,7 +275,7 @@ async fn a_full_disk_is_not_ready_until_there_is_room() {
     let log = std::fs::metadata(format!("{}-wal", database.display())).unwrap().len();
     limit(Some(log));
     let start = std::time::Instant::now();
-    // A write that succeeded counts for a second.
+    // A successful write counts for a second.
     while ready().await == StatusCode::OK {
         assert!(start.elapsed().as_secs() < 20, "ready with a full disk");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -322,7 +322,7 @@ async fn keys(folder: &Path, database: &str) {
     let before = answers(&server).await;
     drop(server);
 
-    // A running server seals anew; afterwards the first key is not needed.
+    // A running server reseals everything; afterwards the first key is not needed.
     let both = ["--secrets.keyFile", &second, "--secrets.previousKeyFile", &first];
     let mut server = Served::start(program(), database, &both).await;
     server.logged("everything is sealed with the current key").await;
@@ -380,7 +380,7 @@ async fn a_backup_that_is_interrupted_leaves_no_file() {
         .unwrap();
     let id = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
     let start = std::time::Instant::now();
-    // It may be over before it is interrupted: then the file is whole, else there is none.
+    // It may end before it is interrupted: then the file is complete, else there is none.
     while std::fs::read_dir(file.parent().unwrap()).unwrap().next().is_none() {
         assert!(start.elapsed().as_secs() < 20, "no backup begins");
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;

@@ -1,7 +1,7 @@
-//! Power cuts: what was acknowledged is on the disk, not only in the memory of the machine.
+//! Power cuts: acknowledged data is on the disk, not only in the page cache.
 //!
-//! The server runs under strace. What it wrote and synced until the moment of an answer is put into an empty folder,
-//! which is what a power cut in that moment leaves, and a server is started on it.
+//! The server runs under strace. What it wrote and synced until the moment of a response is put into an empty folder,
+//! as a power cut in that moment would leave it, and a server is started on it.
 
 mod disk;
 
@@ -27,13 +27,13 @@ fn strace() -> Option<PathBuf> {
     Some(strace.into())
 }
 
-/// Something that was acknowledged: where it can be read, and when it was asked for and answered.
+/// Acknowledged data: its path in the API, and the times of request and response.
 struct Acknowledged {
     path: String,
     between: (f64, f64),
 }
 
-/// A server whose system calls are written down.
+/// A server whose system calls are recorded.
 struct Traced {
     server: Served,
     log: PathBuf,
@@ -49,7 +49,7 @@ impl Traced {
     async fn start(strace: &Path, folder: &Path, arguments: &[&str]) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (script, log) = (folder.join("traced"), folder.join("calls"));
-        // The tracer is a grandchild (-D), so that whoever ends the child ends the server.
+        // The tracer is a grandchild (-D), so that killing the child kills the server.
         let text = format!(
             "#!/bin/sh\nexec {} -D -ff -ttt -T -y -xx -s 1000000 -e trace={CALLS} -o {} {} \"$@\"\n",
             strace.display(),
@@ -104,7 +104,7 @@ impl Traced {
         self.send(reqwest::Method::POST, "/v1/traces", &spans, format!("/api/traces/{trace}")).await;
     }
 
-    /// Ends the server as a power cut would, and answers with what it did until then.
+    /// Kills the server as a power cut would, and returns its record until then.
     async fn end(mut self) -> (Record, Vec<Acknowledged>) {
         let main = self.log.with_extension(self.server.child.id().unwrap().to_string());
         self.server.child.kill().await.unwrap();
@@ -167,7 +167,7 @@ async fn what_was_acknowledged_is_there_after_a_power_cut() {
     }
     let client = traced.client.clone();
     let (record, acknowledged) = traced.end().await;
-    // One cut after the first answers of each kind, and some later ones.
+    // A cut after the first responses of each kind, and some later ones.
     for (cut, unsynced) in
         [(0, Unsynced::Lost), (1, Unsynced::Lost), (2, Unsynced::EverySecond), (3, Unsynced::Lost)]
             .into_iter()

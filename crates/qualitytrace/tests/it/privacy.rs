@@ -1,4 +1,5 @@
-//! What a server keeps is its owner's alone: spans lie in the database as they came, secrets included.
+//! File permissions: the data of a server is readable by its owner only, since spans are stored as received, secrets
+//! included.
 
 use std::os::unix::fs::PermissionsExt as _;
 

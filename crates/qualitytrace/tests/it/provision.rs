@@ -1,4 +1,4 @@
-//! What is stored before anybody asks, by the real program.
+//! Provisioning at startup, with the real program.
 
 use std::process::Stdio;
 
@@ -24,10 +24,10 @@ spec:
   name: T
   trigger: {type: http, httpRequest: {method: GET, url: 'http://127.0.0.1:1/'}}
 ";
-/// Nothing is wrong with it until it meets the store, which knows no such secret.
+/// Valid until it is stored: the store knows no such secret.
 const MASKED: &str = "type: VariableSet\nspec:\n  id: late\n  name: Late\n  values: [{key: K, value: '********', type: secret}]\n";
 
-/// A database, and where the server keeps its files.
+/// A database, and the data folder of the server.
 struct Home {
     folder: tempfile::TempDir,
     database: String,
@@ -56,7 +56,7 @@ impl Home {
         Served::start(program(), &self.database, &arguments).await
     }
 
-    /// Starts a server that refuses to start, and gives what it says.
+    /// Starts a server that refuses to start, and returns its output.
     async fn refused(&self, text: &str) -> String {
         let (file, data) = (self.write(text), self.folder.path().join("data"));
         let output = Command::new(program())
@@ -98,7 +98,7 @@ async fn all_or_nothing(home: &Home) {
     let server = home.start(&["--provisioning-file", &file]).await;
     assert_eq!(ids(&server).await, (1.into(), 1.into()));
     drop(server);
-    // What a user changed stays, unless it is provisioned always.
+    // A user's change stays, unless the resource is always provisioned.
     let server = home.start(&["--provisioning-file", &file]).await;
     assert_eq!(ids(&server).await, (1.into(), 1.into()));
     let client = reqwest::Client::new();

@@ -1,4 +1,4 @@
-//! A configuration that changes while the server runs.
+//! Configuration reload while the server runs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::busy::{Gate, put, start, until};
 use crate::program;
 use crate::rough::program::Served;
 
-/// A server with a file.
+/// A server with a configuration file.
 pub(crate) struct Bench {
     folder: tempfile::TempDir,
     pub(crate) served: Served,
@@ -36,14 +36,14 @@ impl Bench {
         self.folder.path().join("qualitytrace.yaml")
     }
 
-    /// Whether a body of this size is taken; what is wrong with it otherwise does not matter.
+    /// Whether a body of this size is accepted; other errors do not matter.
     async fn takes(&self, bytes: usize) -> bool {
         let body = vec![b' '; bytes];
         let sent = self.client.post(self.served.url("/api/tests")).body(body).send().await.unwrap();
         sent.status() != StatusCode::PAYLOAD_TOO_LARGE
     }
 
-    /// Stops the server, which sends what is left.
+    /// Stops the server, which flushes its telemetry.
     async fn stop(&mut self) {
         signal(&self.served, "-TERM");
         self.served.child.wait().await.unwrap();
@@ -69,7 +69,7 @@ pub(crate) fn signal(served: &Served, name: &str) {
     assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
 }
 
-/// Puts a new file in the place of the old one, as editors do.
+/// Replaces the file by a new one, as editors do.
 pub(crate) fn write(file: &Path, more: &str) {
     let beside = file.with_extension("new");
     std::fs::write(&beside, format!("{BASE}{more}")).unwrap();
@@ -101,7 +101,7 @@ async fn a_file_behind_a_link_is_followed() {
     let target = elsewhere.path().join("real.yaml");
     std::fs::rename(bench.file(), &target).unwrap();
     std::os::unix::fs::symlink(&target, bench.file()).unwrap();
-    // The server that starts with the link knows both places.
+    // A server that starts with the link watches both folders.
     let (file, data) = (bench.file(), elsewhere.path().join("data"));
     let arguments = ["--config", file.to_str().unwrap(), "--data-dir", data.to_str().unwrap()];
     bench.served = Served::start_with(program(), &arguments).await;
@@ -118,7 +118,7 @@ async fn sighup_reads_the_file_again() {
     assert!(bench.takes(5_000).await);
 }
 
-/// Spans are sent to one receiver, then to another: each is found at one of the two, whatever was under way.
+/// Spans are sent to one receiver, then to another: each is found at one of the two, whatever was in flight.
 #[tokio::test]
 async fn no_span_is_lost_when_the_sink_changes() {
     let (first, second) = (
@@ -157,7 +157,7 @@ async fn no_span_is_lost_when_the_sink_changes() {
     assert_eq!(found.len(), traces.len());
 }
 
-/// The server calls itself and watches itself: the trigger's trace goes into its own store, all of its spans elsewhere.
+/// The server is its own system under test: the trigger's trace goes into its own store, all of its spans elsewhere.
 #[tokio::test]
 async fn a_run_is_one_trace_under_its_caller() {
     let receiver = Served::start(program(), "sqlite::memory:", &[]).await;
@@ -214,7 +214,7 @@ async fn a_run_is_one_trace_under_its_caller() {
     assert!(!trace.contains("geheim"), "{trace}");
 }
 
-/// A collector that takes connections and never says a word: the server is ready and answers all the same.
+/// A collector that accepts connections and never answers: the server is ready and answers all the same.
 #[tokio::test]
 async fn a_silent_collector_holds_up_nothing() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -225,7 +225,7 @@ async fn a_silent_collector_holds_up_nothing() {
     ))
     .await;
     bench.get("0123456789abcdef0123456789abcdef").await;
-    // It did try: both sinks are connected by now and wait for an answer.
+    // It did try: both sinks are connected by now and wait for a response.
     let _first = silent.accept().await.unwrap();
     let _second = silent.accept().await.unwrap();
     let ready = bench.client.get(bench.served.url("/readyz")).send().await.unwrap();
@@ -247,7 +247,7 @@ async fn more_and_fewer_runs_at_one_time_count_while_runs_are_under_way() {
     write(&bench.file(), "runs: {concurrency: 3}\n");
     bench.served.logged("reloaded the configuration").await;
     gate.asked(3).await;
-    // Of three under way, two have to end before the last may begin.
+    // Of three running ones, two have to end before the last may begin.
     write(&bench.file(), "runs: {concurrency: 1}\n");
     bench.served.logged("reloaded the configuration").await;
     gate.answers.add_permits(2);
@@ -275,7 +275,7 @@ async fn addresses_that_become_listed_are_not_spoken_to_any_more() {
     write(&bench.file(), "trigger: {deny: [127.0.0.0/8]}\n");
     let line = bench.served.logged("reloaded the configuration").await;
     assert!(line.contains("trigger.deny=127.0.0.0/8"), "{line}");
-    // The connection of the first run is still open; it must not be used.
+    // The connection of the first run is still open; it must not be reused.
     start(&bench.client, &bench.served, "t").await;
     until(async || !matches!(bench.state(2).await.as_str(), "CREATED" | "EXECUTING")).await;
     assert_eq!((bench.state(2).await.as_str(), gate.times()), ("TRIGGER_FAILED", 1));
@@ -351,14 +351,14 @@ async fn a_renewed_certificate_is_shown_after_sighup() {
     assert!(is_trusted(&served, &second).await);
     assert!(!is_trusted(&served, &first).await);
 
-    // A broken one changes nothing.
+    // A broken certificate changes nothing.
     std::fs::write(&certificate, "nothing").unwrap();
     signal(&served, "-HUP");
     let line = served.logged("stays as it was").await;
     assert!(line.contains("server.tls") && line.contains("cert.pem"), "{line}");
     assert!(is_trusted(&served, &second).await);
 
-    // Nobody takes TLS away by a file.
+    // Removing TLS from the file needs a restart.
     std::fs::write(&file, BASE).unwrap();
     let line = served.logged("reloaded the configuration").await;
     assert!(!line.contains("server.tls"), "{line}");

@@ -1,4 +1,4 @@
-//! What `qualitytrace run` prints and writes about tests that did not pass.
+//! The reports of `qualitytrace run` about tests that did not pass.
 
 use std::fs::File;
 use std::io::Read;
@@ -186,7 +186,7 @@ async fn a_claim_that_there_is_none_gets_no_hint_where_to_find_one() {
     assert!(!text.contains("the nearest span is"), "{text}");
 }
 
-/// What the program prints at a terminal of this kind with so many columns; its errors, too, where they are `shown`.
+/// The output of the program at a terminal of this kind and width; standard error, too, where it is `shown`.
 fn at_a_terminal(term: &str, shown: bool, columns: u16, folder: &Path, arguments: &[&str]) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let mut ours = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
@@ -201,7 +201,7 @@ fn at_a_terminal(term: &str, shown: bool, columns: u16, folder: &Path, arguments
     command.args(arguments).current_dir(folder).envs([("NO_COLOR", "1"), ("TERM", term)]);
     command.stdout(theirs).stderr(errors);
     let mut child = command.spawn().unwrap();
-    // Nobody but the program holds the other side now.
+    // Only the program holds the other side now.
     drop(command);
     let mut text = Vec::new();
     // The end of a terminal is an error.

@@ -19,14 +19,14 @@ spec:
       url: http://127.0.0.1:9/x
 ";
 
-/// What a command printed, and how it ended.
+/// The result of a command.
 struct Ended {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-/// A folder to work in, and a server to talk to.
+/// A working folder and a server.
 struct Desk {
     folder: tempfile::TempDir,
     server: Served,
@@ -54,7 +54,7 @@ impl Desk {
         std::fs::read_to_string(self.path().join(name)).unwrap()
     }
 
-    /// Runs a command line whose words are separated by blanks.
+    /// Runs a command line, split at blanks.
     async fn run(&self, line: &str) -> Ended {
         let output = Command::new(env!("CARGO_BIN_EXE_qualitytrace"))
             .args(line.split_whitespace())
@@ -67,13 +67,13 @@ impl Desk {
         Ended { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
     }
 
-    /// Runs it and expects this exit code and this text on standard output.
+    /// Runs it and checks the exit code and standard output.
     async fn expect(&self, line: &str, code: i32, out: &str) {
         let ended = self.run(line).await;
         assert_eq!((ended.code, ended.out.as_str()), (Some(code), out), "{line}: {}", ended.err);
     }
 
-    /// Runs it and expects it to fail with this text on standard error.
+    /// Runs it and checks that it fails with this text on standard error.
     async fn refuse(&self, line: &str, err: &str) {
         let ended = self.run(line).await;
         assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{line}");
@@ -113,7 +113,7 @@ async fn a_file_keeps_its_comments_and_gets_the_id_that_was_made_up() {
 #[tokio::test]
 async fn a_definition_without_an_id_is_exported_with_one() {
     let desk = Desk::new().await;
-    // Fails when another test was first, which is as good.
+    // Fails when another test was first, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url = desk.server.url("/api/tests");
     let stored = reqwest::Client::new().put(url).header("content-type", "text/yaml").body(TEST).send().await;
@@ -232,7 +232,7 @@ async fn what_the_server_has_to_say_about_a_definition_is_passed_on() {
     let last = "warning: traces are not fetched from data stores yet: let the system under test send its spans to this server over OTLP\n";
     assert!(ended.err.ends_with(last), "{}", ended.err);
     assert_eq!(ended.err.matches("`isdefault`").count(), 1, "{}", ended.err);
-    // There is one of its kind: it is read back by whatever id, with `export` as with `get`.
+    // There is only one of its kind, so any id returns it, with `export` as with `get`.
     desk.expect(
         "export datastore -c config.yml --id nope -f nope.yaml",
         0,

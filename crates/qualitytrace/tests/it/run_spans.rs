@@ -1,4 +1,4 @@
-//! What the server says about its runs: a span that covers each of them, its phases below it, and a line in the log.
+//! The server's own telemetry of runs: a span for each of them, its phases below it, and a log line.
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn named<'s>(spans: &'s [Value], name: &str) -> &'s Value {
     spans.iter().find(|span| span["name"] == name).unwrap_or_else(|| panic!("{name} is missing: {spans:#?}"))
 }
 
-/// Below the run are these phases, in this order and inside its time, and nothing else.
+/// Checks that the run has exactly these child phases, in this order and inside its time.
 fn has_phases(spans: &[Value], run: &Value, phases: &[&str]) {
     let time = |span: &Value, key: &str| span[key].as_str().unwrap().parse::<u64>().unwrap();
     let mut below: Vec<&Value> = spans.iter().filter(|span| span["parentSpanId"] == run["spanId"]).collect();
@@ -43,7 +43,7 @@ impl Pair {
         put.error_for_status().unwrap();
     }
 
-    /// A test whose trigger goes to this address.
+    /// Stores a test whose trigger goes to this address.
     async fn put_test(&self, id: &str, url: &str, skips: bool) {
         let trigger = json!({ "type": "http", "httpRequest": { "method": "GET", "url": url } });
         let wrong = json!({ "type": "traceid", "traceid": { "id": "zz" } });
@@ -54,7 +54,7 @@ impl Pair {
         self.put("Test", "/api/tests", spec).await;
     }
 
-    /// Asks for something in the name of a caller.
+    /// Sends a POST with the trace context of a caller.
     async fn post(&self, path: &str, trace: &str) -> Value {
         sent(self.client.post(self.watched.url(path)), trace).await
     }
@@ -98,7 +98,7 @@ async fn a_span_covers_a_run_and_its_rerun() {
         assert_eq!(attribute(covering, key).as_deref(), Some(value), "{key}");
     }
     assert_eq!(covering["status"]["code"].as_u64().unwrap_or(0), 0, "{covering}");
-    // Bit 9 would say that the parent lives in another process.
+    // Bit 9 would say that the parent is in another process.
     assert_eq!(covering["flags"].as_u64().unwrap() & 0x200, 0, "{covering}");
 
     let trace = pair.heard(ANOTHER).await.unwrap();
@@ -246,7 +246,7 @@ async fn metrics_come_in_the_format_that_is_accepted() {
     }
 }
 
-/// What `promtool check metrics` asks for: every family is described once, no series is there twice.
+/// Checks what `promtool check metrics` asks for: every family is described once, and no series occurs twice.
 fn is_clean(text: &str) {
     let mut seen = std::collections::HashSet::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! What the status of the telemetry says of its disk queues: what is damaged, and what belongs to no sink.
+//! Disk queues in the telemetry status: damage and orphans.
 
 use std::{
     fs,
@@ -33,7 +33,7 @@ async fn start(folder: &Path, config: &str) -> Served {
     Served::start(program(), "sqlite::memory:", &arguments).await
 }
 
-/// `telemetry status`: its exit code and what it prints.
+/// Runs `telemetry status`; returns its exit code and output.
 fn status(server: &Served, json: bool) -> (Option<i32>, String) {
     let mut command = std::process::Command::new(program());
     command.args(["telemetry", "status", "--server", &server.url("")]).args(json.then_some("--json"));
@@ -41,7 +41,7 @@ fn status(server: &Served, json: bool) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// Asks for the status until it is as it should be.
+/// Polls the status until it is as expected.
 async fn eventually(server: &Served, what: &str, good: impl Fn(&Value) -> bool) {
     let asked = async {
         loop {
@@ -96,7 +96,7 @@ async fn damage_is_told_in_the_log_in_the_status_and_by_the_exit_code() {
     server.child.kill().await.unwrap();
     drop(server);
 
-    // Nobody takes it over any more: it is shown below the table.
+    // No sink takes it over any more: it is shown below the table.
     let server = start(folder.path(), "logLevel: info\n").await;
     eventually(&server, "the orphan is found", |status| !status["orphans"][0].is_null()).await;
     let (_, out) = status(&server, false);

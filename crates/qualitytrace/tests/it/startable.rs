@@ -1,4 +1,4 @@
-//! `config check` says what keeps a server from starting, in the words of the server, and touches nothing.
+//! `config check` reports what keeps a server from starting, with the server's own errors, and changes nothing.
 
 use crate::config::Place;
 
@@ -56,7 +56,7 @@ fn what_serve_refuses_is_refused_by_config_check() {
         assert!(said.err.contains(expected) && !said.err.contains("geheim"), "{arguments:?}: {}", said.err);
         let served = place.run(&[&["serve"], &arguments[..]].concat());
         assert_eq!(served.code, Some(1), "{arguments:?}: {}", served.err);
-        // The server stops at the first of them; its log may stand before that.
+        // The server stops at the first of them; its log may come before that.
         let first = served.err.find("error: ").map(|at| &served.err[at..]);
         assert!(first.is_some_and(|first| said.err.starts_with(first)), "{}, not {}", served.err, said.err);
     }

@@ -1,4 +1,4 @@
-//! `qualitytrace run` with suites, tables, retries and repetitions: what is run, what is reported, and the exit code.
+//! `qualitytrace run` with suites, tables, retries and repetitions: what is run, the report, and the exit code.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,8 +10,8 @@ use tokio::net::TcpListener;
 
 use crate::rough::program::Served;
 
-/// A subject that answers `/third` with 200 every third time, `/bad` with 500, and all else with 200 and the path;
-/// `/huge` with a long text instead, `/binary` with what is no text.
+/// A system under test that answers `/third` with 200 every third time, `/bad` with 500, `/huge` with a long text,
+/// `/binary` with invalid UTF-8, and all else with 200 and the path.
 async fn subject() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -68,7 +68,7 @@ spec:
     )
 }
 
-/// Writes files, runs the program in their folder, and gives its exit code, what it printed, and its JUnit report.
+/// Writes files, runs the program in their folder, and returns its exit code, its output, and its JUnit report.
 pub(crate) async fn run(files: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

@@ -1,5 +1,6 @@
-//! The systems of `examples/` with real SDKs, tested by the real program: a slow exporter, exporters that found their port
-//! closed, and bugs by absence. A verdict may be inconclusive if it says whom it hangs on; it may not be wrong.
+//! The systems of `examples/` with real SDKs, tested by the real program: a slow exporter, exporters that found their
+//! port closed, and bugs by absence. A verdict may be inconclusive if it names the service that it depends on; it may
+//! not be wrong.
 
 #![expect(clippy::print_stdout, reason = "the test says what came, right or inconclusive")]
 
@@ -18,18 +19,18 @@ use crate::rough::program::Served;
 const SLOW: Variable = ("billing", "OTEL_BSP_SCHEDULE_DELAY", "20000");
 /// Billing answers and never sends the receipt.
 const NO_RECEIPT: Variable = ("billing", "BUG", "no-receipt");
-/// Orders answers and never asks billing.
+/// Orders answers and never calls billing.
 const NO_INVOICE: Variable = ("orders", "BUG", "no-invoice");
-/// Stock looks at the shelf once for each item.
+/// Stock queries the shelf once for each item.
 const TOO_MANY: Variable = ("stock", "BUG", "n-plus-one");
 
-/// What a run of the program came to.
+/// The result of a run of the program.
 struct Came {
     code: Option<i32>,
     text: String,
 }
 
-/// Waits for something that is bound to happen.
+/// Waits for a condition, with a limit.
 async fn eventually(limit: Duration, what: &str, is_so: impl AsyncFn() -> bool) {
     let deadline = tokio::time::Instant::now() + limit;
     while !is_so().await {
@@ -51,16 +52,16 @@ async fn run(fleet: &Fleet, test: &str, arguments: &[&str]) -> Came {
     Came { code: output.status.code(), text: text.into_owned() }
 }
 
-/// How sentences about a service go on whose spans may exist although they are not here.
+/// How sentences about a silent service, whose spans may be missing, continue.
 const SILENT: [&str; 4] = ["has sent nothing", "answered a call", "was heard", "delivers every"];
 
 impl Came {
-    /// Right, or without a verdict and with a sentence about one of these services.
+    /// Checks that the verdict is right, or inconclusive with a sentence about one of these services.
     fn is_not_wrong(&self, what: &str, has_bug: bool, silent: &[&str]) {
         println!("{what}: {}", self.name());
         match self.code {
             Some(0) => assert!(!has_bug, "{what}: the bug is not found\n{}", self.text),
-            // No trace at all: nobody can be named, and it is told that nothing came.
+            // No trace at all: no service can be named, and the report says that nothing came.
             Some(2) if self.text.contains("1 broken") => {
                 assert!(
                     self.text.contains("has arrived"),
@@ -69,7 +70,7 @@ impl Came {
                 );
             }
             Some(2) => assert!(has_bug, "{what}: there is no bug\n{}", self.text),
-            // Who was never heard is known by its address only.
+            // A service that never sent anything is known by its address only.
             Some(4) => assert!(
                 self.sentence(silent).is_some() || self.text.contains("nobody has answered a call to"),
                 "{what}: who is silent?\n{}",
@@ -79,7 +80,7 @@ impl Came {
         }
     }
 
-    /// The verdict that a user needs, because every exporter delivers.
+    /// Checks for the right verdict, which is due because every exporter delivers.
     fn is_right(&self, what: &str, has_bug: bool) {
         println!("{what}: {}", self.name());
         assert_eq!(self.code, Some(if has_bug { 2 } else { 0 }), "{what}\n{}", self.text);
@@ -98,7 +99,7 @@ impl Came {
         }
     }
 
-    /// What the report says about a silent service out of these.
+    /// The sentence of the report about one of these silent services.
     fn sentence(&self, services: &[&str]) -> Option<&str> {
         let sentences = || services.iter().flat_map(|name| SILENT.map(|verb| format!("{name} {verb}")));
         self.text.lines().map(str::trim).find(|line| sentences().any(|sentence| line.contains(&sentence)))
@@ -134,7 +135,7 @@ async fn after_a_closed_port(installed: &Path, bug: Option<Variable>) {
     let otlp = format!("127.0.0.1:{}", qualitytrace_testing::port());
     let variables: Vec<_> = bug.into_iter().collect();
     let fleet = Fleet::start(installed, &format!("http://{otlp}"), &variables).await;
-    // The request to `/healthz` made a span: each exporter has something to send and tries in vain.
+    // The request to `/healthz` made a span: each exporter tries to send it in vain.
     eventually(Duration::from_mins(1), "billing has tried to export twice", async || {
         fleet.said("billing", "UNAVAILABLE") >= 2
     })
@@ -150,7 +151,7 @@ async fn no_verdict_is_wrong_when_exporters_have_found_their_port_closed() {
     tokio::join!(after_a_closed_port(&installed, None), after_a_closed_port(&installed, Some(NO_INVOICE)));
 }
 
-/// Asks billing for its health every second, as a cluster would: its exporter then has something to say.
+/// Sends billing a health check every second, as a cluster would: its exporter then has spans to send.
 async fn probe(billing: String) {
     loop {
         let _ = reqwest::get(format!("{billing}/healthz")).await;

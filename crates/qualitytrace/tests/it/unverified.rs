@@ -1,4 +1,4 @@
-//! Secrets that are sent over TLS without verifying who gets them are warned of.
+//! Warnings about secrets that are sent over TLS without verifying the receiver.
 
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -40,7 +40,7 @@ async fn a_secret_for_somebody_unverified_is_warned_of_in_run_log_report_and_che
     let events = events.text().await.unwrap();
     assert!(events.contains(&said), "{events}");
 
-    // Where the server demands verification, nothing is to be warned of.
+    // Where the server requires verification, there is no warning.
     let demanding =
         Served::start(program(), "sqlite::memory:", &["--trigger.verifyCertificates", "true"]).await;
     put(&client, &demanding, &test).await;

@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use axum::extract::Request;
 use tokio::process::Command;
 
-/// A server that remembers what it was asked: the address as it was written, and the body.
+/// A server that records its requests: the path as sent, and the body.
 struct Peer {
     address: String,
     seen: Arc<Mutex<Vec<(String, Bytes)>>>,
@@ -71,7 +71,7 @@ async fn files_go_along_byte_by_byte() {
     std::fs::create_dir(&tests).unwrap();
     std::fs::write(tests.join("photo.png"), [0, 255, 10]).unwrap();
     std::fs::write(tests.join("order.json"), "{\"book\": \"${var:BOOK}\"}").unwrap();
-    // Not even JSON until its variable is put in.
+    // Invalid JSON until its variable is replaced.
     std::fs::write(tests.join("count.json"), "{\"count\": ${var:COUNT}}").unwrap();
     let url = |path: &str| format!("http://{}{path}", peer.address);
     let write = |name: &str, text: String| std::fs::write(tests.join(name), text).unwrap();

@@ -1,4 +1,4 @@
-//! Mistyped commands and lost output: the exit code says that it could not be done, never that a test did not pass.
+//! Mistyped commands and lost output: the exit code is that of an error, never that of a test that did not pass.
 
 use std::process::{Command, Stdio};
 

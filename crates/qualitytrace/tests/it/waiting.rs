@@ -1,4 +1,4 @@
-//! Verdicts on a real system whose spans come up to three seconds late, in pieces, out of order and twice.
+//! Verdicts on a real system whose spans come up to three seconds late, in several batches, out of order and twice.
 //! `cargo xtask bench waiting` does the same with a thousand runs.
 
 use std::time::Duration;

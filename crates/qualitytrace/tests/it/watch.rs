@@ -1,4 +1,4 @@
-//! What the server says about itself, as a receiver of its telemetry hears it.
+//! The server's own telemetry, as a receiver gets it.
 
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::rough::program::Served;
 
 pub(crate) const CALLER: &str = "0123456789abcdef0123456789abcdef";
 
-/// A server that is watched, and the server that hears of it.
+/// A server, and the server that receives its telemetry.
 pub(crate) struct Pair {
     pub(crate) folder: tempfile::TempDir,
     receiver: Served,
@@ -48,7 +48,7 @@ impl Pair {
         self.client.get(self.watched.url(path)).header(header, value).send().await.unwrap().status()
     }
 
-    /// Stops the server, which sends what is left, and asks the receiver for a trace.
+    /// Stops the server, which flushes its telemetry, and reads a trace from the receiver.
     pub(crate) async fn heard(&mut self, trace: &str) -> Option<Value> {
         if let Some(pid) = self.watched.child.id() {
             let stopped = Command::new("kill").args(["-TERM", &pid.to_string()]).status().await.unwrap();
@@ -60,7 +60,7 @@ impl Pair {
         if got.status() == StatusCode::NOT_FOUND { None } else { Some(got.json().await.unwrap()) }
     }
 
-    /// Creates a test whose trigger goes to this address, and starts it. The answer is the run.
+    /// Creates a test whose trigger goes to this address, and starts it. Returns the run.
     async fn run(&self, url: &str) -> Value {
         let trigger = json!({ "type": "http", "httpRequest": { "method": "GET", "url": url } });
         let spec = json!({ "id": "t", "name": "T", "skipTraceCollection": true, "trigger": trigger });

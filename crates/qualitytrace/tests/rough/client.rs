@@ -1,10 +1,10 @@
-//! Starting runs on real servers and reading how they ended.
+//! A client that starts runs on real servers and reads their results.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// A server to talk to.
+/// A client of one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -42,12 +42,12 @@ impl Events {
 
 impl Client {
     pub(crate) fn new(base: impl Into<String>) -> Self {
-        // Fails when there is a provider already, which is as good.
+        // Fails when a provider is installed already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self { http: reqwest::Client::builder().no_proxy().build().unwrap(), base: base.into() }
     }
 
-    /// Stores a test that asks the system and needs all that it sends.
+    /// Stores a test that calls the system and needs all of its spans.
     pub(crate) async fn put_test(&self, id: &str, system: &str) {
         let trigger = json!({ "type": "http", "httpRequest": {
             "method": "GET", "url": format!("{system}/order?bug=${{var:BUG}}&lose=${{var:LOSE}}"),
@@ -68,7 +68,7 @@ impl Client {
         .await;
     }
 
-    /// Stores a test that is judged by the answer alone.
+    /// Stores a test that is judged by the response alone.
     pub(crate) async fn put_quick_test(&self, id: &str, system: &str) {
         let trigger =
             json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("{system}/quick") } });
@@ -84,7 +84,7 @@ impl Client {
         self.put("/api/tests", &json!({ "type": "Test", "spec": spec })).await;
     }
 
-    /// Says how long to wait for what a trace owes.
+    /// Sets the settle window of the polling profile.
     pub(crate) async fn put_settle(&self, settle: &str) {
         let spec = json!({
             "id": "current", "name": "default", "default": true, "strategy": "periodic",
@@ -93,7 +93,7 @@ impl Client {
         self.put("/api/pollingprofiles/current", &json!({ "type": "PollingProfile", "spec": spec })).await;
     }
 
-    /// Stores something.
+    /// Stores a resource.
     pub(crate) async fn put(&self, path: &str, body: &Value) {
         let answer = self.http.put(format!("{}{path}", self.base)).json(body).send().await.unwrap();
         let status = answer.status();
@@ -120,7 +120,7 @@ impl Client {
         }
     }
 
-    /// Waits until a run is over, and answers with all that happened to it.
+    /// Waits until a run is over, and returns all of its events.
     pub(crate) async fn events(&self, run: &Started) -> Events {
         let url = format!("{}/api/tests/{}/run/{}/events/stream", self.base, run.test, run.number);
         let text = self.http.get(url).send().await.unwrap().text().await.unwrap();
@@ -128,7 +128,7 @@ impl Client {
         Events(data.map(|line| serde_json::from_str(line.trim()).unwrap()).collect())
     }
 
-    /// Waits until spans after the verdict have changed it; `None` when they did not in time.
+    /// Waits until late spans have changed the verdict; `None` when they did not in time.
     pub(crate) async fn corrected(&self, run: &Started, patience: Duration) -> Option<String> {
         let deadline = tokio::time::Instant::now() + patience;
         while tokio::time::Instant::now() < deadline {
@@ -146,13 +146,13 @@ impl Client {
         self.shown(&run.test, run.number).await["state"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// A run as the server shows it.
+    /// A run as the server returns it.
     pub(crate) async fn shown(&self, test: &str, number: u64) -> Value {
         let url = format!("{}/api/tests/{test}/run/{number}", self.base);
         self.http.get(url).send().await.unwrap().json().await.unwrap()
     }
 
-    /// Asks something of a run: `stop` or `skipPolling`.
+    /// Sends a command to a run: `stop` or `skipPolling`.
     pub(crate) async fn ask(&self, run: &Started, what: &str) {
         let url = format!("{}/api/tests/{}/run/{}/{what}", self.base, run.test, run.number);
         self.http.post(url).send().await.unwrap().error_for_status().unwrap();

@@ -1,4 +1,4 @@
-//! The real program as a process of its own, with what it uses of the machine.
+//! The real program as a separate process, with its resource usage.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-/// Processor ticks a second, as Linux counts them for programs.
+/// Clock ticks per second on Linux.
 const TICKS: f64 = 100.0;
 
 /// A `qualitytrace serve` on free ports. Killed when dropped.
@@ -51,7 +51,7 @@ impl Served {
                 break;
             }
         }
-        // What the server prints from here on must go somewhere, or it would block.
+        // The rest of the output must be read, or the server would block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         // The log too.
         let (sender, log) = mpsc::unbounded_channel();
@@ -64,7 +64,7 @@ impl Served {
         Self { child, log, http: address.expect("the server says where it listens") }
     }
 
-    /// Waits for a line of the log that has this in it.
+    /// Waits for a log line with this text.
     pub(crate) async fn logged(&mut self, part: &str) -> String {
         loop {
             let line = self.log.recv().await.unwrap_or_else(|| panic!("the log ends without `{part}`"));
@@ -86,7 +86,7 @@ impl Served {
         (ticks(11) + ticks(12)) / TICKS
     }
 
-    /// The most memory that it ever had, in MiB.
+    /// Its peak memory in MiB.
     pub(crate) fn peak_mib(&self) -> u64 {
         let status = self.proc_file("status");
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -100,7 +100,7 @@ impl Served {
 }
 
 impl Drop for Served {
-    /// Waits until it is gone: another one may want its database next.
+    /// Waits until it is gone: another server may need its database next.
     fn drop(&mut self) {
         let _ = self.child.start_kill();
         while matches!(self.child.try_wait(), Ok(None)) {
@@ -109,7 +109,7 @@ impl Drop for Served {
     }
 }
 
-/// The program beside this one: examples are built into a folder below it.
+/// The program next to this one: examples are built into a folder below it.
 pub(crate) fn beside() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let program = own.parent().and_then(Path::parent).unwrap().join("qualitytrace");

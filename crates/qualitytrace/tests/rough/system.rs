@@ -1,6 +1,6 @@
-//! A system under test with three services whose spans come late, in pieces, out of order and sometimes twice.
+//! A system under test with three services whose spans come late, in several batches, out of order and sometimes twice.
 //!
-//! `GET /order?bug=1` makes one leaf span say that something went wrong; `lose=1` loses a span that has a child.
+//! `GET /order?bug=1` puts an error into one leaf span; `lose=1` loses a span that has a child.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,39 +11,39 @@ use axum::routing::get;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// How often an exporter tries to hand a batch over.
+/// How often an exporter tries to deliver a batch.
 const ATTEMPTS: usize = 100;
-/// How long it waits in between.
+/// The pause between attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How spans travel.
+/// How spans are delivered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
     /// The longest time between the end of a span and its delivery.
     pub(crate) delay: Duration,
-    /// What becomes of the last leaf.
+    /// What happens to the last leaf.
     pub(crate) leaf: Leaf,
 }
 
-/// What becomes of a span that specs need and nothing announces.
+/// What happens to a span that specs need and that no other span announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leaf {
     /// It comes like the others.
     Comes,
     /// It never comes.
     Withheld,
-    /// It comes so much later.
+    /// It comes this much later.
     Late(Duration),
 }
 
 /// What the system knows of a trace.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
-    /// How often the system was asked with it.
+    /// How many requests had this trace.
     pub(crate) requests: u32,
     /// When its last span was acknowledged, in nanoseconds since the epoch.
     pub(crate) delivered: u64,
-    /// Batches that are still on their way.
+    /// Batches that are still in flight.
     pub(crate) under_way: usize,
     /// A span that has a child and was lost.
     pub(crate) lost: Option<String>,
@@ -59,7 +59,7 @@ pub(crate) struct System {
 #[derive(Debug)]
 struct Shared {
     manner: Manner,
-    /// Where spans may be delivered, at random.
+    /// Servers for deliveries, chosen at random.
     servers: Vec<String>,
     client: reqwest::Client,
     traces: Mutex<HashMap<String, Known>>,
@@ -139,7 +139,7 @@ async fn order(
         ("mailer", mailer, fast, slow),
     ] {
         let rest = spans.split_off(rand::random_range(0..spans.len()));
-        // An exporter that got no answer sends once more what arrived already.
+        // An exporter whose response was lost sends again what already arrived.
         if rand::random_range(0..4) == 0 {
             deliver(service, rest.clone(), from, to);
         }

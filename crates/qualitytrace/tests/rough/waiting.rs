@@ -1,4 +1,4 @@
-//! Many runs against a system whose spans come late: is every verdict right, and how soon does it come?
+//! Many runs against a system whose spans come late: are the verdicts right, and how soon do they come?
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use super::client::{Client, Events, Started};
 use super::system::System;
 
-/// How many runs of how many tests.
+/// The number of runs and tests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) tests: usize,
@@ -15,25 +15,25 @@ pub(crate) struct Load {
     pub(crate) parallel: usize,
 }
 
-/// How the runs ended.
+/// The results of the runs.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) runs: usize,
-    /// Runs that ended with another verdict than they should, a sentence each.
+    /// Runs with a wrong verdict, a sentence each.
     pub(crate) wrong: Vec<String>,
-    /// Runs that gave up, rightly.
+    /// Runs that were inconclusive, rightly.
     pub(crate) gave_up: usize,
     /// From the last span to the verdict: of the first run of each test, and of the others.
     pub(crate) first: Vec<Duration>,
     pub(crate) known: Vec<Duration>,
 }
 
-/// One run in so many loses a span that has a child: it cannot be decided.
+/// One run in this many loses a span that has a child: it cannot be decided.
 const LOSES: usize = 20;
-/// One run in so many has a bug.
+/// One run in this many has a bug.
 const BUGS: usize = 3;
 
-/// Runs the load, and holds every verdict against the truth.
+/// Runs the load, and compares every verdict with the truth.
 pub(crate) async fn measure(client: &Client, system: &System, load: Load) -> Tally {
     let mut tally = Tally::default();
     let tests: Vec<String> = (0..load.tests).map(|number| format!("rough-{number}")).collect();
@@ -52,7 +52,7 @@ pub(crate) async fn measure(client: &Client, system: &System, load: Load) -> Tal
     });
     for (wait, wrong, gave_up) in stream::iter(rest).buffer_unordered(load.parallel).collect::<Vec<_>>().await
     {
-        // Whoever gives up waits for what does not come: that says nothing about how soon verdicts are.
+        // A run that gives up waits for what does not come: that says nothing about how soon verdicts are.
         if gave_up {
             tally.gave_up += 1;
         } else {
@@ -119,7 +119,7 @@ fn wrong(run: &Started, expected: &str, events: &Events) -> String {
 }
 
 impl Tally {
-    /// The time within which so many percent of the verdicts came.
+    /// The time within which this percentage of the verdicts came.
     pub(crate) fn at(sorted: &[Duration], percent: usize) -> Duration {
         sorted
             .get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1)))

@@ -1,4 +1,4 @@
-//! A system that sends what is planned for a request, when it is planned, and the real program beside it.
+//! A system that sends planned spans for a request at planned times, and the real program beside it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -47,7 +47,7 @@ pub(super) const ROOT: Sent = Sent {
 };
 pub(super) const LEAF: Sent = Sent { id: 2, parent: 1, name: "leaf", kind: 1, ..ROOT };
 
-/// A system that answers at once and sends what is planned for the path.
+/// A system that answers at once and sends the spans that are planned for the path.
 pub(super) struct System {
     pub(super) url: String,
     shared: Arc<Shared>,
@@ -82,7 +82,7 @@ impl System {
         self.shared.deliver(sent, context, began).await;
     }
 
-    /// The `traceparent` of the next request, or of the last one.
+    /// The `traceparent` of the last request; waits for the first one.
     pub(super) async fn asked(&self) -> String {
         let mut asked = self.shared.asked.subscribe();
         let asked = asked.wait_for(|context| !context.is_empty());
@@ -124,7 +124,7 @@ impl Shared {
         let resource = json!({ "attributes": attributes(&[("service.name", sent.service)]) });
         let body =
             json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "spans": [span] }] }] });
-        // Whoever ends early is not told any more.
+        // A server that ended early does not receive it any more.
         let _ = self.http.post(format!("http://{}/v1/traces", self.otlp)).json(&body).send().await;
     }
 }
@@ -163,7 +163,7 @@ pub(super) struct Ran {
     pub(super) took: Duration,
 }
 
-/// Runs files beside a system, on a server of the program's own.
+/// Runs files beside a system, on a server inside the program.
 pub(super) async fn run(
     folder: &Path,
     files: &[(&str, &str)],

@@ -1,4 +1,4 @@
-//! What may have been done by services that were not heard, or at addresses that they were not heard under.
+//! Work that may have been done by services that sent no spans, or at addresses that are not known to be theirs.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn a_gate_of_the_analyzer_is_not_passed_by_a_trace_that_lacks_an_answer() 
             holds(&ran.text, &[told]);
         }
     }
-    // Without the gate nothing of it is said.
+    // Without the gate nothing is reported about it.
     let ran = run_test(&text, &[("/", open)], &[]).await;
     assert_eq!(ran.code, Some(0), "{}", ran.text);
 }
@@ -46,7 +46,7 @@ async fn who_does_not_wait_does_not_know_what_is_absent() {
     let ran = run_test(&leaf, &[("/", &[ROOT, late])], &["--confirm", "0s"]).await;
     assert_eq!(ran.code, Some(4), "{}", ran.text);
     holds(&ran.text, &["the trace is not waited for (`strategy: no-polling`)"]);
-    // What the trigger says is known.
+    // The response of the trigger is known.
     let trigger = r#"span[name = "Tracetest trigger"]"#;
     let answered = test("/", trigger, "attr:tracetest.response.status = 200", profile);
     let ran = run_test(&answered, &[("/", &[ROOT, late])], &["--confirm", "0s"]).await;
@@ -90,7 +90,7 @@ async fn what_this_server_refused_is_not_absent() {
     let ran = run_test(&leaf, &[("/", spans)], &[]).await;
     assert_eq!(ran.code, Some(4), "{}", ran.text);
     holds(&ran.text, &["a delivery of spans from 127.0.0.1 was refused meanwhile: "]);
-    // What was found is not in doubt.
+    // Spans that were found are not in doubt.
     let root = test("/", r#"span[service.name = "shop"]"#, r#"attr:name = "GET /""#, "");
     let ran = run_test(&root, &[("/", spans)], &[]).await;
     assert_eq!(ran.code, Some(0), "{}", ran.text);
@@ -98,7 +98,7 @@ async fn what_this_server_refused_is_not_absent() {
 
 #[tokio::test]
 async fn work_of_a_test_that_is_not_known_is_looked_for_as_long_as_a_failure_is_confirmed() {
-    // The service delivers all the time: what it ended within the settle window is here.
+    // The service delivers all the time: what it ended within the settle window has arrived.
     let beats = (1..40).map(|at| {
         let after = Duration::from_millis(300 * at);
         Sent { id: 100 + at, strays: true, name: "beat", ends: after, comes: after, ..ROOT }

@@ -1,7 +1,7 @@
-//! What a disk holds after a power cut, read off the system calls of a process (`strace -ff -ttt -T -y -xx`).
+//! The state of a disk after a power cut, derived from the system calls of a process (`strace -ff -ttt -T -y -xx`).
 //!
 //! A write is on the disk once a later `fsync` or `fdatasync` of its file has returned; the name of a file is once its
-//! folder was synced. Everything else is gone.
+//! folder was synced. Everything else is lost.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,23 +19,23 @@ struct Call {
     result: i64,
 }
 
-/// All that a process did to its files.
+/// All changes of files by a process.
 #[derive(Debug)]
 pub(crate) struct Record(Vec<Call>);
 
 #[derive(Debug, Clone, Default)]
 struct File {
     synced: Vec<u8>,
-    /// Writes that no sync has covered: their place and their bytes. A place without bytes is a new length.
+    /// Unsynced writes: their offset and bytes. An offset without bytes is a new length.
     pending: Vec<(usize, Option<Vec<u8>>)>,
 }
 
-/// What becomes of the writes that no sync covered.
+/// What happens to unsynced writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unsynced {
     /// None reached the disk.
     Lost,
-    /// Every second one did: disks write in the order that suits them.
+    /// Every second one did: disks reorder writes.
     EverySecond,
 }
 
@@ -63,7 +63,7 @@ impl Record {
         inside.filter(|call| descriptor(&call.arguments).is_some_and(|path| path.starts_with(folder))).count()
     }
 
-    /// Puts into `target` what was in `folder` on the disk at this time.
+    /// Writes the on-disk content of `folder` at this time to `target`.
     pub(crate) fn cut(&self, folder: &Path, at: f64, unsynced: Unsynced, target: &Path) {
         let mut files: Vec<File> = Vec::new();
         let mut names: BTreeMap<PathBuf, usize> = BTreeMap::new();
@@ -142,7 +142,7 @@ fn apply(file: &mut Vec<u8>, (place, bytes): (usize, Option<Vec<u8>>)) {
     file[place..place + bytes.len()].copy_from_slice(&bytes);
 }
 
-/// A line like `1731715200.000001 fdatasync(7</d/x.db-wal>) = 0 <0.000290>`.
+/// Parses a line like `1731715200.000001 fdatasync(7</d/x.db-wal>) = 0 <0.000290>`.
 fn call(line: &str) -> Option<Call> {
     let (began, rest) = line.split_once(' ')?;
     let (name, rest) = rest.trim_start().split_once('(')?;
@@ -162,12 +162,12 @@ fn descriptor(arguments: &str) -> Option<PathBuf> {
     if path.contains("\\x") { Some(String::from_utf8(bytes(path)).ok()?.into()) } else { Some(path.into()) }
 }
 
-/// The arguments in quotation marks.
+/// The quoted arguments.
 fn texts(arguments: &str) -> Vec<Vec<u8>> {
     arguments.split('"').skip(1).step_by(2).map(bytes).collect()
 }
 
-/// `\x2f\x61` as bytes.
+/// Decodes `\x2f\x61`.
 fn bytes(text: &str) -> Vec<u8> {
     text.split("\\x").skip(1).map(|pair| u8::from_str_radix(&pair[..2], 16).unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! Orders, billing and stock of `examples/`, as processes of their own with the defaults of their SDKs.
+//! Orders, billing and stock of `examples/`, as separate processes with the defaults of their SDKs.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use tokio::process::{Child, Command};
 
 use super::eventually;
 
-/// How long a service may take to answer for the first time; the machine may be busy with other tests.
+/// Start timeout of a service; the machine may be busy with other tests.
 const START_LIMIT: Duration = Duration::from_mins(2);
 
-/// A variable of one service: who gets it, its name and its value.
+/// A variable of one service: the service, the name and the value.
 pub(super) type Variable = (&'static str, &'static str, &'static str);
 
-/// The services of one chain. They end when it is dropped.
+/// The services of one system. They are stopped on drop.
 pub(super) struct Fleet {
     installed: PathBuf,
     endpoint: String,
@@ -27,11 +27,11 @@ pub(super) struct Fleet {
 
 struct Service {
     _child: Child,
-    /// What it wrote to its terminal.
+    /// Its output.
     said: Arc<Mutex<Vec<String>>>,
 }
 
-/// The folder of what the systems are made of, if tests are told of one.
+/// The folder with the installed systems, if the environment names one.
 pub(super) fn installed() -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("QUALITYTRACE_TEST_SYSTEMS") else {
         assert!(std::env::var("QUALITYTRACE_REQUIRE_PEERS").is_err(), "QUALITYTRACE_TEST_SYSTEMS is not set");
@@ -65,7 +65,7 @@ impl Fleet {
         fleet
     }
 
-    /// Ends one service and starts it anew with these variables.
+    /// Restarts one service with these variables.
     pub(super) async fn restart(&mut self, name: &'static str, variables: &[Variable]) {
         self.services.remove(name);
         let address = ("127.0.0.1", self.ports[name]);
@@ -81,7 +81,7 @@ impl Fleet {
         format!("http://127.0.0.1:{}", self.ports[name])
     }
 
-    /// How many lines with this in them a service wrote to its terminal.
+    /// How many lines of a service's output contain this text.
     pub(super) fn said(&self, name: &str, part: &str) -> usize {
         self.services[name].said.lock().unwrap().iter().filter(|line| line.contains(part)).count()
     }
@@ -116,7 +116,7 @@ impl Fleet {
         self.services.insert(name, Service { _child: child, said });
     }
 
-    /// How a service is started: as its page says, with what lies in the cache instead of in its folder.
+    /// The command of a service: as its page says, with dependencies from the cache instead of its folder.
     fn command(&self, name: &str) -> Command {
         let examples = examples();
         match name {
