@@ -5,35 +5,35 @@ use serde::Serialize;
 
 use super::run::is_blank;
 
-/// Each step, in the order in which they are taken; empty for those that are not.
+/// The result of each step, in their order; empty for steps that were not taken.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Connection {
     /// Whether the port is a usual one.
     pub port_check: Step,
-    /// Whether somebody listens.
+    /// Whether the endpoint accepts connections.
     pub connectivity: Step,
-    /// Whether we are let in.
+    /// Whether the credentials are accepted.
     pub authentication: Step,
     /// Whether traces can be fetched.
     pub fetch_traces: Step,
 }
 
-/// How one step went.
+/// The result of one step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ConnectionStep")]
 pub struct Step {
-    /// Whether nothing speaks against going on.
+    /// Whether the next step can be taken.
     #[serde(skip_serializing_if = "is_blank")]
     pub passed: bool,
     /// `passed`, `warning` or `failed`.
     #[serde(skip_serializing_if = "is_blank")]
     pub status: &'static str,
-    /// A sentence.
+    /// The message.
     #[serde(skip_serializing_if = "is_blank")]
     pub message: String,
-    /// Why it failed.
+    /// The error, if it failed.
     #[serde(skip_serializing_if = "is_blank")]
     pub error: String,
 }

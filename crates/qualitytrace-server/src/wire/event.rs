@@ -12,15 +12,15 @@ use super::verdict::{Outcome, Verdict};
 use crate::store::StoredEvent;
 use crate::trigger;
 
-/// Something that happened to a run, of a test or of a suite.
+/// An event of a run, of a test or of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{W}Event")]
 pub struct Event<W = What> {
-    /// Counts from 1 within the run.
+    /// Its number within the run, counted from 1.
     pub seq: u64,
     /// Nanoseconds since the epoch.
     pub at: u64,
-    /// What happened.
+    /// The event itself.
     #[serde(flatten)]
     pub what: W,
 }

@@ -55,11 +55,11 @@ pub struct Asked {
     pub series: Option<InSeries>,
 }
 
-/// Settings that a run brings along. Each is the `spec` of a resource of that kind.
+/// Settings of one run. Each is the `spec` of a resource of that kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RunSettings {
-    /// What the analyzer looks at.
+    /// The rules of the analyzer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub analyzer: Option<Map<String, Value>>,
     /// How to wait for the trace of a test that has no profile of its own.
@@ -90,12 +90,12 @@ pub struct SuiteRun {
     pub run: u64,
 }
 
-/// The place of a run in its series.
+/// The position of a run in its series.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InSeries {
     /// The first run; 0 for the first run itself.
     pub first: u64,
-    /// Counts from 1.
+    /// Its number in the series, counted from 1.
     pub attempt: u32,
 }
 
@@ -106,56 +106,56 @@ impl InSeries {
     }
 }
 
-/// A run as clients know it. What is empty is left out, except for objects.
+/// A run. Empty values are left out, except for objects.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Run {
     /// Its number among the runs of its test.
     pub id: u64,
-    /// The trace that it causes.
+    /// The trace of the run.
     pub trace_id: String,
-    /// The trigger's own span.
+    /// The span of the trigger.
     pub span_id: String,
     /// The version of the test that was run.
     pub test_version: u64,
-    /// How far it has come.
+    /// Its state.
     pub state: String,
-    /// Why it came to no verdict.
+    /// Why there is no verdict.
     #[serde(skip_serializing_if = "is_blank")]
     pub last_error_state: String,
-    /// Seconds, rounded up.
+    /// Its duration in seconds, rounded up.
     pub execution_time: u64,
-    /// Milliseconds.
+    /// The duration of the trigger in milliseconds.
     #[serde(skip_serializing_if = "is_blank")]
     pub trigger_time: u64,
-    /// When it was asked for.
+    /// When it was created.
     pub created_at: String,
     /// When the trigger was sent.
     pub service_triggered_at: String,
-    /// When the trigger was answered.
+    /// When the trigger got its response.
     pub service_trigger_completed_at: String,
-    /// When the wait for the trace was over.
+    /// When the wait for the trace ended.
     pub obtained_trace_at: String,
     /// When it ended.
     pub completed_at: String,
-    /// What it was given, and what its outputs made of it.
+    /// The given variables, updated with the outputs.
     pub variable_set: VariableSet,
-    /// The trigger with its values put in.
+    /// The trigger with its values.
     pub resolved_trigger: Trigger,
-    /// What came of the trigger.
+    /// The result of the trigger.
     pub trigger_result: TriggerOutcome,
-    /// Empty in lists.
+    /// The trace; empty in lists.
     pub trace: RunTrace,
-    /// What the specs say.
+    /// The results of the specs.
     pub result: Results,
-    /// What the analyzer says.
+    /// The report of the analyzer.
     pub linter: Linter,
-    /// What it gives out.
+    /// The values of its outputs.
     #[serde(skip_serializing_if = "is_blank")]
     pub outputs: Vec<Output>,
-    /// Whether it passed what it must.
+    /// The result of the gates.
     pub required_gates_result: Gates,
-    /// Free words about it.
+    /// Free-form metadata.
     #[serde(skip_serializing_if = "is_blank")]
     pub metadata: Map<String, Value>,
     /// The suite that it is a step of.
@@ -164,10 +164,10 @@ pub struct Run {
     /// The run of that suite.
     #[serde(skip_serializing_if = "is_blank")]
     pub test_suite_run_id: u64,
-    /// The series that it is one of.
+    /// Its position in a series.
     #[serde(skip_serializing_if = "is_blank")]
     pub series: Option<InSeries>,
-    /// What is missing of the trace and could change the result: with it, the run is inconclusive.
+    /// What is missing of the trace and could change the result: if there is any, the run is inconclusive.
     #[serde(skip_serializing_if = "is_blank")]
     pub missing: Vec<String>,
 }
@@ -188,7 +188,7 @@ pub struct Results {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct SpecResult {
-    /// The spans that it is about.
+    /// The selector of the spec.
     pub selector: Selector,
     /// One for each assertion.
     pub results: Vec<AssertionResult>,
@@ -198,7 +198,7 @@ pub struct SpecResult {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct AssertionResult {
-    /// As written.
+    /// The assertion, as written.
     pub assertion: String,
     /// Whether it holds for all spans.
     #[serde(skip_serializing_if = "is_blank")]
@@ -214,13 +214,13 @@ pub struct SpanResult {
     /// The span.
     #[serde(skip_serializing_if = "is_blank")]
     pub span_id: String,
-    /// The left side, as it was.
+    /// The value of the left side.
     #[serde(skip_serializing_if = "is_blank")]
     pub observed_value: String,
-    /// Whether it held.
+    /// Whether it holds.
     #[serde(skip_serializing_if = "is_blank")]
     pub passed: bool,
-    /// What went wrong.
+    /// The error message.
     #[serde(skip_serializing_if = "is_blank")]
     pub error: String,
 }
@@ -229,7 +229,7 @@ pub struct SpanResult {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Output {
-    /// The variable that it becomes.
+    /// The name of the variable.
     #[serde(skip_serializing_if = "is_blank")]
     pub name: String,
     /// The span that it was read from.
@@ -254,7 +254,7 @@ pub struct VariableSet {
     /// Its title.
     #[serde(skip_serializing_if = "is_blank")]
     pub name: String,
-    /// What it is for.
+    /// Its description.
     #[serde(skip_serializing_if = "is_blank")]
     pub description: String,
     /// The variables.
@@ -274,23 +274,23 @@ pub struct Pair {
     pub value: String,
 }
 
-/// Whether a run passed what it must.
+/// The result of the gates of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gates {
-    /// What it must pass.
+    /// The required gates.
     pub required: Vec<String>,
-    /// What it did not pass, asked for or not.
+    /// The gates that failed, required or not.
     pub failed: Vec<String>,
-    /// Whether it passed what it must.
+    /// Whether the required gates passed.
     pub passed: bool,
-    /// What it must pass and did not, only because spans may be missing.
+    /// The required gates that failed only because spans may be missing.
     #[serde(skip_serializing_if = "is_blank")]
     pub inconclusive: Vec<String>,
 }
 
 impl Gates {
-    /// Whether everything that it must pass and did not could still be passed.
+    /// Whether all required gates that failed are inconclusive.
     pub fn is_inconclusive(&self) -> bool {
         let missed = self.failed.iter().filter(|gate| self.required.contains(gate));
         !self.inconclusive.is_empty() && missed.count() == self.inconclusive.len()

@@ -4,17 +4,17 @@ use qualitytrace_core::series::{self, Attempts, Ended};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A series as it stands.
+/// The state of a series.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Series {
-    /// Further runs of a repetition that does not pass.
+    /// Retries of a repetition that does not pass.
     pub retries: u32,
-    /// Repetitions.
+    /// The number of repetitions.
     pub repeat: u32,
     /// The runs, in order.
     pub runs: Vec<Attempt>,
-    /// What it comes to; `None` while it is under way.
+    /// The outcome; missing while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// Whether every repetition passed in the end, although not every run did.
@@ -28,28 +28,28 @@ pub struct Series {
 pub struct Attempt {
     /// The number of the run.
     pub run: u64,
-    /// Its trace, as long as it has no other.
+    /// Its trace.
     pub trace_id: String,
-    /// How it ended; `None` while it is under way.
+    /// Its outcome; missing while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
 }
 
-/// What became of a run, a series or a step.
+/// The outcome of a run, a series or a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// It passed all that it must.
+    /// It passed.
     Passed,
     /// Some runs passed and some did not.
     Flaky,
     /// It was judged, and did not pass.
     Failed,
-    /// What is missing could change its verdict.
+    /// Missing spans could change its verdict.
     Inconclusive,
-    /// It could not be run or judged.
+    /// It could not be executed or judged.
     Broken,
-    /// Somebody ended it.
+    /// The user stopped it.
     Stopped,
 }
 

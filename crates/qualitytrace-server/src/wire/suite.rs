@@ -16,32 +16,32 @@ use crate::store::StoredSuiteRun;
 /// An event of a run of a suite.
 pub type Event = super::Event<What>;
 
-/// What can happen to a run of a suite.
+/// The kinds of events of a run of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Suite")]
 #[serde(tag = "what", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum What {
-    /// It was asked for; this is what it will do.
+    /// The run was created, with these steps.
     Planned {
-        /// In the order of the definition.
+        /// The steps, in the order of the definition.
         steps: Vec<Step>,
     },
-    /// A run of a step's test began.
+    /// A run of a step's test started.
     StepStarted {
-        /// The position of the step.
+        /// The index of the step.
         step: usize,
-        /// Counts from 1; more than 1 when the test is run again.
+        /// The number of the attempt, counted from 1; more than 1 for a repetition or a retry.
         attempt: usize,
         /// The number of the test's run.
         run: u64,
-        /// The trace that it will cause.
+        /// The trace of that run.
         trace_id: String,
     },
-    /// A step is over.
+    /// A step ended.
     StepEnded {
-        /// The position of the step.
+        /// The index of the step.
         step: usize,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome,
         /// Whether every repetition passed in the end, although not every run did.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -49,52 +49,52 @@ pub enum What {
         /// Why there is no result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
-        /// What it gave out.
+        /// Its outputs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outputs: Vec<(String, String)>,
     },
-    /// Steps are not run.
+    /// Steps are skipped.
     StepsSkipped {
-        /// Their positions.
+        /// Their indices.
         steps: Vec<usize>,
     },
-    /// Somebody wants it to end.
+    /// The user stops the run.
     Stopping,
-    /// It is over.
+    /// The run ended.
     Ended {
         /// Whether every step passed.
         passed: bool,
-        /// Why it did not come to its end.
+        /// Why it ended early.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// The server went away while it was under way; this one carries it on.
+    /// The server died during the run; another one resumes it.
     Resumed,
-    /// The server went away while it was under way, and nobody can carry it on.
+    /// The server died during the run, and it cannot be resumed.
     Interrupted,
 }
 
-/// A step that a run of a suite may start.
+/// A step of a run of a suite.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SuiteStep")]
 pub struct Step {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The id of its test.
     pub test: String,
     /// The title of its test.
     pub title: String,
-    /// The version of its test that is run; 0 when it is not known.
+    /// The version of its test; 0 if it is not known.
     #[serde(default)]
     pub version: u64,
-    /// Further runs of a repetition that does not pass.
+    /// Retries of a repetition that does not pass.
     #[serde(default)]
     pub retries: u32,
-    /// Repetitions.
+    /// The number of repetitions.
     #[serde(default)]
     pub repeat: u32,
-    /// `setup`, `step` or `teardown`.
+    /// The part of the suite: `setup`, `step` or `teardown`.
     pub role: Part,
     /// The row of the suite's table, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,16 +104,16 @@ pub struct Step {
     pub values: Vec<(String, String)>,
 }
 
-/// Which part of a suite a step belongs to.
+/// The parts of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SuitePart")]
 pub enum Part {
-    /// It prepares.
+    /// Prepares the tests.
     Setup,
-    /// It tests.
+    /// Tests.
     Step,
-    /// It cleans up.
+    /// Cleans up.
     Teardown,
 }
 
@@ -183,7 +183,7 @@ impl Facts {
     }
 }
 
-/// The run of a suite as clients know it.
+/// A run of a suite.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SuiteRun {
@@ -191,7 +191,7 @@ pub struct SuiteRun {
     pub id: u64,
     /// The version of the suite that was run.
     pub version: u64,
-    /// When it was asked for.
+    /// When it was created.
     pub created_at: String,
     /// When it ended.
     pub completed_at: String,
@@ -200,21 +200,21 @@ pub struct SuiteRun {
     /// The runs of its tests.
     #[serde(skip_serializing_if = "is_blank")]
     pub steps: Vec<Run>,
-    /// What it was given, and what its steps made of it.
+    /// The given variables, updated with the outputs of the steps.
     pub variable_set: VariableSet,
-    /// Free words about it.
+    /// Free-form metadata.
     #[serde(skip_serializing_if = "is_blank")]
     pub metadata: Map<String, Value>,
-    /// Steps that passed.
+    /// The number of steps that passed.
     #[serde(skip_serializing_if = "is_blank")]
     pub pass: u64,
-    /// Steps that did not.
+    /// The number of steps that did not pass.
     #[serde(skip_serializing_if = "is_blank")]
     pub fail: u64,
-    /// Whether every step passed what it must.
+    /// Whether every step passed its required gates.
     #[serde(skip_serializing_if = "is_blank")]
     pub all_steps_required_gates_passed: bool,
-    /// Why it did not come to its end.
+    /// Why it ended early.
     #[serde(skip_serializing_if = "is_blank")]
     pub last_error_state: String,
 }

@@ -13,9 +13,9 @@ use super::lazy::Lazy;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Trace {
-    /// Names it.
+    /// Its id.
     pub trace_id: String,
-    /// Parents before children, siblings by start time.
+    /// The spans: parents before children, siblings by start time.
     pub spans: Vec<Span>,
 }
 
@@ -23,24 +23,24 @@ pub struct Trace {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Span {
-    /// Names it; empty when it was sent without one.
+    /// Its id; empty if it was sent without one.
     pub id: String,
-    /// The parent that it names; empty for none.
+    /// The id of its parent; empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub parent_id: String,
-    /// How far below its root it stands.
+    /// The number of its ancestors.
     pub depth: usize,
-    /// What was done.
+    /// Its name.
     pub name: String,
-    /// Who did it.
+    /// The service that it belongs to.
     pub service: String,
-    /// The side of a call.
+    /// Its kind, for example `server`.
     pub kind: String,
     /// `unset`, `ok` or `error`.
     pub status: String,
     /// Nanoseconds since the epoch.
     pub start: u64,
-    /// Nanoseconds since the epoch; the start again while it is running.
+    /// Nanoseconds since the epoch; equal to the start while it is running.
     pub end: u64,
     /// Its own attributes, with their types.
     pub attributes: serde_json::Map<String, serde_json::Value>,

@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use super::is_blank;
 
-/// A report as clients read it; without plugins when there is none.
+/// The report of the analyzer; without plugins if there is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Linter {
-    /// What the score should be at least.
+    /// The minimum score.
     #[serde(skip_serializing_if = "is_blank")]
     pub minimum_score: u32,
-    /// Whether no rule that counts as an error has failed.
+    /// Whether no rule of level `error` has failed.
     #[serde(skip_serializing_if = "is_blank")]
     pub passed: bool,
-    /// Out of 100.
+    /// The score, from 0 to 100.
     #[serde(skip_serializing_if = "is_blank")]
     pub score: u32,
-    /// The plugins that looked at the trace.
+    /// The results of the plugins.
     #[serde(skip_serializing_if = "is_blank")]
     pub plugins: Option<Vec<Plugin>>,
 }
@@ -68,7 +68,7 @@ impl Linter {
     }
 }
 
-/// What one plugin says.
+/// The results of one plugin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[schemars(rename = "LinterPlugin")]
@@ -84,7 +84,7 @@ pub struct Plugin {
     rules: Vec<Rule>,
 }
 
-/// What one rule says.
+/// The results of one rule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[schemars(rename = "LinterRule")]
@@ -109,7 +109,7 @@ struct Rule {
     level: String,
 }
 
-/// What a rule says about one span.
+/// The result of a rule for one span.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct RuleResult {
@@ -119,7 +119,7 @@ struct RuleResult {
     errors: Vec<RuleError>,
     #[serde(skip_serializing_if = "is_blank")]
     passed: bool,
-    /// Never said here; the original's clients may send it.
+    /// Never set here; clients of Tracetest may send it.
     #[serde(skip_serializing_if = "is_blank")]
     severity: String,
 }

@@ -10,7 +10,7 @@ use crate::wire::event::{Event, What};
 use crate::wire::time::rfc3339;
 use crate::wire::verdict::Verdict;
 
-/// One event as clients know it.
+/// An event of a run, under its name in Tracetest's API.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunEvent {
@@ -27,7 +27,7 @@ pub struct RunEvent {
     polling: Polling,
 }
 
-/// A look for new spans.
+/// A check for new spans.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Polling {

@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::is_blank;
 
-/// A selector; empty for the one that picks every span.
+/// A selector; empty if it matches every span.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Selector {
-    /// As written.
+    /// The selector, as written.
     #[serde(skip_serializing_if = "is_blank")]
     pub query: String,
-    /// One for each part between commas.
+    /// The structure of each alternative between commas.
     #[serde(skip_serializing_if = "is_blank")]
     pub structure: Vec<Structure>,
 }
 
-/// One step of a selector, and the step below it.
+/// One step of a selector, with the next one inside it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[schemars(rename = "SelectorStructure")]

@@ -76,23 +76,22 @@ impl JsonSchema for RunTrace {
     }
 }
 
-/// The trace as clients read it; an empty tree when there is none.
+/// The trace of a run; an empty tree if there is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[schemars(rename = "RunTrace")]
 pub struct ShownTrace {
-    /// Names it.
+    /// The id of the trace.
     #[serde(skip_serializing_if = "is_blank")]
     pub trace_id: String,
-    /// The first root with all that is below it. From the 50th level on, spans stand side by side; `parentId` says whose
-    /// they are.
+    /// The first root with its descendants. From the 50th level on, they are flattened; `parentId` names their parents.
     pub tree: RunSpan,
     /// Every span by its id, without children.
     #[serde(skip_serializing_if = "is_blank")]
     pub flat: BTreeMap<String, RunSpan>,
 }
 
-/// A span as clients read it.
+/// A span.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RunSpan {

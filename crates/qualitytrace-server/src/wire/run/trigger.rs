@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Facts, Pair, is_blank};
 use crate::wire::event::{Header, Reply};
 
-/// A resolved trigger: the parts that the definition has, in the places that clients look at.
+/// A resolved trigger, in the block of its type.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Trigger {
@@ -23,7 +23,7 @@ pub struct Trigger {
     exec: Option<Map<String, Value>>,
 }
 
-/// What came of a trigger: the block that belongs to its type.
+/// The result of a trigger, in the block of its type.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct TriggerOutcome {
@@ -46,7 +46,7 @@ struct TriggerResult {
     error: TriggerError,
 }
 
-/// An answer with a status; what is empty is left out.
+/// A response with a status; empty values are left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[schemars(rename = "TriggerAnswer")]
@@ -55,27 +55,27 @@ struct Answer {
     status: Option<String>,
     #[serde(skip_serializing_if = "is_blank")]
     status_code: Option<i32>,
-    /// Of HTTP.
+    /// HTTP: the headers.
     #[serde(skip_serializing_if = "is_blank")]
     headers: Vec<Pair>,
-    /// Of gRPC.
+    /// gRPC: the metadata.
     #[serde(skip_serializing_if = "is_blank")]
     metadata: Vec<Pair>,
     #[serde(skip_serializing_if = "is_blank")]
     body: String,
-    /// Whether there was more than what is kept.
+    /// Whether it was truncated.
     #[serde(skip_serializing_if = "is_blank")]
     truncated: bool,
-    /// Whether the body is no text: what is not UTF-8 was replaced.
+    /// Whether the body is not UTF-8; invalid bytes were replaced.
     #[serde(skip_serializing_if = "is_blank")]
     binary: bool,
-    /// Of gRPC: what the server says beside its status.
+    /// gRPC: the message of the status.
     #[serde(skip_serializing_if = "is_blank")]
     message: String,
-    /// Of gRPC: further details of the status, a JSON text each.
+    /// gRPC: the details of the status, a JSON text each.
     #[serde(skip_serializing_if = "is_blank")]
     details: Vec<String>,
-    /// Of gRPC: every message of a stream, a JSON text each.
+    /// gRPC: every message of a stream, a JSON text each.
     #[serde(skip_serializing_if = "is_blank")]
     messages: Vec<String>,
 }
@@ -102,12 +102,12 @@ struct ExecAnswer {
     exit_code: i32,
     stdout: String,
     stderr: String,
-    /// Whether it wrote more than what is kept.
+    /// Whether the output was truncated.
     #[serde(skip_serializing_if = "is_blank")]
     truncated: bool,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct TriggerError {
