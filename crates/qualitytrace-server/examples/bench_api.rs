@@ -1,7 +1,7 @@
-//! Measures lists: 10,000 tests and 100,000 runs stored, one JSON line for each request and database.
+//! Benchmark of lists: 10,000 tests and 100,000 runs, one JSON line for each request and database.
 //!
 //! `cargo run --release -p qualitytrace-server --example bench_api [TESTS] [RUNS] [REQUESTS]`; PostgreSQL is measured
-//! where `QUALITYTRACE_TEST_POSTGRES` names one.
+//! if `QUALITYTRACE_TEST_POSTGRES` names a server.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints what it measured")]
 
 use std::net::SocketAddr;
@@ -16,18 +16,18 @@ use qualitytrace_server::store::{NewDefinition, Store};
 use serde_json::{Value, json};
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
 
-/// Requests before the first that counts.
+/// Requests before the measurement.
 const WARM_UP: usize = 50;
-/// Definitions that are stored in one step.
+/// Definitions that are stored in one batch.
 const BATCH: usize = 1_000;
-/// A suite for so many tests.
+/// One suite for so many tests.
 const TESTS_PER_SUITE: usize = 10;
 /// How the database was filled.
 const NOTE: &str = "Tests and suites are stored by the server's own code. One run of one test is carried out for real; \
                     its row and its events are then copied by SQL to all other tests and numbers. One client asks, one \
                     request at a time. `augmented`: with versions and a summary of the runs of each test.";
 
-/// What is asked for: a path, and whether with all that only the server knows.
+/// The requests: a path, and whether augmented.
 const REQUESTS: [(&str, bool); 9] = [
     ("/api/tests", false),
     ("/api/tests", true),
@@ -79,7 +79,7 @@ async fn measure_all(size: Size) -> Result<(), Failure> {
     }
 }
 
-/// A new database on a server.
+/// Creates a new database on a server.
 async fn fresh(server: &str) -> Result<String, Failure> {
     sqlx::any::install_default_drivers();
     let name = format!("bench_{:016x}", rand::random::<u64>());
@@ -94,7 +94,7 @@ async fn measure(database: &str, url: &str, size: Size) -> Result<(), Failure> {
     Bench::define(url, size).await?;
     let bench = Bench::start(url).await?;
     bench.run_once().await?;
-    // The same with hardly a run: what is stored of runs must not matter.
+    // The same with a single run: the number of stored runs must not matter.
     bench.ask(database, size, 1, "/api/tests", true).await?;
     bench.server.shutdown().await;
     multiply(url, size).await?;
@@ -126,7 +126,7 @@ impl Bench {
         Ok(Self { server, client: reqwest::Client::builder().no_proxy().no_gzip().build()?, base })
     }
 
-    /// Stores the tests, and suites of some of them, for a server that is to be started.
+    /// Stores the tests, and suites of some of them, before the server starts.
     async fn define(url: &str, size: Size) -> Result<(), Failure> {
         let store = Store::open(url).await?;
         let tests = (0..size.tests).map(|at| {
@@ -157,7 +157,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Carries out one run.
+    /// Executes one run.
     async fn run_once(&self) -> Result<(), Failure> {
         let runs = format!("{}/api/tests/test-0/run", self.base);
         let variables = json!({ "variables": [{ "key": "BASE", "value": self.base }] });
@@ -210,7 +210,7 @@ fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e5).round() / 1e2
 }
 
-/// Gives every test as many runs as it should have, each like the one that was carried out.
+/// Copies the executed run to all tests, as often as needed.
 async fn multiply(url: &str, size: Size) -> Result<(), Failure> {
     let random = if url.starts_with("sqlite") { "randomblob(16)" } else { "uuid_send(gen_random_uuid())" };
     let each = size.runs / size.tests;

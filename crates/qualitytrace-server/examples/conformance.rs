@@ -1,4 +1,4 @@
-//! Runs case files: `conformance [FOLDER]`, by default the project's own copy.
+//! Runs conformance case files: `conformance [FOLDER]`, by default the project's own copy.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
 #[path = "../tests/conformance/suite.rs"]

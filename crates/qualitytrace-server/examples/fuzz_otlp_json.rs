@@ -1,5 +1,4 @@
-//! Feeds mutated OTLP JSON to the decoder for a while: whatever comes in, it answers, and what it accepts can be split
-//! and decoded again.
+//! Fuzzer for the OTLP JSON decoder: it must not panic, and everything that it accepts can be split and decoded again.
 //!
 //! `cargo run -p qualitytrace-server --example fuzz_otlp_json -- SECONDS [SEED]`
 
@@ -13,7 +12,7 @@ use qualitytrace_server::otlp::{json, wire};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// What mutations start from, and what they splice in.
+/// The texts that mutations start from, and those that they splice in.
 const SEEDS: [&str; 3] = [
     r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"api"}}]},"scopeSpans":[{"scope":{"name":"lib","version":"1"},"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"","name":"r","kind":2,"startTimeUnixNano":"1700000000000000000","endTimeUnixNano":1700000000025000000,"attributes":[{"key":"d","value":{"doubleValue":0.5}},{"key":"l","value":{"arrayValue":{"values":[{"intValue":"1"},{"boolValue":true}]}}},{"key":"o","value":{"kvlistValue":{"values":[{"key":"x","value":{"bytesValue":"AQID"}}]}}}],"events":[{"name":"e","timeUnixNano":"1","attributes":[]}],"links":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174"}],"status":{"code":2,"message":"bad"}}]}]}]}"#,
     r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"W47/95gDgQPSabYzgT/GDA==","spanId":"7uGbfsPBsXQ=","kind":"SPAN_KIND_SERVER","attributes":null}]}]}]}"#,
@@ -73,7 +72,7 @@ fn mutated(random: &mut StdRng) -> Vec<u8> {
     text
 }
 
-/// Whether the decoder accepts the text; then what it made of it must be decodable.
+/// Whether the decoder accepts the text; its result must then be decodable.
 fn survives(text: &[u8]) -> bool {
     let Ok(request) = json::decode::<ExportTraceServiceRequest>(text) else { return false };
     let split = wire::split_traces(&request.encode_to_vec().into()).expect("what was encoded can be split");

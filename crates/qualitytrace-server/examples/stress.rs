@@ -1,4 +1,4 @@
-//! Many clients at once: `stress DATABASE_URL [CLIENTS] [SECONDS]`.
+//! Stress test with many clients: `stress DATABASE_URL [CLIENTS] [SECONDS]`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
 #[path = "../tests/stress/crowd.rs"]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::expected::{compare, expected, is_error};
 
-/// Texts are ours, and so is advice; the original judges gates in two places, of which one is meant.
+/// Keys that are not compared: texts and advice are ours; Tracetest judges gates in two places, of which one is meant.
 const FREE: [&str; 4] = ["description", "suggestions", "generate_failed", "generate_passed"];
 
 /// Checks one case.
@@ -29,7 +29,7 @@ fn rule(input: &Value, expected: &Value) -> Result<(), String> {
     let subjects: Vec<Subject> = input["spans"].as_array().into_iter().flatten().map(subject).collect();
     let report = analyzer::rule_report(id, 0, level, &subjects);
     let mut expected = expected.clone();
-    // Some rules of the original say that a span failed, but not why.
+    // Some rules of Tracetest report that a span failed, but not why.
     for result in expected.get_mut("results").and_then(Value::as_array_mut).into_iter().flatten() {
         if result["errors"].is_null()
             && let Some(result) = result.as_object_mut()
@@ -113,7 +113,7 @@ fn run_gates(input: &Value, expected: &Value) -> Result<(), String> {
     });
     let gates = analyzer::gates(&required, report.as_ref(), input["specs_all_passed"] == json!(true));
     let mut failed: Vec<&str> = gates.failed.iter().copied().map(Gate::as_str).collect();
-    // The order of failed gates says nothing.
+    // The order of failed gates does not matter.
     let mut expected = expected.clone();
     if let Some(wanted) = expected.get_mut("failed").and_then(Value::as_array_mut) {
         wanted.sort_by_key(ToString::to_string);

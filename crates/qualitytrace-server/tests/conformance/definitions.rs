@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::expected::{compare, expected};
 
-/// What only the original has (its command line and its second path), and texts.
+/// Keys that are not compared: parts of Tracetest only (its command line and its second path), and texts.
 const FREE: [&str; 6] = ["server_error", "apply_ok", "apply_error", "cli_ok", "cli_error", "invalid"];
 
 /// Checks one case.
@@ -26,7 +26,7 @@ pub(crate) fn check(case: &Value) -> Result<(), String> {
 
 fn answer(reading: &Reading) -> Value {
     let checked = reading.documents.iter().flat_map(|document| definition::check(&document.resource));
-    // The cases know no warnings: a file with keys that mean nothing is not acceptable to them.
+    // The cases know no warnings: they expect a file with meaningless keys to be refused.
     let refused = reading
         .diagnostics
         .iter()

@@ -1,8 +1,8 @@
-//! What a case expects, and whether an answer says so.
+//! Expectations of cases, and their comparison with answers.
 
 use serde_json::Value;
 
-/// What the answer must say: the judged aspect, else the original's answer, else what is right.
+/// Returns the expected answer: the judged aspect, else Tracetest's answer, else the right one.
 pub(crate) fn expected(case: &Value) -> &Value {
     match (&case["sane"], &case["judged"]) {
         (Value::Bool(false), _) => &case["sane_expect"],
@@ -20,9 +20,9 @@ pub(crate) fn is_error(expected: &Value) -> bool {
     }
 }
 
-/// Whether `actual` says all that `expected` says about the keys that both know; says where not.
+/// Compares `actual` with `expected` in the keys that both have; the error names the first difference.
 ///
-/// Keys in `free` are texts, or things that only the original has.
+/// Keys in `free` are texts, or parts of Tracetest only, and are not compared.
 pub(crate) fn compare(expected: &Value, actual: &Value, free: &[&str]) -> Result<(), String> {
     difference(expected, actual, free, "$").map_or(Ok(()), |place| {
         Err(format!("expected {expected}\nactual   {actual}\nthey differ at {place}"))

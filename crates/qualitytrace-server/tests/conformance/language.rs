@@ -1,7 +1,7 @@
-//! Checks a case about the language against `qualitytrace-core`.
+//! Checks cases about the language against `qualitytrace-core`.
 //!
-//! A case tells what Tracetest answered and whether that was sane. Where our language goes beyond Tracetest's, a text
-//! that Tracetest refused may have a meaning: the parser says so itself, and such a case counts as kept.
+//! A case has Tracetest's answer and says whether that is sane. Where our language extends Tracetest's, a text that
+//! Tracetest refused may be valid: the parser reports that, and such a case counts as passed.
 
 use qualitytrace_core::definition::{Output, Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
@@ -30,7 +30,7 @@ pub(crate) const KINDS: [&str; 14] = [
     "parse_duration",
 ];
 
-/// Whether the case is kept; the error says what was expected and what happened.
+/// Checks one case; the error has the expected and the actual answer.
 pub(crate) fn check(case: &Value) -> Result<(), String> {
     let input = &case["input"];
     match input["kind"].as_str().unwrap_or_default() {
@@ -65,7 +65,7 @@ fn is_sane(case: &Value) -> bool {
     case["sane"].as_bool().unwrap_or(false)
 }
 
-/// What the case wants: Tracetest's answer if it is sane, otherwise the sane one.
+/// Returns the expected answer: Tracetest's if it is sane, otherwise the sane one.
 fn expectation(case: &Value) -> &Value {
     if is_sane(case) { &case["upstream"] } else { &case["sane_expect"] }
 }
@@ -165,7 +165,7 @@ fn check_select(case: &Value, input: &Value) -> Result<(), String> {
     equal(&expectation(case)["spans"], &json!(ids))
 }
 
-/// A text that Tracetest refuses is kept if our language goes beyond Tracetest's in it.
+/// A text that Tracetest refuses may be accepted if it uses an extension of our language.
 fn accepted(beyond: &[std::ops::Range<usize>]) -> Result<(), String> {
     if beyond.is_empty() { Err("expected an error, but the text is accepted".to_owned()) } else { Ok(()) }
 }
@@ -189,7 +189,7 @@ fn in_context<T>(context: &Value, run: impl FnOnce(&Surroundings<'_>) -> T) -> T
     })
 }
 
-/// An expected error must be of the expected kind, unless our language goes beyond Tracetest's in the text.
+/// Checks that an error is of the expected kind, unless the text uses an extension of our language.
 fn check_trouble(
     case: &Value,
     class: Class,
@@ -203,7 +203,7 @@ fn check_trouble(
         Some("evaluation") => Class::Evaluation,
         _ => return Ok(()),
     };
-    // Tracetest has one word for a name that stands for nothing, be it an attribute's or another.
+    // Tracetest has one kind of error for all unknown names, of attributes and others.
     let class = if class == Class::Attribute { Class::Resolution } else { class };
     if !is_sane(case) || class == expected || !beyond.is_empty() {
         Ok(())

@@ -1,6 +1,6 @@
-//! Case files: inputs with the answers of the original, held against this implementation.
+//! Conformance case files: inputs with Tracetest's answers, compared with this implementation.
 //!
-//! A case says what the original answered (`upstream`), whether that is right (`sane`), and, where it is not, what is
+//! A case says what Tracetest answered (`upstream`), whether that is right (`sane`), and, if not, what is
 //! (`sane_expect`). `judged` narrows the comparison to one aspect.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ mod language;
 #[path = "traces.rs"]
 mod traces;
 
-/// Cases whose expectations contradict others, and are not compared; `docs/compatibility.md` tells more.
+/// Cases whose expectations contradict others, and are not compared; see `docs/compatibility.md`.
 pub(crate) const DECIDED_OTHERWISE: [(&str, &str); 2] = [
     ("comparators-034", "`\\\\` is one backslash, as expressions-130 wants it"),
     (
@@ -29,28 +29,28 @@ pub(crate) const DECIDED_OTHERWISE: [(&str, &str); 2] = [
     ),
 ];
 
-/// The project's own copy of the cases.
+/// Returns the project's own copy of the cases.
 pub(crate) fn own_cases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
 }
 
-/// How the cases of a folder went.
+/// The results of a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
-    /// One entry a file, by name.
+    /// One item for each file, by name.
     pub(crate) files: BTreeMap<String, Counts>,
 }
 
-/// How the cases of a file went.
+/// The results of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// As expected.
+    /// The number of cases that passed.
     pub(crate) passed: usize,
-    /// The id of each case that went otherwise, with what was expected and what came.
+    /// The id of each failed case, with the expected and the actual answer.
     pub(crate) failed: Vec<(String, String)>,
-    /// Cases of a kind that nothing here can check, by kind.
+    /// Cases of a kind that cannot be checked here, by kind.
     pub(crate) not_yet: BTreeMap<String, usize>,
-    /// Cases that contradict others, with the reason for the choice.
+    /// Cases that contradict others, with the reason for the decision.
     pub(crate) decided: Vec<(&'static str, &'static str)>,
 }
 
@@ -60,7 +60,7 @@ impl Summary {
         self.files.values().all(|counts| counts.failed.is_empty())
     }
 
-    /// The counts per file and each failure, as text.
+    /// Formats the counts per file and each failure.
     pub(crate) fn render(&self) -> String {
         let mut out = String::new();
         for (file, counts) in &self.files {
@@ -146,7 +146,7 @@ fn run_file(path: &Path) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// Checks one case; `None` when nothing here knows its kind.
+/// Checks one case; `None` if its kind is unknown.
 fn check(kind: &str, case: &Value) -> Option<Result<(), String>> {
     let check = match kind {
         "yaml" | "json" => definitions::check,

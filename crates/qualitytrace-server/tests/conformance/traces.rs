@@ -1,4 +1,4 @@
-//! Kinds `otlp_poll`, `otlp_server`, `augment_root` and `stored_json`: what becomes of spans.
+//! Kinds `otlp_poll`, `otlp_server`, `augment_root` and `stored_json`: conversion of spans.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use qualitytrace_core::id::TraceId;
@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 
 use super::expected::{compare, expected, is_error};
 
-/// When the original looked at spans that were still running.
+/// The time at which Tracetest looked at spans that were still running.
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_100_000_000_000);
-/// What the original puts above several roots.
+/// The span that Tracetest inserts above several roots.
 const TEMPORARY_ROOT: &str = "Temporary Tracetest root span";
-/// Ids that the original makes up.
+/// Ids that Tracetest generates.
 const FREE: [&str; 3] = ["root_id", "root_name", "trace_id"];
 
 /// Checks one case.
@@ -39,7 +39,7 @@ pub(crate) fn check(case: &Value) -> Result<(), String> {
     }
 }
 
-/// The original's full answer has the tree as objects; the abbreviated one as nested lists of names.
+/// Converts the expected answer: the full form has the tree as objects, the abbreviated one as nested lists of names.
 fn shape(expected: &Value) -> Value {
     let mut expected = expected.clone();
     if expected["tree"].is_object() {
@@ -65,7 +65,7 @@ fn spans(input: &Value) -> Result<Vec<(Option<TraceId>, Span)>, String> {
     let request: ExportTraceServiceRequest =
         json::decode(body.as_bytes()).map_err(|error| error.to_string())?;
     let spans = convert::spans(request);
-    // The endpoint takes what it can and counts the rest; nothing taken is an error.
+    // The endpoint accepts valid spans and counts the others; it is an error if there are no valid ones.
     if !spans.is_empty() && spans.iter().all(|(trace, _)| trace.is_none()) {
         return Err("no span has a valid trace id".to_owned());
     }
@@ -123,7 +123,7 @@ fn view(span: &Span) -> Value {
     json!({ "kind": span.kind.as_str(), "attributes": attributes })
 }
 
-/// The trigger's span with what the answer says.
+/// Builds the trigger's span with the attributes of the response.
 fn augmented(input: &Value) -> Value {
     let nanos = |value: &Value| Timestamp::from_nanos(value.as_u64().unwrap_or_default());
     let (Some(id), Some(trace)) =
@@ -180,7 +180,7 @@ fn reply(result: &Value) -> Reply {
     Reply::TraceId { id: String::new() }
 }
 
-/// A trace as the original stores it.
+/// Reads a trace in Tracetest's stored format.
 fn stored(input: &Value) -> Result<Value, String> {
     let trace = stored::read(&input["json"]).map_err(|error| error.to_string())?;
     let root = trace.spans().first().ok_or("no root")?;

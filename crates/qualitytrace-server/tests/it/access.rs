@@ -1,5 +1,5 @@
-//! Which token opens which route, over real sockets: every route with every scope, tricks with paths and methods, wrong
-//! tokens, and tokens that are withdrawn while somebody listens.
+//! Access control over real sockets: every route with every scope, tricks with paths and methods, wrong tokens, and
+//! tokens that are revoked while a stream is open.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const READ: &str = "read-token-0123456789abcdef";
 const SEND: &str = "send-token-0123456789abcdef";
 const WRONG: &str = "some-token-0123456789abcdef";
 
-/// By then whatever is waited for has happened, or never will.
+/// The deadline of every wait.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn access(tokens: &[&str]) -> Access {
@@ -79,7 +79,7 @@ async fn every_route_asks_for_the_scope_that_it_needs() {
     let routes = bench.server.routes().to_vec();
     assert!(routes.len() > 100, "{}", routes.len());
     for route in &routes {
-        // What is not read by its method is looked at by name.
+        // Routes that only read, although their method is not GET.
         let looks = ["/api/expressions/resolve", "/search-spans", "/run/{number}/dry-run", "/api/{version}"];
         let is_look = route.method == Some(Method::GET) || looks.iter().any(|end| route.path.ends_with(end));
         let is_delivery = route.path.starts_with("/v1/") || route.path.starts_with("/opentelemetry.");
@@ -117,7 +117,7 @@ async fn every_route_asks_for_the_scope_that_it_needs() {
             }
         }
     }
-    // Where there is no route, and where there is none for the method, nobody learns so without a token.
+    // Without a token, a client does not learn that a route or a method does not exist.
     for (method, path) in [
         (Method::GET, "/nowhere"),
         (Method::POST, "/api/traces"),
@@ -189,7 +189,7 @@ async fn a_read_token_changes_nothing_whatever_the_path_looks_like() {
         }
     }
     assert_eq!((bench.read("/api/tests").await, bench.read("/api/pollingprofiles/current").await), before);
-    // The words mean what they say where they are words.
+    // The same words are accepted in their own place.
     assert_eq!(bench.status(&Method::PUT, "/api/tests/x/run/1/dry-run", Some(READ)).await, 404);
     bench.server.shutdown().await;
 }
@@ -212,7 +212,7 @@ async fn wrong_tokens_are_throttled_and_right_ones_go_on() {
     assert_eq!(answer.headers()["retry-after"], "1");
     let said: Value = answer.json().await.unwrap();
     assert!(said["error"].as_str().unwrap().contains("too many wrong tokens"), "{said}");
-    // What was right before is right now; what needs no token needs none now.
+    // Valid tokens still work, and routes without a token still need none.
     assert_eq!(bench.status(&Method::GET, "/api/tests", Some(READ)).await, 200);
     assert_eq!(bench.status(&Method::GET, "/healthz", Some(WRONG)).await, 200);
     assert_eq!(bench.status(&Method::GET, "/api/tests", None).await, 401);
@@ -222,7 +222,7 @@ async fn wrong_tokens_are_throttled_and_right_ones_go_on() {
 #[tokio::test]
 async fn a_withdrawn_token_ends_its_streams_and_sockets_and_no_others() {
     let bench = Bench::start(config()).await;
-    // Whoever connects there waits for an answer that never comes.
+    // A peer that accepts connections and never responds.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let request = json!({ "method": "GET", "url": url, "timeout": "10m" });
@@ -263,7 +263,7 @@ async fn a_withdrawn_token_ends_its_streams_and_sockets_and_no_others() {
     assert_eq!(u16::from(frame.code), 1008, "{frame:?}");
     assert_eq!(bench.status(&Method::GET, "/api/tests", Some(READ)).await, 401);
 
-    // The stream of another token goes on to the end of the run.
+    // The stream of another token continues to the end of the run.
     assert_eq!(bench.status(&Method::POST, "/api/tests/t/run/1/stop", Some(FULL)).await, 200);
     let rest = tokio::time::timeout(DEADLINE, async {
         let mut rest = String::new();

@@ -1,4 +1,4 @@
-//! The attacks that are small enough for a server that was built without optimisation.
+//! Attacks that are small enough for a server built without optimisation.
 
 use std::net::SocketAddr;
 use std::time::Duration;

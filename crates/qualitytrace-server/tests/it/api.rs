@@ -22,14 +22,14 @@ on_every_database!(
     every_described_route_is_there,
 );
 
-/// A server of its own, and someone who talks to it.
+/// A server of its own, and a client.
 pub(crate) struct Bench {
     pub(crate) server: Server,
     pub(crate) client: reqwest::Client,
     pub(crate) base: String,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) status: StatusCode,
@@ -114,7 +114,7 @@ async fn every_kind_of_resource_can_be_stored_and_read(database: &Database) {
         let again = bench.put(&format!("/api/{collection}/{id}"), &stored.json()).await;
         let mut same = again.json();
         if collection == "testsuites" {
-            // Clients know a suite that did not change by these two.
+            // These two keys tell clients that a suite did not change.
             let more = ["createdAt", "version"].map(|key| same["spec"].as_object_mut().unwrap().remove(key));
             assert!(more.iter().all(Option::is_some), "{}", again.text);
         }
@@ -193,7 +193,7 @@ async fn runs_are_listed_newest_first_and_deleted_with_all_they_have(database: &
     assert_eq!(page.headers["x-total-count"], "3");
     let numbers: Vec<Value> = page.json().as_array().unwrap().iter().map(|run| run["id"].clone()).collect();
     assert_eq!(numbers, [3, 2]);
-    // The stream of events ends when the run does.
+    // The event stream ends with the run.
     let events = bench.get("/api/tests/t/run/3/events/stream").await.text;
     assert!(events.contains("triggerFailed"), "{events}");
     assert_eq!(bench.get("/api/tests/t/run/3").await.json()["state"], "TRIGGER_FAILED");
@@ -344,7 +344,7 @@ async fn traces_can_be_looked_through(database: &Database) {
     let services = bench.get("/api/services").await.json();
     assert_eq!(services["items"][0]["name"], "shop");
     assert_eq!(services["items"][0]["spans"], 2);
-    // What comes later counts, however often the trace was listed before.
+    // Late spans count, even if the trace was listed before.
     deliver(3, "depot", "pack", 2).await;
     assert_eq!(names("").await, ["GET /a", "pay", "GET /b"]);
     assert_eq!(names("?service=depot&name=pack&status=error").await, ["GET /a"]);

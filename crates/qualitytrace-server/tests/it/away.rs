@@ -1,4 +1,4 @@
-//! A database that goes away while the server works, and comes back.
+//! A database that becomes unavailable while the server runs, and returns.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use url::Url;
 
 use crate::databases::Database;
 
-/// A line to a database that can be cut and mended.
+/// A TCP proxy to a database that can be interrupted and restored.
 struct Line {
     url: String,
     is_cut: watch::Sender<bool>,
@@ -49,7 +49,7 @@ impl Line {
     }
 }
 
-/// Cuts the line before it answers, and says which trace it belongs to.
+/// Interrupts the database before it responds, and reports its trace context.
 async fn cut(
     State((line, context)): State<(Arc<Line>, watch::Sender<Option<String>>)>,
     headers: HeaderMap,

@@ -1,4 +1,4 @@
-//! How bodies are written: codings, numbers out of range, keys that stand twice.
+//! Request bodies: content codings, numbers out of range, duplicate keys.
 
 use std::io::Write as _;
 
@@ -62,7 +62,7 @@ async fn numbers_and_keys_that_cannot_be_meant_are_named(database: &Database) {
     let got = bench.send(Method::POST, "/api/expressions/resolve", &[], twice).await;
     assert_eq!(got.status, StatusCode::BAD_REQUEST, "{}", got.text);
     assert!(got.text.contains("duplicate field `expression`"), "{}", got.text);
-    // Clients write null where there is nothing.
+    // Clients write null for missing values.
     let nulls = r#"{"expression":"1","context":null}"#;
     let got = bench.send(Method::POST, "/api/expressions/resolve", &[], nulls).await;
     assert_eq!(got.status, StatusCode::OK, "{}", got.text);

@@ -1,4 +1,4 @@
-//! The cases that the original answered.
+//! Conformance cases, with the answers of Tracetest.
 
 #[path = "../conformance/suite.rs"]
 mod suite;

@@ -4,10 +4,10 @@ use qualitytrace_server::store::Store;
 use sqlx::{AssertSqlSafe, Connection, Executor};
 use tempfile::TempDir;
 
-/// A fresh database of its own.
+/// A new database for one test.
 pub(crate) struct Database {
     pub(crate) url: String,
-    /// Deletes the file when the test is over.
+    /// Deletes the file when the test ends.
     _folder: Option<TempDir>,
 }
 
@@ -16,7 +16,7 @@ impl Database {
         Self { url: "sqlite::memory:".to_owned(), _folder: None }
     }
 
-    /// One that others in this process can look into as well.
+    /// Creates a database that other connections of this process can open as well.
     pub(crate) fn named_memory() -> Self {
         let name = rand::random::<u64>();
         Self { url: format!("sqlite:file:test-{name:016x}?mode=memory"), _folder: None }
@@ -27,7 +27,7 @@ impl Database {
         Self { url: format!("sqlite://{}", folder.path().join("test.db").display()), _folder: Some(folder) }
     }
 
-    /// A new database on the server named by `QUALITYTRACE_TEST_POSTGRES`; `None` when there is none.
+    /// Creates a database on the server named by `QUALITYTRACE_TEST_POSTGRES`; `None` if that is not set.
     pub(crate) async fn postgres() -> Option<Self> {
         let Ok(server) = std::env::var("QUALITYTRACE_TEST_POSTGRES") else {
             assert!(

@@ -1,4 +1,4 @@
-//! The description of the API that is served, and the one that is committed.
+//! The served OpenAPI description is the committed one.
 
 use crate::api::Bench;
 use crate::databases::Database;

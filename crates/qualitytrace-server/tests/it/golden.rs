@@ -1,4 +1,4 @@
-//! The recorded requests of the original, answered by this server.
+//! Recorded requests to Tracetest, replayed against this server.
 
 #[path = "../replay/suite.rs"]
 mod suite;

@@ -1,4 +1,4 @@
-//! Long and deep texts over the API: each is answered, and the server goes on.
+//! Long and deeply nested texts over the API: each gets a response, and the server continues.
 
 use reqwest::StatusCode;
 use serde_json::json;

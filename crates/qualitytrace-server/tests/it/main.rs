@@ -1,4 +1,4 @@
-//! The server from outside: real sockets, real databases.
+//! Integration tests of the server: real sockets, real databases.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! Ten thousand requests that are no OTLP, each answered correctly; and whatever is accepted can be decoded.
+//! Ten thousand invalid OTLP requests, each refused correctly; and everything that is accepted can be decoded.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -47,10 +47,10 @@ proptest! {
     }
 }
 
-/// Set in the process that has the memory to itself.
+/// Set in the child process, whose memory is measured.
 const ALONE: &str = "QUALITYTRACE_TEST_ALONE";
 
-/// Memory is measured, so the requests are sent in a process of their own.
+/// Memory is measured, so the requests are sent in a child process.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_malformed_requests_get_an_error_each() {
     if std::env::var_os(ALONE).is_some() {
@@ -95,7 +95,8 @@ async fn send_ten_thousand() {
 
 type Headers = Vec<(reqwest::header::HeaderName, &'static str)>;
 
-/// The n-th bad request: cut, of a wrong type, nested too deeply, a bomb, or not what it claims to be.
+/// Returns the n-th invalid request: truncated, of a wrong type, nested too deeply, a decompression bomb, or
+/// mislabelled.
 fn malformed(number: usize) -> (Headers, Vec<u8>) {
     let good = requests::spans(&[[1; 16], [2; 16]]).encode_to_vec();
     let protobuf = vec![(CONTENT_TYPE, "application/x-protobuf")];
@@ -116,14 +117,14 @@ fn malformed(number: usize) -> (Headers, Vec<u8>) {
     }
 }
 
-/// The first span's name (field 5, text) becomes a number.
+/// Turns the first span's name (field 5, text) into a number.
 fn wrong_wire_type(mut good: Vec<u8>) -> Vec<u8> {
     let name = good.windows(6).position(|bytes| bytes == b"span 1").unwrap();
     good[name - 2] = 5 << 3;
     good
 }
 
-/// A span with a list in a list in a list.
+/// Encodes a span with so many nested lists.
 fn deep(levels: usize) -> Vec<u8> {
     let wrap = |field: u8, inner: Vec<u8>| {
         let mut outer = vec![field << 3 | 2];
@@ -135,7 +136,7 @@ fn deep(levels: usize) -> Vec<u8> {
     [9, 2, 2, 1].into_iter().fold(wrap(2, value), |inner, field| wrap(field, inner))
 }
 
-/// A little gzip that becomes a hundred megabytes of zeros.
+/// A small gzip body that decompresses to a hundred megabytes of zeros.
 fn bomb() -> Vec<u8> {
     use std::io::Write;
     static BOMB: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| {

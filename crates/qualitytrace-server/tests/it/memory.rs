@@ -1,4 +1,4 @@
-//! Requests that would fill the memory: many at once, half sent, or never read.
+//! Memory limits: many concurrent requests, half-sent bodies, responses that are never read.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 const MIB: usize = 1 << 20;
-/// How long anything here may take.
+/// The deadline of every wait.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 async fn server(limits: Limits) -> (Server, SocketAddr) {
@@ -29,7 +29,7 @@ async fn server(limits: Limits) -> (Server, SocketAddr) {
     (server, address)
 }
 
-/// A connection on which a request was begun: its head, and so much of its body.
+/// Opens a connection and sends the head of a request and so much of its body.
 async fn begun(address: SocketAddr, announced: usize, sent: usize) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!(
@@ -40,15 +40,15 @@ async fn begun(address: SocketAddr, announced: usize, sent: usize) -> TcpStream 
     stream
 }
 
-/// What is read until the server has nothing more to say.
+/// Reads until the server closes the connection.
 async fn rest(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
-    // A connection that is reset ends as well.
+    // A reset connection has ended as well.
     let _ = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut text)).await.expect("the server lets go");
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// A test with runs that each carry a variable of a mebibyte.
+/// Creates a test with runs that each have a variable of one mebibyte.
 async fn large_runs(base: &str, count: usize) {
     let client = reqwest::Client::new();
     let trigger =
@@ -80,7 +80,7 @@ async fn half_sent_bodies_share_the_memory_and_are_given_up() {
     assert_eq!(refused + given_up, 12, "{answers:?}");
     let told = answers.iter().find(|answer| answer.starts_with("HTTP/1.1 503")).unwrap();
     assert!(told.contains("retry-after: 1") && told.contains("limits.apiBytes"), "{told}");
-    // The memory is there again.
+    // The memory is released.
     let list = reqwest::get(format!("http://{address}/api/tests")).await.unwrap();
     assert_eq!(list.status(), StatusCode::OK);
     server.shutdown().await;
@@ -139,7 +139,7 @@ async fn a_client_that_does_not_read_is_dropped() {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = "GET /api/tests/big/run?take=100 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
-    // The server is done with it once the socket takes no more of ours: it was closed although nothing was read.
+    // Once writing fails, the server has closed the connection, although nothing was read.
     let gone = async {
         while stream.write_all(b"\r\n").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -157,7 +157,7 @@ async fn a_socket_that_says_too_much_at_once_is_closed() {
     let url = format!("ws://{address}/ws");
     let (mut socket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
     let message = tokio_tungstenite::tungstenite::Message::text(" ".repeat(MIB));
-    // Writing may fail because the server has closed it by then.
+    // Writing may fail because the server has closed the socket by then.
     let _ = futures_util::SinkExt::send(&mut socket, message).await;
     let closed = async {
         while let Some(Ok(message)) = futures_util::StreamExt::next(&mut socket).await {
@@ -175,7 +175,7 @@ async fn socket(address: SocketAddr) -> Socket {
     tokio_tungstenite::client_async(format!("ws://{address}/ws"), stream).await.unwrap().0
 }
 
-/// Says something and waits for the answer to it.
+/// Sends a message and waits for the response.
 async fn say(socket: &mut Socket, said: &Value) -> Value {
     let message = tokio_tungstenite::tungstenite::Message::text(said.to_string());
     futures_util::SinkExt::send(socket, message).await.unwrap();
@@ -194,7 +194,7 @@ fn subscribe(resource: &str) -> Value {
     json!({ "type": "subscribe", "resource": resource })
 }
 
-/// Subscribes to runs until that is refused: how many were taken, one of them, and what is said then.
+/// Subscribes to runs until that is refused; returns how many were accepted, the last of them, and the error.
 async fn fill(socket: &mut Socket) -> (usize, String, String) {
     let (mut count, mut last) = (0, String::new());
     loop {
@@ -218,7 +218,7 @@ async fn subscriptions_share_a_part_of_the_memory_and_give_it_back() {
     let list = reqwest::get(format!("http://{address}/api/tests")).await.unwrap();
     assert_eq!(list.status(), StatusCode::OK, "the rest is for requests");
 
-    // Whoever unsubscribes has room for another, however often.
+    // Unsubscribing makes room for another subscription, any number of times.
     let mut last = json!(last);
     for round in 0..2 * count {
         let enough = json!({ "type": "unsubscribe", "subscriptionId": last });
@@ -228,7 +228,7 @@ async fn subscriptions_share_a_part_of_the_memory_and_give_it_back() {
         last = again["message"]["subscriptionId"].clone();
     }
 
-    // What a socket had is free when it is closed.
+    // Closing a socket releases its subscriptions.
     drop(first);
     let mut second = socket(address).await;
     let again = async {
@@ -285,7 +285,7 @@ async fn send_trace(base: &str, trace: &str, spans: usize, bytes: usize) {
     assert_eq!(sent.status(), StatusCode::OK);
 }
 
-/// Starts a run that judges a trace, and answers with its events once it is over.
+/// Starts a run that judges a trace, and returns its events when it has ended.
 async fn judged(base: &str, trace: &str) -> String {
     let client = reqwest::Client::new();
     let trigger = json!({ "type": "traceid", "traceid": { "id": trace } });
@@ -307,11 +307,11 @@ async fn the_traces_of_runs_share_a_bound() {
     let (server, address) = server(limits).await;
     let base = format!("http://{address}");
     let id = |number: u8| format!("{:032x}", u32::from(number) + 0xa000);
-    // One that is larger than all that there is.
+    // One that is larger than the whole budget.
     send_trace(&base, &id(0), 40, 64 * 1024).await;
     let events = judged(&base, &id(0)).await;
     assert!(events.contains("limits.apiBytes") && !events.contains("\"judged\""), "{events:.2000}");
-    // Some that fit, but not at one time: they take turns.
+    // Some that fit, but not at the same time: they take turns.
     for number in 1..=4 {
         send_trace(&base, &id(number), 20, 48 * 1024).await;
     }

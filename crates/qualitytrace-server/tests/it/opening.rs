@@ -1,4 +1,4 @@
-//! Databases that are of no use: the server says at once why, and what to do.
+//! Databases that cannot be opened: the error says why, and what to do.
 
 use std::error::Error as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Web pages of strangers: what their browsers send to a server on this machine, over real sockets.
+//! Requests of foreign web pages to a server on this machine, as browsers send them, over real sockets.
 
 use std::net::SocketAddr;
 
@@ -57,7 +57,7 @@ async fn a_page_of_another_origin_changes_nothing_and_hears_nothing() {
             let status = ask(&Method::PUT, &format!("{base}/api/demos"), &all, &demo()).await;
             assert_eq!(status.as_u16(), expected, "{headers:?}");
         }
-        // Streams and sockets are not let in; a link may be followed, and OTLP is open to all pages.
+        // Streams and sockets are refused; a link may be followed, and OTLP is open to all pages.
         let evil = ("origin", "http://evil.example");
         let link = [
             ("sec-fetch-site", "cross-site"),
@@ -124,13 +124,13 @@ async fn a_body_says_that_it_is_json_or_yaml() {
             assert_eq!(is_refused, !expected, "{path} {content_type:?}: {status}");
         }
     }
-    // A page says what it sends.
+    // A page must send a content type.
     let status = ask(&Method::PUT, &format!("{base}/api/demos"), &[("origin", &own)], &demo()).await;
     assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
     let twice = [("content-type", "application/json"), ("content-type", "text/plain")];
     let status = ask(&Method::PUT, &format!("{base}/api/demos"), &twice, &demo()).await;
     assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    // Where nothing is sent, nothing need be said.
+    // Without a body, no content type is needed.
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let status = ask(&Method::POST, &format!("{base}/api/tests/t/run/1/rerun"), &form, "").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
@@ -162,7 +162,7 @@ async fn a_server_without_tokens_answers_to_its_own_names_only() {
         let status = ask(&Method::GET, &format!("{base}/nowhere"), &[("host", host)], "").await;
         assert_eq!(status.as_u16(), if expected == 200 { 404 } else { 421 }, "{host}");
     }
-    // A page whose own name means our address has the same origin as we have; exporters ask under any name.
+    // With DNS rebinding, a page has the same origin as the server; exporters may use any host name.
     let rebound = [
         ("host", "evil.example:80"),
         ("origin", "http://evil.example"),
@@ -188,7 +188,7 @@ async fn a_page_of_ours_behind_a_proxy_that_speaks_tls_goes_on_working() {
     let (server, base) = start(Safety { hosts, ..Safety::default() }).await;
     let json = ("content-type", "application/json");
     for (headers, expected) in [
-        // The proxy passes the name on, or it does not.
+        // The proxy may forward the host name, or not.
         ([("host", "shop.test"), ("origin", "https://shop.test")], true),
         ([("x-forwarded-host", "shop.test"), ("origin", "https://shop.test")], true),
         ([("host", "shop.test"), ("origin", "https://evil.test")], false),

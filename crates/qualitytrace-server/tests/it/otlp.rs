@@ -1,4 +1,4 @@
-//! OTLP over real sockets, as senders speak it.
+//! OTLP over real sockets, as exporters speak it.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ impl Fixture {
     pub(crate) async fn start(limits: Limits) -> Self {
         let database = Database::named_memory();
         let server = start(&database, limits).await;
-        // Fails only when a provider is installed already, which is as good.
+        // Fails only when a provider is installed already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self { server, database, client: reqwest::Client::new() }
     }
@@ -115,7 +115,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What the server is expected to keep: the request as the core sees it.
+/// Returns the trace that the server is expected to store, converted by the core.
 fn expected(request: &ExportTraceServiceRequest, id: [u8; 16]) -> Trace {
     let id = TraceId::from_bytes(id).unwrap();
     let spans = convert::spans(request.clone())

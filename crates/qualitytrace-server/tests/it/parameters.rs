@@ -1,4 +1,4 @@
-//! Parameters of paths and queries that cannot be read: the answer is a sentence of ours.
+//! Invalid parameters of paths and queries: the error message is our own.
 
 use reqwest::StatusCode;
 

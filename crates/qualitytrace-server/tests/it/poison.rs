@@ -1,4 +1,4 @@
-//! What an older version stored and this one would refuse: it stops nothing.
+//! Data that an older version stored and this one would refuse: it does not stop the server.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sqlx::{AnyConnection, Connection as _};
 use crate::api::Bench;
 use crate::databases::Database;
 
-/// How long a run may take that cannot reach anybody.
+/// The deadline of a run whose peer cannot be reached.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 fn test(id: &str, specs: &Value) -> Value {
@@ -40,7 +40,7 @@ async fn ended(bench: &Bench, test: &str) {
     assert!(tokio::time::timeout(DEADLINE, wait).await.is_ok(), "the run of {test} does not end");
 }
 
-/// Puts the poison where a version without limits left it.
+/// Writes the data as a version without limits would have stored it.
 async fn poison(database: &Database, id: &str, specs: &Value) {
     let mut connection = AnyConnection::connect(&database.url).await.unwrap();
     let spec = test(id, specs);

@@ -1,4 +1,4 @@
-//! The queue of runs in the store: who is next, who may have it, and what becomes of what a dead server had.
+//! The queue of runs in the store: order, claims, and recovery of the runs of a dead server.
 
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ async fn runs_are_claimed_once(database: &Database) {
     for claimer in claimers.collect::<Vec<_>>() {
         claimed.extend(claimer.await.unwrap());
     }
-    // Whoever finds everything locked may go away before it is committed; nothing may be claimed twice.
+    // A claim that finds all rows locked may return before the others commit; no run may be claimed twice.
     claimed.extend(claim(&store, "last", 60).await);
     claimed.sort();
     assert_eq!(claimed, (1..=60).map(|number| ("t".to_owned(), number)).collect::<Vec<_>>());
@@ -148,7 +148,7 @@ async fn what_a_dead_server_had_is_found(database: &Database) {
     assert!(store.take_run("t", 2, before, after).await.unwrap());
     assert!(!store.take_run("t", 2, before, after).await.unwrap());
 
-    // What the dead one still does, because it was only frozen, changes nothing.
+    // Late writes of the dead server, which was only frozen, have no effect.
     assert_eq!(store.mark_triggered("t", 1, "dead").await.unwrap(), None);
     assert!(!store.change_state("t", 2, "dead", "EXECUTING", "AWAITING_TRACE").await.unwrap());
     assert_eq!(claim(&store, "heir", 9).await, [("t".to_owned(), 1), ("t".to_owned(), 3)]);

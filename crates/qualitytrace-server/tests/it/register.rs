@@ -1,4 +1,4 @@
-//! The register of services: fed by everything that arrives, whether a run is about it or not.
+//! The register of services: fed by everything that arrives, whether it belongs to a run or not.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ fn attributes(pairs: &[(&str, &str)]) -> Value {
     pairs.iter().map(pair).collect()
 }
 
-/// A request that brings items of one process.
+/// Builds a request with items of one process.
 fn request(signal: &str, process: &[(&str, &str)], items: &Value) -> Value {
     let (scopes, list) = match signal {
         "traces" => ("scopeSpans", "spans"),
@@ -66,7 +66,7 @@ async fn every_signal_says_who_is_there(database: &Database) {
     let ends = [began - 3 * SECOND, began - SECOND];
     let spans = ends.iter().zip(1..).map(|(end, id)| span(id, 0, 2, *end, &[])).collect();
     deliver(&bench, "traces", &shop, spans).await;
-    // What arrives later and ended before was overtaken.
+    // A span that ended earlier and arrives later is out of order.
     deliver(&bench, "traces", &shop, json!([span(3, 0, 2, began - 2 * SECOND, &[])])).await;
     let gauge = json!({ "dataPoints": [{ "asInt": "1", "timeUnixNano": began.to_string() }] });
     let metrics = json!([{ "name": "up", "gauge": gauge }]);

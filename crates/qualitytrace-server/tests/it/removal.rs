@@ -1,4 +1,4 @@
-//! What goes with what is deleted, and what goes by itself after a time.
+//! Deletion of resources with everything that belongs to them, and retention of runs.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn what_is_deleted_leaves_no_row_behind(database: &Database) {
     }
     assert!(store.delete(Kind::Test, "gone").await.unwrap());
     let counts = store.row_counts().await.unwrap();
-    // The trace that another test's run is about stays with it.
+    // A trace that belongs to a run of another test stays.
     let left = ["chunks", "resources", "definitions", "runs", "run_numbers", "run_events", "histories"];
     assert_eq!(left.map(|table| counts[table]), [1, 1, 1, 1, 1, 1, 1], "{counts:?}");
     assert!(store.delete_run("stays", 1).await.unwrap());
@@ -49,7 +49,7 @@ async fn old_and_surplus_runs_go_a_few_at_a_time(database: &Database) {
     let store = with_tests(database, &["t"]).await;
     for id in 1..=6 {
         let created = Timestamp::from_nanos(u64::from(id) * 1_000);
-        // The second is under way and stays, however old it is.
+        // The second run is under way and stays, however old it is.
         let state = if id == 2 { "EXECUTING" } else { "FINISHED" };
         inserted(&store, &NewRun { created, state, ..run("t", trace(id)) }).await;
         store.append_chunks(&mut [chunk(trace(id), u64::from(id), b"span")]).await.unwrap();
@@ -73,7 +73,7 @@ async fn old_and_surplus_runs_go_a_few_at_a_time(database: &Database) {
     assert_eq!(store.row_counts().await.unwrap()["chunks"], 2);
 }
 
-/// A run of the suite `s` that began at this time, with one step of its own, a trace and all that there can be.
+/// Inserts a run of the suite `s` created at this time, with one step, a series, an event and a trace.
 async fn suite_run(store: &Store, created: u64, byte: u8) -> u64 {
     let new = NewSuiteRun {
         suite: "s".to_owned(),
@@ -124,12 +124,12 @@ async fn what_a_suite_started_goes_with_its_run_and_with_the_suite(database: &Da
         assert_eq!(with_two.remove(table), Some(2), "{table}");
     }
     assert_eq!((with_two["runs"], with_two["run_events"]), (3, 3), "{with_two:?}");
-    // A step that was about to begin does not begin, nor leave a run behind that belongs to nobody.
+    // A step that was about to start is refused, and leaves no orphaned run behind.
     let too_late = NewRun { step_of: Some(("s".to_owned(), 2)), ..run("t", trace(98)) };
     assert_eq!(inserted(&store, &too_late).await, Inserted::NoSuiteRun);
     assert_eq!(store.row_counts().await.unwrap()["runs"], 3);
 
-    // What was run of the test without the suite stays.
+    // Runs of the test without the suite stay.
     assert!(store.delete(Kind::TestSuite, "s").await.unwrap());
     let mut left = before.clone();
     for table in ["resources", "definitions"] {
@@ -152,7 +152,7 @@ async fn a_trace_goes_with_the_last_run_that_is_about_it(database: &Database) {
             inserted(&store, &run("t", trace(id))).await;
         }
     }
-    // Both runs of each trace at once: neither may leave the trace to the other.
+    // Both runs of each trace are deleted concurrently: one of them must delete the trace.
     let deletes = (1..=2 * u64::from(*ids.end())).map(|number| {
         let store = store.clone();
         tokio::spawn(async move { store.delete_run("t", number).await.unwrap() })
@@ -180,7 +180,7 @@ async fn old_and_surplus_runs_of_suites_go_with_their_steps(database: &Database)
         runs.iter().map(|run| run.number).collect::<Vec<_>>()
     };
     assert_eq!(retention::step(&store, &limits(0, 1_000), now).await.unwrap(), 0);
-    // Two runs of the suite, and the old one of the test.
+    // Two runs of the suite, and the old run of the test.
     assert_eq!(retention::step(&store, &limits(7_500, 1_000), now).await.unwrap(), 3);
     assert_eq!(left().await, [5, 4, 3]);
     assert_eq!(retention::step(&store, &limits(0, 1), now).await.unwrap(), 2);

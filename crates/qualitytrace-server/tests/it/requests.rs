@@ -1,4 +1,4 @@
-//! OTLP requests to send: spans with everything that a span can have.
+//! OTLP requests for tests: spans with every field.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{
@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::common::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span};
 
-/// A request whose spans name these traces, in turn.
+/// Builds a request with one span for each of these traces.
 pub(crate) fn spans(traces: &[[u8; 16]]) -> ExportTraceServiceRequest {
     let spans = traces.iter().zip(1u64..).map(|(trace, id)| rich_span(*trace, id)).collect();
     ExportTraceServiceRequest {

@@ -1,4 +1,4 @@
-//! Runs against a real system that sends its spans when it is told to.
+//! Runs against a real system under test that sends its spans on command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 
 use crate::requests;
 
-/// Short windows: these tests are about what happens, not about how long it takes.
+/// Short windows: these tests check events, not durations.
 const POLICY: Policy = Policy {
     quiet: Duration::from_millis(30),
     settle: Duration::from_millis(120),
@@ -80,7 +80,7 @@ impl Bench {
         format!(r#"{{"type":"http","httpRequest":{{"method":"GET","url":"{}{path}"}}}}"#, self.url)
     }
 
-    /// The trace and span that the system under test saw.
+    /// Returns the trace and span that the system under test received.
     async fn context(&mut self) -> (String, String) {
         self.requests.recv().await.unwrap()
     }
@@ -98,7 +98,7 @@ impl Bench {
         self.ingest.spans(split, self.ingest.budget().lease().unwrap()).await.unwrap();
     }
 
-    /// Waits until late spans change a verdict that was this, and gives the new one.
+    /// Waits until late spans change this outcome, and returns the new one.
     async fn corrected(&self, run: &RunId, was: Outcome) -> Outcome {
         let events = self.until(run, |what| matches!(what, What::Late { .. })).await;
         let Some(What::Late { before, verdict, .. }) = events.last() else { panic!("{:?}", events.last()) };
@@ -106,7 +106,7 @@ impl Bench {
         verdict.outcome
     }
 
-    /// Waits until the run has an event of which `wanted` is true, and gives all events so far.
+    /// Waits until the run has an event that matches `wanted`, and returns all events so far.
     async fn until(&self, run: &RunId, wanted: impl Fn(&What) -> bool) -> Vec<What> {
         let mut changes = self.runner.follow(run.clone());
         loop {
@@ -260,7 +260,7 @@ async fn a_late_span_corrects_the_verdict() {
 }
 
 impl Bench {
-    /// Judges the trace of a run again.
+    /// Starts a rerun of a run.
     async fn again(&self, run: &RunId) -> RunId {
         let earlier = self.store.run(&run.test, run.number).await.unwrap().unwrap();
         let events = self.store.events(&run.test, run.number, 0).await.unwrap();
@@ -285,7 +285,7 @@ async fn what_was_missing_is_missing_when_the_trace_is_judged_again() {
     bench.state(&run, "FINISHED").await;
     let again = bench.again(&run).await;
     assert_eq!(outcome(&bench.until(&again, is_judged).await), Outcome::Inconclusive);
-    // What comes late corrects both.
+    // Late spans correct both.
     bench.send(vec![span(&trace, 9, &id(1), "between", SpanKind::Internal)]).await;
     for run in [&run, &again] {
         assert_eq!(bench.corrected(run, Outcome::Inconclusive).await, Outcome::Passed);
@@ -355,7 +355,7 @@ async fn whoever_does_not_want_to_wait_gets_a_verdict_on_what_is_here() {
     bench.send(vec![span(&trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
     bench.until(&run, |what| matches!(what, What::Arrived { .. })).await;
     bench.runner.skip_waiting(&run).await.unwrap();
-    // The leaf is there and cannot go away, but who knows what its missing parent has below it.
+    // The leaf is there, but its missing parent may have other children.
     let events = bench.until(&run, is_judged).await;
     assert_eq!(outcome(&events), Outcome::Inconclusive);
     let told = format!("{events:?}");
@@ -363,7 +363,7 @@ async fn whoever_does_not_want_to_wait_gets_a_verdict_on_what_is_here() {
         told.contains(&format!("the parent {} of span `leaf` (subject) has not arrived", id(1))),
         "{told}"
     );
-    // When the rest comes, the verdict does.
+    // When the rest arrives, the verdict is corrected.
     let root = span(&trace, 1, &parent, "root", SpanKind::Server);
     bench.state(&run, "FINISHED").await;
     bench.send(vec![root]).await;
@@ -445,7 +445,7 @@ async fn a_closed_port_is_named_with_the_way_out() {
         panic!("{:?}", events.last())
     };
     assert_eq!(reason, "refused");
-    // In a container, there is more to say.
+    // In a container, more text follows.
     let start =
         format!("nothing listens on {closed}; start the system under test or correct the trigger's url");
     assert!(message.starts_with(&start), "{message}");

@@ -1,4 +1,4 @@
-//! What protects a server, over real sockets: tokens, TLS, limits, request ids, and addresses that triggers avoid.
+//! Security over real sockets: tokens, TLS, limits, request ids, and denied addresses of triggers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -167,7 +167,7 @@ async fn a_slow_client_is_not_waited_for() {
         head.read_to_end(&mut answer).await.unwrap();
         assert!(!String::from_utf8_lossy(&answer).contains("200 OK"), "half a head is no request");
 
-        // Neither silence nor the beginning of HTTP/2 says anything.
+        // Neither silence nor an HTTP/2 preface is a request.
         for said in [&b""[..], b"PRI * HT", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
             let mut silent = TcpStream::connect(address).await.unwrap();
             silent.write_all(said).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_slow_client_is_not_waited_for() {
     server.shutdown().await;
 }
 
-/// What is answered, until the connection is closed, to a client that stops in the middle of its body.
+/// Sends half a body, and returns the response until the connection is closed.
 async fn half_sent(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head =
@@ -251,7 +251,7 @@ async fn a_request_has_an_id() {
 
 #[tokio::test]
 async fn triggers_stay_away_from_listed_addresses() {
-    // One system under test that may be spoken to, and one that leads to where nobody may go.
+    // One system under test that is allowed, and one that redirects to a denied address.
     let forbidden = serve(Router::new().route("/", get(async || "reached"))).await;
     let elsewhere = format!("http://localhost:{}/", forbidden.port());
     let numbers = format!("http://127.0.0.1:{}/", forbidden.port());
@@ -303,7 +303,7 @@ async fn triggers_stay_away_from_listed_addresses() {
         assert_eq!(is_denied, !is_reached, "{trigger}: {run}");
         assert_eq!(run.to_string().contains("reached"), is_reached, "{trigger}: {run}");
     }
-    // Trying a data store out leads nowhere else either.
+    // A connection test of a data store is denied as well.
     let store =
         json!({ "name": "s", "type": "jaeger", "jaeger": { "endpoint": format!("localhost:{port}") } });
     let tried = ask(&format!("{url}/api/config/connection"), Method::POST, None, &store.to_string()).await;

@@ -1,4 +1,4 @@
-//! Secrets: sealed in the database, masked in everything that is shown, and used where they are needed.
+//! Secrets: sealed in the database, redacted in everything that is shown, and used where they are needed.
 
 mod disguises;
 mod traces;
@@ -65,9 +65,9 @@ impl Bench {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Everything in this database, as text.
+    /// Stops the server and returns the content of the database as text.
     async fn stop_and_dump(self, database: &Database) -> String {
-        // A database in memory is gone with its server; what it would hold is what a file holds.
+        // A database in memory is gone with its server; its content would be that of a file.
         self.server.shutdown().await;
         dump(&database.url).await
     }
@@ -117,7 +117,7 @@ async fn dump(url: &str) -> String {
     out
 }
 
-/// Fails when a text holds the secret, as it is or in one of its disguises.
+/// Fails if a text contains the secret, as it is or encoded.
 fn assert_hidden(what: &str, text: &str) {
     let in_json = Value::from(SECRET).to_string();
     let base64 = base64::engine::general_purpose::STANDARD.encode(SECRET);
@@ -217,7 +217,7 @@ async fn a_mask_that_is_sent_back_keeps_the_secret(database: &Database) {
         bench.send(Method::PUT, "/api/variablesets", "application/json", &stranger.to_string()).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert!(text.contains("`X` is masked"), "{text}");
-    // Clients that know no types must not make a secret of the mask itself.
+    // Clients that know no types must not store the redaction text as a secret.
     for kind in [None, Some("raw")] {
         let mut plain = set();
         plain["spec"]["values"][0] =
@@ -242,7 +242,7 @@ async fn a_run_uses_a_secret_and_shows_it_nowhere(database: &Database) {
     let run = format!("/api/tests/echo/run/{number}");
     let shown = bench.get(&run).await;
     assert_eq!(shown["state"], "FINISHED");
-    // The verdict was made with the secret: what was echoed is what was sent.
+    // The verdict was computed with the secret: the response contains what was sent.
     assert_eq!(shown["result"]["results"][0]["results"][0]["allPassed"], true, "{shown}");
     assert_eq!(shown["variableSet"]["values"][0], json!({ "key": "PASSWORD", "value": MASK }));
     let mut paths = vec![run.clone(), "/api/tests/echo/run".to_owned(), "/api/resources".to_owned()];
@@ -305,7 +305,7 @@ async fn what_a_step_gives_out_stays_secret_and_is_handed_on(database: &Database
     assert_eq!(status, StatusCode::OK, "{text}");
     let (_, events) = bench.send(Method::GET, "/api/testsuites/s/run/1/events/stream", "*/*", "").await;
     assert!(echo.heard().contains(&format!("authorization: Bearer {SECRET}; 200")), "{}", echo.heard());
-    // What is shown of it says where the secret is, and nothing else.
+    // The redacted output shows where the secret is, and nothing else.
     assert!(events.contains(r#"["TOKEN","Bearer ********"],["STATUS","200"]"#), "{events}");
     let run = bench.get("/api/testsuites/s/run/1").await;
     assert_eq!((&run["state"], &run["fail"]), (&json!("FINISHED"), &Value::Null), "{run}");
@@ -353,7 +353,7 @@ impl Bench {
     }
 }
 
-/// A system under test that says back whatever it hears.
+/// A system under test that returns everything it receives.
 struct Echo {
     address: SocketAddr,
     heard: Arc<Mutex<String>>,
@@ -373,7 +373,7 @@ impl Echo {
         self.heard.lock().unwrap().clone()
     }
 
-    /// A test that puts the secret everywhere.
+    /// Builds a test that uses the secret everywhere.
     fn test(&self) -> Value {
         let request = json!({
             "method": "POST",

@@ -1,4 +1,4 @@
-//! Traces in every form in which they are shown.
+//! Traces in every output format.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::api::{Bench, Got};
 use crate::databases::Database;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
-/// How long the run of a trace that is here may take.
+/// The deadline of a run whose trace is complete.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 fn sent(id: u8, parent: u8, kind: u8, service: &str, name: &str) -> Value {
@@ -30,7 +30,7 @@ fn sent(id: u8, parent: u8, kind: u8, service: &str, name: &str) -> Value {
     json!({ "resource": service, "scopeSpans": [{ "spans": [span] }] })
 }
 
-/// A trace as it is shown in this form.
+/// Returns a trace in this format.
 async fn form(bench: &Bench, accept: &str) -> Value {
     let path = format!("/api/traces/{TRACE}");
     let got: Got = bench.send(Method::GET, &path, &[("accept", accept)], "").await;
@@ -38,7 +38,7 @@ async fn form(bench: &Bench, accept: &str) -> Value {
     got.json()
 }
 
-/// The run of a test that judges the trace.
+/// Runs a test that judges the trace.
 async fn run(bench: &Bench) -> Value {
     let trigger = json!({ "type": "traceid", "traceid": { "id": TRACE } });
     let test = json!({ "type": "Test", "spec": { "id": "t", "name": "t", "trigger": trigger } });
@@ -59,7 +59,7 @@ async fn run(bench: &Bench) -> Value {
 #[tokio::test]
 async fn two_spans_with_one_id_are_both_shown_where_they_belong() {
     let bench = Bench::new(&Database::memory()).await;
-    // As Zipkin has it: the two sides of a call share an id and a parent.
+    // As in Zipkin: the two sides of a call share an id and a parent.
     let spans = [
         sent(1, 0, 1, "web", "page"),
         sent(2, 1, 3, "web", "call"),
@@ -90,7 +90,7 @@ async fn two_spans_with_one_id_are_both_shown_where_they_belong() {
         assert_eq!(pair[1]["references"][0]["spanID"], pair[0]["spanID"]);
     }
 
-    // OTLP is shown as it was received.
+    // OTLP is returned as received.
     let otlp = form(&bench, "application/vnd.otlp+json").await;
     let otlp: Vec<&Value> = otlp["resourceSpans"]
         .as_array()
@@ -116,7 +116,7 @@ async fn two_spans_with_one_id_are_both_shown_where_they_belong() {
     bench.server.shutdown().await;
 }
 
-/// A chain of so many spans.
+/// Builds a chain of so many spans.
 fn chain(length: u64) -> Trace {
     let (resource, scope) = (Arc::new(Resource::default()), Arc::new(Scope::default()));
     let span = |at: u64| Span {
@@ -141,7 +141,7 @@ fn chain(length: u64) -> Trace {
 
 #[test]
 fn a_chain_of_200_000_spans_is_written_in_every_form() {
-    // Whatever walks to the root for each span takes twenty thousand million steps, which nobody waits for.
+    // An algorithm that walks to the root for each span would take twenty thousand million steps.
     let trace = chain(200_000);
     serde_json::to_writer(io::sink(), &wire::trace::Document(trace.clone())).unwrap();
     serde_json::to_writer(io::sink(), &wire::jaeger::Document(trace.clone())).unwrap();

@@ -1,4 +1,4 @@
-//! A run can be stopped at any moment: whatever its trigger waits for, it does not wait to the end.
+//! Stopping of runs: a run can be stopped at any time, whatever its trigger waits for.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// How long each trigger would wait by itself.
+/// The timeout of each trigger.
 const PATIENCE: &str = "60s";
-/// By then a stopped run is over; far less than that, and far more than it takes.
+/// The time within which a stopped run must end; far less than the timeout, and far more than it takes.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// Takes every connection and never answers. Tells when somebody speaks, and when they hang up.
+/// Accepts every connection and never responds. Reports when a client sends data, and when it disconnects.
 async fn silent() -> (SocketAddr, mpsc::UnboundedReceiver<&'static str>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -50,7 +50,7 @@ async fn server() -> (Server, String) {
     (server, url)
 }
 
-/// The events of a run so far.
+/// Returns the events of a run so far.
 async fn events(client: &Client, run: &str) -> Vec<Value> {
     client.get(format!("{run}/events")).send().await.unwrap().json().await.unwrap()
 }
@@ -59,7 +59,7 @@ fn place(events: &[Value], kind: &str) -> Option<usize> {
     events.iter().position(|event| event["type"] == kind || event["what"] == kind)
 }
 
-/// Starts a test, waits until it hangs, stops it, and looks at what is left.
+/// Starts a test, waits until it hangs, stops it, and checks the result.
 async fn check(kind: &str, trigger: &Value, hangs: impl AsyncFnOnce()) {
     let ((server, url), client) = (server().await, Client::new());
     let test = json!({ "type": "Test", "spec": { "id": kind, "name": kind, "trigger": trigger } });
@@ -91,7 +91,7 @@ async fn check(kind: &str, trigger: &Value, hangs: impl AsyncFnOnce()) {
     server.shutdown().await;
 }
 
-/// The same for a trigger that speaks to somebody: they see that nobody waits any more.
+/// Like [`check`], for a trigger with a peer: the peer sees that the connection is closed.
 async fn check_peer(kind: &str, trigger: impl FnOnce(SocketAddr) -> Value) {
     let (address, mut told) = silent().await;
     let mut hung_up = false;
@@ -175,11 +175,11 @@ async fn a_command_ends_with_its_run() {
 #[tokio::test]
 async fn a_wait_for_a_trace_ends_with_its_run() {
     let trigger = json!({ "type": "traceid", "traceid": { "id": "0102030405060708090a0b0c0d0e0f10" } });
-    // Nothing can be seen of a wait but that it has not ended.
+    // A wait cannot be observed, except that the run does not end.
     check("traceid", &trigger, async || tokio::time::sleep(Duration::from_millis(300)).await).await;
 }
 
-/// A test with so many assertions, each of which reads all of a large answer.
+/// Starts a test with so many assertions, each of which reads all of a large response.
 async fn judged(url: &str, client: &Client, subject: SocketAddr, id: &str, assertions: usize) -> String {
     let claim = |number: usize| format!("attr:tracetest.response.body | json_path '$[{number}]' = \"0\"");
     let test = json!({ "type": "Test", "spec": {
@@ -193,7 +193,7 @@ async fn judged(url: &str, client: &Client, subject: SocketAddr, id: &str, asser
     format!("{url}/{id}/run/1")
 }
 
-/// Waits until the run is being judged: its trigger was answered, and it waits for nothing.
+/// Waits until the run is being judged: the trigger got its response, and no trace is collected.
 async fn until_answered(client: &Client, run: &str) {
     let answered = async {
         while !matches!(state(client, run).await.as_str(), "AWAITING_TRACE" | "FINISHED") {
@@ -219,7 +219,7 @@ async fn judging_ends_with_its_run() {
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     let ((server, url), client) = (server().await, Client::new());
 
-    // How long a part of it takes on this machine, at this moment.
+    // Measures how long a part of it takes on this machine now.
     let few = judged(&url, &client, subject, "few", FEW).await;
     until_answered(&client, &few).await;
     let began = Instant::now();
@@ -228,7 +228,7 @@ async fn judging_ends_with_its_run() {
 
     let many = judged(&url, &client, subject, "many", MANY).await;
     until_answered(&client, &many).await;
-    // Nothing can be seen of an evaluation but that it has not ended.
+    // An evaluation cannot be observed, except that the run does not end.
     tokio::time::sleep(part).await;
     let wanted = Instant::now();
     client.post(format!("{many}/stop")).send().await.unwrap().error_for_status().unwrap();

@@ -1,4 +1,4 @@
-//! One suite, three databases.
+//! The store on three kinds of database.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub(crate) fn definition<'a>(id: &str, name: &str, text: &'a str) -> NewDefiniti
     }
 }
 
-/// A store with these tests.
+/// Opens a store with these tests.
 pub(crate) async fn with_tests(database: &Database, ids: &[&str]) -> Store {
     let store = database.open().await;
     for id in ids {
@@ -213,7 +213,7 @@ async fn a_deleted_test_takes_everything_with_it(database: &Database) {
     assert_eq!(store.span_count(trace(1)).await.unwrap(), 0);
     assert_eq!(store.span_count(trace(2)).await.unwrap(), 1);
     assert!(store.retained_bytes().await.unwrap() < before);
-    // A run that is still under way leaves nothing behind.
+    // Writes of a run that is still under way leave nothing behind.
     store.append_events("t", number, "", std::slice::from_ref(&event)).await.unwrap();
     store.put_history("t", "{}").await.unwrap();
     assert_eq!(store.events("t", number, 0).await.unwrap(), []);

@@ -1,4 +1,4 @@
-//! What clients send that nobody here wrote: odd characters, odd bodies, odd encodings.
+//! Requests of clients that were not written for this server: odd characters, bodies and encodings.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ async fn numbers_and_orders_are_read_as_clients_know_them(database: &Database) {
     for path in ["/api/tests/nobody/run/-1/stop", "/api/testsuites/nobody/run/-1/stop"] {
         assert_eq!(bench.send(Method::POST, path, &[], "").await.status, StatusCode::NOT_FOUND, "{path}");
     }
-    // What is null is not there.
+    // A null counts as missing.
     let wizard = bench.send(Method::PUT, "/api/wizard", &[], "{\"steps\": null}").await;
     assert_eq!((wizard.status, wizard.text.as_str()), (StatusCode::OK, "{}\n"));
     let wizard = bench.send(Method::PUT, "/api/wizard", &[], r#"{"steps": [{"completedAt": "x"}]}"#).await;
@@ -169,7 +169,7 @@ async fn a_nul_is_neither_stored_nor_found(database: &Database) {
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
         assert!(refused.text.contains("U+0000"), "{}", refused.text);
     }
-    // A value is not asked for by its text.
+    // Values are not searched by their text.
     let values = json!([{ "key": "K", "value": "a\0b" }]);
     let stored = bench
         .put("/api/variablesets", &json!({ "spec": { "id": "v", "name": "V", "values": values } }))
@@ -218,7 +218,7 @@ async fn text_beyond_ascii_says_how_it_is_encoded(database: &Database) {
     }
     let shown = bench.get("/api/variablesets/v").await;
     assert_eq!(shown.headers["content-type"], "application/json");
-    // What other readers of YAML refuse is not taken in either.
+    // Control characters that other YAML readers refuse are refused here, too.
     let odd = "type: VariableSet\nspec:\n  id: v\n  name: \"a\u{7}\"\n";
     let refused = bench.send(Method::PUT, "/api/variablesets", &[("content-type", "text/yaml")], odd).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
@@ -284,7 +284,7 @@ async fn what_nobody_knows_is_refused_where_clients_expect_it(database: &Databas
             r#"{"test": {"id": "a", "nam": "x"}, "run": {"id": 1}}"#.to_owned(),
             r#"json: unknown field \"nam\""#,
         ),
-        // The number in the path is looked at before the body.
+        // The number in the path is checked before the body.
         (Method::PUT, "/api/tests/t/run/x/dry-run", "{".to_owned(), r#"strconv.ParseInt: parsing \"x\""#),
         (
             Method::POST,
@@ -350,7 +350,7 @@ async fn a_data_store_keeps_its_time_of_creation(database: &Database) {
     bench.server.shutdown().await;
 }
 
-/// Whoever reads JSON and sends it back has written nothing.
+/// A client that reads JSON and sends it back unchanged does not replace the text.
 async fn the_text_of_a_definition_outlives_programs(database: &Database) {
     let bench = Bench::new(database).await;
     let yaml = [("content-type", "text/yaml")];

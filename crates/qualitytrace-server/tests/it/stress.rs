@@ -1,4 +1,4 @@
-//! Some clients at once. `cargo xtask stress` lets many loose, for longer.
+//! A small stress test with concurrent clients. `cargo xtask stress` runs a larger one.
 
 #[path = "../stress/crowd.rs"]
 mod crowd;

@@ -26,7 +26,7 @@ on_every_database!(
     only_what_is_there_can_be_stopped_and_only_that_is_written_down,
 );
 
-/// A test that calls the subject and judges its answer alone.
+/// Builds a test that calls the subject and judges only its response.
 fn test(subject: &Subject, id: &str, path: &str, more: &Value) -> Value {
     let url = format!("{}{path}", subject.url);
     let mut spec = json!({
@@ -41,7 +41,7 @@ fn test(subject: &Subject, id: &str, path: &str, more: &Value) -> Value {
     json!({ "type": "Test", "spec": spec })
 }
 
-/// An output: what the body of the answer has under `value`.
+/// Builds an output with the `value` in the body of the response.
 fn output(name: &str) -> Value {
     let value = "attr:tracetest.response.body | json_path '$.value'";
     json!([{ "name": name, "selector": "span[name=\"Tracetest trigger\"]", "value": value }])
@@ -57,7 +57,7 @@ impl Bench {
         self.stored("testsuites", &json!({ "type": "TestSuite", "spec": spec })).await;
     }
 
-    /// Runs a suite to its end and answers with the run.
+    /// Runs a suite to its end and returns the run.
     async fn run_suite(&self, id: &str, body: &Value) -> Value {
         let started = self.post(&format!("/api/testsuites/{id}/run"), body).await;
         assert_eq!(started.status, StatusCode::OK, "{}", started.text);
@@ -66,14 +66,14 @@ impl Bench {
         self.get(&path).await.json()
     }
 
-    /// The events of a run, from its first to its last.
+    /// Returns all events of a run, waiting for its end.
     async fn events(&self, path: &str) -> Vec<Value> {
         let stream = self.get(&format!("{path}/events/stream")).await.text;
         let data = stream.lines().filter_map(|line| line.strip_prefix("data:"));
         data.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What stands at a path once it is as wanted.
+    /// Returns the document at a path as soon as the predicate holds for it.
     async fn eventually(&self, path: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let wanted = async {
             loop {
@@ -88,7 +88,7 @@ impl Bench {
         tokio::time::timeout(deadline, wanted).await.unwrap_or_else(|_| panic!("{path} becomes as wanted"))
     }
 
-    /// The series of a run, when it is over.
+    /// Returns the series of a run, waiting for its end.
     async fn series(&self, test: &str, run: &Value) -> Value {
         loop {
             let got = self.get(&format!("/api/tests/{test}/run/{run}/series?after=1000")).await.json();
@@ -149,7 +149,7 @@ async fn steps_run_in_order_and_hand_their_outputs_on(database: &Database) {
     assert_eq!((&second["testSuiteId"], &second["testSuiteRunId"]), (&json!("s"), &json!(1)));
     assert_eq!(second["requiredGatesResult"]["required"], json!(["test-specs"]));
     assert_eq!(second["variableSet"]["values"], values);
-    // The same test twice: two runs of it, and the step shows what its own page shows.
+    // The same test twice: it has two runs, and the step shows the same as the run itself.
     assert_eq!((&run["steps"][0]["id"], &run["steps"][2]["id"]), (&json!(1), &json!(2)));
     assert_eq!(bench.get("/api/tests/make/run/2").await.json(), run["steps"][2]);
     bench.server.shutdown().await;
@@ -200,7 +200,7 @@ async fn what_a_suite_lacks_is_said_before_it_runs(database: &Database) {
     let given = json!({ "variables": [{ "key": "WHO", "value": "a" }, { "key": "TAIL", "value": "-b" }] });
     assert_eq!(bench.run_suite("s", &given).await["state"], "FINISHED");
     assert_eq!(subject.calls(), ["a", "a-b"]);
-    // What was used last is what is offered next.
+    // The values used last are offered as defaults.
     let refused = bench.post("/api/testsuites/s/run", &json!({})).await.json();
     assert_eq!(refused["missingVariables"][1]["variables"], json!([{ "key": "TAIL", "defaultValue": "-b" }]));
 
@@ -251,7 +251,7 @@ async fn runs_of_suites_are_listed_and_deleted_with_all_they_have(database: &Dat
     assert_eq!(bench.get("/api/tests/ok/run/22").await.status, StatusCode::OK);
     let again = bench.send(Method::DELETE, "/api/testsuites/s/run/12", &[], "").await;
     assert_eq!(again.status, StatusCode::NOT_FOUND);
-    // Numbers are not given twice.
+    // Numbers are not reused.
     assert_eq!(bench.run_suite("s", &json!({})).await["id"], 13);
 
     assert_eq!(bench.send(Method::DELETE, "/api/testsuites/s", &[], "").await.status, StatusCode::NO_CONTENT);
@@ -277,7 +277,7 @@ async fn the_old_name_of_suites_still_works(database: &Database) {
 }
 
 async fn a_suite_under_way_is_carried_on_when_the_server_comes_back(database: &Database) {
-    // A memory database does not come back.
+    // A memory database does not survive a restart.
     if database.url == "sqlite::memory:" {
         return;
     }
@@ -288,7 +288,7 @@ async fn a_suite_under_way_is_carried_on_when_the_server_comes_back(database: &D
     bench.suite(json!({ "id": "s", "name": "S", "steps": ["ok", "hang", "ok"], "teardown": ["bye"] })).await;
     bench.post("/api/testsuites/s/run", &json!({})).await;
     subject.hangs().await;
-    // What is changed meanwhile does not matter.
+    // Changes made meanwhile do not matter.
     bench.put("/api/tests/bye", &test(&subject, "bye", "/value/other", &json!({}))).await;
     bench.server.shutdown().await;
 
@@ -310,7 +310,7 @@ async fn a_suite_under_way_is_carried_on_when_the_server_comes_back(database: &D
 
 async fn a_test_that_passes_at_last_is_flaky_and_its_rate_is_known(database: &Database) {
     let (bench, subject) = (Bench::new(database).await, Subject::start().await);
-    // Every third call is answered with 200.
+    // Every third call gets a 200.
     bench.stored("tests", &test(&subject, "t", "/third", &json!({ "retries": 2 }))).await;
     let first = bench.post("/api/tests/t/run", &json!({})).await.json();
     assert_eq!((&first["id"], &first["series"]), (&json!(1), &json!({ "first": 1, "attempt": 1 })));
@@ -324,10 +324,10 @@ async fn a_test_that_passes_at_last_is_flaky_and_its_rate_is_known(database: &Da
         json!({ "retries": 2, "repeat": 1, "outcome": "flaky", "recovered": true,
                 "runs": [run(1, "failed"), run(2, "failed"), run(3, "passed")] })
     );
-    // Any run of a series knows it.
+    // The series is available through any of its runs.
     assert_eq!(bench.series("t", &json!(3)).await["outcome"], "flaky");
     assert_eq!(bench.get("/api/tests/t/run/3").await.json()["series"], json!({ "first": 1, "attempt": 3 }));
-    // What is asked for counts more than what the test says.
+    // The request overrides the test.
     let fourth = bench.post("/api/tests/t/run", &json!({ "retries": 0, "repeat": 2 })).await.json();
     assert_eq!(bench.series("t", &fourth["id"]).await["outcome"], "failed");
     let alone = bench.post("/api/tests/t/run", &json!({ "retries": 0 })).await.json();
@@ -370,7 +370,7 @@ async fn repetitions_that_disagree_are_flaky(database: &Database) {
             assert!(refused.text.contains(told), "{path} {body}: {}", refused.text);
         }
     }
-    // Retries are over when the first passes, and what the last run says is what the step shows.
+    // Retries end when one passes, and the step shows the last run.
     let run = bench.run_suite("s", &json!({ "retries": 5 })).await;
     assert_eq!((states(&run), &run["steps"][0]["result"]["allPassed"]), (vec!["FINISHED"], &json!(true)));
     assert_eq!(run["allStepsRequiredGatesPassed"], true);
@@ -387,7 +387,7 @@ async fn stopping_any_run_of_a_series_ends_it(database: &Database) {
     bench.stored("tests", &test(&subject, "t", "/fail-then-hang", &json!({ "retries": 1000 }))).await;
     let first = bench.post("/api/tests/t/run", &json!({})).await.json()["id"].clone();
     subject.hangs().await;
-    // The first run is over by now; it is all that the client was told of.
+    // The first run has ended by now; the client knows no other.
     let stopped = bench.post(&format!("/api/tests/t/run/{first}/stop"), &json!({})).await;
     assert_eq!((stopped.status, stopped.text.as_str()), (StatusCode::OK, "{\"result\":\"success\"}\n"));
     assert_eq!(bench.series("t", &first).await["outcome"], "stopped");
@@ -398,7 +398,7 @@ async fn stopping_any_run_of_a_series_ends_it(database: &Database) {
     assert_eq!(series.await["runs"].as_array().unwrap().len(), 2);
     assert_eq!(bench.get("/api/tests/t/run").await.headers["x-total-count"], "2");
 
-    // Once more, by a run in the middle that is under way.
+    // The same again, with a run in the middle that is under way.
     let third =
         bench.post("/api/tests/t/run", &json!({ "repeat": 5, "retries": 0 })).await.json()["id"].clone();
     subject.hangs().await;
@@ -436,7 +436,7 @@ async fn only_what_is_there_can_be_stopped_and_only_that_is_written_down(databas
         ("/api/testsuites/nobody/run/7/stop", 404),
         ("/api/testsuites/s/run/7/stop", 404),
         ("/api/testsuites/s/run/1/stop", 200),
-        // Clients know these two.
+        // Clients rely on these two.
         ("/api/tests/t/run/7/stop", 200),
         ("/api/tests/t/run/1/stop", 200),
     ] {

@@ -1,4 +1,4 @@
-//! Runs that were carried out elsewhere: shown as they were there, judged again as they are here.
+//! Imported runs: shown as they were on their server, judged again by the test here.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::databases::{Database, on_every_database};
 
 on_every_database!(an_imported_run_is_judged_again_by_what_its_test_says_now);
 
-/// A test of the server itself, which answers with 200.
+/// Builds a test that calls the server itself, which responds with 200.
 fn test(bench: &Bench, id: &str, expected: u16) -> Value {
     let request = json!({ "method": "GET", "url": format!("{}/healthz", bench.base) });
     let assertion = format!("attr:tracetest.response.status = {expected}");
@@ -54,7 +54,7 @@ async fn an_imported_run_is_judged_again_by_what_its_test_says_now(database: &Da
     }
     let report = bench.get("/api/tests/there/run/2/junit.xml").await.text;
     assert!(report.contains("tests=\"1\" failures=\"1\""), "{report}");
-    // And once more, from the one that was judged here.
+    // Again, from the run that was judged here.
     bench.put("/api/tests/there", &test(&bench, "there", 200)).await;
     bench.post("/api/tests/there/run/2/rerun", &json!({})).await;
     let last = bench.get("/api/tests/there/run/3").await.json();

@@ -25,12 +25,12 @@ use qualitytrace_server::trigger::{Context, Failure, Triggers};
 const TRACE: &str = "5b8efff798038103d269b633813fc60c";
 const SPAN: &str = "eee19b7ec3c1b174";
 
-/// The trigger that a file describes, with these variables put in.
+/// Reads a trigger, with these variables resolved.
 fn trigger(yaml: &str, variables: &[(&str, &str)]) -> Trigger {
     let indented = yaml.replace('\n', "\n    ");
     let source = format!("type: Test\nspec:\n  name: T\n  trigger:\n    {indented}\n");
     let test = test(&source, Format::Yaml);
-    // What is stored is what was written.
+    // The stored form is equal to the written one.
     let stored = definition::to_json(&Resource::Test(test.clone())).to_string();
     assert_eq!(self::test(&stored, Format::Json).trigger, test.trigger, "{stored}");
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

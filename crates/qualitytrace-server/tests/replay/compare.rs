@@ -1,15 +1,15 @@
-//! Two answers side by side, with what varies left out.
+//! Comparison of two responses, with paths to ignore.
 
 use serde_json::{Map, Value};
 
 use super::entry::Answer;
 
-/// What to leave out of a comparison.
+/// What a comparison ignores.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Masks {
     /// Paths like `$.items[*].spec.id`, `$[#]` for a list of any length, `line:key` for YAML.
     pub(crate) paths: Vec<String>,
-    /// Paths of lists of keys and values whose order means nothing.
+    /// Paths of lists of keys and values whose order is ignored.
     pub(crate) unordered: Vec<String>,
 }
 
@@ -18,13 +18,13 @@ impl Masks {
         self.paths.iter().any(|mask| mask == path)
     }
 
-    /// Whether a YAML key is left out wherever it stands.
+    /// Whether a YAML key is ignored everywhere.
     fn has_line(&self, key: &str) -> bool {
         self.paths.iter().any(|mask| mask.strip_prefix("line:") == Some(key))
     }
 }
 
-/// How two answers differ, a line each; empty when they do not.
+/// Returns the differences of two responses, a line each.
 pub(crate) fn differences(expected: &Answer, actual: &Answer, masks: &Masks) -> Vec<String> {
     let mut found = Vec::new();
     if expected.status != actual.status {
@@ -53,7 +53,7 @@ pub(crate) fn differences(expected: &Answer, actual: &Answer, masks: &Masks) -> 
     found
 }
 
-/// The documents of a body; `None` when it is text.
+/// Parses the documents of a body; `None` if it is text.
 fn documents(content_type: &str, body: &str) -> Option<Vec<Value>> {
     if body.trim().is_empty() {
         return None;
@@ -71,7 +71,7 @@ fn documents(content_type: &str, body: &str) -> Option<Vec<Value>> {
     None
 }
 
-/// Text without what depends on the clock: seconds in JUnit files.
+/// Removes what depends on the clock: seconds in JUnit files.
 fn plain(body: &str) -> String {
     let mut out = String::new();
     let mut rest = body.trim_end();
@@ -146,7 +146,7 @@ fn objects(
         let path = format!("{path}.{key}");
         match actual.get(key) {
             Some(actual) => values(value, actual, &path, masks, found),
-            // Our own texts may be left out where the original has one.
+            // Our own texts may be missing where Tracetest has one.
             None if value == "<text>" => {}
             None => found.push(format!("{path}: expected {}, got nothing", short(&value.to_string()))),
         }

@@ -1,10 +1,10 @@
-//! One request with the answer that the original gave.
+//! A recorded request with Tracetest's response.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// A request and its answer.
+/// A request and its response.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) name: String,
@@ -14,7 +14,7 @@ pub(crate) struct Entry {
     pub(crate) request_headers: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) request_body: Option<String>,
-    /// `None` when the connection was closed without an answer.
+    /// `None` if the connection was closed without a response.
     pub(crate) status: Option<u16>,
     #[serde(default)]
     pub(crate) response_headers: Option<BTreeMap<String, String>>,
@@ -23,15 +23,15 @@ pub(crate) struct Entry {
     /// Paths in the body that differed between two captures.
     #[serde(default)]
     pub(crate) varies: Vec<String>,
-    /// Given where the request went to the OTLP port.
+    /// Set if the request went to the OTLP port.
     #[serde(default)]
     pub(crate) base: Option<String>,
-    /// The body was several JSON documents one after the other.
+    /// Set if the body was several JSON documents in sequence.
     #[serde(default)]
     pub(crate) concatenated_json_documents: Option<serde_json::Value>,
 }
 
-/// An answer, expected or real.
+/// A response, expected or actual.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -41,7 +41,7 @@ pub(crate) struct Answer {
 }
 
 impl Entry {
-    /// The answer to expect; `None` when the original gave none.
+    /// Returns the expected response; `None` if Tracetest gave none.
     pub(crate) fn expected(&self) -> Option<Answer> {
         Some(Answer {
             status: self.status?,
@@ -55,12 +55,13 @@ impl Entry {
         })
     }
 
-    /// The path without its query.
+    /// Returns the path without its query.
     pub(crate) fn route(&self) -> &str {
         self.path.split('?').next().unwrap_or_default()
     }
 
-    /// Whether the original stored the thing although it refused it, so that its later lists have it.
+    /// Whether Tracetest sent several documents: it stored the resource although it refused it, so its later lists
+    /// contain it.
     pub(crate) fn is_several_documents(&self) -> bool {
         !matches!(
             self.concatenated_json_documents,

@@ -1,4 +1,4 @@
-//! Deliberate differences from the original, each with its reason: data, read from one file.
+//! Deliberate differences from Tracetest, each with its reason, read from one file.
 
 use std::collections::BTreeMap;
 
@@ -12,31 +12,31 @@ const FILE: &str = include_str!("../golden/differences/differences.json");
 /// A deliberate difference.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Known {
-    /// Why ours is otherwise.
+    /// Why this server differs.
     pub(crate) reason: String,
     #[serde(default)]
     when: When,
     #[serde(default)]
     expect: Expect,
-    /// Further paths to leave out.
+    /// Further paths to ignore.
     #[serde(default)]
     mask: Vec<String>,
-    /// The same, of every run that is shown.
+    /// Further paths to ignore in every run.
     #[serde(default)]
     in_runs: Vec<String>,
-    /// Lists whose order means nothing, of every run that is shown.
+    /// Lists in every run whose order is ignored.
     #[serde(default)]
     unordered_in_runs: Vec<String>,
-    /// Items of a list that are left out on both sides, by their `type`.
+    /// Items of a list that are ignored on both sides, by their `type`.
     #[serde(default)]
     ignore: Vec<String>,
 }
 
-/// The entries that it is about; what is not given does not matter.
+/// The entries that it applies to; missing conditions always hold.
 #[derive(Debug, Default, Deserialize)]
 struct When {
     area: Option<String>,
-    /// A trailing `*` stands for anything.
+    /// A trailing `*` matches anything.
     #[serde(default)]
     names: Vec<String>,
     method: Option<String>,
@@ -47,43 +47,43 @@ struct When {
     content_type: Option<String>,
     body: Option<String>,
     body_contains: Option<String>,
-    /// The original sent several documents.
+    /// Tracetest sent several documents.
     #[serde(default)]
     several_documents: bool,
-    /// The original closed the connection.
+    /// Tracetest closed the connection.
     #[serde(default)]
     no_answer: bool,
 }
 
-/// The answer that is expected instead; what is not given stays.
+/// The expected response; missing fields stay as recorded.
 #[derive(Debug, Default, Deserialize)]
 struct Expect {
     status: Option<u16>,
-    /// One of several.
+    /// One of several status codes.
     #[serde(default)]
     statuses: Vec<u16>,
     content_type: Option<String>,
     body: Option<String>,
     body_is: Option<BodyIs>,
-    /// A part of the body; the rest belongs to the difference.
+    /// A part of the body; the rest is ignored.
     body_contains: Option<String>,
-    /// How the text of the error begins; the rest is in our own words.
+    /// The beginning of the error message; the rest is our own text.
     error_begins: Option<String>,
-    /// What stands where, by JSON pointer; what else there is belongs to the difference.
+    /// Expected values, by JSON pointer; everything else is ignored.
     #[serde(default)]
     shows: BTreeMap<String, Value>,
 }
 
-/// What is said of a body instead of the body itself.
+/// The kind of a body whose content is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum BodyIs {
-    /// `{code, error}`, with a text of our own.
+    /// `{code, error}`, with our own text.
     #[serde(rename = "an error")]
     Error,
-    /// A JSON text of our own.
+    /// A JSON string with our own text.
     #[serde(rename = "a text")]
     Text,
-    /// The first of several.
+    /// The first of several documents.
     #[serde(rename = "the first document")]
     First,
     /// HTML.
@@ -95,17 +95,17 @@ enum BodyIs {
     /// `{count, items}`.
     #[serde(rename = "a list")]
     List,
-    /// JSON, or nothing.
+    /// JSON, or an empty body.
     #[serde(rename = "an answer")]
     Any,
 }
 
-/// Every deliberate difference.
+/// Reads all deliberate differences.
 pub(crate) fn all() -> Result<Vec<Known>, String> {
     serde_json::from_str(FILE).map_err(|error| format!("the list of differences cannot be read: {error}"))
 }
 
-/// Where runs stand in answers: alone, exported, in a list, as steps of a suite's run.
+/// Where responses contain runs: alone, exported, in a list, as steps of a suite's run.
 const RUNS: [&str; 5] = ["$", "$.run", "$[*]", "$.steps[*]", "$[*].steps[*]"];
 
 fn in_every_run(paths: &[String]) -> impl Iterator<Item = String> {
@@ -113,12 +113,12 @@ fn in_every_run(paths: &[String]) -> impl Iterator<Item = String> {
 }
 
 impl Known {
-    /// The paths to leave out.
+    /// Returns the paths to ignore.
     pub(crate) fn masks(&self) -> impl Iterator<Item = String> {
         self.mask.iter().cloned().chain(in_every_run(&self.in_runs))
     }
 
-    /// The lists whose order means nothing.
+    /// Returns the lists whose order is ignored.
     pub(crate) fn unordered(&self) -> impl Iterator<Item = String> {
         in_every_run(&self.unordered_in_runs)
     }
@@ -148,7 +148,7 @@ impl Known {
             && when.no_answer == entry.status.is_none()
     }
 
-    /// The answer to expect after all. `actual` fills in what may be anything.
+    /// Returns the expected response. `actual` fills in the parts that are ignored.
     pub(crate) fn expected(&self, original: &Answer, actual: &Answer) -> Answer {
         let expect = &self.expect;
         let mut answer = original.clone();
@@ -158,7 +158,7 @@ impl Known {
         if expect.statuses.contains(&actual.status) {
             answer.status = actual.status;
         }
-        // An empty one says that any will do.
+        // An empty content type matches any.
         match expect.content_type.as_deref() {
             Some("") => drop(answer.headers.remove("content-type")),
             Some(wanted) => drop(answer.headers.insert("content-type".to_owned(), wanted.to_owned())),
@@ -207,7 +207,7 @@ impl Expect {
     }
 }
 
-/// The body as JSON, whatever it is written in; null when it is text.
+/// Parses a body in JSON or YAML; null if it is text.
 fn parsed(answer: &Answer) -> Value {
     let is_yaml =
         answer.headers.get("content-type").is_some_and(|content_type| content_type.contains("yaml"));
@@ -219,7 +219,7 @@ fn parsed(answer: &Answer) -> Value {
 }
 
 impl Known {
-    /// The answer without the items that do not count.
+    /// Removes ignored items from a response.
     pub(crate) fn narrowed(&self, answer: &Answer) -> Answer {
         let mut answer = answer.clone();
         if let (false, Ok(mut items)) =
@@ -232,7 +232,7 @@ impl Known {
     }
 }
 
-/// The first of several JSON documents.
+/// Returns the first of several JSON documents.
 fn first_document(body: &str) -> String {
     serde_json::Deserializer::from_str(body)
         .into_iter::<Value>()

@@ -1,4 +1,4 @@
-//! Things that the original stored although they are wrong, and that this server refuses: its later lists lack them.
+//! Resources that Tracetest stored although they are invalid, and that this server refuses: its later lists lack them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::entry::{Answer, Entry};
 
-/// The ids of what was refused, by collection.
+/// The ids of refused resources, by collection.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     ids: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Refused {
-    /// Remembers what the original stored and ours refused.
+    /// Records a resource that Tracetest stored and this server refused.
     pub(crate) fn learn(&mut self, entry: &Entry, original: Option<&Answer>, actual: &Answer) {
         let Some(original) = original.filter(|_| matches!(entry.method.as_str(), "POST" | "PUT")) else {
             return;
@@ -30,7 +30,7 @@ impl Refused {
         }
     }
 
-    /// The recorded list without what was refused.
+    /// Removes refused resources from a recorded list.
     pub(crate) fn without(&self, entry: &Entry, original: &Answer) -> Answer {
         let mut answer = original.clone();
         let Some(ids) = self.ids.get(entry.route()).filter(|_| entry.method == "GET") else {
@@ -55,7 +55,7 @@ impl Refused {
         answer
     }
 
-    /// Pages cannot be told from the recorded ones once something is missing: only their length is compared.
+    /// Returns the paths to ignore in pages: once a resource is missing, only the length of a page can be compared.
     pub(crate) fn masks(&self, entry: &Entry) -> Vec<String> {
         let is_page = entry.path.contains("take=") || entry.path.contains("skip=");
         if is_page && self.ids.contains_key(entry.route()) {

@@ -1,4 +1,4 @@
-//! The system that the recorded runs talk to: five spans per request, one of them late.
+//! The system under test of the recorded runs: five spans per request, one of them late.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,7 +26,7 @@ struct Subject {
     recorded: &'static str,
 }
 
-/// Serves the subject on a free port until the test process ends. It delivers its spans to `server`.
+/// Serves the subject on a free port until the test process ends. It exports its spans to `server`.
 pub(crate) async fn start(server: SocketAddr, recorded: &'static str) -> std::io::Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
@@ -133,7 +133,7 @@ impl Subject {
                 schema_url: String::new(),
             }],
         };
-        // A span that is not delivered makes the replay fail, with its own words.
+        // A span that is not delivered makes the replay fail with its own message.
         let _ = self
             .client
             .post(&self.traces)
@@ -183,7 +183,7 @@ fn with_event(mut span: Span) -> Span {
     span
 }
 
-/// The trace and the span that `traceparent` names.
+/// Returns the trace and the span of `traceparent`.
 fn caller(request: &Request) -> Option<(Vec<u8>, Vec<u8>)> {
     let header = request.headers().get("traceparent")?.to_str().ok()?;
     let mut parts = header.split('-').skip(1);
@@ -192,7 +192,7 @@ fn caller(request: &Request) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((trace.to_bytes().to_vec(), span.to_bytes().to_vec()))
 }
 
-/// A text, or a whole number where it looks like one: the subject's own attributes have types.
+/// Builds an attribute: an integer if the text is one, as the subject's own attributes have types.
 fn pair(key: &str, value: &str) -> KeyValue {
     let value = match value.parse() {
         Ok(number) => any_value::Value::IntValue(number),

@@ -1,7 +1,7 @@
-//! Recorded requests, sent to a fresh server; its answers, held against the recorded ones.
+//! Replay of recorded requests against a new server; its responses are compared with the recorded ones.
 //!
-//! Entries are sent in order and state carries over from one to the next. What varies between two captures is left out;
-//! what is deliberately otherwise stands in `golden/differences/differences.json` with its reason.
+//! Entries are sent in order, and state carries over from one to the next. Values that vary between two captures are
+//! ignored; deliberate differences are listed in `golden/differences/differences.json` with their reasons.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -51,20 +51,20 @@ const AREAS: [&str; 17] = [
     "errors",
     "otlp",
 ];
-/// Where the recorded runs find the system under test.
+/// The address of the system under test in the recordings.
 const RECORDED_SUBJECT: &str = "127.0.0.1:8085";
-/// How long the last request of one entry may take.
+/// The timeout of one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The project's own copy of the recordings.
+/// Returns the project's own copy of the recordings.
 pub(crate) fn own_recordings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// How the entries of a folder went.
+/// The results of a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
-    /// One entry a file, in the order of the recording.
+    /// One item for each file, in the order of the recording.
     files: Vec<(String, Counts)>,
 }
 
@@ -72,18 +72,18 @@ pub(crate) struct Summary {
 struct Counts {
     same: usize,
     known: BTreeMap<String, usize>,
-    /// What is other than recorded, and deliberately so.
+    /// Deliberate differences.
     deliberate: Vec<(String, Vec<String>)>,
     failed: Vec<(String, Vec<String>)>,
 }
 
 impl Summary {
-    /// Whether every entry was answered as recorded, or as the list of differences says.
+    /// Whether every response is as recorded, or as the list of differences says.
     pub(crate) fn is_good(&self) -> bool {
         !self.files.is_empty() && self.files.iter().all(|(_, counts)| counts.failed.is_empty())
     }
 
-    /// The failures, then the counts per file, as text.
+    /// Formats the failures, then the counts per file.
     pub(crate) fn render(&self) -> String {
         let mut out = String::new();
         for (file, counts) in &self.files {
@@ -105,7 +105,7 @@ impl Summary {
         out
     }
 
-    /// Every line in which an answer is deliberately another one.
+    /// Formats every deliberate difference.
     pub(crate) fn deliberate(&self) -> String {
         let mut out = String::new();
         for (file, counts) in &self.files {
@@ -116,7 +116,7 @@ impl Summary {
         out
     }
 
-    /// The reasons of the known differences, with how many entries each explains.
+    /// Formats the reasons of the known differences, with the number of entries that each explains.
     pub(crate) fn reasons(&self) -> String {
         let mut reasons = BTreeMap::new();
         for (reason, count) in self.files.iter().flat_map(|(_, counts)| &counts.known) {

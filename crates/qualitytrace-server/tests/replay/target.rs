@@ -1,4 +1,4 @@
-//! The server that recordings are sent to.
+//! The server that recordings are replayed against.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::entry::{Answer, Entry};
 
 const SETUP: &str = include_str!("../golden/differences/setup.json");
-/// States in which nothing follows any more.
+/// Final states of a run.
 const FINAL: [&str; 7] = [
     "FINISHED",
     "TRIGGER_FAILED",
@@ -21,18 +21,18 @@ const FINAL: [&str; 7] = [
     "STOPPED",
     "FAILED",
 ];
-/// How long a run may take.
+/// The timeout of a run.
 const RUN_TIMEOUT: Duration = Duration::from_secs(12);
-/// How often to ask for its state.
+/// The polling interval for its state.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What happened between two entries of the recording.
+/// A request that was sent between two entries of the recording.
 #[derive(Debug, Deserialize)]
 struct Setup {
     area: String,
-    /// The entry before which it happened; a trailing `*` stands for anything.
+    /// The entry before which it was sent; a trailing `*` matches anything.
     before: String,
-    /// It is needed only where this area is not part of the folder.
+    /// It is needed only if the folder does not contain this area.
     #[serde(default)]
     unless_area: Option<String>,
     #[serde(default = "put")]
@@ -88,7 +88,7 @@ impl Target {
         })
     }
 
-    /// Brings the server to where the original was before this entry.
+    /// Sends the setup requests before this entry.
     pub(crate) async fn prepare(&mut self, area: &str, entry: &Entry, areas: &[&str]) -> Result<(), String> {
         for setup in &mut self.setups {
             let named = match setup.before.strip_suffix('*') {
@@ -166,7 +166,7 @@ impl Target {
         loop {
             let response = self.client.get(format!("{}{run}", self.http)).send().await;
             let response = response.map_err(|error| error.to_string())?;
-            // A run that does not exist needs no waiting for.
+            // A run that does not exist is not waited for.
             if !response.status().is_success() {
                 return Ok(());
             }
@@ -174,7 +174,7 @@ impl Target {
             if shown["state"].as_str().is_none_or(&is_there) {
                 return Ok(());
             }
-            // The comparison that follows says what is wrong.
+            // The comparison that follows reports the error.
             if begin.elapsed() > RUN_TIMEOUT {
                 return Ok(());
             }
@@ -183,7 +183,7 @@ impl Target {
     }
 }
 
-/// A recorded body; bytes are written as `hex:`.
+/// Decodes a recorded body; bytes are written as `hex:`.
 fn bytes(body: &str) -> Vec<u8> {
     let Some(digits) = body.strip_prefix("hex:") else {
         return body.as_bytes().to_vec();
@@ -200,7 +200,7 @@ fn unpacked(headers: &BTreeMap<String, String>, body: &[u8]) -> Vec<u8> {
         return body.to_vec();
     }
     let mut plain = Vec::new();
-    // What cannot be unpacked is compared as it is, and differs.
+    // A body that cannot be decompressed is compared as it is, and differs.
     let unpacked = flate2::read::GzDecoder::new(body).read_to_end(&mut plain);
     unpacked.map_or_else(|_| body.to_vec(), |_| plain)
 }

@@ -1,4 +1,4 @@
-//! What the tables say in the end.
+//! Consistency checks of the tables at the end of a stress test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Row as _};
 
 use super::{Report, SECRET, SHARED, Seen};
 
-/// Every reference: a table and its columns, and the table and columns that must have the same.
+/// Every reference: a table and its columns, and the table and columns that must have the same values.
 const REFERENCES: [(&str, &str, &str, &str); 13] = [
     ("definitions", "kind, id", "resources", "kind, id"),
     ("runs", "kind, test_id", "resources", "kind, id"),
@@ -22,14 +22,14 @@ const REFERENCES: [(&str, &str, &str, &str); 13] = [
     ("suite_run_events", "suite_id, number", "suite_runs", "suite_id, number"),
     ("suite_run_steps", "suite_id, number", "suite_runs", "suite_id, number"),
     ("suite_run_steps", "test_id, run", "runs", "test_id, number"),
-    // Clients send spans of runs that are there, and delete the run afterwards.
+    // Clients send spans of existing runs, and delete the run afterwards.
     ("chunks", "trace_id", "runs", "trace_id"),
-    // A run is of a version that was stored.
+    // A run refers to a version that was stored.
     ("runs", "kind, test_id, test_version", "definitions", "kind, id, version"),
 ];
-/// Tables that refer to nothing.
+/// Tables without references.
 const FREE: [&str; 6] = ["audit", "resources", "documents", "servers", "totals", "_sqlx_migrations"];
-/// Where a secret could be readable.
+/// Columns in which a secret could be readable.
 const TEXTS: [(&str, &str); 12] = [
     ("definitions", "text"),
     ("resources", "spec"),
@@ -44,7 +44,7 @@ const TEXTS: [(&str, &str); 12] = [
     ("suite_run_events", "body"),
     ("documents", "body"),
 ];
-/// States in which something is still to come.
+/// States of unfinished runs.
 const UNDER_WAY: &str =
     "('CREATED', 'EXECUTING', 'AWAITING_TRACE', 'ANALYZING_TRACE', 'AWAITING_TEST_RESULTS')";
 
@@ -60,7 +60,7 @@ impl Census {
         Ok(Self { connection, is_sqlite: url.starts_with("sqlite") })
     }
 
-    /// Runs of tests and of suites that are not over.
+    /// Counts unfinished runs of tests and suites, and series.
     pub(super) async fn under_way(&mut self) -> Result<i64, String> {
         let mut found = 0;
         for table in ["runs", "suite_runs"] {
@@ -69,7 +69,7 @@ impl Census {
         Ok(found + self.count("SELECT COUNT(*) FROM series WHERE outcome = ''").await?)
     }
 
-    /// Holds what is stored against what was acknowledged.
+    /// Compares the stored data with the acknowledged changes.
     pub(super) async fn compare(&mut self, seen: &Seen, report: &mut Report) -> Result<(), String> {
         for (kind, words) in &seen.shared {
             let stored = self.shared_words(kind).await?;
@@ -149,7 +149,7 @@ impl Census {
         Ok(())
     }
 
-    /// Looks for rows that belong to nothing, for sums that are wrong, and for secrets that can be read.
+    /// Searches for orphaned rows, wrong sums, and readable secrets.
     pub(super) async fn orphans(&mut self, report: &mut Report) -> Result<(), String> {
         for (table, columns, other, others) in REFERENCES {
             let same: Vec<String> = columns
@@ -199,7 +199,7 @@ impl Census {
         Ok(self.rows(sql).await?.iter().map(|row| row.get(0)).collect())
     }
 
-    /// There must be none of these.
+    /// Reports an error if the count is not zero.
     async fn none(&mut self, what: &str, sql: &str, report: &mut Report) -> Result<(), String> {
         let found = self.count(sql).await?;
         let _ = writeln!(report.text, "{found} {what}");

@@ -1,4 +1,4 @@
-//! What one client does, again and again.
+//! The requests of one client in each round.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::{Crowd, SECRET, SHARED};
 
-/// What all clients have one of for themselves, and one together.
+/// The kinds of resources: each client has its own one of each, and all share one.
 pub(super) const KINDS: [&str; 3] = ["Test", "TestSuite", "VariableSet"];
-/// Rounds after which a client deletes what it has and begins with something new.
+/// Rounds after which a client deletes its resources and creates new ones.
 const LIFETIME: u64 = 3;
 
 impl Crowd {
@@ -44,7 +44,7 @@ impl Crowd {
         }
     }
 
-    /// Asks for things and goes away before there is an answer: at once, or after a while.
+    /// Sends requests and disconnects before the response: at once, or after a while.
     async fn desert(&self, client: u64, round: u64) {
         let patience = Duration::from_micros(100 << ((client + round) % 14));
         let words = format!("client {client} in round {round}, deserted");
@@ -61,7 +61,7 @@ impl Crowd {
         }
     }
 
-    /// Some runs are deleted together with their trace, some are stopped, some are run again, the others go their way.
+    /// Deletes some runs together with their trace, stops some, reruns some, and leaves the others.
     async fn end_run(&self, id: &str, number: u64, choice: u64) {
         let path = format!("/api/tests/{id}/run/{number}");
         let Some(shown) = self.send("get run", Method::GET, &path, &Value::Null).await else { return };
@@ -139,13 +139,13 @@ impl Crowd {
         let mut spec = match kind {
             "Test" => {
                 let request = json!({ "method": "GET", "url": format!("{}/healthz", self.base) });
-                // Every eighth test waits for its trace; the others are judged by the answer alone.
+                // Every eighth test waits for its trace; the others judge only the response.
                 let skips = !id.bytes().map(u32::from).sum::<u32>().is_multiple_of(8);
                 json!({ "trigger": { "type": "http", "httpRequest": request }, "skipTraceCollection": skips })
             }
             "TestSuite" if id == SHARED => json!({ "steps": [SHARED] }),
             "TestSuite" => json!({ "steps": [id, SHARED] }),
-            // What is sealed as a whole cannot be looked through in the end.
+            // A value that is sealed as a whole could not be searched at the end.
             _ if id == SHARED => json!({ "values": [{ "key": "PLAIN", "value": "plain" }] }),
             _ => {
                 let secret = json!({ "key": "TOKEN", "value": format!("{SECRET}{id}"), "type": "secret" });
@@ -167,7 +167,7 @@ fn collection(kind: &str) -> &'static str {
     }
 }
 
-/// One span of a trace.
+/// Builds a request with one span of a trace.
 fn spans(trace: &str) -> Value {
     let span = json!({
         "traceId": trace, "spanId": "00f067aa0ba902b7", "name": "work", "kind": 2,

@@ -1,7 +1,8 @@
-//! Many clients at once: each makes, changes, runs, stops and deletes things of its own, and all change what they share.
+//! A stress test with many clients: each creates, changes, runs, stops and deletes its own resources, and all change
+//! shared ones.
 //!
-//! Some go away before they have an answer. In the end every acknowledged change is there as a version, every acknowledged run is there, no answer was a 5xx, no
-//! row has lost what it belongs to, and no secret is readable.
+//! Some disconnect before the response. At the end, every acknowledged change is stored as a version, every
+//! acknowledged run exists, no response was a 5xx, no row is orphaned, and no secret is readable.
 
 #[path = "census.rs"]
 mod census;
@@ -22,25 +23,25 @@ use serde_json::{Value, json};
 
 use census::Census;
 
-/// How long runs may take to end once nobody starts new ones.
+/// How long runs may take to end after the last one was started.
 const DRAIN_TIMEOUT: Duration = Duration::from_mins(3);
-/// Runs that may wait: few enough to be carried out before anybody loses patience.
+/// Capacity of the queue of runs: few enough to be executed within the timeouts.
 const QUEUE: u64 = 1_000;
-/// What all clients change.
+/// The id of the shared resources.
 const SHARED: &str = "shared";
-/// What is said of requests whose client went away.
+/// The name of requests whose client disconnected.
 const DESERTED: &str = "deserted";
-/// Every secret of every client begins like this.
+/// The prefix of every secret.
 const SECRET: &str = "s3cr3t-of-";
 
-/// What was found, for people, and what of it must not be.
+/// The report as text, and the errors in it.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) text: String,
     pub(crate) wrong: Vec<String>,
 }
 
-/// When a client has done enough.
+/// When a client ends.
 #[derive(Debug, Clone, Copy)]
 #[expect(dead_code, reason = "each program that shares this file knows one of them")]
 pub(crate) enum Until {
@@ -48,7 +49,7 @@ pub(crate) enum Until {
     Rounds(u64),
 }
 
-/// Lets so many clients loose on a server with this database.
+/// Runs so many clients against a server with this database.
 pub(crate) async fn stress(url: &str, clients: u64, until: Until) -> Result<Report, String> {
     let config = Config {
         http: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -104,32 +105,32 @@ pub(crate) async fn stress(url: &str, clients: u64, until: Until) -> Result<Repo
 impl Until {
     fn goes_on(self, start: Instant, round: u64) -> bool {
         match self {
-            // Whoever comes late has a turn all the same.
+            // A client that starts late still has one round.
             Self::Time(time) => round == 0 || start.elapsed() < time,
             Self::Rounds(rounds) => round < rounds,
         }
     }
 }
 
-/// The clients, and what they saw.
+/// The clients, and what they have recorded.
 struct Crowd {
     http: Client,
     base: String,
     seen: Mutex<Seen>,
 }
 
-/// What was answered, and what was acknowledged.
+/// Responses and acknowledged changes.
 #[derive(Debug, Default)]
 struct Seen {
-    /// By what was asked for, status, and what was said of a bad one.
+    /// The number of responses by request, status, and error message.
     answers: BTreeMap<(&'static str, u16, String), u64>,
-    /// The words of the last change of what a client has for itself, by kind and id; `None` once it is deleted.
+    /// The text of the last change of a client's own resource, by kind and id; `None` after its deletion.
     own: BTreeMap<(&'static str, String), Option<String>>,
-    /// The words of every change of what is shared, by kind.
+    /// The texts of all changes of shared resources, by kind.
     shared: BTreeMap<&'static str, BTreeSet<String>>,
     /// Every run that was started, by test or suite.
     runs: BTreeMap<(&'static str, String), Vec<u64>>,
-    /// Those that were deleted.
+    /// Deleted runs.
     deleted: BTreeSet<(&'static str, String, u64)>,
 }
 
@@ -138,7 +139,7 @@ impl Crowd {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is there before the first client comes.
+    /// Creates the shared resources and the polling profile.
     async fn settle_in(&self) {
         let periodic = json!({ "retryDelay": "200ms", "timeout": "2s" });
         let profile = json!({ "name": "short", "strategy": "periodic", "periodic": periodic });
@@ -149,7 +150,7 @@ impl Crowd {
         }
     }
 
-    /// Sends a request and counts its answer; gives the answer only if it is a good one.
+    /// Sends a request and counts the response; returns it only if it is a success.
     async fn send(&self, what: &'static str, method: Method, path: &str, body: &Value) -> Option<Value> {
         let request = self.http.request(method, format!("{}{path}", self.base));
         let request = if body.is_null() { request } else { request.json(body) };
@@ -161,17 +162,17 @@ impl Crowd {
         (200..300).contains(&status).then(|| serde_json::from_str(&text).unwrap_or_default())
     }
 
-    /// Counts a client that went away before it was answered.
+    /// Counts a request whose client disconnected.
     fn deserted(&self, error: &reqwest::Error) {
         let said = if error.is_timeout() { String::new() } else { error.to_string() };
         *self.seen().answers.entry((DESERTED, 0, said)).or_default() += 1;
     }
 
-    /// Says how often there was which answer, and which there must not be.
+    /// Reports the number of responses, and those that are errors.
     fn answers(&self, report: &mut Report) {
         for ((what, status, said), count) in &self.seen().answers {
             let _ = writeln!(report.text, "{what:20} {status} {count:>8} {said}");
-            // Where the queue of runs is full, a client is told to come again.
+            // When the queue of runs is full, a client gets a 429.
             let is_good = (200..300).contains(status)
                 || (what.starts_with("run") && *status == 429)
                 || (*what == DESERTED && said.is_empty());
@@ -182,7 +183,7 @@ impl Crowd {
     }
 }
 
-/// The beginning of an answer that is not a good one.
+/// Returns the beginning of an error response.
 fn in_short(status: u16, text: &str) -> String {
     if (200..300).contains(&status) { String::new() } else { text.trim().chars().take(100).collect() }
 }

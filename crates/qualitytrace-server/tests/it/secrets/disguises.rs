@@ -1,4 +1,4 @@
-//! A system under test that says a secret back in another form: the form is hidden, too.
+//! A system under test that returns a secret in another encoding: it is redacted, too.
 
 use axum::Router;
 use base64::Engine as _;
@@ -17,7 +17,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// Each way to say the secret, with what gives it away.
+/// Returns each encoding of the secret, by name.
 fn disguises() -> Vec<(&'static str, String)> {
     let each =
         |format: fn(u8) -> String, between: &str| PLAIN.bytes().map(format).collect::<Vec<_>>().join(between);
@@ -68,7 +68,7 @@ async fn a_reply_hides_a_secret_in_every_disguise(database: &Database) {
     for (name, said) in disguises() {
         let line = reply.lines().find(|line| line.starts_with(&format!("({name})"))).unwrap_or_default();
         assert!(line.contains(MASK), "{name}: `{line}` in {shown}");
-        // What is left of it says nothing: a letter at its end, a prefix, brackets.
+        // The rest reveals nothing: a character at its end, a prefix, brackets.
         let left = line.replace(MASK, "");
         assert!(left.len() <= format!("({name})  (over)").len() + 6, "{name}: {line}");
         let middle = &said[said.len() / 2 - 4..said.len() / 2 + 4];

@@ -1,4 +1,4 @@
-//! Secrets that the system under test writes into its spans: masked wherever a trace is shown, listed or searched.
+//! Secrets that the system under test writes into its spans: redacted wherever a trace is shown, listed or searched.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ on_every_database!(
 
 const TEST: &str = "/api/tests/leak/run/1";
 
-/// A bench with one finished run, whose system under test wrote the secret into every part of its trace.
+/// Creates a bench with one finished run, whose system under test wrote the secret into every part of its trace.
 async fn leaked(database: &Database) -> (Bench, String) {
     let bench = Bench::new(database).await;
     let address = leaky(&bench.url).await;
@@ -57,7 +57,7 @@ impl Bench {
         );
     }
 
-    /// How many traces or spans are found.
+    /// Returns how many traces or spans are found.
     async fn found(&self, method: Method, path: &str, body: &str) -> usize {
         let (status, text) = self.send(method, path, "application/json", body).await;
         assert!(status.is_success(), "{path}: {text}");
@@ -69,7 +69,7 @@ impl Bench {
 
 async fn a_trace_with_a_secret_in_all_its_parts_shows_it_nowhere(database: &Database) {
     let (bench, trace) = leaked(database).await;
-    // A run that knows no secret is about the same trace.
+    // A run without secrets refers to the same trace.
     let trigger = json!({ "type": "traceid", "traceid": { "id": trace } });
     bench.put("/api/tests", &test("other", &trigger)).await;
     bench.finish("other", &json!({})).await;
@@ -112,7 +112,7 @@ async fn a_trace_is_found_by_what_is_shown_of_it_and_not_by_the_secret(database:
         let body = json!({ "query": query }).to_string();
         assert_eq!(bench.found(Method::POST, &search, &body).await, expected, "{query}");
     }
-    // Twice: as it is read, and as it is remembered.
+    // Twice: first computed, then from the cache.
     for _ in 0..2 {
         for (filter, expected) in [
             ("name=GET%20hun", 0),
@@ -145,7 +145,7 @@ async fn on_the_socket(url: &str) -> String {
     told
 }
 
-/// A system under test that tells all it hears to the server at this address.
+/// Starts a system under test that exports all headers to the server at this address.
 async fn leaky(server: &str) -> String {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

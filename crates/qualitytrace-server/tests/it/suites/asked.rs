@@ -1,4 +1,4 @@
-//! What can be asked of a run beside its test: variables, gates, words about it; and which version of the test counts.
+//! Parameters of a run: variables, gates, metadata; and which version of the test counts.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ on_every_database!(
 );
 
 impl Bench {
-    /// Runs a test to its end and answers with the run.
+    /// Runs a test to its end and returns the run.
     async fn run_test(&self, id: &str, body: &Value) -> Value {
         let started = self.post(&format!("/api/tests/{id}/run"), body).await;
         assert_eq!(started.status, StatusCode::OK, "{}", started.text);
@@ -58,13 +58,13 @@ async fn a_run_is_held_to_its_gates_and_keeps_the_words_about_it(database: &Data
         "{held}"
     );
     assert_ne!(held["requiredGatesResult"]["passed"], true, "{held}");
-    // What is not required does not count.
+    // A gate that is not required does not count.
     let off =
         bench.put("/api/analyzers/current", &json!({ "spec": { "name": "A", "enabled": false } })).await;
     assert!(off.status.is_success(), "{}", off.text);
     let free = bench.run_test("bad", &json!({ "requiredGates": ["analyzer-rules"] })).await;
     assert_eq!(free["requiredGatesResult"]["passed"], true, "{free}");
-    // What the server says for all runs counts where a run says nothing.
+    // The server's default applies to a run that sets none.
     let runner = json!({ "spec": { "name": "current", "requiredGates": ["analyzer-rules"] } });
     let stored = bench.put("/api/testrunners/current", &runner).await;
     assert!(stored.status.is_success(), "{}", stored.text);
@@ -75,7 +75,7 @@ async fn a_run_is_held_to_its_gates_and_keeps_the_words_about_it(database: &Data
 
 async fn a_test_that_is_edited_while_it_runs_is_judged_as_it_was(database: &Database) {
     let (bench, subject) = (Bench::new(database).await, Subject::start().await);
-    // Answers when somebody else has asked, too.
+    // Responds only after a second request.
     bench.stored("tests", &test(&subject, "t", "/meet/first", &json!({ "outputs": output("ID") }))).await;
     bench.post("/api/tests/t/run", &json!({})).await;
     while !bench.get("/api/tests/t/run/1/events").await.text.contains("EXECUTION_START") {
@@ -91,7 +91,7 @@ async fn a_test_that_is_edited_while_it_runs_is_judged_as_it_was(database: &Data
     assert_eq!((&run["state"], &run["testVersion"]), (&json!("FINISHED"), &json!(1)), "{run}");
     assert_eq!((&run["result"]["allPassed"], &run["outputs"][0]["value"]), (&json!(true), &json!("first")));
     assert_eq!(subject.calls(), [""; 0]);
-    // Judged again, the same answer is held to what the test says now.
+    // A rerun judges the same response by the current test.
     let again = bench.post("/api/tests/t/run/1/rerun", &json!({})).await.json();
     let path = format!("/api/tests/t/run/{}", again["id"]);
     bench.events(&path).await;
@@ -107,7 +107,7 @@ async fn what_was_asked_for_is_done_although_the_client_went_away(database: &Dat
     bench.suite(json!({ "id": "s", "name": "S", "steps": ["t"] })).await;
     for patience in (0..100).map(|step| Duration::from_micros(step * 100)) {
         let asked = bench.client.post(format!("{}/api/testsuites/s/run", bench.base)).timeout(patience);
-        // Whether there is an answer in time is what differs.
+        // The timeouts differ in whether the response arrives in time.
         let _ = asked.json(&json!({})).send().await;
     }
     let under_way = async || {

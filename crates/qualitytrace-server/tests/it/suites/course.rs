@@ -1,4 +1,4 @@
-//! What suites can do beyond steps in order: branches, setup and teardown, time limits, tables, and being stopped.
+//! Features of suites: branches, setup and teardown, time limits, tables, and stopping.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ on_every_database!(
     subscribers_are_told_of_every_change,
 );
 
-/// What happened to the steps, in order: `name outcome`, or `name skipped`.
+/// Returns the outcome of the steps, in order: `name outcome`, or `name skipped`.
 pub(super) async fn course(bench: &Bench, path: &str) -> Vec<String> {
     let events = bench.events(path).await;
     let name = |step: &Value| {
@@ -44,7 +44,7 @@ pub(super) async fn course(bench: &Bench, path: &str) -> Vec<String> {
 
 async fn branches_run_at_one_time(database: &Database) {
     let (bench, subject) = (Bench::new(database).await, Subject::start().await);
-    // Each of the two is answered only when the other one has called, too.
+    // Each of the two gets its response only when the other one has called, too.
     bench.stored("tests", &test(&subject, "left", "/meet/1", &json!({ "outputs": output("LEFT") }))).await;
     bench.stored("tests", &test(&subject, "right", "/meet/2", &json!({ "outputs": output("RIGHT") }))).await;
     bench.stored("tests", &test(&subject, "join", "/value/${var:LEFT}${var:RIGHT}", &json!({}))).await;
@@ -55,7 +55,7 @@ async fn branches_run_at_one_time(database: &Database) {
     assert_eq!(subject.calls(), ["12"]);
     let shown = bench.get("/api/testsuites/s").await.json();
     assert_eq!(shown["spec"]["steps"], steps);
-    // What a branch gives out is not known in another one.
+    // The outputs of a branch are not available in another one.
     let apart =
         json!(["left", { "test": "right", "dependsOn": [] }, { "test": "join", "dependsOn": ["left"] }]);
     bench.put("/api/testsuites/s", &json!({ "spec": { "id": "s", "name": "S", "steps": apart } })).await;
@@ -91,7 +91,7 @@ async fn teardown_runs_whatever_happened(database: &Database) {
     let run = bench.run_suite("no-login", &json!({})).await;
     assert_eq!(run["state"], "FAILED");
     let course = course(&bench, "/api/testsuites/no-login/run/1").await;
-    // Nobody is logged out without a token: it would be somebody else, or everybody.
+    // The logout is not sent without a token: it might log out other users.
     assert_eq!(
         course,
         ["no-login failed", "broken skipped", "broken skipped", "logout broken", "logout broken"]
@@ -129,12 +129,12 @@ async fn a_test_that_is_taken_away_takes_only_its_step_along(database: &Database
     for id in ["gone", "hang"] {
         bench.send(reqwest::Method::DELETE, &format!("/api/tests/{id}"), &[], "").await;
     }
-    // Whoever follows a run that is gone is not kept waiting.
+    // A follower of a deleted run is not kept waiting.
     follower.await.unwrap();
     let expected = ["hang stopped", "gone skipped", "bye passed"];
     assert_eq!(course(&bench, "/api/testsuites/s/run/1").await, expected);
 
-    // One that has not begun yet.
+    // A test that is deleted before its step starts.
     bench.stored("tests", &test(&subject, "meet", "/meet/first", &json!({}))).await;
     bench.stored("tests", &test(&subject, "gone", "/value/gone", &json!({}))).await;
     bench.suite(json!({ "id": "z", "name": "Z", "steps": ["meet", "gone"], "teardown": ["bye"] })).await;
@@ -203,7 +203,7 @@ async fn stopping_a_suite_ends_its_steps_but_not_its_teardown(database: &Databas
     assert_eq!(run["lastErrorState"], "the suite was stopped");
     assert_eq!(subject.calls(), ["after"]);
 
-    // One that is removed while it is under way leaves nothing behind.
+    // A run that is deleted while it is under way leaves nothing behind.
     bench.post("/api/testsuites/s/run", &json!({})).await;
     subject.hangs().await;
     let gone = bench.send(reqwest::Method::DELETE, "/api/testsuites/s/run/2", &[], "").await;
@@ -225,7 +225,7 @@ async fn a_suite_is_followed_and_stopped_through_another_server() {
     subject.hangs().await;
     other.post("/api/testsuites/s/run/1/stop", &json!({})).await;
     assert_eq!(course(&other, "/api/testsuites/s/run/1").await, ["hang stopped", "after passed"]);
-    // The suite of a server that goes away is carried on by another.
+    // The suite of a server that shuts down is resumed by another server.
     one.post("/api/testsuites/s/run", &json!({})).await;
     subject.hangs().await;
     one.server.shutdown().await;

@@ -1,4 +1,4 @@
-//! Following runs of tests: over the web socket, as a stream, and after they were carried elsewhere.
+//! Following runs of tests: over the WebSocket, as an event stream, and after an import.
 
 use futures_util::{SinkExt, StreamExt};
 use reqwest::{Method, StatusCode};
@@ -80,7 +80,7 @@ async fn subscribers_are_told_how_a_run_goes_until_they_have_heard_enough(databa
         answer = hear(&mut socket).await;
     }
     assert_eq!(answer, json!({ "type": "success", "resource": "", "message": "ok" }));
-    // Judging it again is a run of its own; the first one changes by its removal, of which nobody is told any more.
+    // A rerun is a run of its own; the deletion of the first run causes no notification.
     bench.send(Method::DELETE, "/api/tests/a%2Fb/run/1", &[], "").await;
     assert_eq!(say(&mut socket, &subscribe("nothing/that/changes")).await["type"], "success");
     drop(socket);
@@ -126,7 +126,7 @@ async fn a_deep_trace_is_shown_and_carried() {
     bench.post("/api/tests/t/run", &json!({})).await;
     bench.events("/api/tests/t/run/1").await;
     let run = bench.get("/api/tests/t/run/1").await.json();
-    // One of them is the trigger's.
+    // One of them is the trigger's span.
     assert_eq!(run["trace"]["flat"].as_object().unwrap().len(), DEEP + 1);
     let mut exported = bench.get("/api/tests/t/run/1/export").await.json();
     exported["test"]["id"] = json!("moved");

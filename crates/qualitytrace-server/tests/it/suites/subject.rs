@@ -1,4 +1,4 @@
-//! A system under test that notes who called it, in which order.
+//! A system under test that records its calls, in order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -40,12 +40,12 @@ impl Subject {
         Self { url, notes, hanging }
     }
 
-    /// The values that were asked for since the last look, in order.
+    /// Returns and clears the values requested so far, in order.
     pub(super) fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.notes.calls.lock().unwrap())
     }
 
-    /// Waits until somebody waits for an answer that never comes.
+    /// Waits until a request hangs.
     pub(super) async fn hangs(&mut self) {
         self.hanging.recv().await.unwrap();
     }
@@ -60,13 +60,13 @@ async fn status(Path(status): Path<u16>) -> StatusCode {
     StatusCode::from_u16(status).unwrap()
 }
 
-/// Good every third time.
+/// Succeeds at every third call.
 async fn third(State(notes): State<Arc<Notes>>) -> StatusCode {
     let before = notes.thirds.fetch_add(1, Ordering::SeqCst);
     if before % 3 == 2 { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }
 }
 
-/// Fails every other time, and hangs in between.
+/// Fails at every other call, and hangs at the others.
 async fn fail_then_hang(State(notes): State<Arc<Notes>>) -> StatusCode {
     if notes.thirds.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
         return StatusCode::INTERNAL_SERVER_ERROR;
@@ -79,7 +79,7 @@ async fn hang(State(notes): State<Arc<Notes>>) -> StatusCode {
     std::future::pending().await
 }
 
-/// Answers when two have called.
+/// Responds when two requests have arrived.
 async fn meet(State(notes): State<Arc<Notes>>, Path(value): Path<String>) -> String {
     notes.meeting.wait().await;
     format!("{{\"value\": \"{value}\"}}")

@@ -1,4 +1,4 @@
-//! An authority of the test's own, with what it has signed.
+//! A certificate authority for tests, and the certificates that it signs.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate for a host or a client of this name.
+    /// Signs a certificate for a host or a client of this name.
     pub(super) fn sign(&self, name: &str) -> Identity {
         let params = CertificateParams::new(vec![name.to_owned(), "127.0.0.1".to_owned()]).unwrap();
         let key = KeyPair::generate().unwrap();
@@ -39,7 +39,8 @@ impl Authority {
         Identity { certificate, key: key.serialize_pem() }
     }
 
-    /// What a server on `localhost` needs; with `clients`, it asks for certificates that those have signed.
+    /// Builds the TLS configuration of a server on `localhost`; with `clients`, it requires certificates signed by that
+    /// authority.
     pub(super) fn server(&self, clients: Option<&Authority>, alpn: &[&[u8]]) -> Arc<ServerConfig> {
         let Identity { certificate, key } = self.sign("localhost");
         let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
@@ -60,7 +61,7 @@ impl Authority {
     }
 }
 
-/// A text as a value of a YAML file.
+/// Quotes a text as a YAML value.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }

@@ -12,14 +12,14 @@ use tokio::sync::OnceCell;
 
 use super::certificates::{Authority, Identity};
 
-/// Where the broker listens.
+/// The addresses of the listeners.
 pub(super) struct Cluster {
     pub(super) plain: String,
-    /// Tells clients to go where nobody is.
+    /// A listener that advertises an address where nothing listens.
     pub(super) stale: String,
     pub(super) stale_target: String,
     pub(super) sasl: String,
-    /// Wants TLS, and then credentials.
+    /// A listener with TLS and SASL.
     pub(super) secure: String,
     pub(super) tls: String,
     pub(super) mutual: String,
@@ -27,7 +27,7 @@ pub(super) struct Cluster {
     pub(super) client: Identity,
 }
 
-/// The broker; `None` when this machine has none.
+/// Returns the broker; `None` if this machine has none.
 pub(super) async fn cluster() -> Option<&'static Cluster> {
     static CLUSTER: OnceLock<Option<Cluster>> = OnceLock::new();
     static READY: OnceCell<()> = OnceCell::const_new();
@@ -41,7 +41,7 @@ pub(super) async fn cluster() -> Option<&'static Cluster> {
     Some(cluster)
 }
 
-/// Makes a topic. The client asks until the broker is there.
+/// Creates a topic. The client retries until the broker is up.
 async fn create(topic: &str, partitions: i32, cluster: &Cluster) {
     let client = ClientBuilder::new(vec![cluster.plain.clone()]).build();
     let client = tokio::time::timeout(Duration::from_mins(3), client).await.unwrap().unwrap();
@@ -49,14 +49,14 @@ async fn create(topic: &str, partitions: i32, cluster: &Cluster) {
 }
 
 impl Cluster {
-    /// A topic of the test's own.
+    /// Creates a topic for one test.
     pub(super) async fn topic(&self, partitions: i32) -> String {
         let name = format!("topic-{:016x}", rand::random::<u64>());
         create(&name, partitions, self).await;
         name
     }
 
-    /// What a consumer sees.
+    /// Reads the records of a partition.
     pub(super) async fn read(&self, topic: &str, partition: i32) -> Vec<RecordAndOffset> {
         let client = ClientBuilder::new(vec![self.plain.clone()]).build().await.unwrap();
         let partition = client.partition_client(topic, partition, UnknownTopicHandling::Retry).await.unwrap();
@@ -76,7 +76,7 @@ fn start(jars: &str) -> Cluster {
     write("broker.properties", &properties(&folder, &ports));
     let java = format!("exec java -Xms128m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp '{jars}/*'");
     let scram = |kind: &str| format!("--add-scram 'SCRAM-SHA-{kind}=[name=me,password=s3cret]'");
-    // When this process ends, however it does, its end of the pipe closes, and the broker goes too.
+    // When this process ends, for whatever reason, its end of the pipe closes, and the broker is killed.
     let script = format!(
         "({java} kafka.tools.StorageTool format -t 4L6g3nShT-eMCtK--X86sw -c broker.properties {} {}) >log 2>&1 \
          && ({java} kafka.Kafka broker.properties) >>log 2>&1 & broker=$!; cat; kill -9 $broker; \

@@ -1,4 +1,4 @@
-//! Commands, and every way in which they end.
+//! Exec triggers, and every way in which they end.
 
 #[cfg(target_os = "linux")]
 use std::time::Duration;
@@ -83,7 +83,7 @@ async fn a_server_that_may_not_run_commands_refuses() {
     );
 }
 
-/// Waits until a process is gone, or is a corpse that nobody has buried yet.
+/// Waits until a process has ended, or is a zombie.
 #[cfg(target_os = "linux")]
 async fn gone(id: &str) {
     let alive = || {

@@ -1,4 +1,4 @@
-//! What every outbound connection passes: `trigger.deny` and `trigger.verifyCertificates`.
+//! The gate of outbound connections: `trigger.deny` and `trigger.verifyCertificates`.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ async fn failure(yaml: &str, limits: &Limits) -> Failure {
     send_within(&trigger(yaml, &[]), limits).await.unwrap_err()
 }
 
-/// What listens here notes whoever connects, and answers nobody.
+/// Starts a listener whose task ends at the first connection; it never responds.
 async fn trap(host: &str) -> (SocketAddr, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind((host, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -73,26 +73,26 @@ async fn a_token_server_that_is_listed_is_not_connected_to() {
     assert!(!trapped.is_finished());
 }
 
-/// The length of a text that is not there.
+/// The length of a null string.
 const NULL: i16 = -1;
 
-/// An answer of version 4 that says who leads the only partition of a topic.
+/// Encodes a metadata response of version 4 that names the leader of the only partition of a topic.
 fn metadata(host: &str, port: u16, topic: &str, body: &mut BytesMut) {
     let text = |body: &mut BytesMut, text: &str| {
         body.put_i16(i16::try_from(text.len()).unwrap());
         body.extend_from_slice(text.as_bytes());
     };
-    // Nobody is slowed down; one broker, which is in no rack.
+    // No throttling; one broker, without a rack.
     body.put_i32(0);
     body.put_i32(1);
     body.put_i32(7);
     text(body, host);
     body.put_i32(i32::from(port));
     body.put_i16(NULL);
-    // The cluster has no name, and the broker controls it.
+    // The cluster has no id, and the broker is its controller.
     body.put_i16(NULL);
     body.put_i32(7);
-    // One topic, which is nobody's own.
+    // One topic, which is not internal.
     body.put_i32(1);
     body.put_i16(0);
     text(body, topic);
@@ -117,14 +117,14 @@ async fn a_broker_that_another_broker_names_is_not_connected_to() {
         let mut request = vec![0; usize::try_from(length).unwrap()];
         stream.read_exact(&mut request).await.unwrap();
         let mut body = BytesMut::new();
-        // The number of the request that it answers.
+        // The correlation id of the request.
         body.extend_from_slice(&request[4..8]);
         metadata("127.0.0.1", forbidden.port(), "orders", &mut body);
         let mut frame = BytesMut::new();
         frame.put_i32(i32::try_from(body.len()).unwrap());
         frame.extend_from_slice(&body);
         stream.write_all(&frame).await.unwrap();
-        // Whoever asks may take its time to read.
+        // Keeps the connection open until the client has read the response.
         let _ = stream.read_u8().await;
     });
     let yaml = format!("type: kafka\nkafka:\n  brokerUrls: ['{broker}']\n  topic: orders\n  timeout: 20s");

@@ -1,4 +1,4 @@
-//! GraphQL requests to a GraphQL server.
+//! GraphQL triggers against a GraphQL server.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{SPAN, TRACE, send, send_within, trigger};
 
-/// The trace context of each request so far, where it had one.
+/// The trace context of each request so far, if it had one.
 type Asked = Arc<Mutex<Vec<Option<String>>>>;
 
 struct Query;
@@ -106,7 +106,7 @@ impl Mutation {
 
 type Books = Schema<Query, Mutation, EmptySubscription>;
 
-/// A GraphQL server, and the traces of the queries that it got.
+/// A GraphQL server, and the trace contexts of its requests.
 struct Peer {
     url: String,
     asked: Asked,
@@ -188,7 +188,7 @@ graphql:
     });
     assert_eq!(data(&trigger(&yaml, &[("id", "7")])).await, found);
     assert_eq!(peer.asked(), [Some(format!("00-{TRACE}-{SPAN}-01"))]);
-    // The same, checked first: the question for the schema is no part of the trace.
+    // The same with a check: the introspection request is not part of the trace.
     let checked = yaml.replace("  body:", "  introspection: true\n  body:");
     assert_eq!(data(&trigger(&checked, &[("id", "7")])).await, found);
     assert_eq!(peer.asked(), [None, Some(format!("00-{TRACE}-{SPAN}-01"))]);
@@ -215,7 +215,7 @@ async fn a_query_that_does_not_fit_the_schema_is_not_sent() {
         assert!(failure.message.starts_with("the query does not fit the schema of 127.0.0.1:"), "{failure}");
         assert!(failure.message.contains(told), "no `{told}` in {failure}");
         assert_eq!(peer.asked(), [None], "only the schema is asked for: {wrong}");
-        // Whoever does not want it checked gets what the server says.
+        // Without the check, the response of the server is returned.
         let Ok(Reply::Http { status: 200, body, .. }) = send(&query(&peer.url, wrong, "")).await else {
             panic!("no answer")
         };
@@ -232,7 +232,7 @@ async fn a_server_that_does_not_tell_its_schema_is_named() {
     assert_eq!(failure.reason, Reason::Protocol);
     assert!(failure.message.contains("does not tell its schema"), "{failure}");
     assert!(failure.message.ends_with("or remove the trigger's `introspection`"), "{failure}");
-    // Something else than a GraphQL server.
+    // A server that does not speak GraphQL.
     let web = super::web::Web::plain().await;
     let url = format!("{}/echo", web.address);
     let failure = send(&query(&url, "{ a }", "introspection: true")).await.unwrap_err();

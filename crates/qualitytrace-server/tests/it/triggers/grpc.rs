@@ -1,4 +1,4 @@
-//! gRPC calls of every kind, and every way in which they fail.
+//! gRPC triggers: all kinds of calls, and every way in which they fail.
 
 use std::net::SocketAddr;
 
@@ -11,12 +11,12 @@ use super::certificates::{Authority, quoted};
 use super::peer::{self, Reflection};
 use super::{SPAN, TRACE, send, send_within, trigger};
 
-/// A call without protocol text.
+/// Builds a call without a protocol text.
 fn reflected(address: &str, method: &str, request: &str) -> String {
     format!("type: grpc\ngrpc:\n  address: {address}\n  method: {method}\n  request: '{request}'")
 }
 
-/// A call with protocol text.
+/// Builds a call with a protocol text.
 fn described(address: SocketAddr, method: &str, request: &str) -> String {
     let text = |source: &str| serde_json::to_string(source).unwrap();
     format!(

@@ -1,4 +1,4 @@
-//! HTTP requests: what they can carry, and every way in which they fail.
+//! HTTP triggers: all features, and every way in which they fail.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn yaml(url: &str, keys: &str) -> String {
     format!("type: http\nhttpRequest:\n  url: {url}\n{keys}")
 }
 
-/// What the server was asked.
+/// Returns the request that the server received.
 async fn echo(url: &str, keys: &str) -> Value {
     match send(&trigger(&yaml(url, keys), &[("who", "Ada")])).await {
         Ok(Reply::Http { status: 200, body, .. }) => serde_json::from_str(&body).unwrap(),
@@ -32,7 +32,7 @@ async fn failure(url: &str, keys: &str) -> Failure {
     send(&trigger(&yaml(url, keys), &[])).await.unwrap_err()
 }
 
-/// The values of a header, in order.
+/// Returns the values of a header, in order.
 fn header(asked: &Value, name: &str) -> Vec<String> {
     let start = format!("{name}: ");
     let lines = asked["headers"].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! Messages to a real Kafka broker, and every way in which they fail.
+//! Kafka triggers against a real broker, and every way in which they fail.
 
 use std::collections::BTreeMap;
 
@@ -202,7 +202,7 @@ async fn whoever_is_no_broker_is_named() {
 async fn a_broker_that_says_nothing_is_given_up_and_hung_up_on() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    // Reads until the other side hangs up.
+    // Reads until the client disconnects.
     let silent = async move || {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Triggers that run out of time: who was slow, and with what.
+//! Timeouts of triggers: the message names the peer and the stage.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use super::web::Web;
 use super::{send, trigger};
 
-/// Somebody who takes connections and never says a word.
+/// Starts a peer that accepts connections and never responds.
 async fn silent() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -22,7 +22,7 @@ async fn silent() -> SocketAddr {
     address
 }
 
-/// What is said when the trigger of this type and block runs out of time.
+/// Checks the message when a trigger of this type and block times out.
 async fn check(kind: &str, block: &str, keys: &str, expected: &str) {
     let yaml = format!("type: {kind}\n{block}:\n  timeout: 300ms\n{keys}");
     let late = send(&trigger(&yaml, &[])).await.unwrap_err();
@@ -78,7 +78,7 @@ async fn a_proxy_that_does_not_answer_is_named() {
     check("http", "httpRequest", &format!("  url: http://shop.test/\n  proxy: {silent}"), &expected).await;
 }
 
-/// Nothing but the trigger's own limit counts; it is above what programs usually grant a connection.
+/// Only the trigger's own timeout applies; it is longer than usual connect timeouts.
 #[tokio::test]
 async fn connecting_may_take_as_long_as_the_trigger_says() {
     let silent = &silent().await;

@@ -51,7 +51,7 @@ pub(super) struct Told {
     odd: bool,
 }
 
-/// What a peer offers beside its methods.
+/// The versions of reflection that a peer offers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reflection {
     Both,
@@ -64,7 +64,7 @@ pub(super) async fn serve(reflection: Reflection) -> SocketAddr {
     start(reflection, Server::builder()).await
 }
 
-/// The same behind TLS, with a certificate that nobody has signed.
+/// Like [`serve`], with TLS and a self-signed certificate.
 pub(super) async fn serve_tls() -> SocketAddr {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -73,7 +73,7 @@ pub(super) async fn serve_tls() -> SocketAddr {
     start(Reflection::Both, server).await
 }
 
-/// The same with a certificate of this authority, asking for certificates of the other one.
+/// Like [`serve`], with a certificate of this authority, requiring client certificates of the other one.
 pub(super) async fn serve_mutual(ours: &Authority, clients: &Authority) -> SocketAddr {
     let me = ours.sign("localhost");
     let tls = ServerTlsConfig::new()
@@ -109,7 +109,7 @@ fn routes(routes: Routes) -> Router {
     routes.into_axum_router().reset_fallback()
 }
 
-/// The compiled protocol of the peer.
+/// Returns the compiled protocol of the peer.
 pub(super) fn descriptors() -> Vec<u8> {
     let mut resolver = ChainFileResolver::new();
     resolver.add(Texts);

@@ -1,4 +1,4 @@
-//! A forwarding proxy: tunnels for TLS, requests with whole addresses for the rest.
+//! A forwarding proxy: tunnels for TLS, requests with absolute URLs for the rest.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A running proxy that leads everything to one server, whatever host was asked for.
+/// A running proxy that forwards everything to one server, whatever host is requested.
 pub(super) struct Proxy {
     pub(super) address: SocketAddr,
-    /// The first lines of all requests, and their credentials.
+    /// The request lines of all requests, and their credentials.
     pub(super) seen: Arc<Mutex<Vec<String>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a run of a whole server shows of the answer to its trigger.
+//! The response to a trigger, as a run shows it.
 
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ async fn server(otlp_http: Option<SocketAddr>) -> Server {
     Server::start(config).await.unwrap()
 }
 
-/// What a run of this trigger shows under `triggerResult`.
+/// Returns the `triggerResult` of a run of this trigger.
 async fn result(server: &Server, trigger: Value) -> Value {
     let (client, url) = (Client::new(), format!("http://{}/api/tests", server.addresses().http));
     let spec = json!({ "id": "t", "name": "T", "skipTraceCollection": true, "trigger": trigger });

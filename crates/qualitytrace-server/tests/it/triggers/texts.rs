@@ -1,4 +1,4 @@
-//! What HTTP triggers say about mistakes: the thing, and the next step.
+//! Error messages of HTTP triggers: they name the error and the next step.
 
 use qualitytrace_server::trigger::{Failure, Reason};
 

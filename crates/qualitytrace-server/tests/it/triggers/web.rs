@@ -1,4 +1,4 @@
-//! A web server that tells what it was asked, with or without TLS, and gives out tokens.
+//! A web server that echoes requests, with or without TLS, and issues tokens.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use tokio_rustls::TlsAcceptor;
 #[derive(Clone)]
 pub(super) struct Web {
     pub(super) address: SocketAddr,
-    /// How many tokens it gave out.
+    /// The number of tokens that it issued.
     pub(super) tokens: Arc<AtomicUsize>,
-    /// How many requests that never end are open.
+    /// The number of open requests that never end.
     pub(super) hanging: Arc<AtomicUsize>,
 }
 
@@ -73,7 +73,7 @@ impl Web {
     }
 }
 
-/// Tells everything about the request.
+/// Returns everything about the request.
 async fn echo(request: Request) -> Json<Value> {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
@@ -108,19 +108,19 @@ async fn hang(State(web): State<Web>) -> Response {
     std::future::pending().await
 }
 
-/// An answer that begins and then stops.
+/// A response that begins and then stops.
 async fn drip() -> Body {
     let first = futures_util::stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b"x")) });
     Body::from_stream(futures_util::StreamExt::chain(first, futures_util::stream::pending()))
 }
 
-/// An answer without end.
+/// A response without end.
 async fn huge() -> Body {
     let part = Bytes::from(vec![b'x'; 1 << 16]);
     Body::from_stream(futures_util::stream::repeat_with(move || Ok::<_, std::io::Error>(part.clone())))
 }
 
-/// Gives a token to the client `me` with the secret `s3cret`, in the header or in the body.
+/// Issues a token to the client `me` with the secret `s3cret`, in the header or in the body.
 async fn token(State(web): State<Web>, headers: HeaderMap, body: String) -> Response {
     let in_header = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode("me:s3cret"));
     let known = headers.get(header::AUTHORIZATION).is_some_and(|value| value == in_header.as_str())
@@ -142,7 +142,7 @@ async fn token(State(web): State<Web>, headers: HeaderMap, body: String) -> Resp
         .into_response()
 }
 
-/// Accepts every token but the first.
+/// Accepts every token except the first.
 async fn guarded(headers: HeaderMap) -> StatusCode {
     match headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()) {
         Some("Bearer token-1") | None => StatusCode::UNAUTHORIZED,
