@@ -58,7 +58,7 @@ pub enum Ended {
     Inconclusive,
     /// It could not be run or judged.
     Broken,
-    /// It was stopped by the user.
+    /// It was stopped.
     Stopped,
 }
 
@@ -78,7 +78,7 @@ pub enum Outcome {
     Inconclusive,
     /// No run passed, and the last could not be run or judged.
     Broken,
-    /// It was stopped by the user.
+    /// It was stopped.
     Stopped,
 }
 

@@ -100,7 +100,7 @@ pub enum Ending {
         /// Whether every step passed.
         passed: bool,
     },
-    /// It did not: a step could not be run or judged, setup did not pass, or the user stopped it.
+    /// It did not: a step could not be run or judged, setup did not pass, or it was stopped.
     Failed,
 }
 

@@ -139,13 +139,13 @@ pub enum Wait {
 /// How a wait ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// What ended it.
+    /// Why it ended.
     pub reason: Reason,
-    /// What was still owed, up to [`MAX_NAMED_DEBTS`].
+    /// The open debts, up to [`MAX_NAMED_DEBTS`].
     pub debts: Vec<Debt>,
     /// How many more debts there were.
     pub unnamed_debts: usize,
-    /// What is neither here nor known to be absent: what rests on it is not decided.
+    /// Spans that are neither here nor known to be absent: assertions that rest on them are not decided.
     pub absences: Vec<Absence>,
     /// The kinds of calls that a service may still answer.
     open_calls: BTreeSet<Node>,
@@ -159,7 +159,7 @@ pub struct Ended {
     pub silence: Duration,
 }
 
-/// What ended a wait.
+/// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// Nothing was owed, and a quiet window passed.
@@ -183,7 +183,7 @@ pub enum Reason {
 pub enum Meaning {
     /// The trace is judged as it stands.
     Judge,
-    /// What rests on a part that is neither here nor known to be absent is inconclusive.
+    /// Assertions that rest on an absence are inconclusive.
     Inconclusive,
     /// There is nothing to judge.
     NoTrace,
@@ -320,7 +320,7 @@ pub fn is_absence_proven(
     run.owes_shape(register) || run.unannounced_is_absent(register, &windows, within, now)
 }
 
-/// The times at which a wait can end, as things stand.
+/// The times at which a wait can end, given the arrivals so far.
 struct Windows {
     quiet: Duration,
     settle: Duration,

@@ -30,7 +30,7 @@ impl<'s> Reader<'s> {
         Self { source, format, diagnostics, most: MAX_DIAGNOSTICS, left_out }
     }
 
-    /// A reader for a resource that was checked when it was stored: it keeps no diagnostics.
+    /// A reader for a resource that was checked when it was stored: its diagnostics are not needed.
     pub(super) fn of_stored(source: &'s str, format: Format) -> Self {
         Self { most: 0, ..Self::new(source, format) }
     }

@@ -92,7 +92,7 @@ pub struct AssertionResult {
 /// An attribute that was found under another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alias {
-    /// The name that was asked for.
+    /// The name in the selector or assertion.
     pub asked: String,
     /// The name under which it was found.
     pub found: String,

@@ -43,7 +43,7 @@ impl Absence {
         Self { of, kind: None, name: None, reason }
     }
 
-    /// Whether it leaves open what is said of all spans of a trace.
+    /// Whether it leaves claims about all spans of a trace undecided.
     pub fn is_open(&self) -> bool {
         !matches!(self.of, Whose::AnyoneButIfNamed(_))
     }

@@ -53,7 +53,7 @@ pub struct Progress {
     counts: Vec<u32>,
     /// What each span, and the trigger (`None`), still owes: the kinds that every span of its kind had below it.
     below: HashMap<(Option<usize>, Node), u32>,
-    /// The same, added up by kind.
+    /// The same debts, summed by kind.
     short: BTreeMap<Node, u32>,
     /// Kinds whose number differs from parent to parent, of which earlier runs had more.
     fewer: BTreeSet<Node>,

@@ -1,4 +1,4 @@
-//! Writing variable sets, the settings that a server has one of, and demos.
+//! JSON shapes of variable sets, singleton settings and demos.
 
 use schemars::JsonSchema;
 use serde::Serialize;

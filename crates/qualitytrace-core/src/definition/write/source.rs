@@ -1,4 +1,4 @@
-//! Writing data stores.
+//! JSON shapes of data stores.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Writing tests and suites.
+//! JSON shapes of tests and suites.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Writing triggers.
+//! JSON shapes of triggers.
 
 mod auth;
 

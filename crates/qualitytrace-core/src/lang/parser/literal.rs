@@ -235,6 +235,7 @@ impl<'s> Parser<'s> {
         Some(text)
     }
 
+    /// Reads the string that begins here, with Go's escapes.
     pub(super) fn selector_string(&mut self) -> Option<String> {
         let start = self.cursor.at;
         self.cursor.bump();

@@ -1,4 +1,4 @@
-//! What is known of one kind of span, and how a run changes it.
+//! The learned facts about one kind of span, and how a run updates them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ const REMEMBERED_RUNS: u32 = 20;
 /// Runs without the parent of a kind after which the kind is forgotten: such runs say nothing about it.
 const REMEMBERED_IDLE_RUNS: u32 = 200;
 
-/// What is known of one kind of span.
+/// The learned facts about one kind of span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Fact {
     /// How many of them every span of the parent's kind has.
@@ -71,7 +71,7 @@ pub(super) struct Seen {
     pub(super) late: Duration,
 }
 
-/// What a run says about calls of a kind.
+/// The calls of one kind in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::wait) enum Call {
     /// It is no call.

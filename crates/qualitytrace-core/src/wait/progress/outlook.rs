@@ -26,7 +26,7 @@ pub(in crate::wait) struct Outlook {
     /// Until when a verdict that lacks nothing else waits for spans that every earlier run had and whose absence
     /// is likely but not proven: the verdict would pass because they are missing.
     pub(in crate::wait) doubted_until: Option<Timestamp>,
-    /// What is neither here nor known to be absent.
+    /// Spans that are neither here nor known to be absent.
     pub(in crate::wait) absences: Vec<Absence>,
     /// The kinds of calls that a service may still answer.
     pub(in crate::wait) open_calls: BTreeSet<Node>,

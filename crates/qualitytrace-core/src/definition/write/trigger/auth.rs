@@ -1,4 +1,4 @@
-//! Writing credentials and certificates.
+//! JSON shapes of credentials and certificates.
 
 use schemars::JsonSchema;
 use serde::Serialize;
