@@ -76,13 +76,13 @@ impl Problem {
     }
 }
 
-/// What a client reads about a request that could not be served.
+/// The error of a request that could not be served.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Error<'a> {
     /// The status.
     pub(super) code: u16,
-    /// A sentence.
+    /// The error message.
     pub(super) error: &'a str,
 }
 
@@ -104,7 +104,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Something was done.
+/// The request succeeded.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Success {

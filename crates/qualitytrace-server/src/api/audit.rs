@@ -128,11 +128,11 @@ pub(super) struct Parameters {
 #[serde(deny_unknown_fields)]
 pub(super) struct Changes {
     items: Vec<Entry>,
-    /// Goes on where the page ends, as `before`; nothing after the last one.
+    /// The cursor of the next page, for `before`; null after the last one.
     next: Option<String>,
 }
 
-/// A change.
+/// An entry of the audit log.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "AuditEntry")]
@@ -143,11 +143,11 @@ struct Entry {
     who: String,
     /// The address of the client.
     address: String,
-    /// What was done.
+    /// The action.
     action: String,
-    /// What it was done to.
+    /// The kind of what was changed.
     kind: String,
-    /// The id of that; of a run, the id of its test and its number.
+    /// The id of what was changed; for a run, the id of its test and its number.
     id: String,
     /// The id of the request.
     request_id: String,

@@ -146,7 +146,7 @@ pub(super) struct TestVersion {
     skip_trace_collection: bool,
 }
 
-/// A spec with its selector taken apart.
+/// A spec with its parsed selector.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct VersionSpec {
@@ -159,7 +159,7 @@ pub(super) struct VersionSpec {
     assertions: Vec<String>,
 }
 
-/// An output with its selector taken apart.
+/// An output with its parsed selector.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct VersionOutput {
@@ -169,7 +169,7 @@ struct VersionOutput {
     value: String,
 }
 
-/// How the runs of a test went; what is zero is left out.
+/// A summary of the runs of a test; zeros are left out.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct VersionSummary {

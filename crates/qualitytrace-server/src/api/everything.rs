@@ -23,7 +23,7 @@ pub(super) struct Listed {
     /// `test` or `testsuite`.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// What stands under `spec` elsewhere, augmented.
+    /// The augmented `spec` of the resource.
     item: Value,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Expression {
     context: Option<Context>,
 }
 
-/// Its values, one for each span that it is read from.
+/// The values of an expression, one for each selected span.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Resolved {

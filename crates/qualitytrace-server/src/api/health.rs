@@ -13,7 +13,7 @@ use super::App;
 use super::answer::{Problem, plain_json};
 use super::path::Path;
 
-/// How the server is.
+/// The health of the server.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Health {
@@ -34,7 +34,7 @@ pub(super) async fn ready(State(app): State<App>) -> Result<Json<Health>, Proble
     answer.map(|()| Json(Health { status: "ready" })).map_err(unready)
 }
 
-/// Which server it is.
+/// The version of the server.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Version {
@@ -59,7 +59,7 @@ pub(super) async fn version(
     plain_json(StatusCode::OK, &Version { version: env!("CARGO_PKG_VERSION"), kind: "oss" })
 }
 
-/// What became of everything that was ever delivered.
+/// Counters of everything that was delivered.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Delivered {

@@ -24,16 +24,16 @@ pub(super) struct Refusal {
     retry_after: Option<u64>,
 }
 
-/// What the older half of the API says about it: a text, unless it has more to say.
+/// An error of the legacy API: a text, or an object where there is more to tell.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Refusal")]
 pub(super) enum Said {
-    /// A sentence.
+    /// The error message.
     Text(String),
-    /// The status and a sentence, as the newer half says it.
+    /// The status and the error message, as in the newer API.
     Error { code: u16, error: String },
-    /// Variables that nobody gives.
+    /// Missing variables.
     #[serde(rename_all = "camelCase")]
     Missing { missing_variables: Vec<MissingVariables> },
 }
@@ -46,7 +46,7 @@ pub(super) struct MissingVariables {
     pub(super) variables: Vec<MissingVariable>,
 }
 
-/// A variable that nobody gives.
+/// A missing variable.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct MissingVariable {

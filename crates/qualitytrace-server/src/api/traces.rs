@@ -71,7 +71,7 @@ pub(super) async fn get(
 #[serde(deny_unknown_fields)]
 pub(super) struct Traces {
     items: Vec<TraceSummary>,
-    /// Goes on where the page ends; nothing after the last one.
+    /// The cursor of the next page; null after the last one.
     next: Option<String>,
 }
 

@@ -30,7 +30,7 @@ pub(in crate::api) struct Selection {
     query: String,
 }
 
-/// The spans that a selector picks.
+/// The spans that a selector matches.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::api) struct Selected {
@@ -39,7 +39,7 @@ pub(in crate::api) struct Selected {
     span_ids: Vec<String>,
 }
 
-/// The spans that have a word, or that a selector picks.
+/// The spans that contain a text, or that a selector matches.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::api) struct FoundSpans {

@@ -136,17 +136,17 @@ impl Filter {
     }
 }
 
-/// One line about a trace.
+/// A summary of a trace.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct TraceSummary {
     trace_id: String,
-    /// Of its root.
+    /// The name of its root span.
     name: String,
-    /// Of its root.
+    /// The service of its root span.
     service: String,
     services: Vec<String>,
-    /// How many there are.
+    /// The number of spans.
     spans: usize,
     /// `ok`, `error` or `unset`.
     status: &'static str,

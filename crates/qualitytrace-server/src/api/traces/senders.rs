@@ -85,12 +85,12 @@ pub(in crate::api) async fn services(
     Ok(Json(Services { items, listening_since: listening_since.map(rfc3339) }))
 }
 
-/// Who sends traces, metrics and logs.
+/// The services that send traces, metrics and logs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::api) struct Services {
     items: Vec<ServiceSummary>,
-    /// Since when this server listens: who is `heard` was so since then.
+    /// When this server began to listen; `heard` counts from then.
     #[serde(skip_serializing_if = "Option::is_none")]
     listening_since: Option<String>,
 }
@@ -100,16 +100,16 @@ pub(in crate::api) struct Services {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ServiceSummary {
     name: String,
-    /// How many it sent, among the latest 500 requests.
+    /// The number of its spans in the latest 500 requests.
     spans: usize,
-    /// When anything of it last arrived; the year 1 if nothing has since this server listens.
+    /// When its telemetry last arrived; the year 1 if none has since this server listens.
     last_seen: String,
     export_lag: ExportLag,
-    /// Whether spans of it arrived since this server listens; else it is silent.
+    /// Whether its spans have arrived since this server listens.
     heard: bool,
-    /// How many of its deliveries are known, those before this server listened included.
+    /// The number of its known deliveries, including those before this server listened.
     deliveries: u32,
-    /// How late its spans arrive at most.
+    /// The largest lag of its spans.
     largest_lag: u64,
     /// By how much its spans overtake each other.
     overtaking: u64,
@@ -119,7 +119,7 @@ struct ServiceSummary {
     watermark: Option<String>,
     /// Addresses, RPC services and destinations under which it answered calls.
     answers: Vec<String>,
-    /// Its processes, since this server listens.
+    /// Its instances, since this server listens.
     instances: Vec<Instance>,
 }
 
@@ -141,7 +141,7 @@ struct Instance {
     id: String,
     first_arrival: String,
     last_arrival: String,
-    /// When metrics or logs of it last arrived.
+    /// When its metrics or logs last arrived.
     last_signal: Option<String>,
     /// The latest end among the spans that it delivered.
     watermark: Option<String>,
