@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use http::uri::Authority;
 use qualitytrace_core::definition::secrets::{secrets, unmasked};
 use qualitytrace_core::definition::source::{Source, Tempo};
 use qualitytrace_core::definition::{self, Format, Kind, Resource};
@@ -124,10 +125,12 @@ fn place(address: &str) -> (String, u16) {
         None => (443, address),
     };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    let authority = authority.rsplit_once('@').map_or(authority, |(_, authority)| authority);
-    match authority.rsplit_once(':') {
-        Some((host, port)) => (host.to_owned(), port.parse().unwrap_or(default)),
-        None => (authority.to_owned(), default),
+    match authority.parse::<Authority>() {
+        Ok(parsed) => {
+            let host = parsed.host().trim_start_matches('[').trim_end_matches(']');
+            (host.to_owned(), parsed.port_u16().unwrap_or(default))
+        }
+        Err(_) => (authority.to_owned(), default),
     }
 }
 
@@ -157,4 +160,22 @@ pub(super) async fn reset(State(app): State<App>) -> Response {
     let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
     app.otlp_mark.store(total, std::sync::atomic::Ordering::Relaxed);
     plain_json(StatusCode::OK, &())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        for (address, host, port) in [
+            ("https://jaeger.example/api", "jaeger.example", 443),
+            ("http://user:word@tempo:3200?x=1", "tempo", 3200),
+            ("jaeger:16685", "jaeger", 16_685),
+            ("http://[::1]/", "::1", 80),
+            ("http://[2001:db8::1]:4317", "2001:db8::1", 4317),
+        ] {
+            assert_eq!(place(address), (host.to_owned(), port), "{address}");
+        }
+    }
 }

@@ -297,11 +297,11 @@ impl Store {
         Ok(found.is_some())
     }
 
-    /// Stores a user's command. Returns the owner of the run, empty while it is queued; `None` when it has ended.
+    /// Stores a user's command; a stop is not replaced by a skip. Returns the owner of the run, empty while it is queued; `None` when it has ended.
     pub async fn wish(&self, test: &str, number: u64, wish: Wish) -> Result<Option<String>, Error> {
         // Only names of states become part of this SQL.
         let text = format!(
-            "UPDATE runs SET wish = $1
+            "UPDATE runs SET wish = CASE WHEN wish = 'stop' THEN wish ELSE $1 END
              WHERE test_id = $2 AND number = $3 AND (state = 'CREATED' OR state IN {UNDER_WAY}) RETURNING owner"
         );
         sqlx::query_scalar(AssertSqlSafe(text))

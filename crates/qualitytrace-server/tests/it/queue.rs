@@ -160,6 +160,8 @@ async fn a_wish_finds_the_owner(database: &Database) {
     assert_eq!(store.wish("t", 1, Wish::Skip).await.unwrap().as_deref(), Some(""));
     claim(&store, "a", 1).await;
     assert_eq!(store.wish("t", 1, Wish::Stop).await.unwrap().as_deref(), Some("a"));
+    // A stop is not undone.
+    assert_eq!(store.wish("t", 1, Wish::Skip).await.unwrap().as_deref(), Some("a"));
     assert_eq!(store.wishes("a").await.unwrap(), [("t".to_owned(), 1, Wish::Stop)]);
     assert_eq!(store.mark_triggered("t", 1, "a").await.unwrap(), Some(Some(Wish::Stop)));
     assert!(store.change_state("t", 1, "a", "EXECUTING", "STOPPED").await.unwrap());
