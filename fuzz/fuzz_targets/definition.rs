@@ -1,4 +1,4 @@
-//! Any text as a definition file: no panic, spans inside the text, writing that reads back the same.
+//! Fuzzes definition files with any text: no panic, spans inside the text, and a round trip through writing.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ fuzz_target!(|text: &str| {
             for diagnostic in reading.diagnostics.iter().cloned().chain(found) {
                 assert!(text.get(diagnostic.span.clone()).is_some(), "{diagnostic:?}");
             }
-            // What is odd about a file may be lost in writing; what is said plainly is not.
+            // A file with diagnostics may lose something in writing; one without must not.
             for document in reading.documents.iter().filter(|_| reading.diagnostics.is_empty()) {
                 let json = to_json(&document.resource);
                 for (written, format) in [(json.to_string(), Format::Json), (to_yaml(&json), Format::Yaml)] {

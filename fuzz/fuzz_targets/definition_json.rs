@@ -1,5 +1,5 @@
-//! Any text as the JSON of a definition, as the API takes it: no panic, spans inside the text, and what is read is
-//! written so that it reads back the same, masked or not.
+//! Fuzzes the JSON of a definition, as in the API, with any text: no panic, spans inside the text, and a round trip
+//! through writing, redacted or not.
 
 #![no_main]
 

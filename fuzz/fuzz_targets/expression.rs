@@ -1,5 +1,5 @@
-//! Any text as an expression, an assertion and a template: no panic, spans inside the text, printing that means the
-//! same, evaluating that ends.
+//! Fuzzes expressions, assertions and templates with any text: no panic, spans inside the text, a round trip through
+//! printing, evaluation that terminates.
 
 #![no_main]
 

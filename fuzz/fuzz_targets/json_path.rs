@@ -1,4 +1,4 @@
-//! Any path on any document: no panic, and an end within the budget.
+//! Fuzzes JSONPath with any path and document: no panic, and an end within the budget.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use qualitytrace_core::lang::{self, Budget, Generator, Surroundings, Variables};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_fuzz::on_a_small_stack;
 
-/// Documents for inputs that are a path alone.
+/// The document for inputs that are a path alone.
 const DOCUMENT: &str =
     r#"{"a":[{"b":1,"c":"x"},{"b":2.5,"c":null},[1,[2,[3]]]],"a-b":{"a":{"a":{"a":true}}},"":[]}"#;
 

@@ -1,4 +1,4 @@
-//! Any bytes as an OTLP request: no panic, and each chunk that is split off is itself a request that is taken.
+//! Fuzzes OTLP requests with any bytes: no panic, and each chunk that is split off is itself a valid request.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Whatever parses is printed so that it parses to the same tree, and is printed the same again.
+//! Fuzzes the printer: what parses is printed so that it parses to the same tree, and prints the same again.
 
 #![no_main]
 

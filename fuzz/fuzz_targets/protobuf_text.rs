@@ -1,4 +1,4 @@
-//! Any text as the protocol of a gRPC trigger: no panic, and an answer on a small stack.
+//! Fuzzes the protobuf definitions of gRPC triggers with any text: no panic, and a result on a small stack.
 
 #![no_main]
 

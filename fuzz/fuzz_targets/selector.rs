@@ -1,4 +1,5 @@
-//! Any text as a selector: no panic, spans inside the text, printing that means the same, selecting that ends.
+//! Fuzzes selectors with any text: no panic, spans inside the text, a round trip through printing, selection that
+//! terminates.
 
 #![no_main]
 
@@ -29,7 +30,7 @@ fuzz_target!(|text: &str| {
     });
 });
 
-/// A small trace: each span below the one whose number is half of its own.
+/// A small trace: the parent of each span has half of its number.
 fn trace() -> Trace {
     let spans = (1_u64..10).map(|at| {
         let mut attributes = Attributes::default();

@@ -1,4 +1,4 @@
-//! `cargo xtask adversary`: attacks on a release build that may take a gibibyte of addresses.
+//! `cargo xtask adversary`: attacks on a release build with a gibibyte of address space.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,11 +13,11 @@ use qualitytrace_testing::port;
 use crate::process::{self, Guard};
 use crate::workspace::{self, cargo};
 
-/// Addresses that the server may take, in KiB.
+/// The address space limit of the server, in KiB.
 const ADDRESS_SPACE_KIB: u64 = 1 << 20;
-/// Memory that it may have at its peak, in MiB.
+/// Its peak memory limit, in MiB.
 const PEAK_MIB: u64 = 400;
-/// How long it may take to start.
+/// Its start timeout.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 
 /// Builds the program, attacks it, and prints a line for each attack.
@@ -36,7 +36,7 @@ fn attack(program: &Path, folder: &Path) -> Result<()> {
     let tokens = format!("full:{FULL},read:{READ}");
     let guards = ["--auth.tokens", &tokens, "--auth.otlp", "true", "--trigger.deny", DENIED];
     let (_guarded, guarded) = start(program, &folder.join("guarded"), &guards)?;
-    // It is attacked until we end.
+    // Leaked: the attacks need it until the process ends.
     let program: &'static Path = Box::leak(program.to_owned().into_boxed_path());
     let target = Target { address, guarded, program: Some(program) };
     println!("{:<26} {:>8} {:>9}  answer", "attack", "s", "peak MiB");
@@ -89,7 +89,7 @@ fn start(program: &Path, folder: &Path, more: &[&str]) -> Result<(Guard, SocketA
     Ok((server, address))
 }
 
-/// The most memory that a process ever had.
+/// The peak memory of a process.
 fn peak_mib(process: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("the process is gone")?;

@@ -1,6 +1,6 @@
-//! `cargo xtask bench NAME`: ours beside a real OpenTelemetry Collector, in one run on one machine.
+//! `cargo xtask bench NAME`: this server beside a real OpenTelemetry Collector, in one run on one machine.
 //!
-//! The system under test has one core and the load generator another; a figure without its neighbour means little.
+//! The system under test has one core and the load generator another; a figure means little without the other system's.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -28,14 +28,14 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--runs N] [--write-docs]
 
 Results go to the terminal and to target/bench/NAME.json; --write-docs puts them into docs/performance.md.";
 
-/// How a benchmark is run.
+/// Options of a benchmark.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Times each figure is taken; the median is told.
+    /// How often each figure is measured; the median is reported.
     rounds: u32,
-    /// Seconds measured each time, after a warm-up.
+    /// Seconds of each measurement, after a warm-up.
     seconds: u32,
-    /// Runs of each kind, where a benchmark counts runs and is told how many.
+    /// Runs of each kind, for benchmarks that take a number of runs.
     runs: Option<u32>,
     write_docs: bool,
 }

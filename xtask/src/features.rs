@@ -1,4 +1,4 @@
-//! The telemetry crate as others embed it: with each of its features alone, with none and with all, and its documentation.
+//! Checks the telemetry crate with each of its features alone, with none and with all, and its documentation.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::{
 
 const PACKAGE: &str = "qualitytrace-telemetry";
 
-/// Compiles every choice of features.
+/// Compiles every combination.
 pub(crate) fn check() -> Result<()> {
     let path = root().join("crates").join(PACKAGE).join("Cargo.toml");
     let manifest = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
@@ -26,7 +26,7 @@ pub(crate) fn check() -> Result<()> {
     process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// The features of a manifest, `default` left out.
+/// The features of a manifest, without `default`.
 fn names(manifest: &str) -> Vec<String> {
     let section = manifest.lines().skip_while(|line| *line != "[features]").skip(1);
     let entries = section.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#'));

@@ -1,6 +1,6 @@
 //! Fuzzing: every target for a time, with limits on stack (in the target itself), memory and time.
 //!
-//! The flags that `cargo fuzz` would pass are passed here, so that neither it nor a nightly toolchain is needed.
+//! Passes the flags that `cargo fuzz` would pass, so that neither it nor a nightly toolchain is needed.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{process, workspace};
 
-/// What libFuzzer needs to see of the program: which branches were taken, and what was compared.
+/// Coverage flags for libFuzzer: branches and comparisons.
 const COVERAGE: [&str; 7] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -20,17 +20,17 @@ const COVERAGE: [&str; 7] = [
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
     "-Cdebug-assertions=on",
 ];
-/// Memory, time and size that one input may take.
+/// Limits of memory, time and size for one input.
 const LIMITS: [&str; 4] = ["-rss_limit_mb=1024", "-malloc_limit_mb=512", "-timeout=20", "-max_len=4096"];
 
-/// What came of one target.
+/// The result of one target.
 struct Ran {
     name: String,
     executions: String,
     finding: String,
 }
 
-/// Builds and runs these targets, or all of them, for so many seconds each; prints a table.
+/// Builds and runs these targets, or all of them, for this many seconds each; prints a table.
 pub(crate) fn run(seconds: &str, names: &[&str]) -> Result<()> {
     let seconds: u64 =
         seconds.parse().context("say for how many seconds: `cargo xtask fuzz 60 [NAME...]`")?;
@@ -107,7 +107,7 @@ fn fuzz(folder: &Path, name: &str, seconds: u64) -> Result<Ran> {
     Ok(Ran { name: name.to_owned(), executions, finding })
 }
 
-/// What the compiler builds for by default.
+/// The default target of the compiler.
 fn host() -> Result<String> {
     let told = process::output(Command::new("rustc").arg("-vV"))?;
     let line = told.lines().find_map(|line| line.strip_prefix("host: "));

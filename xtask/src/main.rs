@@ -76,7 +76,7 @@ fn stress(args: &[&str]) -> Result<()> {
     let sqlite = format!("sqlite://{}", file.display());
     let outcome = workspace::example("qualitytrace-server", "stress", &[&[sqlite.as_str()], args].concat());
     for ending in ["", "-wal", "-shm"] {
-        // What was never made need not be removed.
+        // Some of the files may not exist.
         let _ = std::fs::remove_file(format!("{}{ending}", file.display()));
     }
     outcome?;

@@ -1,4 +1,4 @@
-//! Real peers: the programs that ours meets in the field, installed once per user and reused by every clone.
+//! Real peers for tests: other programs, installed once per user and shared by every clone.
 //!
 //! The cache is `$QUALITYTRACE_PEERS`, else `qualitytrace/peers` in the user's cache folder.
 
@@ -39,14 +39,14 @@ pub(crate) fn install(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Debian's package manager, which asks nothing.
+/// A non-interactive `apt-get`.
 fn apt() -> Command {
     let mut apt = Command::new("apt-get");
     apt.arg("-y").env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     apt
 }
 
-/// Go's tool, with nothing that depends on the machine.
+/// Go's tool, independent of the machine's settings.
 fn go(dir: &Path) -> Command {
     let mut go = Command::new("go");
     go.current_dir(dir);
@@ -67,7 +67,7 @@ fn cache() -> Result<PathBuf> {
     dir.canonicalize().with_context(|| format!("failed to resolve {}", dir.display()))
 }
 
-/// Holds the installation of one peer; a second clone that wants the same peer waits for the first.
+/// Locks the installation of one peer; a second clone that needs the same peer waits.
 fn lock(name: &str) -> Result<File> {
     let path = cache()?.join(format!("{name}.lock"));
     let file = File::create(&path).with_context(|| format!("failed to create {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! Starting other programs, and saying clearly which one failed or is missing.
+//! Running other programs, with clear errors about which one failed or is missing.
 
 use std::{
     env,
@@ -8,13 +8,13 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// Runs a program to its end, with our terminal; its failure is our error.
+/// Runs a program to its end on this terminal; fails when it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("failed to start `{}`", line(command)))?;
     succeeded(command, status)
 }
 
-/// Runs a program to its end and returns what it wrote to standard output.
+/// Runs a program to its end and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("failed to start `{}`", line(command)))?;
     if !output.status.success() {
@@ -32,7 +32,7 @@ pub(crate) fn succeeded(command: &Command, status: ExitStatus) -> Result<()> {
     Ok(())
 }
 
-/// The command as a person would type it.
+/// The command as a line.
 pub(crate) fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
@@ -44,12 +44,12 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// Finds a program on the PATH; without it, says how to get it.
+/// Finds a program on the PATH; the error says how to get it.
 pub(crate) fn require(program: &str, how_to_get_it: &str) -> Result<PathBuf> {
     find(program).with_context(|| format!("`{program}` is not on the PATH: {how_to_get_it}"))
 }
 
-/// Whether we run as the superuser, who may install packages but may not run PostgreSQL.
+/// Whether this is root, which may install packages but may not run PostgreSQL.
 pub(crate) fn is_root() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status
@@ -57,7 +57,7 @@ pub(crate) fn is_root() -> bool {
         .any(|line| line.strip_prefix("Uid:").is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0")))
 }
 
-/// A child process that ends with its owner.
+/// A child process that is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Guard(pub(crate) Child);
 
@@ -69,7 +69,7 @@ impl Drop for Guard {
     }
 }
 
-/// `program`, told by the kernel to end when we do, however we do: Ctrl-C, a panic or `kill -9`.
+/// A command whose process the kernel ends with this one, however it ends: Ctrl-C, a panic or `kill -9`.
 pub(crate) fn bound_to_us(signal: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
     match find("setpriv") {
         Some(setpriv) => {

@@ -1,6 +1,6 @@
-//! The rules of the house, as far as a program can check them.
+//! The rules of the project that a program can check.
 //!
-//! Each rule is a pure function from the files of the project to what is wrong with them.
+//! Each rule is a pure function from the files of the project to its violations.
 
 use anyhow::{Result, bail};
 
@@ -12,7 +12,7 @@ mod tree;
 
 use tree::Tree;
 
-/// One broken rule.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Broken {
     /// The file, with its line where there is one.
@@ -27,7 +27,7 @@ impl Broken {
     }
 }
 
-/// Prints every broken rule; any is an error.
+/// Prints every violation; fails if there is one.
 pub(crate) fn report() -> Result<()> {
     let broken = broken()?;
     for Broken { place, what } in &broken {

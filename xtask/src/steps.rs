@@ -1,10 +1,10 @@
-//! Saying what is being done and how long it took; the first failing step ends the work.
+//! Prints the steps of a task and their duration; the first failing step ends the task.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-/// The steps done so far.
+/// The completed steps.
 #[derive(Debug)]
 pub(crate) struct Steps {
     started: Instant,
@@ -16,7 +16,7 @@ impl Steps {
         Self { started: Instant::now(), done: Vec::new() }
     }
 
-    /// Does one step. Its error carries its name.
+    /// Runs one step. Its error carries its name.
     pub(crate) fn step<T>(&mut self, name: &'static str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         println!("==> {name} (at {})", seconds(self.started.elapsed()));
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check that this project has, in the order of what they cost.
+//! `cargo xtask test`: every check of this project, cheapest first.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use crate::{
     workspace::cargo,
 };
 
-/// Whether tests meet real peers.
+/// Whether tests use real peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peers {
     /// They do; a test that does not find its peer fails.
@@ -26,7 +26,7 @@ pub(crate) enum Peers {
     Skipped,
 }
 
-/// The addresses that tests read from their environment.
+/// The peers that tests find through their environment.
 struct Environment {
     kafka: PathBuf,
     otelcol: PathBuf,
@@ -76,7 +76,7 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
     steps.step("tests and documentation examples", || cargo_test(environment.as_ref(), count))
 }
 
-/// Asks for what the build needs before an hour is lost to an odd message.
+/// Checks for the tools that the build needs, before it fails late with an unclear message.
 fn tools() -> Result<()> {
     process::require("cc", "install a C compiler (the package `gcc` or `clang`)")?;
     for component in ["fmt", "clippy"] {
@@ -124,7 +124,7 @@ fn tell(command: &mut Command, environment: Option<&Environment>) {
     }
 }
 
-/// What the test programs said, added up.
+/// The totals of all test programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Count {
     passed: u64,

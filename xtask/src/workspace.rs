@@ -1,4 +1,4 @@
-//! Where things are in this workspace, and how its own programs are run.
+//! Paths of this workspace, and commands for its own programs.
 
 use std::{
     env,
@@ -21,11 +21,11 @@ pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// The cargo that started us, in the workspace's folder.
+/// The cargo that started this process, in the workspace's folder.
 pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
-    // `cargo run` tells us about the package xtask. Passed on, that would make build scripts of others start anew.
+    // `cargo run` sets variables about the package xtask. Passed on, they would make other build scripts run again.
     for (name, _) in env::vars_os() {
         let about_us = ["CARGO_PKG_", "CARGO_MANIFEST_"];
         if name.to_str().is_some_and(|name| about_us.iter().any(|prefix| name.starts_with(prefix))) {

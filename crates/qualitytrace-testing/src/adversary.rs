@@ -1,8 +1,7 @@
-//! A stranger who wants a server to stop: attacks as a list, each with what counts as an answer and within which time.
+//! Attacks on a server, each with its accepted responses and a time limit.
 //!
-//! A new attack is a function and a line in one of the tables of [`cases`]. The server must answer each with a
-//! refusal or a verdict, must stay alive, and must not take more memory than it is given; the last two are for the
-//! caller to look at.
+//! A new attack is a function and a line in one of the tables of [`cases`]. The server must answer each with an error
+//! or a verdict, must stay alive, and must stay within its memory limit; the caller checks the last two.
 
 mod cases;
 mod guarded;
@@ -18,45 +17,45 @@ use http::Answer;
 /// One attack.
 #[derive(Debug, Clone, Copy)]
 pub struct Attack {
-    /// What it is called in the table.
+    /// Its name in the table.
     pub name: &'static str,
-    /// How long the server may take.
+    /// Its time limit.
     pub limit: Duration,
-    /// Whether it is small enough for a server that was built without optimisation.
+    /// Whether it is small enough for an unoptimised server.
     pub is_small: bool,
-    /// Carries it out.
+    /// The attack itself.
     run: fn(&Target) -> Outcome,
 }
 
-/// What came of an attack: what was answered, or what is wrong about it.
+/// The outcome of an attack: the response, or what is wrong with it.
 pub type Outcome = Result<String, String>;
 
 /// The servers that are attacked.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// The main port of a server that asks for no token.
+    /// The main port of a server without tokens.
     pub address: SocketAddr,
-    /// The main port of a server with the tokens [`FULL`] and [`READ`], whose triggers may not speak to [`DENIED`].
+    /// The main port of a server with the tokens [`FULL`] and [`READ`], whose triggers may not connect to [`DENIED`].
     pub guarded: SocketAddr,
-    /// The program, for attacks that start one of their own.
+    /// The program, for attacks that start their own server.
     pub program: Option<&'static Path>,
 }
 
-/// The token that allows everything.
+/// The token with full access.
 pub const FULL: &str = "full-token-of-the-adversary";
-/// The token that allows looking.
+/// The token with read access.
 pub const READ: &str = "read-token-of-the-adversary";
-/// What triggers of the guarded server may not speak to.
+/// The addresses that triggers of the guarded server may not connect to.
 pub const DENIED: &str = "127.0.0.0/8";
 
-/// What an attack came to.
+/// The result of an attack.
 #[derive(Debug)]
 pub struct Report {
     /// The attack.
     pub attack: Attack,
     /// How long it took.
     pub took: Duration,
-    /// What was answered, or what is wrong about it.
+    /// The response, or what is wrong with it.
     pub outcome: Outcome,
 }
 
@@ -66,7 +65,7 @@ pub fn attacks() -> impl Iterator<Item = Attack> {
 }
 
 impl Attack {
-    /// Carries it out, and looks whether the server is alive afterwards.
+    /// Runs the attack, and checks that the server is alive afterwards.
     pub fn carry_out(self, target: &Target) -> Report {
         let began = Instant::now();
         let mut outcome = (self.run)(target);
@@ -88,17 +87,17 @@ impl Target {
         self.program.ok_or_else(|| "there is no program to start".to_owned())
     }
 
-    /// The answer to a GET.
+    /// Sends a GET.
     pub fn get(&self, path: &str, limit: Duration) -> Result<Answer, String> {
         self.send("GET", path, &[], b"", limit)
     }
 
-    /// The answer to a request with a JSON body.
+    /// Sends a POST with a JSON body.
     pub fn post(&self, path: &str, body: &str, limit: Duration) -> Result<Answer, String> {
         self.send("POST", path, &[("content-type", "application/json")], body.as_bytes(), limit)
     }
 
-    /// The answer to a request.
+    /// Sends a request.
     pub fn send(
         &self,
         method: &str,

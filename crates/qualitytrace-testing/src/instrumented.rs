@@ -1,14 +1,14 @@
-//! A small instrumented service, to be a process of its own: it answers, calls others, and hands its spans to an exporter that
-//! behaves as those of the SDKs do ([`exporter`]).
+//! A small instrumented service for a separate process: it answers, calls others, and exports its spans like the SDKs
+//! do ([`exporter`]).
 //!
-//! | who | is asked for | does |
+//! | service | request | work |
 //! |---|---|---|
 //! | `gateway` | `/order?bug=BUG` | calls `stock` and `mail`, sends a message to `worker`, begins a job |
 //! | `stock` | `/stock` | looks it up |
 //! | `worker` | `/message` | answers at once, then packs |
-//! | anyone | `/healthz` | nothing, but makes a span |
+//! | all | `/healthz` | nothing, but makes a span |
 //!
-//! Each delivery is told on standard output as a [`exporter::Delivery`], so that whoever started it knows the truth.
+//! Each delivery is printed to standard output as a [`exporter::Delivery`], so that the parent process knows the truth.
 
 pub mod exporter;
 
@@ -20,14 +20,14 @@ use std::time::Duration;
 use crate::adversary::http;
 use exporter::{Exporter, Manner, Span, new_id, now};
 
-/// How long a service waits for another.
+/// Timeout of a call to another service.
 const CALL_LIMIT: Duration = Duration::from_mins(1);
 /// How long the worker packs.
 const PACKING: Duration = Duration::from_millis(50);
-/// The most bytes of a request's head.
+/// Limit on the bytes of a request's head.
 const MAX_HEAD: usize = 8 * 1024;
 
-/// What is wrong with the system, for one request.
+/// The bug of the system for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing.
@@ -60,7 +60,7 @@ impl Bug {
         Self::NoJob,
     ];
 
-    /// The number by which it is asked for.
+    /// Its number in requests.
     pub fn number(self) -> usize {
         Self::ALL.iter().position(|bug| *bug == self).unwrap_or_default()
     }
@@ -76,23 +76,23 @@ impl Bug {
     }
 }
 
-/// What a service is and whom it knows.
+/// The configuration of a service.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Its name.
     pub name: String,
-    /// Where it listens.
+    /// Its port.
     pub port: u16,
     /// The services that it calls: names and ports.
     pub peers: Vec<(String, u16)>,
-    /// How long its job goes on after the answer; it begins none without this.
+    /// How long its job goes on after the response; `None` for no job.
     pub job: Option<Duration>,
     /// How it exports.
     pub manner: Manner,
 }
 
 impl Plan {
-    /// As words of a command line; [`Plan::read`] is the way back.
+    /// Converts it to command line arguments; [`Plan::read`] is the inverse.
     pub fn words(&self) -> Vec<String> {
         let peers: Vec<_> = self.peers.iter().map(|(name, port)| format!("{name}:{port}")).collect();
         let mut words = vec![self.name.clone(), self.port.to_string(), peers.join(",")];
@@ -101,7 +101,7 @@ impl Plan {
         words
     }
 
-    /// The plan that these words tell, if they tell one.
+    /// Reads a plan from command line arguments.
     pub fn read(words: &[String]) -> Option<Self> {
         let [name, port, peers, job, manner @ ..] = words else { return None };
         let peer =
@@ -117,7 +117,7 @@ impl Plan {
     }
 }
 
-/// Is that service until the process ends.
+/// Runs the service until the process ends.
 ///
 /// # Errors
 /// If its port is taken.
@@ -127,7 +127,7 @@ pub fn serve(plan: Plan) -> io::Result<()> {
     let running = Arc::new(Running { plan, exporter });
     for stream in listener.incoming().flatten() {
         let running = Arc::clone(&running);
-        // A request that cannot be read or answered is its client's loss.
+        // An error of a request only affects its client.
         std::thread::spawn(move || drop(running.answer(stream)));
     }
     Ok(())
@@ -138,7 +138,7 @@ struct Running {
     exporter: Exporter,
 }
 
-/// The span that others are made below.
+/// The parent of new spans.
 #[derive(Clone)]
 struct Context {
     trace: String,
@@ -165,7 +165,7 @@ impl Running {
             }
             _ => {}
         }
-        // A message is no HTTP call in the eyes of who traces it.
+        // A message is traced as messaging, not as an HTTP call.
         if path != "/message" {
             let url = format!("http://{server}{path}");
             self.end(
@@ -289,12 +289,12 @@ const MESSAGING: &[(&str, &str)] =
 
 fn ask(port: u16, path: &str, trace: &str, span: &str, bug: Bug) {
     let (traceparent, path) = (format!("00-{trace}-{span}-01"), format!("{path}?bug={}", bug.number()));
-    // Who does not answer is missing in the trace, and nothing else depends on it.
+    // A peer without a response is missing in the trace; nothing else depends on it.
     let to = SocketAddr::from(([127, 0, 0, 1], port));
     let _ = http::send(to, "GET", &path, &[("traceparent", &traceparent)], b"", CALL_LIMIT);
 }
 
-/// The span that a request names, or a new trace.
+/// The span context of a request, or a new trace.
 fn context(head: &str) -> Context {
     let value = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;

@@ -1,16 +1,16 @@
-//! What a server says to an export request.
+//! Responses of a server to export requests.
 
-/// The answer to one request.
+/// The response to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Taken, but for this many spans.
+    /// Accepted, except for this many spans.
     Acknowledged { rejected: u64 },
-    /// Not taken; the code says why (`grpc 8`, `http 429`).
+    /// Refused; the code says why (`grpc 8`, `http 429`).
     Refused { code: String },
 }
 
 impl Answer {
-    /// From a gRPC status and the message that came before it, its prefix left out.
+    /// From a gRPC status and the message before it, without its prefix.
     pub(crate) fn from_grpc(status: &str, message: &[u8]) -> Self {
         match status {
             "0" => Self::Acknowledged { rejected: rejected_spans(message) },
@@ -27,7 +27,7 @@ impl Answer {
     }
 }
 
-/// `partial_success.rejected_spans` of an `ExportTraceServiceResponse`; nothing there means none.
+/// `partial_success.rejected_spans` of an `ExportTraceServiceResponse`; 0 if it is missing.
 fn rejected_spans(response: &[u8]) -> u64 {
     let Some(Field::Bytes(partial)) = field(response, 1) else {
         return 0;
@@ -43,7 +43,7 @@ enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The first field of this number in a message of numbers and byte strings.
+/// The first field with this number in a message of numbers and byte strings.
 fn field(mut message: &[u8], wanted: u64) -> Option<Field<'_>> {
     while !message.is_empty() {
         let key = varint(&mut message)?;

@@ -1,4 +1,4 @@
-//! One connection's end: sends a body, waits for the answer.
+//! A client connection: sends a body, waits for the response.
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
@@ -9,10 +9,10 @@ use tokio::net::TcpStream;
 
 use crate::answer::Answer;
 
-/// Bytes of a gRPC message's prefix.
+/// The length of a gRPC message prefix.
 const GRPC_PREFIX: usize = 5;
 
-/// Where and how to send.
+/// The address and protocol of requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) addr: String,
@@ -27,7 +27,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Connects; the connection's own work goes on beside us until it closes.
+    /// Connects; a task drives the connection until it closes.
     pub(crate) async fn connect(route: &Route) -> Result<Self> {
         let socket = TcpStream::connect(&route.addr)
             .await
@@ -45,7 +45,7 @@ impl Link {
         }
     }
 
-    /// A second handle to the same connection, where the protocol has such a thing.
+    /// A second handle to the same connection, where the protocol allows it.
     pub(crate) fn share(&self) -> Option<Self> {
         match self {
             Self::Grpc(send) => Some(Self::Grpc(send.clone())),
@@ -53,7 +53,7 @@ impl Link {
         }
     }
 
-    /// Sends one request and waits for its answer.
+    /// Sends one request and waits for its response.
     pub(crate) async fn send(&mut self, route: &Route, body: Bytes) -> Result<Answer> {
         match self {
             Self::Grpc(send) => grpc(send, route, body).await,

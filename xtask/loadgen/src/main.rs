@@ -1,8 +1,8 @@
-//! OTLP load for benchmarks, from one thread: `loadgen ADDR [--http] [--gzip] [--rate SPANS_PER_SECOND] ...`.
+//! OTLP load generator for benchmarks, on one thread: `loadgen ADDR [--http] [--gzip] [--rate SPANS_PER_SECOND] ...`.
 //!
 //! Closed loop by default: each of `--senders` sends its next request when the last one is answered. With `--rate`
-//! requests fall due by the clock, whether or not the server keeps up; those that find no free sender are counted.
-//! Ends with one line of JSON.
+//! requests fall due by the clock, whether or not the server keeps up; those without a free sender are counted. Ends
+//! with one line of JSON.
 #![expect(clippy::print_stdout, reason = "the result goes to standard output")]
 
 use std::{
@@ -27,12 +27,12 @@ use payload::{Payload, Shape};
 use tally::Tally;
 use usage::Usage;
 
-/// A request that has no answer after this long counts as an error.
+/// Request timeout; a request without a response counts as an error.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// How long a sender waits before it connects again.
+/// The pause before a sender reconnects.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What the command line asks for.
+/// The command line options.
 #[derive(Debug)]
 struct Options {
     route: Route,
@@ -43,9 +43,9 @@ struct Options {
     connections: usize,
     warm: Duration,
     measured: Duration,
-    /// Spans due each second; none means closed loop.
+    /// Spans due per second; `None` for a closed loop.
     rate: Option<f64>,
-    /// The process whose use of processor and memory is told.
+    /// The process whose processor and memory usage is reported.
     pid: Option<u32>,
 }
 
@@ -71,7 +71,7 @@ impl Options {
                 other => bail!("`{other}` is not an option of loadgen"),
             }
         }
-        // A compressed body is sent as it is, so more of them are kept to repeat trace ids less often.
+        // Compressed bodies are sent as they are, so more of them are kept to repeat trace ids less often.
         let distinct = distinct.unwrap_or(if gzip { 128 } else { 16 });
         Ok(Self {
             route: Route { addr, grpc, gzip },
@@ -164,7 +164,7 @@ fn first_trace() -> u128 {
     now.as_nanos() << 64
 }
 
-/// What all senders share; they run on one thread.
+/// The state shared by all senders; they run on one thread.
 struct State {
     options: Rc<Options>,
     payloads: Vec<Payload>,
@@ -176,7 +176,7 @@ struct State {
 }
 
 impl State {
-    /// The next body: payloads in turn, with trace ids of its own.
+    /// The next body: payloads in turn, with new trace ids.
     fn next_body(&self) -> bytes::Bytes {
         let number = self.sent.get();
         self.sent.set(number + 1);
@@ -186,7 +186,7 @@ impl State {
     }
 }
 
-/// When requests fall due.
+/// The schedule of requests.
 struct Pace {
     started: Instant,
     between: Duration,
@@ -203,7 +203,7 @@ impl Pace {
         }
     }
 
-    /// The time of the next request, and how many fell due while nobody was free.
+    /// The time of the next request, and how many fell due without a free sender.
     fn claim(&self, now: Instant) -> (Instant, u32) {
         let next = self.next.get();
         let due = self.started + self.between * next;
@@ -219,7 +219,7 @@ impl Pace {
     }
 }
 
-/// One sender's life.
+/// The loop of one sender.
 async fn send_until_end(state: Rc<State>, mut link: Link) {
     while Instant::now() < state.until {
         if let Some(pace) = &state.pace {

@@ -1,4 +1,4 @@
-//! Export requests, encoded once before the clock starts.
+//! Export requests, encoded once before the measurement.
 //!
 //! The spans look like those of an instrumented shop: 15 attributes, about 800 bytes each.
 
@@ -8,12 +8,12 @@ use anyhow::Result;
 use bytes::{BufMut as _, Bytes};
 use flate2::{Compression, write::GzEncoder};
 
-/// Nanoseconds since the epoch that spans start at; the exact time is of no account.
+/// The start of spans in nanoseconds since the epoch; the exact time does not matter.
 const EPOCH: u64 = 1_767_225_600_000_000_000;
-/// Bytes of a gRPC message's prefix: one for the compression, four for the length.
+/// The length of a gRPC message prefix: one byte for the compression, four for the length.
 const GRPC_PREFIX: usize = 5;
 
-/// What the requests of one benchmark look like.
+/// The properties of a benchmark's requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) spans: usize,
@@ -27,10 +27,10 @@ pub(crate) struct Shape {
 #[derive(Debug)]
 pub(crate) struct Payload {
     body: Vec<u8>,
-    /// Where the trace id of each span is in `body`; empty when it is compressed.
+    /// The offset of each span's trace id in `body`; empty when it is compressed.
     trace_ids: Vec<usize>,
     spans_per_trace: usize,
-    /// Bytes before compression, the prefix left out.
+    /// Bytes before compression, without the prefix.
     pub(crate) plain_bytes: usize,
     compressed: Option<Bytes>,
 }
@@ -68,8 +68,8 @@ impl Payload {
         self.compressed.as_ref().map_or(self.body.len(), Bytes::len)
     }
 
-    /// The body to send. Uncompressed ones get trace ids that were never sent before: `first_trace` and its
-    /// successors. Compressed ones are sent as they are, for packing them again would measure the generator.
+    /// The body to send. Uncompressed ones get trace ids that were never sent before: `first_trace` and its successors.
+    /// Compressed ones are sent as they are: compressing them again would measure the generator.
     pub(crate) fn fresh(&self, first_trace: u128) -> Bytes {
         if let Some(compressed) = &self.compressed {
             return compressed.clone();
@@ -90,7 +90,7 @@ fn put_prefix(body: &mut Vec<u8>, compressed: bool, length: usize) {
     body.put_u32(u32::try_from(length).expect("a request is far below 4 GiB"));
 }
 
-/// Encodes an `ExportTraceServiceRequest` and tells where its trace ids are.
+/// Encodes an `ExportTraceServiceRequest` and returns the offsets of its trace ids.
 fn encode(shape: Shape, number: u64) -> (Vec<u8>, Vec<usize>) {
     let mut spans = Vec::new();
     let mut trace_ids = Vec::new();
@@ -182,7 +182,7 @@ fn span(request: u64, trace: u64, within: u64) -> Vec<u8> {
     span
 }
 
-/// Numbers without a pattern, the same in every run: `SplitMix64`.
+/// A deterministic random number generator: `SplitMix64`.
 struct Chance(u64);
 
 impl Chance {

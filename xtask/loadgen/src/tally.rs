@@ -1,4 +1,4 @@
-//! What was answered inside the measured window, and how it is told.
+//! Counts of responses inside the measured window, and their report.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 
-/// Counts of one run. Answers outside the window are left out.
+/// Counts of one run. Responses outside the window are left out.
 #[derive(Debug)]
 pub(crate) struct Tally {
     from: Instant,
@@ -42,7 +42,7 @@ impl Tally {
         (self.from..self.until).contains(&time)
     }
 
-    /// An answer came at `now` to a request that was sent `latency` ago.
+    /// Counts a response at `now` to a request that was sent `latency` ago.
     pub(crate) fn answered(&mut self, now: Instant, latency: Duration, answer: anyhow::Result<Answer>) {
         if !self.covers(now) {
             return;
@@ -58,14 +58,14 @@ impl Tally {
         }
     }
 
-    /// These requests were due at `now` and nobody was free to send them.
+    /// Counts requests that were due at `now` without a free sender.
     pub(crate) fn skipped(&mut self, now: Instant, requests: u64) {
         if self.covers(now) {
             self.skipped += requests;
         }
     }
 
-    /// Everything counted, as JSON.
+    /// Reports all counts as JSON.
     pub(crate) fn report(&mut self) -> Value {
         let seconds = (self.until - self.from).as_secs_f64();
         let refused =

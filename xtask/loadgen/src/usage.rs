@@ -1,10 +1,10 @@
-//! What processes and the machine use, from /proc.
+//! Processor and memory usage of processes and the machine, from /proc.
 
 use std::fs;
 
 use anyhow::{Context as _, Result};
 
-/// The kernel counts processor time in hundredths of a second.
+/// Clock ticks per second.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Processor time used so far, in seconds.
@@ -31,7 +31,7 @@ impl Usage {
 fn process_seconds(pid: &str) -> Result<f64> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
-    // The name, in brackets, may hold blanks; the numbers come after it, the state first.
+    // The name, in brackets, may contain blanks; the numbers come after it, the state first.
     let numbers = stat.rsplit(')').next().unwrap_or_default();
     let ticks: Vec<u32> =
         numbers.split_whitespace().skip(11).take(2).filter_map(|word| word.parse().ok()).collect();

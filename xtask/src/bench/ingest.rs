@@ -1,4 +1,4 @@
-//! How many spans a system acknowledges each second when one core is all it has.
+//! Benchmark: spans that a system acknowledges per second on one core.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const LOADS: [Load; 3] = [
 pub(super) fn run(options: Options) -> Result<Record> {
     let programs = Programs::get()?;
     let mut raw = Vec::new();
-    // Rounds outside, systems inside: a slow minute of the machine hits all systems alike.
+    // Rounds outside, systems inside: a slow minute of the machine affects all systems alike.
     for round in 1..=options.rounds {
         for load in LOADS {
             for subject in Subject::ALL {
@@ -64,7 +64,7 @@ pub(super) fn run(options: Options) -> Result<Record> {
     Ok(Record { name: "ingest", header: header.map(str::to_owned).to_vec(), rows, notes, raw })
 }
 
-/// The round whose rate is the median.
+/// The round with the median rate.
 fn middle<'a>(raw: &'a [Value], subject: Subject, load: &Load) -> Result<&'a Value> {
     let of = |one: &&Value| one["subject"] == subject.to_string() && one["load"] == load.to_string();
     let rates = raw.iter().filter(of).map(rate).collect();
@@ -89,12 +89,12 @@ fn row(subject: Subject, load: &Load, counted: &Value, collector: f64) -> Vec<St
     ]
 }
 
-/// Spans acknowledged each second.
+/// Acknowledged spans per second.
 pub(super) fn rate(counted: &Value) -> f64 {
     number(&counted["spans_per_second"])
 }
 
-/// A number that the generator wrote; what it left out is zero.
+/// A number from the generator; a missing one is zero.
 pub(super) fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(0.0)
 }

@@ -1,4 +1,4 @@
-//! Benchmarks that live beside the code they measure: an example program that prints one JSON object a line.
+//! Benchmarks that are example programs of other crates and print one JSON object per line.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::record::Record;
 use crate::{process, workspace::cargo};
 
-/// The same for an example that starts the real program, which has to be there.
+/// Like [`run`], for an example that starts the real program, which is built first.
 pub(super) fn run_with_program(name: &'static str, arguments: &[String]) -> Result<Record> {
     process::run(&mut cargo([
         "build",
@@ -23,7 +23,7 @@ pub(super) fn run_with_program(name: &'static str, arguments: &[String]) -> Resu
 /// Runs the example `bench_NAME` of a crate; the keys of its first object are the columns. An object with the key
 /// `note` is a sentence below the table.
 ///
-/// `environment` are variables that it is told, and `arguments` its arguments.
+/// `environment` are its environment variables, and `arguments` its arguments.
 pub(super) fn run(
     name: &'static str,
     package: &str,

@@ -1,4 +1,5 @@
-//! Three times what a system can take: does memory stay bounded, is every span either taken or refused?
+//! Benchmark: three times the load that a system can take. Memory must stay bounded, and every span accepted or
+//! refused.
 
 use anyhow::Result;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a benchmark found: a table for people, JSON for programs, a block in docs/performance.md.
+//! Results of a benchmark: a printed table, a JSON file, and a block in docs/performance.md.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{process, workspace};
 
-/// The page that keeps results.
+/// The page with the results.
 const PAGE: &str = "docs/performance.md";
 
 /// The results of one benchmark.
@@ -18,12 +18,12 @@ pub(crate) struct Record {
     pub(crate) rows: Vec<Vec<String>>,
     /// Sentences below the table.
     pub(crate) notes: Vec<String>,
-    /// Everything measured, the rounds that are not in the table included.
+    /// All measurements, including rounds that are not in the table.
     pub(crate) raw: Vec<Value>,
 }
 
 impl Record {
-    /// Prints the table, writes the JSON and, if asked, the page.
+    /// Prints the table, writes the JSON file and, with `write_docs`, the page.
     pub(crate) fn publish(&self, write_docs: bool) -> Result<()> {
         let about = about();
         let text = format!("{}\n{}", table(&self.header, &self.rows), self.notes.join("\n\n"));
@@ -69,7 +69,7 @@ fn about() -> String {
     format!("Measured {day} at commit {commit} on {cores} cores of {model}.")
 }
 
-/// A Markdown table whose columns line up; every column but the first is set to the right.
+/// A Markdown table with aligned columns; every column but the first is right-aligned.
 fn table(header: &[String], rows: &[Vec<String>]) -> String {
     let wide = |column: usize| {
         let cells =
@@ -91,7 +91,7 @@ fn table(header: &[String], rows: &[Vec<String>]) -> String {
     line(header) + &rule.collect::<String>() + "|\n" + &rows.iter().map(|row| line(row)).collect::<String>()
 }
 
-/// The page with the block of this name replaced; none if the page has no such block.
+/// The page with the block of this name replaced; `None` if it has no such block.
 fn with_block(page: &str, name: &str, block: &str) -> Option<String> {
     let (start, end) = (format!("<!-- bench:{name} -->\n"), format!("<!-- /bench:{name} -->"));
     let (before, rest) = page.split_once(&start)?;
@@ -99,7 +99,7 @@ fn with_block(page: &str, name: &str, block: &str) -> Option<String> {
     Some(format!("{before}{start}{block}{end}{after}"))
 }
 
-/// A number as people read it: `216,000`.
+/// Formats a number with separators: `216,000`.
 pub(crate) fn thousands(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::from(if number < 0.0 { "-" } else { "" });
@@ -112,7 +112,7 @@ pub(crate) fn thousands(number: f64) -> String {
     text
 }
 
-/// The median of some measurements; of an even number, the lower one.
+/// The median; of an even number of values, the lower one.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)

@@ -1,4 +1,4 @@
-//! How soon a system is ready, and what it takes to do nothing.
+//! Benchmark: startup time, and memory when idle.
 
 use std::{fs, thread, time::Duration};
 
@@ -11,16 +11,16 @@ use super::{
     subject::{Programs, Running, Subject},
 };
 
-/// Starts in each round: one start is over so soon that a single one says little.
+/// Starts per round: a single one is too short to say much.
 const STARTS: u32 = 5;
-/// How long a system is left alone before its memory is read.
+/// Idle time before memory is read.
 const IDLE: Duration = Duration::from_secs(2);
 
 pub(super) fn run(options: Options) -> Result<Record> {
     let programs = Programs::get()?;
     let (mut raw, mut rows) = (Vec::new(), Vec::new());
     for subject in Subject::ALL {
-        // The first start reads the program from disk; a person's second start does not.
+        // The first start reads the program from disk; later ones do not.
         drop(Running::start(&programs, subject)?);
         let mut ready = Vec::new();
         for _ in 0..options.rounds * STARTS {

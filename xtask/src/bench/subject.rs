@@ -1,4 +1,4 @@
-//! The systems under test: each started afresh on its own core, on free ports, in a temporary folder.
+//! The systems under test: each started anew on its own core, on free ports, in a temporary folder.
 
 use std::{
     env,
@@ -27,19 +27,19 @@ use crate::{
 const SUBJECT_CORE: &str = "1";
 /// The core of the load generator.
 const GENERATOR_CORE: &str = "0";
-/// How long a system may take until it is ready.
+/// Start timeout of a system.
 const READY_LIMIT: Duration = Duration::from_secs(20);
 /// Seconds of load before each measurement.
 const WARM_SECONDS: &str = "2";
 
-/// A system that takes spans.
+/// A system that receives spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// The OpenTelemetry Collector, which drops what it took: the least work that an honest answer needs.
+    /// The OpenTelemetry Collector, which drops the spans: the least work that an honest response needs.
     Collector,
-    /// Ours, keeping spans in memory.
+    /// This server, storing spans in memory.
     OursInMemory,
-    /// Ours, keeping spans in a SQLite file.
+    /// This server, storing spans in a SQLite file.
     OursInFile,
 }
 
@@ -82,7 +82,7 @@ impl Programs {
         })
     }
 
-    /// Puts load on a running system and returns what the generator counted.
+    /// Runs load on a system and returns the counts of the generator.
     pub(crate) fn load(&self, on: &Running, options: Options, load: &Load) -> Result<Value> {
         let addr = if load.http { on.http } else { on.grpc };
         let mut command = Command::new("taskset");
@@ -93,7 +93,7 @@ impl Programs {
             command.args(wanted.then_some(flag));
         }
         if let Some(rate) = load.rate {
-            // Enough senders to keep the rate up while answers are slow, few enough to bound what is in flight.
+            // Enough senders to keep the rate up while responses are slow, few enough to bound what is in flight.
             command.args(["--rate", &rate.to_string(), "--senders", "128", "--connections", "8"]);
         }
         let text = process::output(&mut command)?;
@@ -106,7 +106,7 @@ impl Programs {
 pub(crate) struct Load {
     pub(crate) http: bool,
     pub(crate) gzip: bool,
-    /// Spans due each second, whether or not the system keeps up.
+    /// Spans due per second, whether or not the system keeps up.
     pub(crate) rate: Option<f64>,
 }
 
@@ -217,7 +217,7 @@ fn says_ready(addr: SocketAddr) -> bool {
         socket.write_all(b"GET /readyz HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")?;
         let mut status = [0; 12];
         socket.read_exact(&mut status)?;
-        // An answer of any kind shows that requests are served; 5xx says that they cannot be yet.
+        // Any response shows that requests are served, except 5xx.
         Ok(status.starts_with(b"HTTP/1.1 ") && status[9] != b'5')
     };
     ask().unwrap_or(false)

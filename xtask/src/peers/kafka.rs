@@ -8,7 +8,7 @@ use super::{cache, lock};
 use crate::process;
 
 const VERSION: &str = "4.3.1";
-/// Counts changes of `pom`, so that an older set of jars is not taken for this one.
+/// To be raised with changes of `pom`, so that an older set of jars is not used.
 const RECIPE: u32 = 1;
 
 /// Fetches the jars unless they are there already; returns their folder. Tests run the broker with `java -cp FOLDER/*`.
@@ -34,7 +34,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     maven.args(["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-f"]).arg(&recipe);
     maven.arg(format!("-DoutputDirectory={}", new.display()));
     process::run(&mut maven).context("failed to fetch Kafka")?;
-    // The name appears last, so that a download cut short is not taken for a whole one.
+    // Renamed last, so that a partial download is not used.
     fs::rename(&new, &jars).with_context(|| format!("failed to move the jars to {}", jars.display()))?;
     Ok(jars)
 }

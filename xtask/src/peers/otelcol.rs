@@ -13,15 +13,15 @@ use super::{cache, go, lock};
 use crate::process;
 
 const VERSION: &str = "v0.158.0";
-/// The version that goes with it for the modules that have reached 1.0.
+/// The matching version of the modules that have reached 1.0.
 const STABLE: &str = "v1.64.0";
-/// Counts changes of `PARTS`, so that an older build is not taken for this one.
+/// To be raised with changes of `PARTS`, so that an older build is not used.
 const RECIPE: u32 = 1;
 
 const CORE: &str = "go.opentelemetry.io/collector";
 const CONTRIB: &str = "github.com/open-telemetry/opentelemetry-collector-contrib";
 
-/// What the Collector is made of: section, repository, module, version.
+/// The modules of the Collector: section, repository, module, version.
 const PARTS: [(&str, &str, &str, &str); 15] = [
     ("receivers", CORE, "receiver/otlpreceiver", VERSION),
     ("receivers", CONTRIB, "receiver/zipkinreceiver", VERSION),
@@ -56,7 +56,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     let source = dir.join("source");
     fs::create_dir_all(&source).with_context(|| format!("failed to make the folder {}", source.display()))?;
     build(&dir, &source).context("failed to build the OpenTelemetry Collector")?;
-    // The name appears last, so that a build cut short is not taken for a whole one.
+    // Renamed last, so that a partial build is not used.
     fs::rename(dir.join("otelcol.new"), &binary)
         .with_context(|| format!("failed to move the Collector to {}", binary.display()))?;
     Ok(binary)
@@ -67,7 +67,7 @@ fn build(dir: &Path, source: &Path) -> Result<()> {
     process::run(go(dir).arg("install").arg(builder).env("GOBIN", dir))?;
     let recipe = dir.join("builder.yaml");
     fs::write(&recipe, builder_yaml(source)).context("failed to write the recipe")?;
-    // The builder's own way to a go.mod (`go mod tidy`) would fetch what only tests of the modules need.
+    // The builder's own `go mod tidy` would fetch what only tests of the modules need.
     let mut generate = Command::new(dir.join("builder"));
     generate.arg("--config").arg(&recipe).args(["--skip-get-modules", "--skip-compilation"]);
     process::run(&mut generate)?;

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of our own: on a free loopback port, in a temporary folder, gone afterwards.
+//! A temporary PostgreSQL server: on a free loopback port, in a temporary folder.
 
 use std::{
     env, fs,
@@ -14,16 +14,16 @@ use anyhow::{Context as _, Result, bail};
 use super::apt;
 use crate::process::{self, Guard};
 
-/// How long the server may take to accept its first connection.
+/// Timeout until the server accepts its first connection.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// Where Debian keeps server binaries: one folder per major version, off the PATH.
+/// Debian's folder of server binaries: one per major version, off the PATH.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// The name of our folders in the temporary folder; the id of the owning process follows.
+/// The prefix of the temporary folders; the id of the owning process follows.
 const PREFIX: &str = "qualitytrace-postgres-";
-/// PostgreSQL refuses to run as root; its package makes this user.
+/// The user that the package creates: PostgreSQL refuses to run as root.
 const USER: &str = "postgres";
 
-/// Returns the folder of `initdb` and `postgres`, after installing the system's package if need be.
+/// Returns the folder of `initdb` and `postgres`, after installing the system's package if needed.
 pub(crate) fn install() -> Result<PathBuf> {
     if let Some(bin) = find() {
         return Ok(bin);
@@ -34,7 +34,7 @@ pub(crate) fn install() -> Result<PathBuf> {
         bail!("the PostgreSQL server is not installed: {by_hand}");
     }
     println!("    installing the package `postgresql` with apt-get");
-    // A failing update is no reason to stop: the lists at hand may be good enough for the install.
+    // A failed update is no reason to stop: the existing lists may be good enough.
     let _ = process::run(apt().args(["update", "-qq"]));
     process::run(
         apt().args(["install", "-qq", "--no-install-recommends", "postgresql"]).stdout(Stdio::null()),
@@ -44,7 +44,7 @@ pub(crate) fn install() -> Result<PathBuf> {
 
 fn find() -> Option<PathBuf> {
     let chosen = env::var_os("QUALITYTRACE_POSTGRES_BIN").map(PathBuf::from);
-    // A link on the PATH may stand alone; the programs it belongs with are where it points.
+    // Only `initdb` may be linked on the PATH; the other programs are in the folder of the link's target.
     let linked = process::find("initdb").and_then(|file| file.canonicalize().ok());
     let on_path = linked.and_then(|file| file.parent().map(Path::to_path_buf));
     let mut versions: Vec<_> =
@@ -63,19 +63,19 @@ pub(crate) struct Postgres {
     /// The address for clients.
     pub(crate) url: String,
     stop: Command,
-    // Field order is drop order: the server ends before its folder goes.
+    // Field order is drop order: the server ends before its folder is removed.
     _server: Guard,
     _folder: Folder,
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // The guard ends it in any case; asked first, it also gives back its shared memory.
+        // The guard ends it in any case; a regular stop also releases its shared memory.
         let _ = process::output(&mut self.stop);
     }
 }
 
-/// Starts a server with nothing in it but the database `postgres`.
+/// Starts a server with only the database `postgres`.
 pub(crate) fn start() -> Result<Postgres> {
     let bin = install()?;
     remove_leftovers();
@@ -111,9 +111,9 @@ pub(crate) fn start() -> Result<Postgres> {
     Ok(Postgres { url, stop, _server: server, _folder: folder })
 }
 
-/// The program as a user whom PostgreSQL accepts, ending when we do.
+/// Runs the program as a user that PostgreSQL accepts; it ends with this process.
 fn as_user(program: &Path) -> Command {
-    // SIGQUIT is the server's "stop at once"; its data is not meant to be kept.
+    // SIGQUIT is the server's immediate shutdown; its data is not kept.
     let mut command = if process::is_root() {
         let mut command = Command::new("setpriv");
         command
@@ -156,7 +156,7 @@ impl Drop for Folder {
     }
 }
 
-/// Removes the folders of runs that were cut short: a signal leaves no time to tidy up.
+/// Removes the folders of runs that were killed and could not clean up.
 fn remove_leftovers() {
     for entry in fs::read_dir(env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,5 +1,5 @@
-//! What Prometheus makes of metrics: its own parser, and the linter of `promtool check metrics`. Promtool itself has both,
-//! and takes many minutes to build.
+//! Prometheus' own parser and the linter of `promtool check metrics`. Promtool itself has both, but takes many minutes
+//! to build.
 
 use std::{fs, path::PathBuf};
 
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use super::{cache, go, lock};
 use crate::process;
 
-/// Prometheus, and the library that has the linter.
+/// The versions of Prometheus and of the library with the linter.
 const VERSION: &str = "v0.315.0";
 const CLIENT: &str = "v1.24.1";
 
@@ -35,7 +35,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     fs::write(dir.join("main.go"), PROGRAM).context("failed to write main.go")?;
     let flags = ["build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-o", "promlint.new", "."];
     process::run(go(&dir).args(flags)).context("failed to build Prometheus' linter")?;
-    // The name appears last, so that a build cut short is not taken for a whole one.
+    // Renamed last, so that a partial build is not used.
     fs::rename(dir.join("promlint.new"), &binary)
         .with_context(|| format!("failed to move the linter to {}", binary.display()))?;
     Ok(binary)

@@ -1,6 +1,7 @@
-//! The systems of `examples/`: what they are made of, fetched by their package managers at the versions of their lock files.
+//! The dependencies of the systems in `examples/`, fetched by their package managers at the versions of their lock
+//! files.
 //!
-//! Tests run the sources of this clone with what lies here, so that a change of a source fetches nothing.
+//! Tests run the sources of this clone with these dependencies, so that a change of a source fetches nothing.
 
 use std::{
     fs,
@@ -14,17 +15,17 @@ use anyhow::{Context as _, Result};
 use super::{cache, lock};
 use crate::{process, workspace};
 
-/// A system: its folder in `examples/`, what it is made of besides its lock file, and who fetches the rest.
+/// A system: its folder in `examples/`, its files besides the lock file, and how its dependencies are fetched.
 struct System {
     name: &'static str,
-    /// The files that say what has to be here.
+    /// The files that determine the dependencies.
     of: &'static [&'static str],
     /// The programs that are needed, and where to get them.
     programs: &'static [&'static str],
     how_to_get_them: &'static str,
-    /// Where packages come from.
+    /// The package registry.
     registry: &'static str,
-    /// Fetches what belongs to this source folder into this new one.
+    /// Fetches the dependencies of a source folder into a new folder.
     fetch: fn(&Path, &Path) -> Result<()>,
 }
 
@@ -63,7 +64,7 @@ const SYSTEMS: [System; 4] = [
     },
 ];
 
-/// Fetches what is not there yet; returns the folder that holds one folder for each system.
+/// Fetches what is missing; returns the folder with one folder per system.
 pub(crate) fn install() -> Result<PathBuf> {
     let examples = workspace::root().join("examples");
     let dir = cache()?.join(format!("systems-{:016x}", fingerprint(&examples)?));
@@ -90,19 +91,19 @@ impl System {
         }
         println!("    fetching what examples/{} needs to {} (once)", self.name, place.display());
         let new = dir.join(format!("{}.new", self.name));
-        // What an earlier attempt left behind is not taken for a part of this one.
+        // Leftovers of an earlier attempt are removed.
         let _ = fs::remove_dir_all(&new);
         fs::create_dir_all(&new).with_context(|| format!("failed to make the folder {}", new.display()))?;
         (self.fetch)(source, &new).with_context(|| {
             let (name, registry) = (self.name, self.registry);
             format!("failed to fetch what examples/{name} needs: {registry} has to be reachable once")
         })?;
-        // The name appears last, so that a download cut short is not taken for a whole one.
+        // Renamed last, so that a partial download is not used.
         fs::rename(&new, &place).with_context(|| format!("failed to move it to {}", place.display()))
     }
 }
 
-/// A number that differs when a lock file, a compiled source or the version of Python does: its packages are made for one version.
+/// A hash of lock files, compiled sources and the Python version, for which its packages are made.
 fn fingerprint(examples: &Path) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
     for system in &SYSTEMS {
@@ -118,7 +119,7 @@ fn fingerprint(examples: &Path) -> Result<u64> {
 fn python(source: &Path, new: &Path) -> Result<()> {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]);
-    // As root it would warn of the system's packages, which a folder of its own does not touch.
+    // As root it would warn about the system's packages, which a target folder does not touch.
     pip.args(["--root-user-action", "ignore"]);
     pip.args(["--only-binary", ":all:", "--requirement"]).arg(source.join("requirements.txt"));
     process::run(pip.arg("--target").arg(new))
@@ -141,7 +142,7 @@ fn go(source: &Path, new: &Path) -> Result<()> {
 
 fn java(source: &Path, new: &Path) -> Result<()> {
     let mut maven = Command::new("mvn");
-    // Without the version in its name, nobody who starts it has to know which one it is.
+    // Without the version in file names, tests need not know it.
     maven.args(["-q", "-B", "dependency:copy-dependencies", "-Dmdep.stripVersion=true", "-f"]);
     maven.arg(source.join("pom.xml")).arg(format!("-DoutputDirectory={}", new.display()));
     process::run(&mut maven)?;

@@ -1,4 +1,4 @@
-//! Who may know whom: between crates by their manifests, between modules by the words they use.
+//! Allowed dependencies: between crates by their manifests, between modules by the words they use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use crate::{process, workspace::cargo};
 /// The names of each crate's normal dependencies, for every crate in the build.
 pub(super) type Packages = BTreeMap<String, BTreeSet<String>>;
 
-/// Which of our crates each of our crates may use. Whatever is missing here may use none.
+/// The crates of this project that each of them may use. A crate that is missing here may use none.
 const CRATES: [(&str, &[&str]); 3] = [
     ("qualitytrace-server", &["qualitytrace-core", "qualitytrace-telemetry"]),
     ("qualitytrace", &["qualitytrace-core", "qualitytrace-telemetry", "qualitytrace-server"]),
     ("xtask", &["qualitytrace-testing"]),
 ];
 
-/// Crates that do IO, tell the time or run tasks: the core must not reach them, not even through others.
+/// Crates that do IO, tell the time or run tasks: the core must not depend on them, not even indirectly.
 const EFFECTS: [&str; 13] = [
     "async-std",
     "axum",
@@ -37,9 +37,9 @@ const EFFECTS: [&str; 13] = [
 
 /// Words that must not occur below some path, and why.
 struct Border {
-    /// Path prefixes that the rule speaks of.
+    /// Path prefixes that the rule applies to.
     within: &'static [&'static str],
-    /// Path prefixes inside those that it leaves alone.
+    /// Path prefixes inside those that are exempt.
     except: &'static [&'static str],
     words: &'static [&'static str],
     why: &'static str,
@@ -123,7 +123,7 @@ const BORDERS: [Border; 8] = [
     },
 ];
 
-/// Asks cargo for the build's dependency graph.
+/// Reads the dependency graph from cargo.
 pub(super) fn packages() -> Result<Packages> {
     // Without a platform cargo would fetch the crates of every other platform too.
     let cargo_is = process::output(&mut cargo(["--version", "--verbose"]))?;
@@ -145,13 +145,13 @@ pub(super) fn packages() -> Result<Packages> {
         let uses = deps.iter().filter(normal).filter_map(|dep| names.get(&name(&dep["pkg"])).cloned());
         let of =
             names.get(&name(&node["id"])).context("cargo metadata names a package that it does not list")?;
-        // Two versions of one crate count as one: no rule tells them apart.
+        // Two versions of one crate count as one: no rule distinguishes them.
         packages.entry(of.clone()).or_default().extend(uses);
     }
     Ok(packages)
 }
 
-/// The crates stand in a line, and the core reaches nothing that acts.
+/// Checks that crates only use what they may, and that the core depends on no crate with effects.
 pub(super) fn between_crates(packages: &Packages) -> Vec<Broken> {
     let ours = |name: &str| name == "qualitytrace" || name.starts_with("qualitytrace-") || name == "xtask";
     let mut broken = Vec::new();
@@ -172,7 +172,7 @@ pub(super) fn between_crates(packages: &Packages) -> Vec<Broken> {
     broken
 }
 
-/// The shortest way from one crate to another.
+/// The shortest dependency path from one crate to another.
 fn path(packages: &Packages, from: &str, to: &str) -> Option<String> {
     let mut ways = vec![vec![from]];
     let mut seen = BTreeSet::from([from]);
@@ -194,7 +194,7 @@ fn path(packages: &Packages, from: &str, to: &str) -> Option<String> {
     None
 }
 
-/// Words stay on their side of a border.
+/// Checks that forbidden words do not occur in modules.
 pub(super) fn between_modules(tree: &Tree) -> Vec<Broken> {
     let mut broken = Vec::new();
     for border in &BORDERS {

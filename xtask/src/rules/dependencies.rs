@@ -1,4 +1,4 @@
-//! Every dependency has its reason in ARCHITECTURE.md.
+//! Checks that every dependency has its reason in ARCHITECTURE.md.
 
 use super::{Broken, tree::Tree};
 
@@ -15,7 +15,7 @@ pub(super) fn unexplained(tree: &Tree) -> Vec<Broken> {
     missing.map(|name| Broken::new(MANIFEST, format!("`{name}` has no reason in {REASONS}"))).collect()
 }
 
-/// Dependencies of the workspace that no crate asks for.
+/// Dependencies of the workspace that no crate uses.
 pub(super) fn unused(tree: &Tree) -> Vec<Broken> {
     let manifest = tree.get(MANIFEST).map_or("", |file| &file.text);
     let members: Vec<_> = tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml")).collect();
@@ -27,7 +27,7 @@ pub(super) fn unused(tree: &Tree) -> Vec<Broken> {
     unused.map(|name| Broken::new(MANIFEST, format!("`{name}` is used by no crate: take it out"))).collect()
 }
 
-/// The names under `[workspace.dependencies]`, our own crates left out.
+/// The names under `[workspace.dependencies]`, without our own crates.
 fn shared(manifest: &str) -> impl Iterator<Item = &str> {
     let section = manifest.lines().skip_while(|line| *line != "[workspace.dependencies]").skip(1);
     let entries = section.take_while(|line| !line.starts_with('['));

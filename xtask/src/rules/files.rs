@@ -1,24 +1,24 @@
-//! What files are called, how long they are and what they may mention.
+//! Rules on names, length and content of files.
 
 use super::{
     Broken,
     tree::{Source, Tree},
 };
 
-/// A source file longer than this is two.
+/// The limit on the lines of a source file.
 const MAX_LINES: usize = 600;
 
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 10] =
     ["common", "helper", "helpers", "manager", "misc", "mod", "service", "services", "util", "utils"];
 
-/// Beginnings of paths that exist on one machine only.
+/// Prefixes of paths that exist on one machine only.
 const MACHINE_PATHS: [&str; 3] = ["/root/", "/home/", "/Users/"];
 
-/// Files in which machine paths are not a mistake: this list, and what a tool wrote.
+/// Files that may contain machine paths: this one, and generated ones.
 const FREE_TO_MENTION: [&str; 2] = ["xtask/src/rules/files.rs", "Cargo.lock"];
 
-/// Source files that have grown too long.
+/// Source files that are too long.
 pub(super) fn too_long(tree: &Tree) -> Vec<Broken> {
     let mut broken = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
@@ -31,7 +31,7 @@ pub(super) fn too_long(tree: &Tree) -> Vec<Broken> {
     broken
 }
 
-/// Modules whose name says nothing, and `mod.rs` files.
+/// Modules with a meaningless name, and `mod.rs` files.
 pub(super) fn badly_named(tree: &Tree) -> Vec<Broken> {
     let mut broken = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
@@ -44,7 +44,7 @@ pub(super) fn badly_named(tree: &Tree) -> Vec<Broken> {
     broken
 }
 
-/// Integration tests that no compiler sees: files of `tests/it/` that `main.rs` does not declare, and stray programs.
+/// Integration tests that are not compiled: files of `tests/it/` that `main.rs` does not declare, and stray programs.
 pub(super) fn undeclared_tests(tree: &Tree) -> Vec<Broken> {
     let mut broken = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
@@ -89,7 +89,7 @@ pub(super) fn bound_to_one_machine(tree: &Tree) -> Vec<Broken> {
     broken
 }
 
-/// Whether an absolute path in this line begins so; `https://host/home/` does not.
+/// Whether an absolute path in this line begins with `path`; `https://host/home/` does not.
 fn starts_a_path(line: &str, path: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || "._-}~/".contains(c);
     line.match_indices(path).any(|(at, _)| !line[..at].ends_with(inside))

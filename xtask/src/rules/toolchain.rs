@@ -1,14 +1,14 @@
-//! One Rust version: the one that the manifest states is the one that everything is built with, and that documents name.
+//! Checks that the toolchain and the documents name the Rust version of the manifest.
 
 use super::{Broken, tree::Tree};
 
 const MANIFEST: &str = "Cargo.toml";
 const TOOLCHAIN: &str = "rust-toolchain.toml";
-/// Documents that tell the version.
+/// Documents that name the version.
 const DOCUMENTS: [&str; 3] =
     ["CONTRIBUTING.md", "crates/qualitytrace-telemetry/README.md", "docs/telemetry.md"];
 
-/// Places that speak of another version than the manifest, or of none.
+/// Files that name another version than the manifest, or none.
 pub(super) fn disagreeing(tree: &Tree) -> Vec<Broken> {
     let text = |path: &str| tree.get(path).map_or("", |file| file.text.as_str());
     let Some(version) = quoted(text(MANIFEST), "rust-version") else {
@@ -26,7 +26,7 @@ pub(super) fn disagreeing(tree: &Tree) -> Vec<Broken> {
     broken
 }
 
-/// Whether a text speaks of this version, and of no other.
+/// Whether a text names this version, and no other.
 fn names(text: &str, version: &str) -> bool {
     let found = text.split("Rust ").skip(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! The text files of the project, as the rules see them.
+//! The text files of the project, as input of the rules.
 
 use std::{fs, path::Path};
 
@@ -6,10 +6,10 @@ use anyhow::{Context as _, Result};
 
 use crate::workspace;
 
-/// Folders that are made by tools or hold no text of ours.
+/// Folders that tools make or that hold no text of ours.
 const SKIPPED: [&str; 7] = [".git", ".peers", ".venv", "target", "corpus", "artifacts", "node_modules"];
 
-/// One file: its path from the workspace's folder, with `/` between the parts.
+/// One file: its path relative to the workspace, with `/` between the parts.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) path: String,
@@ -21,7 +21,7 @@ impl Source {
         Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
     }
 
-    /// The lines with their numbers, comments left out.
+    /// The lines with their numbers, without comment lines.
     pub(super) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.text.lines().enumerate().map(|(index, line)| (index + 1, line));
         lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
@@ -58,7 +58,7 @@ fn read_folder(dir: &Path, path: &str, files: &mut Vec<Source>) -> Result<()> {
             read_folder(&entry.path(), &path, files)?;
         } else if kind.is_file() {
             let bytes = fs::read(entry.path()).with_context(|| format!("failed to read {path}"))?;
-            // What is not UTF-8 is a picture or recorded bytes: no rule speaks of those.
+            // A file that is not UTF-8 is an image or recorded bytes: no rule applies to those.
             files.extend(String::from_utf8(bytes).ok().map(|text| Source { path, text }));
         }
     }

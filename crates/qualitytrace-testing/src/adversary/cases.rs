@@ -1,4 +1,4 @@
-//! The attacks themselves.
+//! The attacks.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use super::http::{self, Answer};
 use super::{Attack, Outcome, Target};
 
-/// Longest time of one request within an attack.
+/// Timeout of one request within an attack.
 pub(super) const LONGEST: Duration = Duration::from_mins(1);
 
-/// Every table.
+/// All tables.
 pub(super) const ALL: [&[Attack]; 5] = [&STRANGERS, &TEXTS, &MEMORY, &TRACES, &CROWDS];
 
 pub(super) const fn attack(
@@ -24,7 +24,7 @@ pub(super) const fn attack(
     Attack { name, limit: Duration::from_secs(seconds), is_small, run }
 }
 
-/// Foreign pages, and methods that there are not.
+/// Cross-site requests, and unknown methods.
 const STRANGERS: [Attack; 5] = [
     attack("cross-site POST", 5, false, |to| {
         let headers = [("origin", "http://evil.example"), ("content-type", "application/json")];
@@ -59,7 +59,7 @@ const STRANGERS: [Attack; 5] = [
     }),
 ];
 
-/// Texts that are long, deep, or grow while they are evaluated.
+/// Texts that are long, deep, or grow during evaluation.
 const TEXTS: [Attack; 9] = [
     attack("5,000 terms", 5, false, |to| resolve(to, &format!("1{}", " + 1".repeat(5_000)))),
     attack("5,000 pipes", 5, false, |to| resolve(to, &format!("'a'{}", " | length".repeat(5_000)))),
@@ -101,7 +101,7 @@ const TEXTS: [Attack; 9] = [
     }),
 ];
 
-/// More than fits into memory, and clients that stop.
+/// More data than fits into memory, and clients that stop sending.
 const MEMORY: [Attack; 3] = [
     attack("30 half-sent bodies", 60, true, |to| {
         let begin = |_| half_sent(to.address, "/api/tests").map_err(|error| error.to_string());
@@ -139,7 +139,7 @@ const MEMORY: [Attack; 3] = [
             let begun = http::begin(to.address, "GET", "/api/tests/large/run?take=1000", &[], 0, LONGEST);
             streams.push(begun.map_err(|error| error.to_string())?);
         }
-        // The server lets go of all of them: then it has memory for another one.
+        // The server drops all of them: then it has memory for another request.
         let deadline = Instant::now() + Duration::from_secs(50);
         loop {
             let list = to.get("/api/tests/large/run?take=20", LONGEST)?;
@@ -154,7 +154,7 @@ const MEMORY: [Attack; 3] = [
     }),
 ];
 
-/// Traces that are odd.
+/// Unusual traces.
 const TRACES: [Attack; 3] = [
     attack("200,000-span chain", 120, false, |to| chain(to, 200_000)),
     attack("2,000-span chain", 60, true, |to| chain(to, 2_000)),
@@ -175,7 +175,7 @@ const TRACES: [Attack; 3] = [
     }),
 ];
 
-/// Many clients, and clients that leave.
+/// Many clients, and clients that disconnect.
 const CROWDS: [Attack; 2] = [
     attack("disconnecting clients", 60, true, |to| {
         let numbers = vec!["1"; 100_000].join(",");
@@ -207,7 +207,7 @@ const CROWDS: [Attack; 2] = [
     }),
 ];
 
-/// Sends a chain of spans, reads it in every form, judges it and reads the run.
+/// Sends a chain of spans, reads it in every representation, judges it and reads the run.
 fn chain(to: &Target, length: u64) -> Outcome {
     let trace = format!("{:032x}", 0xadd_0000_u64 + length);
     let body = request(&trace, length);
@@ -229,7 +229,7 @@ fn chain(to: &Target, length: u64) -> Outcome {
     Ok(told.trim_end().to_owned())
 }
 
-/// Judges a trace by a test with these parts, and waits for the end of its run.
+/// Judges a trace with a test that has these parts, and waits for the end of its run.
 fn judged(to: &Target, id: &str, trace: &str, parts: &str) -> Outcome {
     let trigger = format!(r#"{{"type":"traceid","traceid":{{"id":"{trace}"}}}}"#);
     let definition =
@@ -278,7 +278,7 @@ pub(super) fn request(trace: &str, length: u64) -> Vec<u8> {
     whole
 }
 
-/// A field of bytes in protobuf.
+/// Writes a length-delimited protobuf field.
 fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     out.push(number << 3 | 2);
     let mut rest = bytes.len();
@@ -305,7 +305,7 @@ pub(super) fn half_sent(to: SocketAddr, path: &str) -> std::io::Result<TcpStream
     Ok(stream)
 }
 
-/// A test with runs that each carry a variable of a mebibyte.
+/// Stores a test and runs that each have a variable of a mebibyte.
 fn large_runs(to: &Target, count: usize) -> Result<(), String> {
     let definition = test(r#""id":"large""#);
     let stored = to.send(
@@ -333,7 +333,7 @@ fn resolve(to: &Target, expression: &str) -> Outcome {
     answered(&to.post("/api/expressions/resolve", &format!(r#"{{"expression":"{escaped}"}}"#), LONGEST)?)
 }
 
-/// A verdict, or a refusal that says that the request is to blame, or that there is no room.
+/// Accepts a success, a client error, or 503.
 fn answered(answer: &Answer) -> Outcome {
     match answer.status {
         200..=299 | 400..=499 | 503 => Ok(answer.status.to_string()),

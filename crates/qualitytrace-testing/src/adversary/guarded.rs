@@ -1,4 +1,4 @@
-//! Attacks on a server that asks for tokens and denies addresses.
+//! Attacks on a server with tokens and denied addresses.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use super::cases::{LONGEST, attack, expect};
 use super::http::{self, Answer};
 use super::{Attack, FULL, READ, Target};
 
-/// Every attack.
+/// All attacks.
 pub(super) const ALL: [Attack; 3] = [
     attack("a read token that changes", 30, true, |to| {
         for (method, path) in CHANGES {
@@ -25,7 +25,7 @@ pub(super) const ALL: [Attack; 3] = [
         }
         Ok("every one is denied".to_owned())
     }),
-    // The last one: an address that shows wrong tokens is not heard for a while.
+    // The last one: an address that sends wrong tokens is blocked for a while.
     attack("100 wrong tokens", 30, true, |to| {
         for at in 0..100 {
             let answer = send(to, &format!("wrong-token-number-{at:04}"), "GET", "/api/tests", "")?;
@@ -38,7 +38,7 @@ pub(super) const ALL: [Attack; 3] = [
     }),
 ];
 
-/// What changes something, with ids that look like words of the API.
+/// Requests that change something, with ids that look like words of the API.
 const CHANGES: [(&str, &str); 14] = [
     ("POST", "/api/tests"),
     ("PUT", "/api/tests"),
@@ -56,7 +56,7 @@ const CHANGES: [(&str, &str); 14] = [
     ("PUT", "/api/wizard"),
 ];
 
-/// Ways to an address that is denied.
+/// Triggers that try to reach a denied address.
 const DENIED_TRIGGERS: [&str; 6] = [
     r#"{"type":"http","httpRequest":{"url":"http://127.0.0.1:9/"}}"#,
     r#"{"type":"http","httpRequest":{"url":"http://2130706433:9/"}}"#,
@@ -73,7 +73,7 @@ fn send(to: &Target, token: &str, method: &str, path: &str, body: &str) -> Resul
         .map_err(|error| error.to_string())
 }
 
-/// What a run with this trigger says in the end.
+/// The failure of a run with this trigger.
 fn failure(to: &Target, id: &str, trigger: &str) -> Result<String, String> {
     let definition = format!(
         r#"{{"type":"Test","spec":{{"id":"{id}","name":"{id}","trigger":{trigger},"skipTraceCollection":true}}}}"#

@@ -1,24 +1,24 @@
-//! HTTP/1.1 by hand: an attacker says what no client library would.
+//! A raw HTTP/1.1 client, for requests that no client library would send.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Bytes of an answer that are kept; the rest is read and counted.
+/// Bytes of a response that are kept; the rest is read and counted.
 const KEPT: usize = 1 << 20;
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     /// Its status.
     pub status: u16,
     /// The beginning of head and body.
     pub text: String,
-    /// How large it is in all.
+    /// Its total size.
     pub bytes: u64,
 }
 
-/// Sends one request and reads the answer until the server closes the connection.
+/// Sends one request and reads the response until the server closes the connection.
 pub fn send(
     address: SocketAddr,
     method: &str,
@@ -28,7 +28,7 @@ pub fn send(
     limit: Duration,
 ) -> io::Result<Answer> {
     let mut stream = begin(address, method, path, headers, body.len(), limit)?;
-    // A server that refuses may close before it has read everything; its answer counts.
+    // A server that refuses may close before it has read everything; its response counts.
     let _ = stream.write_all(body);
     answer(&mut stream, limit)
 }
@@ -56,14 +56,14 @@ pub fn begin(
     Ok(stream)
 }
 
-/// Reads an answer until the server closes the connection.
+/// Reads a response until the server closes the connection.
 pub fn answer(stream: &mut TcpStream, limit: Duration) -> io::Result<Answer> {
     let deadline = Instant::now() + limit;
     let (mut kept, mut bytes, mut buffer) = (Vec::new(), 0, vec![0; 64 * 1024]);
     loop {
         let read = match stream.read(&mut buffer) {
             Ok(read) => read,
-            // What was said before a reset counts.
+            // What was received before a reset counts.
             Err(_) if !kept.is_empty() && status(&kept).is_some() => 0,
             Err(error) => return Err(error),
         };

@@ -1,4 +1,4 @@
-//! Attacks on servers that are started for them: inside of `run`, for other machines, with a configuration of their own.
+//! Attacks on servers that they start themselves: inside `run`, open to other machines, with a special configuration.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -12,10 +12,10 @@ use super::cases::{LONGEST, attack, expect, half_sent, request};
 use super::http;
 use super::{Attack, FULL, Outcome, READ, Target};
 
-/// How long is waited for what must happen.
+/// Timeout of a wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Every attack.
+/// All attacks.
 pub(super) const ALL: [Attack; 5] = [
     attack("the server inside of run", 90, false, inner_server),
     attack("exporting to itself", 60, false, exporting_to_itself),
@@ -24,7 +24,7 @@ pub(super) const ALL: [Attack; 5] = [
     attack("a flooder and an honest one", 60, false, flooder_and_honest_sender),
 ];
 
-/// Another user of the machine who finds the port of the server that `run` starts inside itself.
+/// Another user of the machine finds the port of the server inside `run`.
 fn inner_server(to: &Target) -> Outcome {
     let folder = Folder::new("inner")?;
     let (endpoint, go) = (folder.file("endpoint"), folder.file("go"));
@@ -63,7 +63,7 @@ fn inner_server(to: &Target) -> Outcome {
     }
 }
 
-/// A server whose telemetry goes to itself, with all that it could say: it must be silent while nothing happens.
+/// A server exports all of its telemetry to itself: it must be silent while nothing happens.
 fn exporting_to_itself(to: &Target) -> Outcome {
     let folder = Folder::new("itself")?;
     let port = crate::port();
@@ -75,7 +75,7 @@ fn exporting_to_itself(to: &Target) -> Outcome {
     write(&folder.file("server.yaml"), &config)?;
     let arguments = ["--config", &folder.file("server.yaml").display().to_string()];
     let (_server, address) = serve(to, &folder, port, "127.0.0.1", &arguments)?;
-    // What the start causes is over, and the server has received requests of its own.
+    // The effects of the start are over, and the server has received its own requests.
     let mut before = received(address)?;
     let settled = Instant::now() + PATIENCE;
     loop {
@@ -96,7 +96,7 @@ fn exporting_to_itself(to: &Target) -> Outcome {
     }
 }
 
-/// Spans that a server has taken in so far. Whoever asks for metrics makes none.
+/// The number of spans that a server has received. A request for metrics causes none.
 fn received(address: SocketAddr) -> Result<u64, String> {
     let metrics =
         http::send(address, "GET", "/metrics", &[], b"", LONGEST).map_err(|error| error.to_string())?;
@@ -106,7 +106,7 @@ fn received(address: SocketAddr) -> Result<u64, String> {
     format!("{count:.0}").parse().map_err(|_| format!("{count} is no number of spans"))
 }
 
-/// A server that other machines reach and that asks for no token: its commands would be everybody's.
+/// A server that other machines reach without a token: any of them could run commands.
 fn commands_for_everybody(to: &Target) -> Outcome {
     let folder = Folder::new("everybody")?;
     let (_server, address) = serve(to, &folder, crate::port(), "0.0.0.0", &[])?;
@@ -129,7 +129,7 @@ fn commands_for_everybody(to: &Target) -> Outcome {
     if proof.exists() { Err("the command was run".to_owned()) } else { Ok("no command is run".to_owned()) }
 }
 
-/// A client whose token is taken off the list while its socket is open.
+/// A token is revoked while a socket of its client is open.
 fn withdrawn_token(to: &Target) -> Outcome {
     let folder = Folder::new("withdrawn")?;
     let file = folder.file("server.yaml");
@@ -145,7 +145,7 @@ fn withdrawn_token(to: &Target) -> Outcome {
     }
     let closed = Instant::now() + PATIENCE;
     loop {
-        // Frames of a server: pings until it closes the socket.
+        // Frames of the server: pings until it closes the socket.
         let mut head = [0; 2];
         match socket.read_exact(&mut head) {
             Ok(()) if head[0] == 0x88 => return Ok("the socket is closed".to_owned()),
@@ -164,7 +164,7 @@ fn withdrawn_token(to: &Target) -> Outcome {
     }
 }
 
-/// A web socket that was opened with a token.
+/// Opens a web socket with a token.
 fn socket(address: SocketAddr, token: &str) -> Result<TcpStream, String> {
     let opened = || -> std::io::Result<(TcpStream, String)> {
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -191,7 +191,7 @@ fn socket(address: SocketAddr, token: &str) -> Result<TcpStream, String> {
     }
 }
 
-/// One address fills the ingest with bodies that it never ends; another one sends spans all the same.
+/// One address floods the ingest with unfinished bodies; another one can still send spans.
 fn flooder_and_honest_sender(to: &Target) -> Outcome {
     let folder = Folder::new("flooder")?;
     let (_server, ours) = serve(to, &folder, crate::port(), "::", &[])?;
@@ -240,7 +240,7 @@ fn serve(
     Ok((server, address))
 }
 
-/// Waits for something that must happen.
+/// Waits for a condition, with a limit.
 fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -258,7 +258,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A program that ends with the attack.
+/// A process that is killed on drop.
 struct Program(Child);
 
 impl Program {
@@ -275,7 +275,7 @@ impl Drop for Program {
     }
 }
 
-/// A folder of one attack, gone with it.
+/// A folder of one attack, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,5 +1,5 @@
-//! An exporter that does what those of the SDKs do: a batch each so many seconds, in the order in which spans ended; where
-//! nothing listens, it tries again after ever longer pauses, and gives a batch up after ten seconds.
+//! An exporter that behaves like those of the SDKs: a batch at a fixed interval, in the order in which spans ended;
+//! after a refused connection it retries with a growing backoff, and drops a batch after ten seconds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,26 +11,26 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::adversary::http;
 
-/// Spans in a batch, as SDKs have them.
+/// Spans in a batch, as in SDKs.
 const BATCH: usize = 512;
-/// How long a batch is tried for before it is given up.
+/// How long a batch is retried before it is dropped.
 const BATCH_LIMIT: Duration = Duration::from_secs(10);
-/// gRPC makes each pause after a refused connection longer than the one before by this factor, up to the longest.
+/// The factor of gRPC's backoff after a refused connection.
 const FACTOR: f64 = 1.6;
 const LONGEST_PAUSE: Duration = Duration::from_mins(2);
 
-/// How a service exports.
+/// The configuration of an exporter.
 #[derive(Debug, Clone)]
 pub struct Manner {
-    /// Where to.
+    /// Its destination.
     pub to: SocketAddr,
     /// The time between two batches.
     pub every: Duration,
-    /// The first pause after a connection was refused: 1 s, or more to be one that was refused often before.
+    /// The first backoff after a refused connection: 1 s, or more as if it had been refused often before.
     pub pause: Duration,
-    /// After so many batches it stops without a word.
+    /// After this many batches it stops silently.
     pub dies_after: Option<u64>,
-    /// It has no exporter at all.
+    /// Whether there is no exporter at all.
     pub is_mute: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Span {
     pub(super) attributes: Vec<(String, String)>,
 }
 
-/// A batch that was acknowledged.
+/// An acknowledged batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// When, in nanoseconds since the epoch.
@@ -78,13 +78,13 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// As a line: `AT TRACE:END TRACE:END ...`
+    /// Formats it as a line: `AT TRACE:END TRACE:END ...`
     pub fn line(&self) -> String {
         let ends = self.ends.iter().map(|(trace, end)| format!(" {trace}:{end}"));
         format!("{}{}", self.at, ends.collect::<Vec<_>>().concat())
     }
 
-    /// The delivery that a line tells, if it tells one.
+    /// Reads a delivery from a line.
     pub fn read(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let at = words.next()?.parse().ok()?;
@@ -95,7 +95,7 @@ impl Delivery {
         Some(Self { at, ends: ends.collect::<Option<_>>()? })
     }
 
-    /// The latest end of all spans in it.
+    /// The watermark: the latest end of all spans in it.
     pub fn watermark(&self) -> u64 {
         self.ends.values().copied().max().unwrap_or_default()
     }
@@ -117,7 +117,7 @@ impl Exporter {
         Self { queue }
     }
 
-    /// Takes a span that has just ended.
+    /// Queues a span that has just ended.
     pub(super) fn ended(&self, span: Span) {
         self.queue.lock().expect("nobody panics with the queue").push(span);
     }
@@ -155,7 +155,7 @@ impl Sending {
         }
     }
 
-    /// Tries until the batch is taken or too old.
+    /// Retries until the batch is accepted or too old.
     fn deliver(&mut self, batch: &[Span]) {
         let (body, began) = (body(&self.service, batch), Instant::now());
         let json = [("content-type", "application/json")];
@@ -186,7 +186,7 @@ fn tell(batch: &[Span]) {
         *end = (*end).max(span.end);
     }
     let mut out = std::io::stdout().lock();
-    // Who started us may be gone, and then we are soon, too.
+    // The parent process may be gone, and then this one soon ends, too.
     let _ = writeln!(out, "{}", Delivery { at: now(), ends }.line()).and_then(|()| out.flush());
 }
 
@@ -218,9 +218,9 @@ fn body(service: &str, batch: &[Span]) -> String {
     text + "]}]}]}"
 }
 
-/// A new id of so many bytes.
+/// A random id of this many bytes.
 pub(super) fn new_id(bytes: usize) -> String {
-    // Each state of a hasher has random keys.
+    // Each `RandomState` has random keys.
     let random = || RandomState::new().build_hasher().finish() | 1;
     (0..bytes / 8).map(|_| format!("{:016x}", random())).collect::<Vec<_>>().concat()
 }

@@ -29,8 +29,8 @@ async fn the_server_of_a_run_listens_to_its_own_client_only() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    // The command writes the address of the server, its environment and its arguments to files, and waits to be
-    // released.
+    // The command writes the address of the server, its environment and its parent's arguments to files, and waits to
+    // be released.
     let script = format!(
         "env > {0}/env; tr '\\0' '\\n' < /proc/$PPID/cmdline > {0}/argv; echo $OTEL_EXPORTER_OTLP_ENDPOINT > {0}/endpoint; \
          while [ ! -e {0}/go ]; do sleep 0.05; done",
