@@ -34,7 +34,7 @@ impl Variables {
         self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Sets a value. A secret name stays secret; for it, the redaction text `***` leaves the present value as it is.
+    /// Sets a value. A secret name stays secret; for it, `MASK` leaves the present value as it is.
     pub fn set(&mut self, name: &str, value: &str, is_secret: bool) {
         if is_secret {
             self.secret.insert(name.to_owned());

@@ -1,6 +1,6 @@
 //! OTLP over gRPC: three unary methods.
 //!
-//! A unary call is one length-prefixed message each way and a status in the trailers. It is spoken here without a
+//! A unary call is one length-prefixed message each way and a status in the trailers. It is implemented here without a
 //! gRPC framework because the message must stay bytes: bounded by the budget before it is read and decompressed, and
 //! never decoded into structs.
 

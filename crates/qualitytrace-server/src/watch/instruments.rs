@@ -53,7 +53,7 @@ impl Instruments {
     }
 }
 
-/// Exports counters of what became of delivered items and requests, and the size of the store.
+/// Exports the counters of delivered items and refused requests, and the size of the store.
 pub(super) fn observe_ingest(meter: &Meter, ingest: &Arc<Ingest>) {
     let observed = Arc::downgrade(ingest);
     let _ = meter

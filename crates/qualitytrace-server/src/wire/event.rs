@@ -63,7 +63,7 @@ pub enum What {
         /// The run as that server showed it.
         run: Box<super::run::Run>,
     },
-    /// The server that executed the run died before the trigger was sent: the run is queued again.
+    /// The server that executed the run stopped before the trigger was sent: the run is queued again.
     Requeued,
     /// The variables of the trigger are being resolved.
     Resolving,
@@ -189,7 +189,7 @@ pub enum What {
     },
     /// The user stopped the run.
     Stopped,
-    /// The server died during the run.
+    /// The server stopped during the run.
     Interrupted,
     /// The server failed to execute the run.
     Broken {

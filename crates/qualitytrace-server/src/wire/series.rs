@@ -28,7 +28,7 @@ pub struct Series {
 pub struct Attempt {
     /// The number of the run.
     pub run: u64,
-    /// Its trace.
+    /// Its initial trace.
     pub trace_id: String,
     /// Its outcome; missing while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]

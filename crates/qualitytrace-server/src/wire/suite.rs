@@ -68,9 +68,9 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// The server died during the run; another one resumes it.
+    /// The server stopped during the run; the run is resumed.
     Resumed,
-    /// The server died during the run, and it cannot be resumed.
+    /// The server stopped during the run, and the run cannot be resumed.
     Interrupted,
 }
 

@@ -189,7 +189,7 @@ async fn a_read_token_changes_nothing_whatever_the_path_looks_like() {
         }
     }
     assert_eq!((bench.read("/api/tests").await, bench.read("/api/pollingprofiles/current").await), before);
-    // The same words are accepted in their own place.
+    // The real `dry-run` route needs only the scope `read`: the request is allowed, and finds no run.
     assert_eq!(bench.status(&Method::PUT, "/api/tests/x/run/1/dry-run", Some(READ)).await, 404);
     bench.server.shutdown().await;
 }

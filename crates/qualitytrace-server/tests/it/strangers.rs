@@ -169,7 +169,7 @@ async fn a_nul_is_neither_stored_nor_found(database: &Database) {
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
         assert!(refused.text.contains("U+0000"), "{}", refused.text);
     }
-    // Values are not searched by their text.
+    // Values are not looked up by their text, so they may contain a NUL.
     let values = json!([{ "key": "K", "value": "a\0b" }]);
     let stored = bench
         .put("/api/variablesets", &json!({ "spec": { "id": "v", "name": "V", "values": values } }))

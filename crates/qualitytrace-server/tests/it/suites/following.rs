@@ -80,7 +80,7 @@ async fn subscribers_are_told_how_a_run_goes_until_they_have_heard_enough(databa
         answer = hear(&mut socket).await;
     }
     assert_eq!(answer, json!({ "type": "success", "resource": "", "message": "ok" }));
-    // A rerun is a run of its own; the deletion of the first run causes no notification.
+    // The client has unsubscribed: the deletion of the run causes no notification.
     bench.send(Method::DELETE, "/api/tests/a%2Fb/run/1", &[], "").await;
     assert_eq!(say(&mut socket, &subscribe("nothing/that/changes")).await["type"], "success");
     drop(socket);
