@@ -120,7 +120,7 @@ pub enum Wanted {
     Health,
     /// Reading.
     Look,
-    /// Receiving events over a stream or a WebSocket that stays open.
+    /// Receiving events over a stream or a web socket that stays open.
     Stream,
     /// Changing something, or executing something.
     Change,

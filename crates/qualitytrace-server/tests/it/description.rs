@@ -1,4 +1,4 @@
-//! The served OpenAPI description is the committed one.
+//! The served `OpenAPI` description is the committed one.
 
 use crate::api::Bench;
 use crate::databases::Database;

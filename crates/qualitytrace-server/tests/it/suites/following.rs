@@ -1,4 +1,4 @@
-//! Following runs of tests: over the WebSocket, as an event stream, and after an import.
+//! Following runs of tests: over the web socket, as an event stream, and after an import.
 
 use futures_util::{SinkExt, StreamExt};
 use reqwest::{Method, StatusCode};
