@@ -125,7 +125,8 @@ pub const SETTINGS: &[Setting] = &[
     setting("redact.headers", "Request headers whose values the server's own telemetry leaves out; `*` stands for any text", |d| Slot::List(&mut d.config.redact_headers)).live(),
 ];
 
-/// Flags of Tracetest and Qualitytrace without effect here. They are accepted with a warning.
+/// Flags of Tracetest and Qualitytrace without effect here. They are parsed, and reported when the configuration is read:
+/// `postgresConnString` as an error, the others as warnings.
 pub const OLD_FLAGS: &[&str] = &[
     "analytics.serverKey",
     "analytics.frontendKey",
