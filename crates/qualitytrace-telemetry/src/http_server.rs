@@ -208,8 +208,8 @@ impl HttpLayer {
         Self { server, route: Arc::new(|_| None) }
     }
 
-    /// Names requests by their route, which a router left among the extensions. With axum: `|extensions|
-    /// extensions.get::<MatchedPath>().map(|path| path.as_str().to_owned())`.
+    /// Names requests by their route, which a router left among the extensions. With axum:
+    /// `|extensions| extensions.get::<MatchedPath>().map(|path| path.as_str().to_owned())`.
     #[must_use]
     pub fn with_route(
         mut self,

@@ -216,7 +216,7 @@ impl Client {
         accepted(answer).await?.json().await.context("the server's answer is not a run")
     }
 
-    /// The default gates of the server; `None` when it has no answer.
+    /// The default gates of the server; `None` when it does not report them.
     pub(crate) async fn usual_gates(&self) -> anyhow::Result<Option<Vec<String>>> {
         let Some(body) = self.get("/api/testrunners/current").await? else { return Ok(None) };
         let runner: Value =
@@ -224,7 +224,7 @@ impl Client {
         Ok(serde_json::from_value(runner["spec"]["requiredGates"].clone()).ok())
     }
 
-    /// The default polling profile of the server; empty when it has no answer.
+    /// The default polling profile of the server; empty when it does not report one.
     pub(crate) async fn usual_profile(&self) -> anyhow::Result<Map<String, Value>> {
         let Some(body) = self.get("/api/pollingprofiles/current").await? else { return Ok(Map::new()) };
         let mut profile: Value =

@@ -101,7 +101,7 @@ pub(crate) enum Outcome {
     Passed,
     /// Some runs passed and some did not.
     Flaky {
-        /// Whether it passed when it was retried.
+        /// Whether it passed on a retry.
         recovered: bool,
     },
     /// It was judged, and did not pass.

@@ -144,6 +144,7 @@ fn aggregation(variables: &mut Variables<'_>, config: &mut Config) {
     }
 }
 
+/// Reads the general limits first, then those of spans and log records, which override them.
 fn limits(variables: &mut Variables, config: &mut Config) {
     let limits = &mut config.limits;
     let mut read = |name: &str, targets: &mut [&mut u32]| {

@@ -1,7 +1,7 @@
 //! Benchmark of verdicts on real systems whose spans come up to three seconds late, in several batches, out of order
-//! and twice, or whose exporters are slow, silent or unavailable: a JSON line for each kind of load. `cargo xtask bench
-//! waiting`; `--runs N` does fewer than the thousand of each, and `--only TEXT` only those of the second kind with this
-//! text in their name.
+//! and twice, or whose exporters are slow, silent or unavailable: a JSON line for each kind of load.
+//! `cargo xtask bench waiting`; `--runs N` does fewer than the thousand of each, and `--only TEXT` only those of the
+//! second kind with this text in their name.
 
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is worth nothing")]
