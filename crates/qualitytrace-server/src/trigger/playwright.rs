@@ -1,5 +1,6 @@
 //! Playwright triggers: browser scripts, run by Tracetest's Playwright engine, which `npx` downloads.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::process::Command;
 use super::exec;
 use super::failure::{Failure, Reason};
 use super::propagation::Context;
+use crate::private;
 
 /// The npm package that runs a script.
 const ENGINE: &str = "@tracetest/playwright-engine";
@@ -32,7 +34,7 @@ pub(super) async fn send(
              install Node where the server runs",
         ));
     };
-    let script = Script::write(&trigger.script.value, context).await?;
+    let script = Script::write(&trigger.script.value, context)?;
     let mut command = Command::new(npx);
     command
         .args(["--yes", ENGINE, "--scriptPath"])
@@ -68,9 +70,10 @@ fn program(name: &str) -> Option<PathBuf> {
 struct Script(PathBuf);
 
 impl Script {
-    async fn write(text: &str, context: &Context) -> Result<Self, Failure> {
+    fn write(text: &str, context: &Context) -> Result<Self, Failure> {
         let script = Self(std::env::temp_dir().join(format!("{}-{}-script.js", context.trace, context.span)));
-        let written = tokio::fs::write(&script.0, text).await;
+        // Only the owner may read it: secrets have been put into it.
+        let written = private::file(&script.0).and_then(|mut file| file.write_all(text.as_bytes()));
         written
             .map_err(|error| Failure::invalid(format!("the script cannot be put into a file: {error}")))?;
         Ok(script)
