@@ -49,7 +49,7 @@ pub(crate) fn shorten(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_TEXT)]
 }
 
-/// Attributes one behind the other: the length of a `KeyValue`, then the `KeyValue`, its key first.
+/// A buffer of encoded attributes: for each the length of its `KeyValue`, then the `KeyValue`, its key first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attributes {
     bytes: Vec<u8>,
@@ -64,7 +64,7 @@ impl Attributes {
         Self { limits, ..Self::default() }
     }
 
-    /// Sets an attribute; one that is set again takes the new value.
+    /// Sets an attribute; replaces an earlier value.
     pub(crate) fn put(&mut self, key: &str, value: &Value<'_>) {
         if let Some(old) = self.find(key) {
             self.bytes.drain(old);

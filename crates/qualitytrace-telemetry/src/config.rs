@@ -38,7 +38,7 @@ pub use value::{boolean, bytes, duration};
 pub struct Config {
     /// `false` when `OTEL_SDK_DISABLED` says so: nothing is recorded.
     pub enabled: bool,
-    /// The service name of sinks that name none themselves.
+    /// The service name of sinks without one of their own.
     pub service_name: String,
     /// The version of the service.
     pub service_version: Option<String>,
@@ -59,8 +59,8 @@ pub struct Config {
     pub recorder: Recorder,
     /// How measurements are aggregated into metrics.
     pub metrics: Metrics,
-    /// Whether spans, meters and headers of libraries that ask `opentelemetry::global` are those of this telemetry. A
-    /// program decides this, not its configuration; the telemetry that starts last counts.
+    /// Whether this telemetry is installed in `opentelemetry::global`, for spans, meters and headers of libraries. A
+    /// program decides this, not its configuration; the telemetry that starts last wins.
     pub set_global: bool,
     /// Destinations of telemetry.
     pub sinks: Vec<Sink>,
@@ -209,7 +209,7 @@ impl Signal {
     /// All signals, in a stable order.
     pub const ALL: [Self; 3] = [Self::Traces, Self::Metrics, Self::Logs];
 
-    /// The word that OTLP uses in paths.
+    /// Its name in OTLP paths.
     pub fn name(self) -> &'static str {
         match self {
             Self::Traces => "traces",
@@ -466,9 +466,9 @@ pub struct Sink {
     pub sampler: Sampler,
     /// Which spans and logs it takes.
     pub level: Level,
-    /// The level of single targets, where it is another one.
+    /// The levels of single targets, which override `level`.
     pub targets: Vec<Target>,
-    /// Drop new items when the memory queue is full, instead of spooling them.
+    /// Whether new items are dropped when the memory queue is full, instead of being spooled.
     pub lossy: bool,
     /// How often metrics are collected for it.
     pub interval: Duration,

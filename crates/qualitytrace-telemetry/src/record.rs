@@ -12,7 +12,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) head: Head,
-    /// Fields that all sinks see alike, then attributes, then events.
+    /// Fields that are the same for all sinks, then attributes, then events.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -26,9 +26,9 @@ pub(crate) struct Head {
     pub(crate) trace_id: TraceId,
     /// When it was finished, in nanoseconds since 1970.
     pub(crate) time: u64,
-    /// Bytes of the fields that all sinks see alike.
+    /// Bytes of the fields that are the same for all sinks.
     pub(crate) plain: usize,
-    /// Bytes of the attributes behind them.
+    /// Bytes of the attributes after them.
     pub(crate) attributes: usize,
 }
 
