@@ -84,8 +84,7 @@ impl Bench {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         };
-        let deadline = std::time::Duration::from_secs(30);
-        tokio::time::timeout(deadline, wanted).await.unwrap_or_else(|_| panic!("{path} becomes as wanted"))
+        within(path, wanted).await
     }
 
     /// Returns the series of a run, waiting for its end.
@@ -97,6 +96,12 @@ impl Bench {
             }
         }
     }
+}
+
+/// Waits for something that must happen.
+async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let longest = std::time::Duration::from_mins(1);
+    tokio::time::timeout(longest, work).await.unwrap_or_else(|_| panic!("it does not happen: {what}"))
 }
 
 fn states(run: &Value) -> Vec<&str> {
@@ -390,8 +395,9 @@ async fn stopping_any_run_of_a_series_ends_it(database: &Database) {
     // The first run has ended by now; the client knows no other.
     let stopped = bench.post(&format!("/api/tests/t/run/{first}/stop"), &json!({})).await;
     assert_eq!((stopped.status, stopped.text.as_str()), (StatusCode::OK, "{\"result\":\"success\"}\n"));
-    assert_eq!(bench.series("t", &first).await["outcome"], "stopped");
-    bench.events("/api/tests/t/run/2").await;
+    let ended = within("the series ends", bench.series("t", &first)).await;
+    assert_eq!(ended["outcome"], "stopped");
+    within("the second run ends", bench.events("/api/tests/t/run/2")).await;
     assert_eq!(bench.get("/api/tests/t/run/2").await.json()["state"], "STOPPED");
     let series =
         bench.eventually("/api/tests/t/run/1/series", |series| series["runs"][1]["outcome"] == "stopped");
@@ -403,7 +409,8 @@ async fn stopping_any_run_of_a_series_ends_it(database: &Database) {
         bench.post("/api/tests/t/run", &json!({ "repeat": 5, "retries": 0 })).await.json()["id"].clone();
     subject.hangs().await;
     bench.post("/api/tests/t/run/4/stop", &json!({})).await;
-    assert_eq!(bench.series("t", &third).await["outcome"], "stopped");
+    let ended = within("the second series ends", bench.series("t", &third)).await;
+    assert_eq!(ended["outcome"], "stopped");
     let series =
         bench.eventually("/api/tests/t/run/3/series", |series| series["runs"][1]["outcome"] == "stopped");
     assert_eq!(series.await["runs"].as_array().unwrap().len(), 2);
@@ -417,7 +424,7 @@ async fn a_step_ends_when_any_run_of_its_series_is_stopped(database: &Database) 
     bench.post("/api/testsuites/s/run", &json!({ "retries": 100 })).await;
     subject.hangs().await;
     assert_eq!(bench.post("/api/tests/t/run/1/stop", &json!({})).await.status, StatusCode::OK);
-    let events = bench.events("/api/testsuites/s/run/1").await;
+    let events = within("the suite ends", bench.events("/api/testsuites/s/run/1")).await;
     let ended = events.iter().find(|event| event["what"] == "stepEnded").unwrap();
     assert_eq!(ended["outcome"], "stopped", "{events:?}");
     assert_eq!(bench.get("/api/tests/t/run").await.headers["x-total-count"], "2");
