@@ -295,7 +295,7 @@ pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result
             right.type_name()
         ))
     };
-    if left.origin == Origin::Path || matches!(left.value, Value::List(_)) && left.origin != Origin::Path {
+    if left.origin == Origin::Path || matches!(left.value, Value::List(_)) {
         // A single result of a path counts as a value, a list never does.
         if matches!(left.single(), Value::List(_)) {
             return Err(mismatch());

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, TryStreamExt};
 use qualitytrace_server::wire::suite::{Part, Step, What};
@@ -60,17 +61,18 @@ async fn steps(
         };
         let Some(event) = event else { break };
         match event.what {
-            What::Planned { steps: planned } => steps = planned,
+            What::Planned { steps: all } => steps = all,
             What::StepStarted { step, attempt, run, trace_id } => {
+                let planned = planned(&steps, step)?;
                 if attempt == 1 {
-                    progress.began(&steps[step].title);
+                    progress.began(&planned.title);
                 }
-                triggers.push(until_triggered(client, steps[step].test.clone(), run, limit.count()));
+                triggers.push(until_triggered(client, planned.test.clone(), run, limit.count()));
                 drop(acquired.take());
                 runs.entry(step).or_default().push((run, trace_id));
             }
             What::StepEnded { step, outcome, recovered, message, .. } => {
-                let (step, runs) = (&steps[step], runs.remove(&step).unwrap_or_default());
+                let (step, runs) = (planned(&steps, step)?, runs.remove(&step).unwrap_or_default());
                 let ended = Some((outcome, recovered));
                 let mut report = self::report(course, &step.title, &step.test, &runs, ended, None).await?;
                 if let Some(message) = message {
@@ -81,7 +83,8 @@ async fn steps(
                 reports.push(report);
             }
             What::StepsSkipped { steps: skipped } => {
-                for step in skipped.into_iter().map(|step| &steps[step]) {
+                for step in skipped {
+                    let step = planned(&steps, step)?;
                     let mut report = TestReport::skipped(step.title.clone(), step.test.clone());
                     report.place(name, step);
                     progress.ended(&step.title, &report::pretty::test(&report));
@@ -102,6 +105,11 @@ async fn steps(
         reports.push(report);
     }
     Ok(())
+}
+
+/// Returns the step of this number, as the server has planned it.
+fn planned(steps: &[Step], step: usize) -> anyhow::Result<&Step> {
+    steps.get(step).with_context(|| format!("the server speaks of step {step}, which it has not planned"))
 }
 
 /// Follows a series of runs to its end.

@@ -70,8 +70,8 @@ fn text(cell: Cell, spec: &Value, base: &str) -> String {
         Cell::Time(pointer) => {
             // `2026-11-15T02:21:32.58Z` is shown as `2026-11-15 02:21:32`.
             let time = plain(at(pointer));
-            let is_there = time.len() >= 19 && !time.starts_with("0001-");
-            if is_there { time[..19].replace('T', " ") } else { String::new() }
+            let is_there = !time.starts_with("0001-");
+            time.get(..19).filter(|_| is_there).map_or_else(String::new, |time| time.replace('T', " "))
         }
         Cell::Count(pointer) => items(pointer).len().to_string(),
         Cell::Lines(pointer) => {
