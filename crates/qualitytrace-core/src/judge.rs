@@ -3,9 +3,9 @@
 //! A test is compiled once and may be judged many times while its trace grows. A failed assertion is data, never
 //! an error; every spec and every output gets its own result, even if its text is invalid.
 
-mod claim;
+mod assertion;
 mod compiled;
-mod last;
+mod finality;
 mod near;
 mod outcome;
 mod output;
@@ -19,7 +19,7 @@ pub use outcome::{Alias, AssertionResult, Failure, Outcome, OutputResult, SpanRe
 use std::cell::RefCell;
 
 use crate::lang::ast::Assertion;
-use crate::lang::{Budget, Context, Generator, Memory, Parsed, Scene, Surroundings, Variables};
+use crate::lang::{Budget, Context, Generator, Memory, Parsed, Surroundings, TraceIndex, Variables};
 use crate::trace::Trace;
 use crate::wait::Absence;
 use possible::Basis;
@@ -58,7 +58,7 @@ impl Options {
 
 /// Evaluates one assertion on one span, or on none.
 pub fn assert_once(assertion: &Parsed<Assertion>, surroundings: &Surroundings<'_>) -> SpanResult {
-    surroundings.enter(|context, subject| claim::once(assertion, context, subject))
+    surroundings.enter(|context, subject| assertion::once(assertion, context, subject))
 }
 
 /// The state of an assertion while spans still arrive.
@@ -80,7 +80,7 @@ impl Compiled {
     /// Judges the trace.
     pub fn judge(&self, trace: &Trace, variables: &Variables, options: &Options) -> Verdict {
         let budget = options.budget.clone();
-        let scene = Scene::new(trace, &budget);
+        let scene = TraceIndex::new(trace, &budget);
         let mut fields = Vec::new();
         self.specs
             .iter()
@@ -127,7 +127,7 @@ impl Compiled {
         &self,
         at: usize,
         spec: &CompiledSpec,
-        scene: &Scene<'_>,
+        scene: &TraceIndex<'_>,
         (variables, outputs): (&Variables, &[OutputResult]),
         generator: &RefCell<Generator>,
         options: &Options,
@@ -182,17 +182,17 @@ impl Compiled {
                 budget: scene.budget,
                 memory: Memory::default(),
             };
-            let mut judged = claim::judge(assertion, &context, &selection);
+            let mut judged = assertion::judge(assertion, &context, &selection);
             let basis = Basis {
                 selector: &spec.selector.tree,
                 grows_only: query.grows_only,
                 selected: selection.len(),
-                is_about_each: claim::is_about_each(&assertion.parsed.tree),
+                is_about_each: assertion::is_about_each(&assertion.parsed.tree),
                 others: &sources::of_assertion(self, outputs, &assertion.parsed.tree),
             };
             let absent = possible::first(&options.absences, &basis);
             let open = options.incomplete.as_ref().or(absent.map(|absence| &absence.reason));
-            last::settle(&mut judged, assertion, &basis, open);
+            finality::settle(&mut judged, assertion, &basis, open);
             result.assertions.push(judged);
         }
         result

@@ -45,9 +45,9 @@
 
 mod absence;
 mod call;
-mod debt;
 mod evidence;
 pub mod history;
+mod pending;
 mod progress;
 pub mod register;
 mod shape;
@@ -58,8 +58,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use absence::{Absence, Whose};
-pub use debt::{Debt, Owed};
 pub use history::{History, Learned};
+pub use pending::{Pending, PendingCounts};
 pub use progress::{Answered, Begin, Progress};
 pub use register::Register;
 
@@ -131,7 +131,7 @@ pub enum Wait {
     /// Judge: the trace is complete, or as complete as it is going to be.
     Ready(Ended),
     /// Ask again at this time, or when a span arrives.
-    Until(Timestamp, Owed),
+    Until(Timestamp, PendingCounts),
     /// Stop waiting for a trace that is known to lack something.
     GaveUp(Ended),
 }
@@ -142,7 +142,7 @@ pub struct Ended {
     /// Why it ended.
     pub reason: Reason,
     /// The open debts, up to [`MAX_NAMED_DEBTS`].
-    pub debts: Vec<Debt>,
+    pub debts: Vec<Pending>,
     /// How many more debts there were.
     pub unnamed_debts: usize,
     /// Spans that are neither here nor known to be absent: assertions that rest on them are not decided.
@@ -234,11 +234,11 @@ pub fn wait(
     now: Timestamp,
 ) -> Wait {
     let Some(answered_at) = run.answered_at() else {
-        let owed = Owed { root: true, ..Owed::default() };
+        let owed = PendingCounts { root: true, ..PendingCounts::default() };
         return Wait::Until(now + policy.timeout, owed);
     };
     let windows = Windows::new(policy, run, register, answered_at);
-    let owed = Owed {
+    let owed = PendingCounts {
         root: !run.has_root(),
         parents: run.missing_parents(),
         answers: run.unanswered(),
@@ -253,13 +253,13 @@ pub fn wait(
     let mut outlook = run.outlook(register, &windows, now);
     // A final verdict does not wait for spans that only history or the specs ask for, but for these debts of
     // spans.
-    let debts_of_spans = Owed { specs: 0, first: false, ..owed };
+    let debts_of_spans = PendingCounts { specs: 0, first: false, ..owed };
     let end = windows.end(run, &debts_of_spans, &outlook, true);
     if now < end {
         return Wait::Until(end, owed);
     }
     let mut standing = specs();
-    let owed = Owed { specs: standing.undecided.len(), ..owed };
+    let owed = PendingCounts { specs: standing.undecided.len(), ..owed };
     if !standing.is_final {
         standing.is_final = run.asked_for(&mut outlook, &standing.undecided, register, &windows, now);
     }
@@ -281,13 +281,13 @@ pub fn skipped(
     let windows = Windows::new(policy, run, register, run.answered_at().unwrap_or(now));
     let mut ended = windows.left(run, register, Reason::Skipped, Outlook::default(), standing, now);
     // A user who skips the wait does not wait for silence or for a first run's window either.
-    let could_change = |debt: &&Debt| match debt {
-        Debt::Parent { .. }
-        | Debt::Root { .. }
-        | Debt::Answer { .. }
-        | Debt::Shape { .. }
-        | Debt::Spec { .. } => true,
-        Debt::Quiet | Debt::Caller { .. } | Debt::First => false,
+    let could_change = |debt: &&Pending| match debt {
+        Pending::Parent { .. }
+        | Pending::Root { .. }
+        | Pending::Answer { .. }
+        | Pending::Shape { .. }
+        | Pending::Spec { .. } => true,
+        Pending::Quiet | Pending::Caller { .. } | Pending::First => false,
     };
     let open = ended.debts.iter().filter(could_change);
     ended.absences = open.map(|debt| Absence::of_anyone(debt.to_string())).collect();
@@ -365,13 +365,13 @@ impl Windows {
     }
 
     /// Returns the time before which nothing can end the wait.
-    fn first_question(&self, owed: &Owed) -> Timestamp {
+    fn first_question(&self, owed: &PendingCounts) -> Timestamp {
         // A final verdict needs no trace, but its report is better with one.
         let silence = if owed.root && owed.parents == 0 { self.settle } else { self.quiet };
         (self.last + silence.max(self.quiet)).min(self.deadline)
     }
 
-    fn end(&self, run: &Progress, owed: &Owed, outlook: &Outlook, is_final: bool) -> Timestamp {
+    fn end(&self, run: &Progress, owed: &PendingCounts, outlook: &Outlook, is_final: bool) -> Timestamp {
         let unknown_caller = run.silent_caller().is_some() && !run.history().caller_is_silent();
         let (settled, twice) = (self.last + self.settle, self.last + self.settle.saturating_mul(2));
         let mut end = self.last + self.quiet;
@@ -405,7 +405,7 @@ impl Windows {
         &self,
         run: &Progress,
         register: &Register,
-        owed: &Owed,
+        owed: &PendingCounts,
         outlook: Outlook,
         standing: Standing,
         now: Timestamp,
@@ -433,8 +433,8 @@ impl Windows {
         } else {
             Reason::Settled
         };
-        if timed_out && ended.debts.contains(&Debt::Quiet) {
-            ended.absences.push(Absence::of_anyone(Debt::Quiet.to_string()));
+        if timed_out && ended.debts.contains(&Pending::Quiet) {
+            ended.absences.push(Absence::of_anyone(Pending::Quiet.to_string()));
         }
         if timed_out && owed.first {
             ended.absences.extend(run.still_delivered(register, self.answered_at, now));
@@ -456,12 +456,12 @@ impl Windows {
         now: Timestamp,
     ) -> Ended {
         let still_arriving = now < self.last + self.quiet;
-        let specs = undecided.into_iter().map(|spec| Debt::Spec { name: spec.name });
+        let specs = undecided.into_iter().map(|spec| Pending::Spec { name: spec.name });
         let mut debts = run
             .debts(register)
             .chain(specs)
-            .chain((run.history().runs() == 0).then_some(Debt::First))
-            .chain(still_arriving.then_some(Debt::Quiet));
+            .chain((run.history().runs() == 0).then_some(Pending::First))
+            .chain(still_arriving.then_some(Pending::Quiet));
         Ended {
             reason,
             debts: debts.by_ref().take(MAX_NAMED_DEBTS).collect(),

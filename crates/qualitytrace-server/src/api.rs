@@ -5,16 +5,16 @@ mod audit;
 mod connection;
 mod definitions;
 mod description;
-pub(crate) mod door;
 mod everything;
 mod expressions;
 mod health;
 mod hosted;
+mod legacy_error;
 pub(crate) mod memory;
+pub(crate) mod middleware;
 mod negotiation;
 mod path;
 mod query;
-mod refusal;
 mod resources;
 mod runs;
 mod socket;
@@ -163,7 +163,7 @@ fn but_allowed(methods: &'static str, mut response: Response) -> Response {
 
 fn not_allowed(method: &Method, path: &str) -> Response {
     let message = format!("{method} is not allowed on {path}");
-    answer::Problem { status: StatusCode::METHOD_NOT_ALLOWED, message }.into_response()
+    answer::ApiError { status: StatusCode::METHOD_NOT_ALLOWED, message }.into_response()
 }
 
 /// The response for an unknown path: a redirect when the path has surplus slashes, else 404. `asked` is the path
@@ -183,5 +183,5 @@ pub(crate) fn not_found(method: &Method, uri: &Uri, asked: &Uri) -> Response {
         let page = format!("<a href=\"{}\">Moved Permanently</a>.\n\n", target.replace('&', "&amp;"));
         return (StatusCode::MOVED_PERMANENTLY, [(LOCATION, target)], Html(page)).into_response();
     }
-    answer::Problem::not_found(format!("there is nothing at {path}")).into_response()
+    answer::ApiError::not_found(format!("there is nothing at {path}")).into_response()
 }

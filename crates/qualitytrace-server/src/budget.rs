@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 use self::shares::{Room, Share, Shares};
-use crate::places::Places;
+use crate::semaphore::ResizableSemaphore;
 
 /// Permits are counted in units of this many bytes, because a semaphore counts in 32 bits.
 const UNIT: u64 = 1024;
@@ -16,7 +16,7 @@ const UNIT: u64 = 1024;
 /// A number of bytes, shared by all requests under way.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    places: Arc<Places>,
+    places: Arc<ResizableSemaphore>,
     shares: Arc<Shares>,
 }
 
@@ -46,7 +46,7 @@ pub enum NoRoom {
 impl Budget {
     /// Creates a budget of this many bytes.
     pub fn new(bytes: u64) -> Self {
-        Self { places: Arc::new(Places::new(units(bytes))), shares: Arc::default() }
+        Self { places: Arc::new(ResizableSemaphore::new(units(bytes))), shares: Arc::default() }
     }
 
     /// Resizes the budget; bytes leased beyond the new size are retired when released.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use qualitytrace_core::time::Timestamp;
 use tokio::sync::Notify;
 
-use crate::store::{Error, Listener, Notice, Peer, Store};
+use crate::store::{Error, Listener, Notification, Peer, Store};
 
 /// The interval of heartbeats.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
@@ -37,13 +37,13 @@ pub(crate) struct Cluster {
     behind: AtomicU64,
     /// The last heartbeat of each other server, and how often in a row it was seen.
     seen: Mutex<HashMap<String, (u64, u32)>>,
-    outbox: Mutex<BTreeSet<Notice>>,
+    outbox: Mutex<BTreeSet<Notification>>,
     filled: Notify,
 }
 
 /// The result of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beat {
+pub(crate) enum Heartbeat {
     /// All servers are alive.
     Well,
     /// Another server was given up.
@@ -69,7 +69,7 @@ impl Cluster {
         };
         cluster.look(&cluster.id()).await?;
         // A server that was alone so far must begin to send notices.
-        cluster.store.tell(&cluster.name, vec![Notice::Joined]).await?;
+        cluster.store.publish(&cluster.name, vec![Notification::Joined]).await?;
         Ok(cluster)
     }
 
@@ -89,7 +89,7 @@ impl Cluster {
     }
 
     /// Queues a notice for the other servers. Costs nothing if there are none.
-    pub(crate) fn tell(&self, notice: impl FnOnce() -> Notice) {
+    pub(crate) fn publish(&self, notice: impl FnOnce() -> Notification) {
         if !self.has_others.load(Ordering::Relaxed) {
             return;
         }
@@ -110,23 +110,23 @@ impl Cluster {
 
     /// Delivers the queued notices.
     pub(crate) async fn deliver_now(&self) {
-        let notices: Vec<Notice> = std::mem::take(&mut *lock(&self.outbox)).into_iter().collect();
+        let notices: Vec<Notification> = std::mem::take(&mut *lock(&self.outbox)).into_iter().collect();
         if notices.is_empty() {
             return;
         }
-        if let Err(error) = self.store.tell(&self.name, notices).await {
+        if let Err(error) = self.store.publish(&self.name, notices).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to tell other servers");
         }
     }
 
     /// Writes the heartbeat of this server and checks those of the others.
-    pub(crate) async fn beat(&self, backlog: Duration) -> Result<Beat, Error> {
+    pub(crate) async fn heartbeat(&self, backlog: Duration) -> Result<Heartbeat, Error> {
         let id = self.id();
-        if !self.store.beat(&id, backlog).await? {
+        if !self.store.heartbeat(&id, backlog).await? {
             let id = new_id();
             self.store.enter(&id).await?;
             *lock(&self.id) = id.into();
-            return Ok(Beat::GivenUp);
+            return Ok(Heartbeat::GivenUp);
         }
         let mut lost = false;
         for peer in self.look(&id).await? {
@@ -135,7 +135,7 @@ impl Cluster {
                 lost = true;
             }
         }
-        Ok(if lost { Beat::Lost } else { Beat::Well })
+        Ok(if lost { Heartbeat::Lost } else { Heartbeat::Well })
     }
 
     /// Returns the time up to which every server has stored what it received.

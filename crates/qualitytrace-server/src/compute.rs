@@ -62,7 +62,7 @@ pub(crate) async fn run<T: Send + 'static>(
 }
 
 /// Runs this on the pool for requests to completion, even if the returned future is dropped.
-pub(crate) async fn see_through<T: Send + 'static>(
+pub(crate) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, JoinError> {
     Pool::Requests.handle().spawn(work).await

@@ -1,6 +1,6 @@
 //! Listening sockets: binding with helpful errors, serving connections, and graceful shutdown.
 
-mod patience;
+mod preface;
 mod progress;
 mod tls;
 
@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tower::ServiceExt as _;
 
-use patience::Patient;
+use preface::PrefaceTimeout;
 use progress::Answers;
 use qualitytrace_telemetry::Suppressed;
 pub(crate) use tls::Tls;
@@ -31,8 +31,8 @@ pub use tls::{Certificate, Error as TlsError};
 
 use crate::config::Live;
 use crate::limits::Limits;
-use crate::places::Places;
-use crate::watch::REQUEST_ID;
+use crate::observability::REQUEST_ID;
+use crate::semaphore::ResizableSemaphore;
 
 /// Flow-control window of one HTTP/2 stream, in bytes.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -95,7 +95,7 @@ pub enum Error {
 
 /// A request to bind a listener.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct BindRequest {
     /// The name of the listener, for messages.
     pub(crate) what: &'static str,
     /// The address to bind.
@@ -104,7 +104,7 @@ pub(crate) struct Wish {
     pub(crate) option: &'static str,
 }
 
-impl Wish {
+impl BindRequest {
     /// Binds the address.
     pub(crate) async fn bind(self) -> Result<TcpListener, Error> {
         let Self { what, address, option } = self;
@@ -187,7 +187,7 @@ pub(crate) async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let graceful = GracefulShutdown::new();
-    let places = Places::new(terms.config.get().limits.connections);
+    let places = ResizableSemaphore::new(terms.config.get().limits.connections);
     loop {
         let config = terms.config.get();
         places.resize(config.limits.connections);
@@ -220,11 +220,15 @@ pub(crate) async fn serve(
             // Errors of a connection are not reported; the task ends with it.
             match tls {
                 None => {
-                    connection.serve(Patient::new(stream, header_timeout, progress_timeout), times).await;
+                    connection
+                        .serve(PrefaceTimeout::new(stream, header_timeout, progress_timeout), times)
+                        .await;
                 }
                 Some(tls) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(header_timeout, tls.accept(stream)).await {
-                        connection.serve(Patient::new(stream, header_timeout, progress_timeout), times).await;
+                        connection
+                            .serve(PrefaceTimeout::new(stream, header_timeout, progress_timeout), times)
+                            .await;
                     }
                 }
             }
@@ -238,7 +242,7 @@ pub(crate) async fn serve(
 /// Accepts the next connection, after a permit for it is free.
 async fn accept(
     listener: &TcpListener,
-    places: &Places,
+    places: &ResizableSemaphore,
 ) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let place = places.take().await.ok_or(std::io::ErrorKind::Interrupted)?;
     let (stream, peer) = listener.accept().await?;

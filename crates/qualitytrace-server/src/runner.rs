@@ -3,18 +3,18 @@
 //! [`Runner`] starts runs, stops them on demand, and stores what is learned from them. The run itself is one
 //! function, in `execute`. Nothing here touches SQL or a socket itself.
 
-mod again;
 mod arrivals;
-mod control;
+mod commands;
 mod execute;
 mod judging;
-mod late;
+mod late_spans;
+mod learning;
 mod log;
-mod memory;
 mod nothing;
-mod patience;
 mod queue;
+mod rerun;
 mod resolving;
+mod retry;
 mod samples;
 mod series;
 pub(crate) mod settings;
@@ -33,10 +33,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use self::control::{Control, Wishes, wished};
+use self::commands::{Control, Wishes, wished};
 use self::execute::Judged;
+use self::learning::Memory;
 use self::log::Log;
-use self::memory::Memory;
 use self::queue::{Admission, Relays};
 use self::suites::Suites;
 use crate::budget::Budget;
@@ -46,13 +46,13 @@ use crate::cluster::Cluster;
 use crate::compute::{self, Pool};
 use crate::config::Live;
 use crate::follow::{Followers, Following};
-use crate::places::Places;
+use crate::observability::{Caller, Recorder};
+use crate::semaphore::ResizableSemaphore;
 use crate::source::Source;
-use crate::store::{self, Inserted, NewRun, Store, StoredRun, StoredTest, Wish};
+use crate::store::{self, Inserted, NewRun, RunCommand, Store, StoredRun, StoredTest};
 use crate::trigger::Triggers;
 use crate::variables::Variables;
-use crate::watch::{Caller, Watch};
-use crate::wire::What;
+use crate::wire::RunEventKind;
 
 pub use self::series::Order;
 pub use self::suites::{StepTest, SuiteOrder, SuiteRunId, SuiteState};
@@ -78,9 +78,9 @@ pub struct Runner {
     policy: wait::Policy,
     config: Live,
     /// One permit for each trigger in progress.
-    turns: Places,
+    turns: ResizableSemaphore,
     /// One permit for each run in progress. A run that only waits for spans holds no other.
-    waits: Places,
+    waits: ResizableSemaphore,
     /// The memory budget for the spans of all runs in progress.
     traces: Budget,
     /// Wakes the task that claims runs.
@@ -89,7 +89,7 @@ pub struct Runner {
     relays: Relays,
     memory: Memory,
     followers: Arc<Followers<RunId>>,
-    watch: Watch,
+    recorder: Recorder,
     control: Control,
     suites: Suites,
     /// The callers of the queued runs, by trace.
@@ -176,7 +176,7 @@ impl Runner {
         source: Source,
         policy: wait::Policy,
         config: impl Into<Live>,
-        watch: Watch,
+        recorder: Recorder,
     ) -> Result<Arc<Self>, Error> {
         let config = config.into();
         let runner = Arc::new(Self {
@@ -184,15 +184,15 @@ impl Runner {
             source,
             triggers: Triggers::new(config.clone()),
             policy,
-            turns: Places::new(config.get().limits.concurrent_runs),
-            waits: Places::new(config.get().limits.waiting_runs),
+            turns: ResizableSemaphore::new(config.get().limits.concurrent_runs),
+            waits: ResizableSemaphore::new(config.get().limits.waiting_runs),
             traces: Budget::new(config.get().limits.api_bytes),
             queued: Notify::new(),
             cluster: Arc::new(Cluster::join(store.clone()).await?),
             relays: Relays::default(),
             config,
             followers: Arc::default(),
-            watch,
+            recorder,
             control: Control::default(),
             callers: Mutex::default(),
             suites: Suites::default(),
@@ -266,7 +266,7 @@ impl Runner {
             owner: String::new(),
             client: Client::current_key(),
             step_of: step_of.map(|run| (run.suite.clone(), run.number)),
-            event: log::body(&What::Created),
+            event: log::body(&RunEventKind::Created),
         };
         self.remember_caller(new.trace);
         let inserted = self.insert(&new).await;
@@ -337,12 +337,12 @@ impl Runner {
         let skip = wish.clone();
         let ended = tokio::select! {
             ended = compute::until(stop, Box::pin(self.execute(log, run, skip, span, turn))) => Some(ended?),
-            () = wished(&mut wish, Wish::Stop) => None,
+            () = wished(&mut wish, RunCommand::Stop) => None,
         };
         match ended {
             Some(judged) => Ok(judged),
             // Everything in progress, the trigger included, was dropped with its future.
-            None => match log.end(State::Stopped, &What::Stopped).await {
+            None => match log.end(State::Stopped, &RunEventKind::Stopped).await {
                 // It ended at the same moment: its own result counts.
                 Err(Error::Lost) => Ok(None),
                 stopped => stopped.map(|()| None),
@@ -399,7 +399,7 @@ impl Runner {
     /// The event log of a run of this owner whose last event is `seq`.
     fn log(&self, run: &RunId, owner: Arc<str>, seq: u64) -> Log {
         let (followers, cluster) = (Arc::clone(&self.followers), Arc::clone(&self.cluster));
-        Log::new(self.store.clone(), followers, cluster, self.watch.clone(), run.clone(), owner, seq)
+        Log::new(self.store.clone(), followers, cluster, self.recorder.clone(), run.clone(), owner, seq)
     }
 
     async fn break_off(&self, log: &mut Log, error: &Error) {
@@ -408,7 +408,7 @@ impl Runner {
             return;
         }
         tracing::error!(error = error as &dyn std::error::Error, "a run broke off");
-        let broken = What::Broken { message: error.to_string() };
+        let broken = RunEventKind::Broken { message: error.to_string() };
         // The store is probably what failed. While this server lives, no other server would mark the run.
         while let Err(error) = log.end(State::Failed, &broken).await {
             if !error.is_away() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{OriginalUri, Request};
-use axum::middleware;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use http::Uri;
 use http::uri::PathAndQuery;
@@ -19,17 +19,17 @@ use tokio::sync::watch as signal;
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
-use crate::api::door::{self, Guard};
+use crate::api::middleware::{self, Guard};
 use crate::api::{self, App, memory};
 use crate::config::{Config, Kept, Live};
 use crate::ingest::{self, Ingest};
-use crate::listen::{Terms, Tls, Wish};
+use crate::listen::{BindRequest, Terms, Tls};
+use crate::observability::Recorder;
 use crate::routes::{Route, Routes};
 use crate::runner::{self, Runner};
 use crate::source::Source;
 use crate::store::{self, Store};
 use crate::vault::Vault;
-use crate::watch::Watch;
 use crate::{listen, otlp, private, provision, retention};
 
 /// A running server.
@@ -124,13 +124,13 @@ impl Server {
         let live = Live::new(addresses.put_into(config.clone()));
         let (ingest, ingest_tasks) = Ingest::start(store.clone(), live.clone()).await?;
         let source = Source::new(store.clone(), Arc::clone(&ingest));
-        let watch = Watch::new(telemetry, live.clone());
-        watch.observe_store(&store);
-        watch.observe_ingest(&ingest);
+        let recorder = Recorder::new(telemetry, live.clone());
+        recorder.observe_store(&store);
+        recorder.observe_ingest(&ingest);
         let runner =
-            Runner::begin(store.clone(), source.clone(), config.wait, live.clone(), watch.clone()).await?;
+            Runner::begin(store.clone(), source.clone(), config.wait, live.clone(), recorder.clone()).await?;
         let observed = Arc::downgrade(&runner);
-        watch.observe_runs(move || Some(observed.upgrade()?.unfinished()));
+        recorder.observe_runs(move || Some(observed.upgrade()?.unfinished()));
         let otlp = config
             .otlp
             .then(|| [otlp::http_routes(Arc::clone(&ingest)), otlp::grpc_services(Arc::clone(&ingest))]);
@@ -147,18 +147,18 @@ impl Server {
             config: live.clone(),
         };
         let guard = Guard::new(live.clone());
-        let check = middleware::from_fn_with_state(guard.clone(), door::check);
-        let same_origin = middleware::from_fn_with_state(guard, door::same_origin);
-        let receive = middleware::from_fn_with_state(memory, memory::receive);
+        let check = from_fn_with_state(guard.clone(), middleware::check);
+        let same_origin = from_fn_with_state(guard, middleware::same_origin);
+        let receive = from_fn_with_state(memory, memory::receive);
         let guarded = |routes: Routes| {
-            let routes = routes.layer(middleware::from_fn(door::carry_out)).layer(receive.clone());
-            let routes = routes.layer(middleware::from_fn(door::content_type));
-            let routes = watch.refusals_of(routes.layer(check.clone()).layer(same_origin.clone()));
+            let routes = routes.layer(from_fn(middleware::carry_out)).layer(receive.clone());
+            let routes = routes.layer(from_fn(middleware::content_type));
+            let routes = recorder.refusals_of(routes.layer(check.clone()).layer(same_origin.clone()));
             // Requests to the OTLP endpoints are not recorded.
-            let routes = routes.layer(middleware::from_fn(door::name));
-            routes.layer(middleware::from_fn(crate::watch::recorded))
+            let routes = routes.layer(from_fn(middleware::name));
+            routes.layer(from_fn(crate::observability::recorded))
         };
-        let api = watch.requests_to(api::routes(app)).merge(watch.routes());
+        let api = recorder.requests_to(api::routes(app)).merge(recorder.routes());
         let mut table = api.list();
         let api = guarded(api).into_router();
         let api = api.fallback_service(guarded(Routes::nowhere(not_found)).into_fallback());
@@ -325,9 +325,10 @@ fn make_folder(config: &Config) -> Result<(), Error> {
 }
 
 /// Returns what to bind: the main port, OTLP over gRPC, OTLP over HTTP. Fails when two have the same address.
-fn wishes(config: &Config) -> Result<(Wish, [Option<Wish>; 2]), listen::Error> {
-    let main = Wish { what: "the server", address: config.http, option: "--server.httpPort PORT" };
-    let further = |what, address: Option<SocketAddr>, option| Some(Wish { what, address: address?, option });
+fn wishes(config: &Config) -> Result<(BindRequest, [Option<BindRequest>; 2]), listen::Error> {
+    let main = BindRequest { what: "the server", address: config.http, option: "--server.httpPort PORT" };
+    let further =
+        |what, address: Option<SocketAddr>, option| Some(BindRequest { what, address: address?, option });
     let grpc = further("OTLP over gRPC", config.otlp_grpc, "--otlp-grpc-addr ADDR|off");
     let http = further("OTLP over HTTP", config.otlp_http, "--otlp-http-addr ADDR|off");
     for (wish, other) in [(grpc, Some(main)), (http, Some(main)), (http, grpc)] {
@@ -341,7 +342,7 @@ fn wishes(config: &Config) -> Result<(Wish, [Option<Wish>; 2]), listen::Error> {
 impl Sockets {
     async fn bind(config: &Config) -> Result<Self, listen::Error> {
         let (main, [grpc, http]) = wishes(config)?;
-        let bound = async |wish: Option<Wish>| match wish {
+        let bound = async |wish: Option<BindRequest>| match wish {
             Some(wish) => wish.bind().await.map(Some),
             None => Ok(None),
         };

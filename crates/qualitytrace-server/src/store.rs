@@ -5,22 +5,21 @@
 
 mod address;
 mod audit;
-mod away;
+mod availability;
 mod browse;
 mod checkpoints;
 mod chunks;
 mod condition;
+mod connect;
 mod definitions;
 mod documents;
 mod dump;
 mod events;
+mod file_identity;
 mod lists;
 mod lock;
 mod maintenance;
-mod notices;
-mod opening;
-mod place;
-mod put;
+mod notifications;
 mod queue;
 mod removal;
 mod retention;
@@ -32,6 +31,7 @@ mod series;
 mod servers;
 mod sizes;
 mod suites;
+mod upsert;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -57,10 +57,8 @@ pub use events::StoredEvent;
 pub use lists::{Listing, Order, Page};
 use lock::Lock;
 pub use maintenance::{MaintenanceError, Restored, backup, check_backup, restore};
-pub use notices::{Heard, Listener, Notice, TraceHex};
-pub use put::{CURRENT, Mode, NewDefinition, Put};
-pub(crate) use put::{NO_ID, is_id};
-pub use queue::{Claimed, Inserted, JudgedOrphan, Orphan, RunEnd, Wish};
+pub use notifications::{Heard, Listener, Notification, TraceHex};
+pub use queue::{Claimed, Inserted, JudgedOrphan, Orphan, RunCommand, RunEnd};
 pub use retention::RunsOf;
 pub use runs::{NewRun, RunSummary, StoredRun};
 pub use scope::{beside, scoped, unscoped};
@@ -68,6 +66,8 @@ pub use series::{Flakiness, OrphanSeries};
 pub use servers::Peer;
 pub use sizes::TraceSize;
 pub use suites::{NewSuiteRun, StepRuns, StoredSuiteRun};
+pub use upsert::{CURRENT, Mode, NewDefinition, Put};
+pub(crate) use upsert::{NO_ID, is_id};
 pub use verify::{Check, verify};
 
 /// How a SQLite URL names an unnamed in-memory database.
@@ -177,7 +177,7 @@ impl Store {
             Backend::Memory | Backend::File => SqliteConnectOptions::from_str(url).map(drop),
             Backend::Postgres => PgConnectOptions::from_str(&address::for_driver(url)).map(drop),
         };
-        parsed.map_err(|error| Error::Open { url: shown(), why: opening::why(&error) })?;
+        parsed.map_err(|error| Error::Open { url: shown(), why: connect::why(&error) })?;
         Ok(backend)
     }
 
@@ -208,7 +208,7 @@ impl Store {
         sqlx::any::install_default_drivers();
         let shown = without_password(url);
         let unusable = |why| Error::Open { url: shown.clone(), why };
-        let open = |error| unusable(opening::why(&error));
+        let open = |error| unusable(connect::why(&error));
         let inserts = chunks::Inserts::new(matches!(backend, Backend::Postgres));
         let checkpoints = matches!(backend, Backend::File).then(Arc::default);
         let (mut keeper, mut lock) = (None, None);
@@ -216,18 +216,18 @@ impl Store {
             Backend::Memory => {
                 let options = AnyConnectOptions::from_str(&named_memory(url)).map_err(open)?;
                 keeper = Some(pool(1).connect_with(options.clone()).await.map_err(open)?);
-                opening::prepare(&options, "").await.map_err(unusable)?;
+                connect::prepare(&options, "").await.map_err(unusable)?;
                 let pool = sqlite_pool(1, None).connect_with(options).await.map_err(open)?;
                 (pool.clone(), pool, None)
             }
             Backend::File => {
                 lock = Lock::take(url).await.map_err(|_| Error::InUse { url: shown.clone() })?.map(Arc::new);
-                opening::make_file(url);
+                connect::make_file(url);
                 let options = |mode| AnyConnectOptions::from_str(&with_mode(url, mode));
-                opening::prepare(&options("rwc").map_err(open)?, FILE_SETTINGS).await.map_err(unusable)?;
+                connect::prepare(&options("rwc").map_err(open)?, FILE_SETTINGS).await.map_err(unusable)?;
                 condition::check_pages(url).await.map_err(unusable)?;
                 // A file that was removed must not come back empty.
-                let (options, place) = (options("rw").map_err(open)?, place::Place::of(url));
+                let (options, place) = (options("rw").map_err(open)?, file_identity::FileIdentity::of(url));
                 let write = file_pool(1, place.clone()).connect_with(options.clone()).await.map_err(open)?;
                 let read = file_pool(SQLITE_READERS, place).connect_lazy_with(options);
                 (read, write, None)
@@ -235,7 +235,7 @@ impl Store {
             Backend::Postgres => {
                 let url = address::for_driver(url);
                 let options = AnyConnectOptions::from_str(&url).map_err(open)?;
-                opening::prepare(&options, "").await.map_err(unusable)?;
+                connect::prepare(&options, "").await.map_err(unusable)?;
                 let pool = pool(POSTGRES_CONNECTIONS).connect_with(options).await.map_err(open)?;
                 (pool.clone(), pool, Some(url.into()))
             }
@@ -322,11 +322,12 @@ fn named_memory(url: &str) -> String {
 
 /// A pool of SQLite connections. They cannot be cut, so they are not pinged: that would double the trips to their
 /// thread.
-fn sqlite_pool(connections: u32, place: Option<place::Place>) -> AnyPoolOptions {
+fn sqlite_pool(connections: u32, place: Option<file_identity::FileIdentity>) -> AnyPoolOptions {
     // SQLite itself ends a transaction when the disk is full. The driver takes it for open, would begin the next
     // one inside it, and commit nothing from then on.
     pool(connections).test_before_acquire(false).before_acquire(move |connection, _| {
-        let is_usable = !connection.is_in_transaction() && place.as_ref().is_none_or(place::Place::is_there);
+        let is_usable = !connection.is_in_transaction()
+            && place.as_ref().is_none_or(file_identity::FileIdentity::is_there);
         Box::pin(async move { Ok(is_usable) })
     })
 }
@@ -338,7 +339,7 @@ const FILE_SETTINGS: &str = "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL;
      PRAGMA busy_timeout = 10000; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 12000; PRAGMA temp_store = MEMORY; \
      PRAGMA journal_size_limit = 16777216;";
 
-fn file_pool(connections: u32, place: Option<place::Place>) -> AnyPoolOptions {
+fn file_pool(connections: u32, place: Option<file_identity::FileIdentity>) -> AnyPoolOptions {
     sqlite_pool(connections, place).after_connect(|connection, _| {
         Box::pin(async move {
             connection.execute(FILE_SETTINGS).await?;

@@ -7,7 +7,7 @@ use qualitytrace_core::definition::secrets::MASK;
 use qualitytrace_core::id::TraceId;
 use serde_json::{Map, Value, json};
 
-use crate::mask::Mask;
+use crate::redact::Redactor;
 use crate::store::{Error, Store};
 
 /// Variables of a run: names and values, in order.
@@ -52,8 +52,8 @@ impl Variables {
     }
 
     /// Returns the mask that redacts the secret values.
-    pub fn mask(&self) -> Mask {
-        Mask::of(self.secrets())
+    pub fn mask(&self) -> Redactor {
+        Redactor::of(self.secrets())
     }
 
     fn secrets(&self) -> impl Iterator<Item = &str> {
@@ -136,24 +136,24 @@ impl<'s> Withheld<'s> {
     }
 
     /// Returns one mask for the secrets of all these traces.
-    pub(crate) fn mask_of_all(&self) -> Result<Mask, Error> {
+    pub(crate) fn mask_of_all(&self) -> Result<Redactor, Error> {
         let runs = self.runs.values().flatten();
         let variables: Vec<Variables> =
             runs.map(|(test, kept)| Variables::open(self.store, test, kept)).collect::<Result<_, _>>()?;
-        Ok(Mask::of(variables.iter().flat_map(Variables::secrets)))
+        Ok(Redactor::of(variables.iter().flat_map(Variables::secrets)))
     }
 
     /// Returns the mask for the secrets of one trace.
-    pub(crate) fn mask(&self, trace: TraceId) -> Result<Mask, Error> {
+    pub(crate) fn mask(&self, trace: TraceId) -> Result<Redactor, Error> {
         let runs = self.runs.get(&trace).into_iter().flatten();
         let variables: Vec<Variables> =
             runs.map(|(test, kept)| Variables::open(self.store, test, kept)).collect::<Result<_, _>>()?;
-        Ok(Mask::of(variables.iter().flat_map(Variables::secrets)))
+        Ok(Redactor::of(variables.iter().flat_map(Variables::secrets)))
     }
 }
 
 /// Returns the mask for the secrets of one trace.
-pub(crate) async fn mask_of_trace(store: &Store, trace: TraceId) -> Result<Mask, Error> {
+pub(crate) async fn mask_of_trace(store: &Store, trace: TraceId) -> Result<Redactor, Error> {
     Withheld::of(store, &[trace]).await?.mask(trace)
 }
 

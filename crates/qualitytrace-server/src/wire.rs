@@ -14,6 +14,6 @@ pub mod time;
 pub mod trace;
 pub mod verdict;
 
-pub use event::{Event, What};
+pub use event::{Event, RunEventKind};
 pub use trace::{Span, Trace};
 pub use verdict::{Outcome, Verdict};

@@ -254,7 +254,7 @@ impl Delivery {
             Answer::Retry { after, reason } => {
                 counters.returned(count);
                 self.queue.put_back(part);
-                circuit.failure(policy, now, after, dice());
+                circuit.failure(policy, now, after, jitter());
                 cell.0.failed_requests += 1;
                 kind = Kind::Failure;
                 Some(reason)
@@ -307,7 +307,7 @@ fn tend(queue: &Queue, resource: &Bytes, sync: bool) {
 }
 
 /// A random number in 0..1 for jitter.
-fn dice() -> f64 {
+fn jitter() -> f64 {
     use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
     let bytes = RandomIdGenerator::default().new_span_id().to_bytes();
     f64::from(u16::from_le_bytes([bytes[0], bytes[1]])) / 65_536.0

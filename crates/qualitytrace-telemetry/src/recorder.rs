@@ -23,7 +23,7 @@ use crate::{
     item::Item,
     ledger::Loss,
     record::{Head, Page, Record},
-    sinks::{Current, Set, Verdict},
+    sinks::{Current, Set, SinkDecision},
 };
 
 pub(crate) struct Intake {
@@ -255,13 +255,13 @@ impl Intake {
         let mut known: Vec<(&View, Item)> = Vec::new();
         for (handle, batch) in set.sinks.iter().zip(batches) {
             match handle.verdict(head) {
-                Verdict::Foreign => {}
-                Verdict::SampledOut => {
+                SinkDecision::Foreign => {}
+                SinkDecision::SampledOut => {
                     let counters = handle.queue.ledger.of(head.signal());
                     counters.created(1);
                     counters.sampled_out(1);
                 }
-                Verdict::Take => {
+                SinkDecision::Take => {
                     let same = known.iter().find(|(view, _)| **view == handle.view);
                     let item = match same {
                         Some((_, item)) => item.clone(),

@@ -79,7 +79,7 @@ const LEVELS: usize = 5;
 
 /// The decision of a sink about a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum SinkDecision {
     /// The record is not for this sink.
     Foreign,
     /// The sampler or the level declines it.
@@ -149,12 +149,12 @@ impl Set {
         for handle in &self.sinks {
             let counters = handle.queue.ledger.of(record.signal());
             match handle.verdict(record) {
-                Verdict::Foreign => {}
-                Verdict::SampledOut => {
+                SinkDecision::Foreign => {}
+                SinkDecision::SampledOut => {
                     counters.created(1);
                     counters.sampled_out(1);
                 }
-                Verdict::Take => {
+                SinkDecision::Take => {
                     counters.created(1);
                     counters.dropped(loss, 1);
                 }
@@ -169,18 +169,18 @@ impl Handle {
         filter::takes(self.sink.level, &self.sink.targets, target, level)
     }
 
-    pub(crate) fn verdict(&self, record: &Head) -> Verdict {
+    pub(crate) fn verdict(&self, record: &Head) -> SinkDecision {
         let takes = match record.kind {
-            Kind::Span { role, .. } if self.sink.role != role => return Verdict::Foreign,
-            Kind::Log if self.sink.role != Role::Server => return Verdict::Foreign,
-            Kind::Span { .. } | Kind::Log if !self.carries(record.signal()) => return Verdict::Foreign,
+            Kind::Span { role, .. } if self.sink.role != role => return SinkDecision::Foreign,
+            Kind::Log if self.sink.role != Role::Server => return SinkDecision::Foreign,
+            Kind::Span { .. } | Kind::Log if !self.carries(record.signal()) => return SinkDecision::Foreign,
             Kind::Span { role, remote, .. } => {
                 let level = role == Role::Application || self.takes(record.target, record.level);
                 level && sampling::takes(&self.sink.sampler, record.trace_id, remote)
             }
             Kind::Log => self.takes(record.target, record.level),
         };
-        if takes { Verdict::Take } else { Verdict::SampledOut }
+        if takes { SinkDecision::Take } else { SinkDecision::SampledOut }
     }
 }
 

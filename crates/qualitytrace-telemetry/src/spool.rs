@@ -4,10 +4,10 @@
 //! that is wholly before it is deleted. A record that cannot be read is reported and skipped; those after it are found
 //! by their checksums.
 
-mod books;
 pub(crate) mod orphan;
 mod record;
 mod recovery;
+mod segments;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,8 +19,8 @@ use std::{
 use bytes::Bytes;
 
 use crate::{item::Item, status::SpoolStatus};
-use books::{Inner, Segment};
 use recovery::{Locked, file_name, lock, open_cursor, read_cursor, scan, segment_name, segments};
+use segments::{Inner, Segment};
 
 /// How many processes may share a folder, each in a subfolder of its own.
 const MAX_SLOTS: usize = 16;

@@ -5,16 +5,16 @@
 #![expect(clippy::print_stdout, reason = "a program that prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is worth nothing")]
 
-#[path = "../tests/rough/load.rs"]
+#[path = "../tests/late_spans_load/load.rs"]
 #[expect(dead_code, reason = "tests and other measurements use the rest")]
-mod rough;
+mod late_spans_load;
 
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
-use rough::client::{Client, Started};
-use rough::program::{Served, beside};
-use rough::system::{Leaf, Manner, System};
+use late_spans_load::client::{Client, Started};
+use late_spans_load::program::{Served, beside};
+use late_spans_load::system::{Leaf, Manner, System};
 use serde_json::json;
 
 /// The system sends its spans in several batches within this time.

@@ -147,8 +147,8 @@ impl Client {
     }
 
     /// Sets how long to retry while the server is unavailable.
-    pub(crate) fn with_patience(self, patience: Duration) -> Self {
-        Self { contact: self.contact.with_patience(patience), ..self }
+    pub(crate) fn with_reconnect_timeout(self, reconnect_timeout: Duration) -> Self {
+        Self { contact: self.contact.with_reconnect_timeout(reconnect_timeout), ..self }
     }
 
     /// Stops waiting for an unavailable server, from now on.

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use qualitytrace_server::wire::{self, What};
+use qualitytrace_server::wire::{self, RunEventKind};
 
 use crate::client::Flakiness;
 
@@ -232,8 +232,8 @@ impl TestReport {
         for event in events {
             marks.note(event);
             match &event.what {
-                What::Judged { verdict } => ending = Ending::Judged(brief::verdict(verdict)),
-                What::Late { spans, before, verdict } => {
+                RunEventKind::Judged { verdict } => ending = Ending::Judged(brief::verdict(verdict)),
+                RunEventKind::Late { spans, before, verdict } => {
                     is_corrected = true;
                     notes.push(if has_no_trace {
                         let came = pretty::counted(*spans, "span");
@@ -245,50 +245,54 @@ impl TestReport {
                     has_no_trace = false;
                     ending = Ending::Judged(brief::verdict(verdict));
                 }
-                What::Resolved { warning: Some(warning), .. } => {
+                RunEventKind::Resolved { warning: Some(warning), .. } => {
                     notes.push(format!("warning: {}", brief::text(warning)));
                 }
                 // The trace that the test names replaces the one that was to be caused.
-                What::Triggered { reply: wire::event::Reply::TraceId { id } } => trace_id.clone_from(id),
-                What::Triggered { reply } => {
+                RunEventKind::Triggered { reply: wire::event::Reply::TraceId { id } } => {
+                    trace_id.clone_from(id);
+                }
+                RunEventKind::Triggered { reply } => {
                     let said = [(reply.is_truncated(), CUT_OFF), (reply.is_binary(), BINARY)];
                     notes.extend(
                         said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()),
                     );
                 }
-                What::Confirmed => is_confirmed = true,
-                What::Waiting { confirm: given, .. } => confirm = given.map(Duration::from_millis),
-                What::WaitEnded { debts: left, undecided: open, first, .. } => {
+                RunEventKind::Confirmed => is_confirmed = true,
+                RunEventKind::Waiting { confirm: given, .. } => confirm = given.map(Duration::from_millis),
+                RunEventKind::WaitEnded { debts: left, undecided: open, first, .. } => {
                     debts.clone_from(left);
                     undecided.clone_from(open);
                     is_owed = *first || !left.is_empty() || !open.is_empty();
                 }
-                What::WaitSkipped { debts: left } => debts.clone_from(left),
-                What::NotResolved { message } | What::NoTrace { message } | What::Broken { message } => {
-                    has_no_trace = matches!(event.what, What::NoTrace { .. });
+                RunEventKind::WaitSkipped { debts: left } => debts.clone_from(left),
+                RunEventKind::NotResolved { message }
+                | RunEventKind::NoTrace { message }
+                | RunEventKind::Broken { message } => {
+                    has_no_trace = matches!(event.what, RunEventKind::NoTrace { .. });
                     ending = Ending::Broken(brief::text(message));
                 }
-                What::TriggerFailed { message, .. } => {
+                RunEventKind::TriggerFailed { message, .. } => {
                     ending = Ending::Broken(format!("the trigger failed: {}", brief::text(message)));
                 }
-                What::Stopped => {
+                RunEventKind::Stopped => {
                     was_stopped = true;
                     ending = Ending::Broken("the run was stopped".to_owned());
                 }
-                What::Interrupted => {
+                RunEventKind::Interrupted => {
                     ending = Ending::Broken("the server went away while the run was under way".to_owned());
                 }
-                What::Created
-                | What::Requeued
-                | What::Again { .. }
-                | What::Imported { .. }
-                | What::Resolving
-                | What::Resolved { .. }
-                | What::Triggering { .. }
-                | What::AnalysisSkipped
-                | What::Arrived { .. }
-                | What::Analyzed { .. }
-                | What::Judging => {}
+                RunEventKind::Created
+                | RunEventKind::Requeued
+                | RunEventKind::Again { .. }
+                | RunEventKind::Imported { .. }
+                | RunEventKind::Resolving
+                | RunEventKind::Resolved { .. }
+                | RunEventKind::Triggering { .. }
+                | RunEventKind::AnalysisSkipped
+                | RunEventKind::Arrived { .. }
+                | RunEventKind::Analyzed { .. }
+                | RunEventKind::Judging => {}
             }
         }
         let gates = gate::Gates::of(required_gates, events);
@@ -335,32 +339,32 @@ impl Marks {
     fn note(&mut self, event: &wire::Event) {
         self.last = event.at;
         match &event.what {
-            What::Created => self.created = event.at,
-            What::Triggering { .. } => self.triggering = event.at,
-            What::Triggered { .. } | What::TriggerFailed { .. } => self.triggered = event.at,
-            What::WaitEnded { last_arrival, .. } => {
+            RunEventKind::Created => self.created = event.at,
+            RunEventKind::Triggering { .. } => self.triggering = event.at,
+            RunEventKind::Triggered { .. } | RunEventKind::TriggerFailed { .. } => self.triggered = event.at,
+            RunEventKind::WaitEnded { last_arrival, .. } => {
                 self.wait_ended = event.at;
                 self.last_arrival = *last_arrival;
             }
-            What::Judged { .. } => self.judged = event.at,
-            What::Requeued
-            | What::Again { .. }
-            | What::Imported { .. }
-            | What::Resolving
-            | What::Resolved { .. }
-            | What::NotResolved { .. }
-            | What::Waiting { .. }
-            | What::Confirmed
-            | What::Arrived { .. }
-            | What::WaitSkipped { .. }
-            | What::AnalysisSkipped
-            | What::NoTrace { .. }
-            | What::Analyzed { .. }
-            | What::Judging
-            | What::Late { .. }
-            | What::Stopped
-            | What::Interrupted
-            | What::Broken { .. } => {}
+            RunEventKind::Judged { .. } => self.judged = event.at,
+            RunEventKind::Requeued
+            | RunEventKind::Again { .. }
+            | RunEventKind::Imported { .. }
+            | RunEventKind::Resolving
+            | RunEventKind::Resolved { .. }
+            | RunEventKind::NotResolved { .. }
+            | RunEventKind::Waiting { .. }
+            | RunEventKind::Confirmed
+            | RunEventKind::Arrived { .. }
+            | RunEventKind::WaitSkipped { .. }
+            | RunEventKind::AnalysisSkipped
+            | RunEventKind::NoTrace { .. }
+            | RunEventKind::Analyzed { .. }
+            | RunEventKind::Judging
+            | RunEventKind::Late { .. }
+            | RunEventKind::Stopped
+            | RunEventKind::Interrupted
+            | RunEventKind::Broken { .. } => {}
         }
     }
 

@@ -85,7 +85,7 @@ const BORDERS: [Border; 8] = [
             "crates/qualitytrace-server/src/store",
             "crates/qualitytrace-server/src/trigger",
             "crates/qualitytrace-server/src/variables",
-            "crates/qualitytrace-server/src/watch",
+            "crates/qualitytrace-server/src/observability",
             "crates/qualitytrace-server/src/wire",
         ],
         except: &[],
@@ -115,11 +115,11 @@ const BORDERS: [Border; 8] = [
             "crates/qualitytrace-server/src/otlp",
             "crates/qualitytrace-server/src/routes",
             "crates/qualitytrace-server/src/server",
-            "crates/qualitytrace-server/src/watch",
+            "crates/qualitytrace-server/src/observability",
             "crates/qualitytrace-server/src/web",
         ],
         words: &["axum"],
-        why: "only what answers requests knows how they arrive: api, otlp, routes, watch, web, and the server that binds them",
+        why: "only what answers requests knows how they arrive: api, otlp, routes, observability, web, and the server that binds them",
     },
 ];
 

@@ -268,7 +268,7 @@ fn items(node: &Node) -> &[Node] {
 }
 
 /// Replaces every byte of a secret by a star, so that all other positions stay the same.
-pub fn veiled(source: &str, format: Format) -> Cow<'_, str> {
+pub fn redacted(source: &str, format: Format) -> Cow<'_, str> {
     let mut found = places(source, format, Kind::VariableSet);
     for document in parse(&Reader::new(source, format)) {
         if document.get("type").and_then(text) == Some(Kind::DataStore.as_str()) {
@@ -390,11 +390,11 @@ mod tests {
     #[test]
     fn a_veil_moves_nothing() {
         let veil = SET.replace("'hunter2'", "*********");
-        assert_eq!(veiled(SET, Format::Yaml), veil);
+        assert_eq!(redacted(SET, Format::Yaml), veil);
         let store = "type: DataStore\nspec:\n  signalfx: {realm: us, token: \"gehe\u{ef}m\"}\n";
-        assert_eq!(veiled(store, Format::Yaml), store.replace("\"gehe\u{ef}m\"", "*********"));
+        assert_eq!(redacted(store, Format::Yaml), store.replace("\"gehe\u{ef}m\"", "*********"));
         let test = "type: Test\nspec:\n  token: a\n";
-        assert_eq!(veiled(test, Format::Yaml), test);
+        assert_eq!(redacted(test, Format::Yaml), test);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::id::SpanId;
 use crate::lang::ast::{
     Chain, Clause, Combinator, Comparator, Condition, Literal, Name, Pseudo, Selector, Step, Test,
 };
-use crate::lang::{Budget, Field, Filter, Query, Scene, compile_condition};
+use crate::lang::{Budget, Field, Filter, Query, TraceIndex, compile_condition};
 use crate::trace::Trace;
 use crate::value::Value;
 
@@ -68,7 +68,7 @@ const SHORT_LIST: usize = 64;
 /// Returns the spans that the selector nearly matches, nearest first; none when it matches something.
 pub fn nearest_misses(selector: &Selector, trace: &Trace, limit: usize, aliases: bool) -> Vec<NearMiss> {
     let budget = Budget::default();
-    let scene = Scene::new(trace, &budget);
+    let scene = TraceIndex::new(trace, &budget);
     if Query::new(selector, aliases).run(&scene).is_ok_and(|found| found.is_empty()) {
         near_misses(selector, &scene, limit, aliases)
     } else {
@@ -78,7 +78,7 @@ pub fn nearest_misses(selector: &Selector, trace: &Trace, limit: usize, aliases:
 
 pub(super) fn near_misses(
     selector: &Selector,
-    scene: &Scene<'_>,
+    scene: &TraceIndex<'_>,
     limit: usize,
     aliases: bool,
 ) -> Vec<NearMiss> {
@@ -87,7 +87,7 @@ pub(super) fn near_misses(
     }
     // Near misses are advice: they have a budget of their own and take nothing from the verdict's.
     let budget = scene.budget.beside(NEAR_STEPS);
-    let scene = &Scene::new(scene.trace, &budget);
+    let scene = &TraceIndex::new(scene.trace, &budget);
     let mut found: Vec<(f64, NearMiss)> = Vec::new();
     for (at, chain) in selector.chains.iter().enumerate() {
         if budget.check().is_err() {
@@ -108,7 +108,7 @@ pub(super) fn near_misses(
 }
 
 /// Returns the attributes of the selector that the selected spans have under the name of another convention.
-pub(super) fn aliases_used(selector: &Selector, scene: &Scene<'_>, selection: &[usize]) -> Vec<Alias> {
+pub(super) fn aliases_used(selector: &Selector, scene: &TraceIndex<'_>, selection: &[usize]) -> Vec<Alias> {
     let mut used: Vec<Alias> = Vec::new();
     let mut names = Vec::new();
     for chain in &selector.chains {
@@ -142,7 +142,7 @@ fn names_in<'c>(condition: &'c Condition, names: &mut Vec<&'c Name>) {
 
 /// A chain split into conditions.
 struct Search<'s, 't> {
-    scene: &'s Scene<'t>,
+    scene: &'s TraceIndex<'t>,
     aliases: bool,
     steps: Vec<(Combinator, Vec<Part<'s>>)>,
 }
@@ -158,7 +158,7 @@ struct Part<'s> {
 }
 
 impl<'s, 't> Search<'s, 't> {
-    fn new(chain: &'s Chain, scene: &'s Scene<'t>, aliases: bool) -> Self {
+    fn new(chain: &'s Chain, scene: &'s TraceIndex<'t>, aliases: bool) -> Self {
         let first = std::iter::once((Combinator::Descendant, &chain.first));
         let rest = chain.rest.iter().map(|(combinator, step)| (*combinator, step));
         let steps =
@@ -473,7 +473,7 @@ fn drop_first_step(chain: &mut Chain) {
 }
 
 /// Splits a step into its conditions.
-fn parts<'s>(step: &'s Step, scene: &Scene<'_>, aliases: bool) -> Vec<Part<'s>> {
+fn parts<'s>(step: &'s Step, scene: &TraceIndex<'_>, aliases: bool) -> Vec<Part<'s>> {
     let conditions: Vec<&Condition> = match &step.condition {
         Condition::All(all) => all.iter().collect(),
         other => vec![other],

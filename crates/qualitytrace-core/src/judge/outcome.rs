@@ -2,7 +2,7 @@
 
 use crate::definition::Text;
 use crate::id::SpanId;
-use crate::lang::{Class, Diagnostic};
+use crate::lang::{Diagnostic, EvalErrorKind};
 use crate::value::Value;
 
 use super::{CompiledAssertion, NearMiss};
@@ -26,7 +26,7 @@ pub enum Outcome {
     /// The claim does not hold.
     Failed(Failure),
     /// It cannot be decided yet.
-    Undecided {
+    Inconclusive {
         /// Why not.
         reason: String,
     },
@@ -122,7 +122,7 @@ pub struct SpanResult {
     /// The kind of failure.
     pub failure: Option<Failure>,
     /// The kind of evaluation error.
-    pub trouble: Option<Class>,
+    pub trouble: Option<EvalErrorKind>,
 }
 
 /// The result of an output.
@@ -149,7 +149,7 @@ pub struct OutputResult {
 impl Verdict {
     pub(super) fn new(specs: Vec<SpecResult>, outputs: Vec<OutputResult>) -> Self {
         let open = outputs.iter().filter_map(|output| output.open.clone());
-        let outputs_outcome = open.map(|reason| Outcome::Undecided { reason });
+        let outputs_outcome = open.map(|reason| Outcome::Inconclusive { reason });
         let outcome = combined(specs.iter().map(SpecResult::outcome).chain(outputs_outcome));
         Self { outcome, specs, outputs }
     }
@@ -187,8 +187,8 @@ fn combined(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     for outcome in outcomes {
         match outcome {
             Outcome::Failed(_) => return outcome,
-            Outcome::Undecided { .. } if combined == Outcome::Passed => combined = outcome,
-            Outcome::Undecided { .. } | Outcome::Passed => {}
+            Outcome::Inconclusive { .. } if combined == Outcome::Passed => combined = outcome,
+            Outcome::Inconclusive { .. } | Outcome::Passed => {}
         }
     }
     combined
@@ -216,14 +216,15 @@ impl AssertionResult {
             ..Self::hopeless(
                 &assertion.text,
                 Failure::InvalidSelector,
-                vec![SpanResult::failed(Failure::InvalidSelector, error, Some(Class::Syntax))],
+                vec![SpanResult::failed(Failure::InvalidSelector, error, Some(EvalErrorKind::Syntax))],
             )
         }
     }
 
     /// The selector exceeds the budget.
     pub(super) fn not_evaluated(assertion: &CompiledAssertion, message: &str) -> Self {
-        let failed = SpanResult::failed(Failure::NotEvaluated, message.to_owned(), Some(Class::Evaluation));
+        let failed =
+            SpanResult::failed(Failure::NotEvaluated, message.to_owned(), Some(EvalErrorKind::Evaluation));
         Self {
             diagnostics: assertion.parsed.diagnostics.clone(),
             ..Self::hopeless(&assertion.text, Failure::NotEvaluated, vec![failed])
@@ -237,7 +238,7 @@ impl AssertionResult {
 }
 
 impl SpanResult {
-    pub(super) fn failed(failure: Failure, error: String, trouble: Option<Class>) -> Self {
+    pub(super) fn failed(failure: Failure, error: String, trouble: Option<EvalErrorKind>) -> Self {
         Self {
             position: None,
             span: None,

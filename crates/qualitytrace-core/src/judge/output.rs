@@ -2,17 +2,17 @@
 
 use std::cell::RefCell;
 
-use super::claim::is_about_count;
+use super::assertion::is_about_count;
 use super::possible::{self, Basis};
 use super::{Compiled, CompiledOutput, Options, OutputResult, sources};
 use crate::lang::ast::Selector;
-use crate::lang::{Context, Generator, Memory, Scene, Subject, Variables};
+use crate::lang::{Context, Generator, Memory, Subject, TraceIndex, Variables};
 use crate::wait::Absence;
 
 /// Reads the outputs in order; each sees those before it. Also returns the variables that the specs see.
 pub(super) fn run(
     test: &Compiled,
-    scene: &Scene<'_>,
+    scene: &TraceIndex<'_>,
     variables: &Variables,
     generator: &RefCell<Generator>,
     options: &Options,
@@ -62,7 +62,7 @@ fn missing<'o>(
 /// Evaluates an output on the spans that are here; also returns how many its selector matches.
 fn read(
     output: &CompiledOutput,
-    scene: &Scene<'_>,
+    scene: &TraceIndex<'_>,
     variables: &Variables,
     generator: &RefCell<Generator>,
     aliases: bool,

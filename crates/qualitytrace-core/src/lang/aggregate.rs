@@ -3,21 +3,25 @@
 use std::cmp::Ordering;
 
 use super::ast::{Aggregate, Operator, Over};
-use super::eval::{Class, Context, Subject, Trouble, calculate};
+use super::eval::{Context, EvalError, EvalErrorKind, Subject, calculate};
 use super::field::Field;
 use super::item::Item;
 use super::number;
 use super::select::Query;
 use crate::value::Value;
 
-pub(super) fn evaluate(context: &Context<'_, '_>, function: Aggregate, over: &Over) -> Result<Item, Trouble> {
-    let nowhere = || Trouble::evaluation("there are no spans here to aggregate");
+pub(super) fn evaluate(
+    context: &Context<'_, '_>,
+    function: Aggregate,
+    over: &Over,
+) -> Result<Item, EvalError> {
+    let nowhere = || EvalError::evaluation("there are no spans here to aggregate");
     match over {
         Over::Own(None) => {
             let selection = context.selection.ok_or_else(nowhere)?;
             match function {
                 Aggregate::Count => Ok(size(selection.len())),
-                _ => Err(Trouble::evaluation("say what to aggregate: `sum(attr:...)`")),
+                _ => Err(EvalError::evaluation("say what to aggregate: `sum(attr:...)`")),
             }
         }
         Over::Own(Some(inner)) => {
@@ -30,12 +34,12 @@ pub(super) fn evaluate(context: &Context<'_, '_>, function: Aggregate, over: &Ov
             let Some(name) = attribute else {
                 return match function {
                     Aggregate::Count => Ok(size(selection.len())),
-                    _ => Err(Trouble::evaluation("say which attribute: `first(span[...]).name`")),
+                    _ => Err(EvalError::evaluation("say which attribute: `first(span[...]).name`")),
                 };
             };
             if selection.is_empty() && function != Aggregate::Count {
-                return Err(Trouble {
-                    class: Class::Resolution,
+                return Err(EvalError {
+                    class: EvalErrorKind::Resolution,
                     text: format!("resolution error: no span matches `{selector}`"),
                 });
             }
@@ -48,8 +52,8 @@ pub(super) fn evaluate(context: &Context<'_, '_>, function: Aggregate, over: &Ov
 fn over_spans(
     function: Aggregate,
     selection: &[usize],
-    value: impl Fn(usize) -> Result<Item, Trouble>,
-) -> Result<Item, Trouble> {
+    value: impl Fn(usize) -> Result<Item, EvalError>,
+) -> Result<Item, EvalError> {
     match function {
         Aggregate::First => return value(*selection.first().ok_or_else(nothing)?),
         Aggregate::Last => return value(*selection.last().ok_or_else(nothing)?),
@@ -60,7 +64,7 @@ fn over_spans(
         match value(*at) {
             Ok(item) => items.push(item),
             // A span without the attribute adds nothing.
-            Err(trouble) if trouble.class == Class::Attribute => {}
+            Err(trouble) if trouble.class == EvalErrorKind::Attribute => {}
             Err(trouble) => return Err(trouble),
         }
     }
@@ -89,9 +93,9 @@ fn over_spans(
     }
 }
 
-fn nothing() -> Trouble {
-    Trouble {
-        class: Class::Resolution,
+fn nothing() -> EvalError {
+    EvalError {
+        class: EvalErrorKind::Resolution,
         text: "resolution error: no selected span has a value to aggregate".to_owned(),
     }
 }
@@ -100,10 +104,10 @@ fn size(count: usize) -> Item {
     Item::plain(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-fn sum(items: &[Item]) -> Result<Item, Trouble> {
+fn sum(items: &[Item]) -> Result<Item, EvalError> {
     let (first, rest) = items.split_first().ok_or_else(nothing)?;
     if first.quantity().is_none() {
-        return Err(Trouble::evaluation(format!(
+        return Err(EvalError::evaluation(format!(
             "cannot add up a {}: \"{}\"",
             first.type_name(),
             first.text()
@@ -120,9 +124,9 @@ fn sum(items: &[Item]) -> Result<Item, Trouble> {
     Ok(total)
 }
 
-fn sorted(mut items: Vec<Item>) -> Result<Vec<Item>, Trouble> {
+fn sorted(mut items: Vec<Item>) -> Result<Vec<Item>, EvalError> {
     if let Some(item) = items.iter().find(|item| item.quantity().is_none()) {
-        return Err(Trouble::evaluation(format!(
+        return Err(EvalError::evaluation(format!(
             "cannot put a {} in order: \"{}\"",
             item.type_name(),
             item.text()

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::field::{Field, Scene, Seen};
+use super::field::{Field, FieldValue, TraceIndex};
 use crate::value::Value;
 
 /// The values of one field, as far as they were read.
@@ -22,7 +22,7 @@ pub(crate) struct Column<'t> {
 struct Known<'t> {
     /// For each span the index of its value.
     numbers: Vec<u32>,
-    values: Vec<Seen<'t>>,
+    values: Vec<FieldValue<'t>>,
     by_value: HashMap<Key<'t>, u32>,
     /// The positions of the spans of each value, once all were read.
     places: Option<Places>,
@@ -70,12 +70,16 @@ impl<'t> Column<'t> {
     }
 
     /// Reads the field of one span, unless it was read already.
-    pub(crate) fn ask(&self, scene: &Scene<'t>, at: usize) {
+    pub(crate) fn ask(&self, scene: &TraceIndex<'t>, at: usize) {
         self.known.borrow_mut().ask(&self.field, scene, at);
     }
 
     /// Returns the values of all spans that satisfy `test`, which is called once per distinct value.
-    pub(crate) fn hits(&self, scene: &Scene<'t>, test: impl Fn(Option<&Seen<'t>>) -> bool) -> Hits {
+    pub(crate) fn hits(
+        &self,
+        scene: &TraceIndex<'t>,
+        test: impl Fn(Option<&FieldValue<'t>>) -> bool,
+    ) -> Hits {
         let mut known = self.known.borrow_mut();
         known.ask_all_and_sort(&self.field, scene);
         let Known { values, places: Some(places), .. } = &*known else {
@@ -111,9 +115,9 @@ impl<'t> Column<'t> {
     /// Keeps the spans whose value satisfies `test`, which is called once per distinct value.
     pub(crate) fn retain(
         &self,
-        scene: &Scene<'t>,
+        scene: &TraceIndex<'t>,
         candidates: &mut Vec<usize>,
-        test: impl Fn(Option<&Seen<'t>>) -> bool,
+        test: impl Fn(Option<&FieldValue<'t>>) -> bool,
     ) {
         let absent = test(None);
         let mut known = self.known.borrow_mut();
@@ -139,14 +143,14 @@ impl Places {
 }
 
 impl<'t> Known<'t> {
-    fn ask(&mut self, field: &Field, scene: &Scene<'t>, at: usize) -> u32 {
+    fn ask(&mut self, field: &Field, scene: &TraceIndex<'t>, at: usize) -> u32 {
         if self.numbers[at] == UNASKED {
             self.numbers[at] = self.number(field.look(scene, at).map(|(seen, _)| seen));
         }
         self.numbers[at]
     }
 
-    fn ask_all_and_sort(&mut self, field: &Field, scene: &Scene<'t>) {
+    fn ask_all_and_sort(&mut self, field: &Field, scene: &TraceIndex<'t>) {
         if self.places.is_some() {
             return;
         }
@@ -172,7 +176,7 @@ impl<'t> Known<'t> {
         self.places = Some(Places { positions, starts });
     }
 
-    fn number(&mut self, seen: Option<Seen<'t>>) -> u32 {
+    fn number(&mut self, seen: Option<FieldValue<'t>>) -> u32 {
         let Some(seen) = seen else { return ABSENT };
         let next = u32::try_from(self.values.len()).unwrap_or(ABSENT - 1);
         let Some(key) = key(&seen) else {
@@ -186,11 +190,11 @@ impl<'t> Known<'t> {
     }
 }
 
-fn key<'t>(seen: &Seen<'t>) -> Option<Key<'t>> {
+fn key<'t>(seen: &FieldValue<'t>) -> Option<Key<'t>> {
     let value: &'t Value = match seen {
-        Seen::Text(text) => return Some(Key::Text(text)),
-        Seen::Value(value) => value,
-        Seen::Nanos(_) | Seen::Made(_) => return None,
+        FieldValue::Text(text) => return Some(Key::Text(text)),
+        FieldValue::Value(value) => value,
+        FieldValue::Nanos(_) | FieldValue::Made(_) => return None,
     };
     match value {
         Value::String(text) => Some(Key::Text(text)),

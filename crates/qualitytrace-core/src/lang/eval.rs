@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::aggregate;
 use super::ast::{Expr, ExprKind, Filter, Operator, Part};
 use super::budget::{Budget, Exceeded};
-use super::field::{Field, Scene, Seen};
+use super::field::{Field, FieldValue, TraceIndex};
 use super::filters;
 use super::functions::Generator;
 use super::item::{Item, Origin, Quantity};
@@ -18,16 +18,16 @@ use crate::value::Value;
 /// Why an expression could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Trouble {
+pub struct EvalError {
     /// The kind of error.
-    pub class: Class,
+    pub class: EvalErrorKind,
     /// The complete message, in the form that Tracetest's clients recognise.
     pub text: String,
 }
 
 /// The kind of an evaluation error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum EvalErrorKind {
     /// The text is invalid.
     Syntax,
     /// A name is unknown.
@@ -38,29 +38,33 @@ pub enum Class {
     Evaluation,
 }
 
-impl From<Exceeded> for Trouble {
+impl From<Exceeded> for EvalError {
     fn from(exceeded: Exceeded) -> Self {
         Self::evaluation(exceeded.to_string())
     }
 }
 
-impl Trouble {
+impl EvalError {
     fn resolution(text: impl AsRef<str>) -> Self {
-        Self { class: Class::Resolution, text: format!("resolution error: {}", text.as_ref()) }
+        Self { class: EvalErrorKind::Resolution, text: format!("resolution error: {}", text.as_ref()) }
     }
 
     pub(crate) fn evaluation(text: impl Into<String>) -> Self {
-        Self { class: Class::Evaluation, text: text.into() }
+        Self { class: EvalErrorKind::Evaluation, text: text.into() }
     }
 
     pub(crate) fn syntax(source: &str, message: &str) -> Self {
-        Self { class: Class::Syntax, text: format!("invalid syntax \"{source}\": {message}") }
+        Self { class: EvalErrorKind::Syntax, text: format!("invalid syntax \"{source}\": {message}") }
     }
 
     /// Turns an error inside a list or a call into one of the whole.
     fn within(self, place: &str) -> Self {
         let rest = self.text.strip_prefix("resolution error: ").unwrap_or(&self.text);
-        let class = if self.class == Class::Attribute { Class::Attribute } else { Class::Resolution };
+        let class = if self.class == EvalErrorKind::Attribute {
+            EvalErrorKind::Attribute
+        } else {
+            EvalErrorKind::Resolution
+        };
         Self { class, ..Self::resolution(format!("{place}: {rest}")) }
     }
 }
@@ -78,7 +82,7 @@ pub(crate) enum Subject {
 
 /// The context of an evaluation.
 pub(crate) struct Context<'a, 't> {
-    pub(crate) scene: Option<&'a Scene<'t>>,
+    pub(crate) scene: Option<&'a TraceIndex<'t>>,
     pub(crate) selection: Option<&'a [usize]>,
     pub(crate) variables: &'a Variables,
     pub(crate) generator: &'a RefCell<Generator>,
@@ -92,7 +96,7 @@ pub(crate) struct Context<'a, 't> {
 pub(crate) struct Memory {
     fields: Remembered<std::rc::Rc<Field>>,
     constants: Remembered<Item>,
-    aggregates: Remembered<Result<Item, Trouble>>,
+    aggregates: Remembered<Result<Item, EvalError>>,
     pub(crate) used_aliases: RefCell<Vec<(String, &'static str)>>,
 }
 
@@ -102,7 +106,7 @@ type Remembered<T> = RefCell<HashMap<usize, T>>;
 const META: &str = "tracetest.selected_spans.";
 
 impl Context<'_, '_> {
-    pub(crate) fn evaluate(&self, expr: &Expr, subject: Subject) -> Result<Item, Trouble> {
+    pub(crate) fn evaluate(&self, expr: &Expr, subject: Subject) -> Result<Item, EvalError> {
         self.budget.work(1)?;
         match &expr.kind {
             ExprKind::Number(text) | ExprKind::Duration(text) => {
@@ -113,7 +117,7 @@ impl Context<'_, '_> {
             ExprKind::Attribute(name) => self.attribute(expr, name, subject),
             ExprKind::Variable(name) => match self.variables.get(name) {
                 Some(text) => Ok(self.constant(expr, || Item::plain(text))),
-                None => Err(Trouble::resolution(format!("variable \"{name}\" not found"))),
+                None => Err(EvalError::resolution(format!("variable \"{name}\" not found"))),
             },
             ExprKind::Array(items) => {
                 let mut values = Vec::with_capacity(items.len());
@@ -143,11 +147,11 @@ impl Context<'_, '_> {
             ExprKind::Aggregate { function, over } => {
                 remembered(&self.memory.aggregates, expr, || aggregate::evaluate(self, *function, over))
             }
-            ExprKind::Hole => Err(Trouble::evaluation("the expression is not valid")),
+            ExprKind::Hole => Err(EvalError::evaluation("the expression is not valid")),
         }
     }
 
-    fn filter(&self, filter: &Filter, input: &Item, subject: Subject) -> Result<Item, Trouble> {
+    fn filter(&self, filter: &Filter, input: &Item, subject: Subject) -> Result<Item, EvalError> {
         let Filter { name, arguments, .. } = filter;
         let arguments = arguments
             .iter()
@@ -155,8 +159,8 @@ impl Context<'_, '_> {
             .collect::<Result<Vec<_>, _>>()?;
         match filters::apply(name, input, &arguments, self.budget) {
             Some(Ok(item)) => Ok(item),
-            Some(Err(text)) => Err(Trouble::evaluation(format!("{name}: {text}"))),
-            None => Err(Trouble::resolution(format!("filter \"{name}\" not found"))),
+            Some(Err(text)) => Err(EvalError::evaluation(format!("{name}: {text}"))),
+            None => Err(EvalError::resolution(format!("filter \"{name}\" not found"))),
         }
     }
 
@@ -164,7 +168,7 @@ impl Context<'_, '_> {
         remembered(&self.memory.constants, expr, make)
     }
 
-    fn text(&self, expr: &Expr, parts: &[Part], subject: Subject) -> Result<Item, Trouble> {
+    fn text(&self, expr: &Expr, parts: &[Part], subject: Subject) -> Result<Item, EvalError> {
         match parts {
             [] => return Ok(Item::quoted(String::new())),
             [Part::Literal(text)] => return Ok(self.constant(expr, || Item::quoted(text.clone()))),
@@ -174,7 +178,7 @@ impl Context<'_, '_> {
     }
 
     /// Returns the text with every `${...}` replaced.
-    pub(crate) fn fill(&self, parts: &[Part], subject: Subject) -> Result<String, Trouble> {
+    pub(crate) fn fill(&self, parts: &[Part], subject: Subject) -> Result<String, EvalError> {
         let mut text = String::new();
         for part in parts {
             match part {
@@ -197,13 +201,13 @@ impl Context<'_, '_> {
         Ok(text)
     }
 
-    fn attribute(&self, expr: &Expr, name: &str, subject: Subject) -> Result<Item, Trouble> {
+    fn attribute(&self, expr: &Expr, name: &str, subject: Subject) -> Result<Item, EvalError> {
         let folded = names::attribute(name);
         if let Some(meta) = folded.strip_prefix(META) {
             return self.meta(name, meta);
         }
         let (Some(scene), Subject::Span(at)) = (self.scene, subject) else {
-            return Err(Trouble::resolution(match subject {
+            return Err(EvalError::resolution(match subject {
                 Subject::Nowhere => format!("there is no span here to read the attribute \"{name}\" from"),
                 _ => format!(
                     "there are no matching spans to retrieve the attribute \"{name}\" from. To fix this error, create a selector matching at least one span."
@@ -219,17 +223,20 @@ impl Context<'_, '_> {
     /// Reads the field of this name from the span.
     pub(crate) fn read(
         &self,
-        scene: &Scene<'_>,
+        scene: &TraceIndex<'_>,
         field: &Field,
         name: &str,
         at: usize,
-    ) -> Result<Item, Trouble> {
+    ) -> Result<Item, EvalError> {
         let Some((seen, alias)) = field.look(scene, at) else {
             if name == "name" {
                 return Ok(Item::plain(Value::String(scene.trace.span(at).name.clone())));
             }
-            let class = Class::Attribute;
-            return Err(Trouble { class, ..Trouble::resolution(format!("attribute \"{name}\" not found")) });
+            let class = EvalErrorKind::Attribute;
+            return Err(EvalError {
+                class,
+                ..EvalError::resolution(format!("attribute \"{name}\" not found"))
+            });
         };
         if let Some(alias) = alias {
             let mut used = self.memory.used_aliases.borrow_mut();
@@ -240,17 +247,17 @@ impl Context<'_, '_> {
         Ok(item_of(seen, field.is_duration()))
     }
 
-    fn meta(&self, name: &str, meta: &str) -> Result<Item, Trouble> {
+    fn meta(&self, name: &str, meta: &str) -> Result<Item, EvalError> {
         match (meta, self.selection) {
             ("count", Some(selection)) => Ok(Item::plain(i64::try_from(selection.len()).unwrap_or(i64::MAX))),
             ("count", None) => {
-                Err(Trouble::resolution(format!("there is no selection here to read \"{name}\" from")))
+                Err(EvalError::resolution(format!("there is no selection here to read \"{name}\" from")))
             }
-            _ => Err(Trouble::evaluation(format!("unknown meta attribute {name}"))),
+            _ => Err(EvalError::evaluation(format!("unknown meta attribute {name}"))),
         }
     }
 
-    fn call(&self, name: &str, arguments: &[Expr], subject: Subject) -> Result<Item, Trouble> {
+    fn call(&self, name: &str, arguments: &[Expr], subject: Subject) -> Result<Item, EvalError> {
         let mut items = Vec::with_capacity(arguments.len());
         for (at, argument) in arguments.iter().enumerate() {
             let item = self
@@ -259,8 +266,8 @@ impl Context<'_, '_> {
             items.push(item);
         }
         match self.generator.borrow_mut().call(name, &items) {
-            Some(result) => result.map_err(Trouble::evaluation),
-            None => Err(Trouble::resolution(format!("could not find function \"{name}\""))),
+            Some(result) => result.map_err(EvalError::evaluation),
+            None => Err(EvalError::resolution(format!("could not find function \"{name}\""))),
         }
     }
 }
@@ -277,7 +284,7 @@ fn remembered<T: Clone>(memory: &Remembered<T>, expr: &Expr, make: impl FnOnce()
 }
 
 /// Converts an attribute to an item; lists and objects become the JSON that Tracetest's files see.
-pub(crate) fn item_of(seen: Seen<'_>, is_duration: bool) -> Item {
+pub(crate) fn item_of(seen: FieldValue<'_>, is_duration: bool) -> Item {
     let value = match seen.into_value() {
         value @ (Value::List(_) | Value::Object(_)) => Value::from(value.to_json().to_text()),
         Value::Null => Value::from(""),
@@ -286,9 +293,9 @@ pub(crate) fn item_of(seen: Seen<'_>, is_duration: bool) -> Item {
     Item { value, origin: if is_duration { Origin::Nanoseconds } else { Origin::Plain } }
 }
 
-pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result<Item, Trouble> {
+pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result<Item, EvalError> {
     let mismatch = || {
-        Trouble::evaluation(format!(
+        EvalError::evaluation(format!(
             "types mismatch: {} {} {}",
             left.type_name(),
             operator.as_str(),
@@ -333,10 +340,10 @@ pub(crate) fn calculate(left: &Item, operator: Operator, right: &Item) -> Result
     }
 }
 
-fn numbers(left: Quantity, operator: Operator, right: Quantity) -> Result<Item, Trouble> {
+fn numbers(left: Quantity, operator: Operator, right: Quantity) -> Result<Item, EvalError> {
     let exact = match (left, right) {
         (Quantity::Number(_), Quantity::Number(right)) if operator == Operator::Divide && right.is_zero() => {
-            return Err(Trouble::evaluation("division by zero"));
+            return Err(EvalError::evaluation("division by zero"));
         }
         (Quantity::Number(left), Quantity::Number(right)) if left.is_rounded() || right.is_rounded() => None,
         (Quantity::Number(left), Quantity::Number(right)) => match operator {
@@ -366,12 +373,12 @@ fn numbers(left: Quantity, operator: Operator, right: Quantity) -> Result<Item, 
     if result.is_finite() {
         Ok(Item::plain(print_f64(result)))
     } else {
-        Err(Trouble::evaluation("the result is too large to be a number"))
+        Err(EvalError::evaluation("the result is too large to be a number"))
     }
 }
 
 /// Calculates with durations; `None` where the operator does not apply to them.
-fn durations(left: i64, operator: Operator, right: i64) -> Option<Result<Item, Trouble>> {
+fn durations(left: i64, operator: Operator, right: i64) -> Option<Result<Item, EvalError>> {
     let nanos = match operator {
         Operator::Add => left.checked_add(right),
         Operator::Subtract => left.checked_sub(right),
@@ -383,11 +390,11 @@ fn durations(left: i64, operator: Operator, right: i64) -> Option<Result<Item, T
     };
     Some(match nanos {
         Some(nanos) => Ok(Item::plain(Value::Duration(nanos))),
-        None => Err(Trouble::evaluation("the result is too large to be a duration")),
+        None => Err(EvalError::evaluation("the result is too large to be a duration")),
     })
 }
 
-fn scale(nanos: i64, operator: Operator, factor: Quantity) -> Option<Result<Item, Trouble>> {
+fn scale(nanos: i64, operator: Operator, factor: Quantity) -> Option<Result<Item, EvalError>> {
     if matches!(operator, Operator::Add | Operator::Subtract) {
         return None;
     }
@@ -399,6 +406,6 @@ fn scale(nanos: i64, operator: Operator, factor: Quantity) -> Option<Result<Item
     let whole = text.split('.').next().unwrap_or_default();
     Some(match whole.parse() {
         Ok(nanos) => Ok(Item::plain(Value::Duration(nanos))),
-        Err(_) => Err(Trouble::evaluation("the result is too large to be a duration")),
+        Err(_) => Err(EvalError::evaluation("the result is too large to be a duration")),
     })
 }

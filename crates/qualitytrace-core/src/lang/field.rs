@@ -87,7 +87,7 @@ pub(crate) enum Reading {
 
 /// The value found.
 #[derive(Debug)]
-pub(crate) enum Seen<'t> {
+pub(crate) enum FieldValue<'t> {
     Text(&'t str),
     Value(&'t Value),
     /// Nanoseconds of the span's own duration.
@@ -95,7 +95,7 @@ pub(crate) enum Seen<'t> {
     Made(Value),
 }
 
-impl Seen<'_> {
+impl FieldValue<'_> {
     pub(crate) fn into_value(self) -> Value {
         match self {
             Self::Text(text) => Value::from(text),
@@ -143,29 +143,33 @@ impl Field {
     }
 
     /// Reads the field from a span; also returns the alias under which it was found.
-    pub(crate) fn look<'t>(&self, scene: &Scene<'t>, at: usize) -> Option<(Seen<'t>, Option<&'static str>)> {
+    pub(crate) fn look<'t>(
+        &self,
+        scene: &TraceIndex<'t>,
+        at: usize,
+    ) -> Option<(FieldValue<'t>, Option<&'static str>)> {
         let span = scene.trace.span(at);
         let seen = match self {
-            Self::Name => Seen::Text(&span.name),
-            Self::Kind => Seen::Text(span.kind.as_str()),
-            Self::Special(Special::Type, _) => Seen::Text(scene.span_type(at)),
+            Self::Name => FieldValue::Text(&span.name),
+            Self::Kind => FieldValue::Text(span.kind.as_str()),
+            Self::Special(Special::Type, _) => FieldValue::Text(scene.span_type(at)),
             Self::Special(special, name) => match span.attributes.get(name) {
                 Some(value) => match special {
                     Special::Duration => nanos(value),
-                    _ => Seen::Value(value),
+                    _ => FieldValue::Value(value),
                 },
                 None => made(*special, span)?,
             },
             Self::Attribute { name, reading, aliases } => {
                 if let Some(value) = span.attribute(name) {
-                    return Some((Seen::Value(value), None));
+                    return Some((FieldValue::Value(value), None));
                 }
                 if let Some(seen) = reading.as_ref().and_then(|reading| reading.look(scene, at)) {
                     return Some((seen, None));
                 }
                 return aliases
                     .iter()
-                    .find_map(|alias| Some((Seen::Value(span.attribute(alias)?), Some(*alias))));
+                    .find_map(|alias| Some((FieldValue::Value(span.attribute(alias)?), Some(*alias))));
             }
         };
         Some((seen, None))
@@ -217,75 +221,75 @@ impl Reading {
         })
     }
 
-    fn look<'t>(&self, scene: &Scene<'t>, at: usize) -> Option<Seen<'t>> {
+    fn look<'t>(&self, scene: &TraceIndex<'t>, at: usize) -> Option<FieldValue<'t>> {
         let span = scene.trace.span(at);
-        let text = |text: &'t str| (!text.is_empty()).then_some(Seen::Text(text));
+        let text = |text: &'t str| (!text.is_empty()).then_some(FieldValue::Text(text));
         match self {
-            Self::Status => Some(Seen::Text(match span.status.as_ref().map(|status| status.code) {
+            Self::Status => Some(FieldValue::Text(match span.status.as_ref().map(|status| status.code) {
                 None | Some(StatusCode::Unset) => "unset",
                 Some(StatusCode::Ok) => "ok",
                 Some(StatusCode::Error) => "error",
             })),
             Self::Duration => made(Special::Duration, span),
-            Self::SpanName => Some(Seen::Text(&span.name)),
-            Self::SpanKind => Some(Seen::Text(span.kind.as_str())),
-            Self::SpanSpecial(Special::Type) => Some(Seen::Text(scene.span_type(at))),
+            Self::SpanName => Some(FieldValue::Text(&span.name)),
+            Self::SpanKind => Some(FieldValue::Text(span.kind.as_str())),
+            Self::SpanSpecial(Special::Type) => Some(FieldValue::Text(scene.span_type(at))),
             Self::SpanSpecial(special) => made(*special, span),
-            Self::Span(name) => span.attributes.get(name).map(Seen::Value),
-            Self::Resource(name) => span.resource.attributes.get(name).map(Seen::Value),
+            Self::Span(name) => span.attributes.get(name).map(FieldValue::Value),
+            Self::Resource(name) => span.resource.attributes.get(name).map(FieldValue::Value),
             Self::ScopeName => text(&span.scope.name),
             Self::ScopeVersion => text(&span.scope.version),
-            Self::InScope(name) => span.scope.attributes.get(name).map(Seen::Value),
+            Self::InScope(name) => span.scope.attributes.get(name).map(FieldValue::Value),
             Self::Event(name) => many(scene.event_values(at, name)),
             Self::Link(name) => many(scene.link_values(at, name)),
         }
     }
 }
 
-fn many(values: Vec<Value>) -> Option<Seen<'static>> {
+fn many(values: Vec<Value>) -> Option<FieldValue<'static>> {
     match values.len() {
         0 => None,
-        1 => values.into_iter().next().map(Seen::Made),
-        _ => Some(Seen::Made(Value::List(values))),
+        1 => values.into_iter().next().map(FieldValue::Made),
+        _ => Some(FieldValue::Made(Value::List(values))),
     }
 }
 
 /// Reads a stored duration; only whole nanoseconds count as one.
-fn nanos(value: &Value) -> Seen<'_> {
+fn nanos(value: &Value) -> FieldValue<'_> {
     match value {
-        Value::Int(nanos) | Value::Duration(nanos) => Seen::Nanos(*nanos),
-        Value::String(text) => text.parse().map_or(Seen::Value(value), Seen::Nanos),
-        _ => Seen::Value(value),
+        Value::Int(nanos) | Value::Duration(nanos) => FieldValue::Nanos(*nanos),
+        Value::String(text) => text.parse().map_or(FieldValue::Value(value), FieldValue::Nanos),
+        _ => FieldValue::Value(value),
     }
 }
 
-fn made(special: Special, span: &Span) -> Option<Seen<'_>> {
-    let time = |nanos: u64| Seen::Made(Value::Int(i64::try_from(nanos).unwrap_or(i64::MAX)));
+fn made(special: Special, span: &Span) -> Option<FieldValue<'_>> {
+    let time = |nanos: u64| FieldValue::Made(Value::Int(i64::try_from(nanos).unwrap_or(i64::MAX)));
     Some(match special {
-        Special::Name => Seen::Text(&span.name),
-        Special::Kind => Seen::Text(span.kind.as_str()),
-        Special::Type => Seen::Text(span_type(span)),
+        Special::Name => FieldValue::Text(&span.name),
+        Special::Kind => FieldValue::Text(span.kind.as_str()),
+        Special::Type => FieldValue::Text(span_type(span)),
         Special::Duration => {
             span.end?;
-            Seen::Nanos(i64::try_from(span.duration().as_nanos()).unwrap_or(i64::MAX))
+            FieldValue::Nanos(i64::try_from(span.duration().as_nanos()).unwrap_or(i64::MAX))
         }
         Special::Start => time(span.start.as_nanos()),
         Special::End => time(span.end?.as_nanos()),
-        Special::StatusCode => Seen::Text(match span.status.as_ref().map(|status| status.code) {
+        Special::StatusCode => FieldValue::Text(match span.status.as_ref().map(|status| status.code) {
             None | Some(StatusCode::Unset) => "STATUS_CODE_UNSET",
             Some(StatusCode::Ok) => "STATUS_CODE_OK",
             Some(StatusCode::Error) => "STATUS_CODE_ERROR",
         }),
         Special::StatusDescription => {
             let message = &*span.status.as_ref()?.message;
-            (!message.is_empty()).then_some(Seen::Text(message))?
+            (!message.is_empty()).then_some(FieldValue::Text(message))?
         }
-        Special::Id => Seen::Made(span.id?.to_string().into()),
-        Special::ParentId => Seen::Made(match span.parent {
+        Special::Id => FieldValue::Made(span.id?.to_string().into()),
+        Special::ParentId => FieldValue::Made(match span.parent {
             Some(parent) => parent.to_string().into(),
             None => "0000000000000000".into(),
         }),
-        Special::Events => Seen::Made(events(&span.events).into()),
+        Special::Events => FieldValue::Made(events(&span.events).into()),
     })
 }
 
@@ -369,7 +373,7 @@ const SMALL: usize = 64;
 
 /// A trace with cached columns.
 #[derive(Debug)]
-pub(crate) struct Scene<'t> {
+pub(crate) struct TraceIndex<'t> {
     pub(crate) trace: &'t Trace,
     pub(crate) budget: &'t Budget,
     columns: RefCell<Vec<(Key, Rc<Column<'t>>)>>,
@@ -378,7 +382,7 @@ pub(crate) struct Scene<'t> {
 /// The identity of a field: its kind, its name, and whether it has aliases.
 type Key = (u8, Box<str>);
 
-impl<'t> Scene<'t> {
+impl<'t> TraceIndex<'t> {
     pub(crate) fn new(trace: &'t Trace, budget: &'t Budget) -> Self {
         Self { trace, budget, columns: RefCell::default() }
     }

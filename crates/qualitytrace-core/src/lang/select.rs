@@ -7,13 +7,13 @@ mod filter;
 
 use super::ast::{Chain, Combinator, Pseudo, Selector, Step};
 use super::budget::{Budget, Exceeded};
-use super::field::{Field, Scene};
+use super::field::{Field, TraceIndex};
 use crate::trace::Trace;
 pub(crate) use filter::{Filter, compile_condition, ordered};
 
 /// Returns the positions of the selected spans, in the selector's order, each once.
 pub fn select(selector: &Selector, trace: &Trace, budget: &Budget) -> Result<Vec<usize>, Exceeded> {
-    Query::new(selector, true).run(&Scene::new(trace, budget))
+    Query::new(selector, true).run(&TraceIndex::new(trace, budget))
 }
 
 /// A compiled selector.
@@ -79,13 +79,13 @@ impl Query {
         }
     }
 
-    pub(crate) fn run(&self, scene: &Scene<'_>) -> Result<Vec<usize>, Exceeded> {
+    pub(crate) fn run(&self, scene: &TraceIndex<'_>) -> Result<Vec<usize>, Exceeded> {
         let found = self.find(scene);
         scene.budget.check().map(|()| found)
     }
 
     /// Returns the spans found before the budget is used up.
-    fn find(&self, scene: &Scene<'_>) -> Vec<usize> {
+    fn find(&self, scene: &TraceIndex<'_>) -> Vec<usize> {
         let length = scene.trace.spans().len();
         let _ = scene.budget.work(length / 8);
         match self.chains.as_slice() {
@@ -140,7 +140,7 @@ fn compile_step(step: &Step, aliases: bool) -> CompiledStep {
 }
 
 impl CompiledChain {
-    fn run(&self, scene: &Scene<'_>) -> Vec<usize> {
+    fn run(&self, scene: &TraceIndex<'_>) -> Vec<usize> {
         let length = scene.trace.spans().len();
         let mut found = self.first.matches(scene, &self.first.gates(scene), 0..length);
         if let Some(position) = self.first.position {
@@ -156,7 +156,7 @@ impl CompiledChain {
     }
 
     /// Marks the spans that can begin the chain: from each of them the other steps can be matched.
-    fn beginnings(&self, scene: &Scene<'_>) -> Vec<bool> {
+    fn beginnings(&self, scene: &TraceIndex<'_>) -> Vec<bool> {
         let length = scene.trace.spans().len();
         let narrow = |step: &CompiledStep, allowed: &[bool]| {
             let mut marks = vec![false; length];
@@ -235,12 +235,17 @@ impl CompiledStep {
     }
 
     /// Returns, for each condition on the position, the spans that it accepts.
-    fn gates(&self, scene: &Scene<'_>) -> Vec<Vec<bool>> {
+    fn gates(&self, scene: &TraceIndex<'_>) -> Vec<Vec<bool>> {
         self.places.iter().map(|place| place.marks(scene)).collect()
     }
 
     /// Returns the spans in `range` that match without regard to `:first` and the like, in order.
-    fn matches(&self, scene: &Scene<'_>, gates: &[Vec<bool>], range: std::ops::Range<usize>) -> Vec<usize> {
+    fn matches(
+        &self,
+        scene: &TraceIndex<'_>,
+        gates: &[Vec<bool>],
+        range: std::ops::Range<usize>,
+    ) -> Vec<usize> {
         // Charges for the marks of that many spans.
         if scene.budget.work(1 + range.len() / 8 + gates.len() * range.len() / 8).is_err() {
             return Vec::new();
@@ -253,7 +258,7 @@ impl CompiledStep {
     }
 
     /// Takes the step from each of the spans `from`; a position like `:first` counts separately for each of them.
-    fn from(&self, scene: &Scene<'_>, combinator: Combinator, from: &[usize]) -> Vec<usize> {
+    fn from(&self, scene: &TraceIndex<'_>, combinator: Combinator, from: &[usize]) -> Vec<usize> {
         let trace = scene.trace;
         let matches = self.reachable(scene, combinator, from);
         let mut seen = vec![false; trace.spans().len()];
@@ -315,7 +320,7 @@ impl CompiledStep {
     }
 
     /// Returns the matching spans in the range that covers all spans the step can lead to, in order.
-    fn reachable(&self, scene: &Scene<'_>, combinator: Combinator, from: &[usize]) -> Vec<usize> {
+    fn reachable(&self, scene: &TraceIndex<'_>, combinator: Combinator, from: &[usize]) -> Vec<usize> {
         let range = match combinator {
             Combinator::Descendant | Combinator::Child => {
                 let start = from.iter().min().map_or(0, |at| at + 1);
@@ -344,7 +349,7 @@ fn pick(near: &[usize], position: Option<Position>) -> Vec<usize> {
 }
 
 impl Place {
-    fn marks(&self, scene: &Scene<'_>) -> Vec<bool> {
+    fn marks(&self, scene: &TraceIndex<'_>) -> Vec<bool> {
         let trace = scene.trace;
         let length = trace.spans().len();
         match self {

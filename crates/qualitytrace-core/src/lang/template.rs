@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::ast::{Assertion, Expr, ExprKind, Part};
 use super::budget::Budget;
-use super::eval::{Context, Memory, Subject, Trouble};
+use super::eval::{Context, EvalError, Memory, Subject};
 use super::functions::Generator;
 use super::parser::{Parsed, parse_template};
 use super::variables::Variables;
@@ -15,13 +15,13 @@ pub fn resolve_text(
     variables: &Variables,
     generator: &mut Generator,
     budget: &Budget,
-) -> Result<String, Trouble> {
+) -> Result<String, EvalError> {
     if !text.contains("${") {
         return Ok(text.to_owned());
     }
     let parsed = parse_template(text);
     if let Some(error) = parsed.error() {
-        return Err(Trouble::syntax(text, &error.message));
+        return Err(EvalError::syntax(text, &error.message));
     }
     let cell = RefCell::new(generator.clone());
     let filled = Context {

@@ -55,7 +55,7 @@ fn check(absence: Absence, selector: &str, assertion: &str, expected: &str) {
     let outcome = match verdict.outcome {
         Outcome::Passed => "passed".to_owned(),
         Outcome::Failed(_) => "failed".to_owned(),
-        Outcome::Undecided { reason } => reason,
+        Outcome::Inconclusive { reason } => reason,
     };
     assert_eq!(outcome, expected, "{selector}: {assertion}");
 }

@@ -56,7 +56,7 @@ fn check(selector: &str, assertion: &str, expected: &str) {
     let outcome = match &verdict.outcome {
         Outcome::Passed => "passed",
         Outcome::Failed(_) => "failed",
-        Outcome::Undecided { reason } => {
+        Outcome::Inconclusive { reason } => {
             assert_eq!(reason, REASON);
             "inconclusive"
         }
@@ -112,7 +112,11 @@ fn an_output_that_may_be_another_is_not_handed_on() {
         ("span[service.name=\"web\"]", "count(span[service.name=\"billing\"])"),
     ] {
         let verdict = judged(&[("span[service.name=\"web\"]", "attr:n = 1")], &[("N", selector, value)]);
-        assert_eq!(verdict.outcome, Outcome::Undecided { reason: REASON.to_owned() }, "{selector} {value}");
+        assert_eq!(
+            verdict.outcome,
+            Outcome::Inconclusive { reason: REASON.to_owned() },
+            "{selector} {value}"
+        );
         let output = &verdict.outputs[0];
         assert!(!output.resolved && output.value.is_empty(), "{output:?}");
         assert_eq!(output.open.as_deref(), Some(REASON));
@@ -132,7 +136,7 @@ fn what_uses_an_output_rests_on_what_the_output_rests_on() {
     for claim in ["\"${var:M}\" = \"0!\"", "var:N = 7", "var:M !exists"] {
         let verdict = judged(&[("span[service.name=\"web\"]", claim)], &outputs);
         let spec = verdict.specs[0].outcome();
-        assert_eq!(spec, Outcome::Undecided { reason: REASON.to_owned() }, "{claim}");
+        assert_eq!(spec, Outcome::Inconclusive { reason: REASON.to_owned() }, "{claim}");
     }
 }
 

@@ -41,7 +41,7 @@ fn check(selector: &str, assertion: &str, passes: bool, is_final: bool, wants_mo
         "{selector}: {assertion}"
     );
     let verdict = test.judge(&trace(), &Variables::new(), &options);
-    let is_open = matches!(verdict.outcome, Outcome::Undecided { .. });
+    let is_open = matches!(verdict.outcome, Outcome::Inconclusive { .. });
     assert_eq!(is_open, !is_final, "{selector}: {assertion}");
 }
 

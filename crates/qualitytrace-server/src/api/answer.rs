@@ -31,12 +31,12 @@ pub(super) const RETRY_AFTER: u64 = 1;
 
 /// An error response: `{code, error}`.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct ApiError {
     pub(super) status: StatusCode,
     pub(super) message: String,
 }
 
-impl Problem {
+impl ApiError {
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, message: message.into() }
     }
@@ -86,19 +86,19 @@ pub(super) struct Error<'a> {
     pub(super) error: &'a str,
 }
 
-impl From<store::Error> for Problem {
+impl From<store::Error> for ApiError {
     fn from(error: store::Error) -> Self {
         Self::internal(&error, error.passing())
     }
 }
 
-impl From<runner::Error> for Problem {
+impl From<runner::Error> for ApiError {
     fn from(error: runner::Error) -> Self {
         Self::internal(&error, error.passing())
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         self.timed((self.status, Json(self.said())).into_response())
     }
@@ -195,12 +195,12 @@ pub(super) async fn said_in_json(response: Response) -> Response {
         return response;
     }
     let Ok(text) = axum::body::to_bytes(response.into_body(), LONGEST_WORDS).await else {
-        return Problem { status, message: "the request cannot be read".to_owned() }.into_response();
+        return ApiError { status, message: "the request cannot be read".to_owned() }.into_response();
     };
     let message = String::from_utf8_lossy(&text).into_owned();
     // Clients expect this text as it is.
     if message.starts_with("invalid tenant id") {
         return (status, message).into_response();
     }
-    Problem { status, message }.into_response()
+    ApiError { status, message }.into_response()
 }

@@ -11,14 +11,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::App;
-use super::answer::Problem;
-use super::door;
+use super::answer::ApiError;
+use super::middleware;
 use super::query::Query;
 use super::resources::collection;
 use crate::client::Client;
 use crate::clock;
+use crate::observability::REQUEST_ID;
 use crate::store::Change;
-use crate::watch::REQUEST_ID;
 use crate::wire::time::rfc3339;
 
 /// The default page size, and the largest.
@@ -34,10 +34,10 @@ pub(crate) async fn record(State(app): State<App>, request: Request, next: Next)
     let (parts, body) = request.into_parts();
     let client = Client::of(&parts, &app.config.get().safety.access);
     let mut request = Request::from_parts(parts, body);
-    if !door::is_change(&request) {
+    if !middleware::is_change(&request) {
         return client.serve(next.run(request)).await;
     }
-    let asked = Asked::of(&mut request).await;
+    let asked = AuditQuery::of(&mut request).await;
     let response = client.clone().serve(next.run(request)).await;
     if response.status().is_success() && response.extensions().get::<Unchanged>().is_none() {
         let change = asked.change(&client);
@@ -58,7 +58,7 @@ pub(crate) async fn record(State(app): State<App>, request: Request, next: Next)
 }
 
 /// What a request is about, as far as its route tells.
-struct Asked {
+struct AuditQuery {
     method: Method,
     route: String,
     /// The id in the path, with the number of a run.
@@ -66,7 +66,7 @@ struct Asked {
     request: String,
 }
 
-impl Asked {
+impl AuditQuery {
     async fn of(request: &mut Request) -> Self {
         let parameters = request.extract_parts::<RawPathParams>().await.ok();
         let of = |name: &str| {
@@ -157,12 +157,12 @@ struct Entry {
 pub(super) async fn list(
     State(app): State<App>,
     Query(parameters): Query<Parameters>,
-) -> Result<Json<Changes>, Problem> {
+) -> Result<Json<Changes>, ApiError> {
     let take = match parameters.take.as_deref() {
         None | Some("") => PAGE,
         Some(text) => text
             .parse()
-            .map_err(|_| Problem::bad_request(format!("`{text}` is no value of `take`; write a number")))?,
+            .map_err(|_| ApiError::bad_request(format!("`{text}` is no value of `take`; write a number")))?,
     };
     let take = take.clamp(1, LARGEST_PAGE);
     let before = parameters.before.as_deref().map(|before| {
@@ -172,7 +172,7 @@ pub(super) async fn list(
     let before = match before {
         None => None,
         Some(Some(before)) => Some(before),
-        Some(None) => return Err(Problem::bad_request("`before` takes the `next` of an earlier page")),
+        Some(None) => return Err(ApiError::bad_request("`before` takes the `next` of an earlier page")),
     };
     let changes = app.store.changes(before, take).await?;
     let last = changes.last().filter(|_| changes.len() as u64 == take);

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::App;
 use super::answer::plain_json;
-use super::refusal::{Refusal, body};
+use super::legacy_error::{LegacyApiError, body};
 use super::tenant::Tenant;
 use crate::store::without_password;
 use crate::trigger::Gate;
@@ -28,11 +28,15 @@ use crate::wire::time::{NEVER, rfc3339};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Tests the connection to a data store. Redaction masks in it stand for the secrets of the stored one.
-pub(super) async fn test(State(app): State<App>, tenant: Tenant, sent: Bytes) -> Result<Response, Refusal> {
+pub(super) async fn test(
+    State(app): State<App>,
+    tenant: Tenant,
+    sent: Bytes,
+) -> Result<Response, LegacyApiError> {
     let spec: Value = body(&sent)?;
     for key in ["name", "type"] {
         if spec[key].as_str().is_none_or(str::is_empty) {
-            return Err(Refusal::unprocessable(format!("required field '{key}' is zero value.")));
+            return Err(LegacyApiError::unprocessable(format!("required field '{key}' is zero value.")));
         }
     }
     let stored = app.store.resource(Kind::DataStore, &tenant.scoped("current")).await?;
@@ -40,20 +44,20 @@ pub(super) async fn test(State(app): State<App>, tenant: Tenant, sent: Bytes) ->
     let stored = secrets(&stored, Format::Json, Kind::DataStore);
     let text = json!({ "spec": spec }).to_string();
     let text = unmasked(&text, Format::Json, Kind::DataStore, &stored)
-        .map_err(|unknown| Refusal::bad_request(unknown.to_string()))?;
+        .map_err(|unknown| LegacyApiError::bad_request(unknown.to_string()))?;
     let reading = definition::read_as(&text, Format::Json, Kind::DataStore);
     if let Some(error) = reading.diagnostics.iter().find(|found| found.is_error()) {
-        return Err(Refusal::bad_request(error.message.clone()));
+        return Err(LegacyApiError::bad_request(error.message.clone()));
     }
     if let Some(unknown) = reading.diagnostics.iter().find(|found| found.code == "unknown-key") {
         let key = text.get(unknown.span.clone()).unwrap_or_default().trim_matches('"');
-        return Err(Refusal::unknown_field(key));
+        return Err(LegacyApiError::unknown_field(key));
     }
     let source = reading.documents.into_iter().find_map(|document| match document.resource {
         Resource::DataStore(store) => Some(store.source),
         _ => None,
     });
-    let source = source.ok_or_else(|| Refusal::bad_request("the body is not a data store"))?;
+    let source = source.ok_or_else(|| LegacyApiError::bad_request("the body is not a data store"))?;
     Ok(plain_json(StatusCode::OK, &outcome(&source, &Gate::of(&app.config.get().limits)).await))
 }
 
@@ -144,7 +148,7 @@ pub(super) struct Arrivals {
 }
 
 /// Returns what has arrived over OTLP since the last reset.
-pub(super) async fn otlp(State(app): State<App>) -> Result<Response, Refusal> {
+pub(super) async fn otlp(State(app): State<App>) -> Result<Response, LegacyApiError> {
     let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
     let count = total.saturating_sub(app.otlp_mark.load(std::sync::atomic::Ordering::Relaxed));
     let last = if count > 0 { app.store.last_arrival().await? } else { None };

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::answer::plain_json;
+use super::legacy_error::{LegacyApiError, count, number};
 use super::negotiation::{Media, content_type};
 use super::path::Path;
 use super::query::Query;
-use super::refusal::{Refusal, count, number};
 use super::resources::{FullSteps, augmented_steps, summary};
 use super::tenant::Tenant;
 use crate::store::{CURRENT, RunSummary, StoredDefinition, unscoped};
@@ -27,8 +27,8 @@ pub(super) async fn specs(
     State(app): State<App>,
     tenant: Tenant,
     Path(id): Path<String>,
-) -> Result<Response, Refusal> {
-    let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
+) -> Result<Response, LegacyApiError> {
+    let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(LegacyApiError::missing)?;
     let specs: Vec<VersionSpec> = test(&stored)?.specs.iter().map(VersionSpec::of).collect();
     Ok(plain_json(StatusCode::OK, &specs))
 }
@@ -38,12 +38,12 @@ pub(super) async fn version(
     State(app): State<App>,
     tenant: Tenant,
     Path((id, version)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let version = number(&version)?;
     let id = tenant.scoped(&id);
     // Version 0 would mean the latest.
     let stored = if version == 0 { None } else { app.store.test(&id, Some(version)).await? };
-    let stored = stored.ok_or_else(Refusal::missing)?;
+    let stored = stored.ok_or_else(LegacyApiError::missing)?;
     let summaries = app.store.run_summaries(&[&id]).await?;
     let shown = TestVersion::of(&stored, &test(&stored)?, summaries.first().copied().unwrap_or_default());
     Ok(plain_json(StatusCode::OK, &shown))
@@ -55,12 +55,12 @@ pub(super) async fn suite_version(
     tenant: Tenant,
     Path((id, version)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let version = number(&version)?;
     let id = tenant.scoped(&id);
     let stored =
         if version == 0 { None } else { app.store.definition(Kind::TestSuite, &id, Some(version)).await? };
-    let stored = stored.ok_or_else(Refusal::missing)?;
+    let stored = stored.ok_or_else(LegacyApiError::missing)?;
     let suite = suite(&stored)?;
     let steps = augmented_steps(&stored.id, &suite);
     let full = FullSteps::load(&app, steps.iter()).await?;
@@ -90,12 +90,12 @@ pub(super) async fn source(
     tenant: Tenant,
     Path(id): Path<String>,
     Query(asked): Query<Version>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let version = count("version", &asked.version)?;
     // Server settings have a fixed id.
     let id = if kind == Kind::Config { CURRENT } else { &id };
     let stored = app.store.definition(kind, &tenant.scoped(id), (version > 0).then_some(version)).await?;
-    let stored = stored.ok_or_else(Refusal::missing)?;
+    let stored = stored.ok_or_else(LegacyApiError::missing)?;
     let (format, name) = match stored.format.as_str() {
         "json" => (Format::Json, "application/json"),
         _ => (Format::Yaml, "text/yaml"),
@@ -105,23 +105,23 @@ pub(super) async fn source(
 }
 
 /// Parses the test in a stored definition.
-pub(super) fn test(stored: &StoredDefinition) -> Result<Test, Refusal> {
-    read(Kind::Test, stored)?.into_test().ok_or_else(Refusal::missing)
+pub(super) fn test(stored: &StoredDefinition) -> Result<Test, LegacyApiError> {
+    read(Kind::Test, stored)?.into_test().ok_or_else(LegacyApiError::missing)
 }
 
 /// Parses the suite in a stored definition.
-pub(super) fn suite(stored: &StoredDefinition) -> Result<TestSuite, Refusal> {
+pub(super) fn suite(stored: &StoredDefinition) -> Result<TestSuite, LegacyApiError> {
     match read(Kind::TestSuite, stored)? {
         Resource::TestSuite(suite) => Ok(suite),
-        _ => Err(Refusal::missing()),
+        _ => Err(LegacyApiError::missing()),
     }
 }
 
-fn read(kind: Kind, stored: &StoredDefinition) -> Result<Resource, Refusal> {
+fn read(kind: Kind, stored: &StoredDefinition) -> Result<Resource, LegacyApiError> {
     let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
     definition::read_stored(&stored.definition, format, kind).ok_or_else(|| {
         tracing::error!(id = stored.id, "a stored definition cannot be read");
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the stored definition cannot be read")
+        LegacyApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the stored definition cannot be read")
     })
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::NEEDS;
 use super::answer::Error;
 use super::hosted;
-use super::refusal::Said;
+use super::legacy_error::Said;
 use super::resources::{collection, sorts};
 use Content::{Json, Negotiated, Nothing};
 use http::Method;

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::App;
 use super::answer::plain_json;
+use super::legacy_error::LegacyApiError;
 use super::memory::Memory;
 use super::query::Query;
-use super::refusal::Refusal;
 use super::resources::{Parameters, augmented_specs};
 use super::tenant::Tenant;
 
@@ -33,7 +33,7 @@ pub(super) async fn list(
     memory: Memory,
     tenant: Tenant,
     Query(parameters): Query<Parameters>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let listing = parameters.of_everything(&tenant)?;
     let kinds = [Kind::Test, Kind::TestSuite];
     memory.hold_texts(app.store.list_size(&kinds, &listing).await?).await?;

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::answer::plain_json;
+use super::legacy_error::{LegacyApiError, body};
 use super::memory::Memory;
-use super::refusal::{Refusal, body};
-use super::runs::{Found, variable_set};
+use super::runs::{LoadedRun, variable_set};
 use super::tenant::Tenant;
 use crate::clock;
 use crate::compute;
@@ -52,31 +52,31 @@ pub(super) async fn resolve_expression(
     memory: Memory,
     tenant: Tenant,
     sent: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let Expression { expression, context } = body(&sent)?;
     let context = context.unwrap_or_default();
-    let not_found = |_| Refusal::bad_request("sql: no rows in result set");
+    let not_found = |_| LegacyApiError::bad_request("sql: no rows in result set");
     let (_, values) = variable_set(&app, &tenant, &context.variable_set_id).await.map_err(not_found)?;
     let found = if context.run_id > 0 && !context.test_id.is_empty() {
-        let found = Found::load(&app, &memory, &tenant, &context.test_id, context.run_id).await;
-        let no_rows = || Refusal::bad_request("cannot read row: sql: no rows in result set");
+        let found = LoadedRun::load(&app, &memory, &tenant, &context.test_id, context.run_id).await;
+        let no_rows = || LegacyApiError::bad_request("cannot read row: sql: no rows in result set");
         Some(found.map_err(|refusal| if refusal.is_missing() { no_rows() } else { refusal })?)
     } else {
         None
     };
     // An expression could take a secret apart, so it gets none.
-    let of_run = found.as_ref().map(Found::variables).unwrap_or_default();
+    let of_run = found.as_ref().map(LoadedRun::variables).unwrap_or_default();
     let variables: Variables = of_run.iter().chain(&values.masked()).cloned().collect();
     let trace = found.as_ref().and_then(|found| found.trace.as_deref());
     compute::give_way().await;
     let budget = compute::budget();
     let positions: Vec<usize> = match trace {
         Some(trace) if !context.span_id.is_empty() => {
-            let id: SpanId = context
-                .span_id
-                .parse()
-                .map_err(|_| Refusal::bad_request("hex encoded span-id must have length equals to 16"))?;
-            let missing = || Refusal::new(StatusCode::NOT_FOUND, format!("the trace has no span {id}"));
+            let id: SpanId = context.span_id.parse().map_err(|_| {
+                LegacyApiError::bad_request("hex encoded span-id must have length equals to 16")
+            })?;
+            let missing =
+                || LegacyApiError::new(StatusCode::NOT_FOUND, format!("the trace has no span {id}"));
             vec![trace.position(id).ok_or_else(missing)?]
         }
         Some(trace) => {
@@ -86,10 +86,10 @@ pub(super) async fn resolve_expression(
                     "could not create selector from statement \"{}\": {}",
                     context.selector, error.message
                 );
-                return Err(Refusal::bad_request(message));
+                return Err(LegacyApiError::bad_request(message));
             }
             select(&parsed.tree, trace, &budget)
-                .map_err(|exceeded| Refusal::bad_request(exceeded.to_string()))?
+                .map_err(|exceeded| LegacyApiError::bad_request(exceeded.to_string()))?
         }
         None => Vec::new(),
     };
@@ -103,7 +103,7 @@ pub(super) async fn resolve_expression(
             aliases: true,
             budget: &budget,
         };
-        resolve(&expression, &surroundings).map_err(|trouble| Refusal::bad_request(trouble.text))
+        resolve(&expression, &surroundings).map_err(|trouble| LegacyApiError::bad_request(trouble.text))
     };
     let values: Vec<String> = if trace.is_some() {
         positions.iter().map(|at| value(Some(*at))).collect::<Result<_, _>>()?

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::App;
-use super::answer::{Problem, plain_json};
+use super::answer::{ApiError, plain_json};
 use super::path::Path;
 
 /// The health of the server.
@@ -25,12 +25,12 @@ pub(super) async fn alive() -> Json<Health> {
 }
 
 /// The server is ready when the store can be read and written.
-pub(super) async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
+pub(super) async fn ready(State(app): State<App>) -> Result<Json<Health>, ApiError> {
     let answer = match app.store.retained_bytes().await {
         Ok(_) => app.store.check_writable().await,
         Err(error) => Err(error),
     };
-    let unready = |error| Problem { status: StatusCode::SERVICE_UNAVAILABLE, ..Problem::from(error) };
+    let unready = |error| ApiError { status: StatusCode::SERVICE_UNAVAILABLE, ..ApiError::from(error) };
     answer.map(|()| Json(Health { status: "ready" })).map_err(unready)
 }
 

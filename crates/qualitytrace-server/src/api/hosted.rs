@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::App;
 use super::answer::plain_json;
+use super::legacy_error::{LegacyApiError, body, integer};
 use super::query::Query;
-use super::refusal::{Refusal, body, integer};
 use crate::access::Wanted;
 use crate::routes::Routes;
 
@@ -90,7 +90,7 @@ pub(super) fn routes() -> Routes<App> {
     ROUTES.iter().fold(Routes::new(), |routes, route| {
         let answer = move |method: Method, path: RawPathParams, page: Query<Page>, sent: Bytes| async move {
             checked(route, &method, &path, &page.0, &sent)?;
-            Ok::<Response, Refusal>(plain_json(StatusCode::PAYMENT_REQUIRED, &()))
+            Ok::<Response, LegacyApiError>(plain_json(StatusCode::PAYMENT_REQUIRED, &()))
         };
         route.methods.iter().fold(routes, |routes, method| {
             let wanted = if method.is_safe() { Wanted::Look } else { Wanted::Change };
@@ -112,7 +112,7 @@ fn checked(
     path: &RawPathParams,
     page: &Page,
     sent: &[u8],
-) -> Result<(), Refusal> {
+) -> Result<(), LegacyApiError> {
     let numbers = path.iter().filter(|(name, _)| ["number", "version"].contains(name)).map(|(_, text)| text);
     for text in numbers.chain([page.take.as_str(), page.skip.as_str()]) {
         integer(text)?;
@@ -122,10 +122,10 @@ fn checked(
     };
     let sent: Map<String, Value> = body(sent)?;
     if let Some(name) = shape.unknown(&sent) {
-        return Err(Refusal::unknown_field(name));
+        return Err(LegacyApiError::unknown_field(name));
     }
     match shape.lacking(&sent) {
-        Some(name) => Err(Refusal::unprocessable(format!("required field '{name}' is zero value."))),
+        Some(name) => Err(LegacyApiError::unprocessable(format!("required field '{name}' is zero value."))),
         None => Ok(()),
     }
 }

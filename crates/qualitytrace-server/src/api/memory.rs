@@ -19,7 +19,7 @@ use http::request::Parts;
 use hyper::body::{Frame, SizeHint};
 
 use super::App;
-use super::answer::Problem;
+use super::answer::ApiError;
 use crate::body::{BodyError, discard, next_data};
 use crate::budget::{Budget, Lease, NoRoom};
 use crate::config::Live;
@@ -63,7 +63,7 @@ impl Shared {
     }
 
     /// Reserves memory for a subscription.
-    pub(super) async fn subscribe(&self, bytes: u64) -> Result<Subscribed, Problem> {
+    pub(super) async fn subscribe(&self, bytes: u64) -> Result<Subscribed, ApiError> {
         let memory = self.begin();
         self.subscriptions.resize(self.config.get().limits.api_bytes / SUBSCRIBED_PART);
         let mut part = self.subscriptions.lease().map_err(refused)?;
@@ -88,7 +88,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Reserves more bytes, until the response is sent.
-    pub(super) async fn hold(&self, bytes: u64) -> Result<(), Problem> {
+    pub(super) async fn hold(&self, bytes: u64) -> Result<(), ApiError> {
         if bytes > 0 {
             self.keep(self.borrow(bytes).await?);
         }
@@ -96,7 +96,7 @@ impl Memory {
     }
 
     /// Reserves more bytes, until the lease is dropped.
-    async fn borrow(&self, bytes: u64) -> Result<Lease, Problem> {
+    async fn borrow(&self, bytes: u64) -> Result<Lease, ApiError> {
         let all = self.budget.size();
         if self.held() + bytes > all {
             return Err(refused(NoRoom::Ever { limit: all }));
@@ -107,17 +107,17 @@ impl Memory {
     }
 
     /// Reserves memory for reading stored texts of this size.
-    pub(super) async fn hold_texts(&self, bytes: u64) -> Result<(), Problem> {
+    pub(super) async fn hold_texts(&self, bytes: u64) -> Result<(), ApiError> {
         self.hold(bytes.saturating_mul(TEXT_FACTOR)).await
     }
 
     /// Reserves memory for reading traces.
-    pub(super) async fn hold_traces(&self, size: TraceSize) -> Result<(), Problem> {
+    pub(super) async fn hold_traces(&self, size: TraceSize) -> Result<(), ApiError> {
         self.hold(size.in_memory()).await
     }
 
     /// Reserves memory for reading traces, until the lease is dropped.
-    pub(super) async fn borrow_traces(&self, size: TraceSize) -> Result<Lease, Problem> {
+    pub(super) async fn borrow_traces(&self, size: TraceSize) -> Result<Lease, ApiError> {
         self.borrow(size.in_memory()).await
     }
 
@@ -136,7 +136,7 @@ impl Memory {
     }
 
     /// Adjusts the memory to the size of the response.
-    async fn settle(&self, bytes: u64) -> Result<(), Problem> {
+    async fn settle(&self, bytes: u64) -> Result<(), ApiError> {
         let held = self.held();
         if held < bytes {
             return self.hold(bytes - held).await;
@@ -205,7 +205,7 @@ pub(crate) async fn receive(State(shared): State<Shared>, request: Request, next
     response.map(|body| Body::new(Held { body, memory }))
 }
 
-async fn collect(memory: &Memory, body: &mut Body, limit: u64, timeout: Duration) -> Result<Bytes, Problem> {
+async fn collect(memory: &Memory, body: &mut Body, limit: u64, timeout: Duration) -> Result<Bytes, ApiError> {
     let announced = HttpBody::size_hint(body).lower();
     if announced > limit {
         return Err(too_large(limit));
@@ -213,7 +213,7 @@ async fn collect(memory: &Memory, body: &mut Body, limit: u64, timeout: Duration
     let mut lease = memory.budget.lease().map_err(refused)?;
     let mut whole = BytesMut::new();
     loop {
-        let data = next_data(body, timeout).await.map_err(|error| Problem {
+        let data = next_data(body, timeout).await.map_err(|error| ApiError {
             status: match error {
                 BodyError::Stalled(_) => StatusCode::REQUEST_TIMEOUT,
                 BodyError::Broken(_) => StatusCode::BAD_REQUEST,
@@ -236,19 +236,19 @@ async fn collect(memory: &Memory, body: &mut Body, limit: u64, timeout: Duration
     Ok(whole.freeze())
 }
 
-fn too_large(limit: u64) -> Problem {
+fn too_large(limit: u64) -> ApiError {
     let message =
         format!("the body is larger than {limit} bytes (limits.bodyBytes); send less, or raise the limit");
-    Problem { status: StatusCode::PAYLOAD_TOO_LARGE, message }
+    ApiError { status: StatusCode::PAYLOAD_TOO_LARGE, message }
 }
 
-fn refused(short: NoRoom) -> Problem {
+fn refused(short: NoRoom) -> ApiError {
     match short {
-        NoRoom::Now => Problem {
+        NoRoom::Now => ApiError {
             status: StatusCode::SERVICE_UNAVAILABLE,
             message: "other requests have the memory (limits.apiBytes); try again later".to_owned(),
         },
-        NoRoom::Ever { limit } => Problem {
+        NoRoom::Ever { limit } => ApiError {
             status: StatusCode::PAYLOAD_TOO_LARGE,
             message: format!(
                 "the request takes more memory than the {limit} bytes that there are (limits.apiBytes); ask for less, \

@@ -8,21 +8,21 @@ use http::Uri;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::answer::Problem;
+use super::answer::ApiError;
 
 /// An extractor of query parameters. Of a repeated one, the first counts.
 #[derive(Debug)]
 pub(super) struct Query<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
-    type Rejection = Problem;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let asked = parts.uri.query().map(firsts).unwrap_or_default();
         let uri = Uri::try_from(format!("/?{asked}")).unwrap_or_default();
         Strict::try_from_uri(&uri).map(|Strict(parameters)| Self(parameters)).map_err(|rejection| {
             let why = rejection.source().map(ToString::to_string).unwrap_or_default();
-            Problem::bad_request(format!("the parameters behind `?` cannot be read: {why}"))
+            ApiError::bad_request(format!("the parameters behind `?` cannot be read: {why}"))
         })
     }
 }

@@ -16,7 +16,7 @@ use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::App;
-use super::answer::Problem;
+use super::answer::ApiError;
 use super::definitions;
 use super::memory::Memory;
 use super::negotiation::Media;
@@ -102,7 +102,7 @@ async fn list(
         let listing = parameters.listing(kind, &tenant)?;
         if kind.is_singleton() {
             let (resource, stored) = current(&app, kind, &tenant).await?;
-            return Ok::<_, Problem>((1, vec![shown(&resource, &stored)]));
+            return Ok::<_, ApiError>((1, vec![shown(&resource, &stored)]));
         }
         memory.hold_texts(app.store.list_size(&[kind], &listing).await?).await?;
         let page = app.store.list(&listing).await?;
@@ -127,7 +127,7 @@ async fn get_one(
         if kind.is_singleton() {
             // A singleton is found by any id.
             let (resource, stored) = current(&app, kind, &tenant).await?;
-            return Ok::<_, Problem>(Some(shown(&resource, &stored)));
+            return Ok::<_, ApiError>(Some(shown(&resource, &stored)));
         }
         let Some(stored) = app.store.resource(kind, &tenant.scoped(&id)).await? else {
             return Ok(None);
@@ -151,7 +151,7 @@ async fn delete(
 ) -> Response {
     let media = Media::of_answer(&headers);
     if kind.is_singleton() {
-        let problem = Problem {
+        let problem = ApiError {
             status: StatusCode::METHOD_NOT_ALLOWED,
             message: format!("resource {} does not support the action", kind.as_str()),
         };
@@ -163,7 +163,7 @@ async fn delete(
             media.empty(StatusCode::NO_CONTENT)
         }
         Ok(false) => media.empty(StatusCode::NOT_FOUND),
-        Err(error) => Problem::from(error).in_form(media),
+        Err(error) => ApiError::from(error).in_form(media),
     }
 }
 
@@ -217,7 +217,7 @@ async fn store(
         let mut body = Body::read(kind, Media::of_body(headers), body, in_path, strictness)?;
         let answer = put(app, kind, tenant, mode, &body).await?;
         body.warnings.extend(is_not_asked(&body.resource).then(|| NOT_ASKED.to_owned()));
-        Ok::<_, Problem>((answer, body.warnings))
+        Ok::<_, ApiError>((answer, body.warnings))
     };
     match outcome.await {
         Ok((Some((status, body)), warnings)) => with_warnings(media.answer(status, &body), &warnings),
@@ -238,10 +238,10 @@ async fn put(
     tenant: &Tenant,
     mode: Mode,
     body: &Body<'_>,
-) -> Result<Option<(StatusCode, Value)>, Problem> {
+) -> Result<Option<(StatusCode, Value)>, ApiError> {
     let id = if kind.is_singleton() { CURRENT } else { &body.id };
     if !is_id(id) {
-        return Err(Problem::bad_request(NO_ID));
+        return Err(ApiError::bad_request(NO_ID));
     }
     let resource = with_creation(app, tenant, &body.resource).await?;
     let new = NewDefinition {
@@ -254,7 +254,7 @@ async fn put(
         let message = format!(
             "an error occurred while validating the resource: {id}. error: `{key}` holds the character U+0000; remove it"
         );
-        return Err(Problem::bad_request(message));
+        return Err(ApiError::bad_request(message));
     }
     // A singleton always exists.
     let stored_as = if kind.is_singleton() { Mode::Upsert } else { mode };
@@ -268,7 +268,7 @@ async fn put(
         Put::Exists => return Err(exists(kind)),
         Put::Masked(unknown) => {
             let message = format!("an error occurred while validating the resource: {id}. error: {unknown}");
-            return Err(Problem::bad_request(message));
+            return Err(ApiError::bad_request(message));
         }
     };
     Client::note_changed(id);
@@ -294,7 +294,7 @@ async fn with_creation<'r>(
     app: &App,
     tenant: &Tenant,
     resource: &'r Resource,
-) -> Result<Cow<'r, Resource>, Problem> {
+) -> Result<Cow<'r, Resource>, ApiError> {
     let Resource::DataStore(store @ DataStore { created_at: None, .. }) = resource else {
         return Ok(Cow::Borrowed(resource));
     };
@@ -324,7 +324,7 @@ pub(super) async fn create_from_json(
     tenant: &Tenant,
     kind: Kind,
     text: &str,
-) -> Result<Value, Problem> {
+) -> Result<Value, ApiError> {
     let body = Body::read(kind, Media::JSON, text.as_bytes(), None, Strictness::default())?;
     let stored = put(app, kind, tenant, Mode::Create, &body).await?;
     Ok(stored.map(|(_, shown)| shown).unwrap_or_default())
@@ -335,17 +335,17 @@ pub(super) async fn augmented_specs(
     app: &App,
     kind: Kind,
     stored: Vec<StoredResource>,
-) -> Result<Vec<Value>, Problem> {
+) -> Result<Vec<Value>, ApiError> {
     let shown = augmented::shown(app, kind, stored, true).await?;
     Ok(shown.into_iter().map(|mut shown| shown["spec"].take()).collect())
 }
 
-fn exists(kind: Kind) -> Problem {
+fn exists(kind: Kind) -> ApiError {
     let message = match kind {
         Kind::Test => "validation error: test with same ID already exists".to_owned(),
         _ => format!("validation error: {} with same ID already exists", kind.as_str()),
     };
-    Problem::bad_request(message)
+    ApiError::bad_request(message)
 }
 
 /// Whether the creation time is part of every response.
@@ -354,7 +354,7 @@ const fn shows_creation(kind: Kind) -> bool {
 }
 
 /// Loads a singleton: the stored one, or the default.
-async fn current(app: &App, kind: Kind, tenant: &Tenant) -> Result<(Resource, Stored), Problem> {
+async fn current(app: &App, kind: Kind, tenant: &Tenant) -> Result<(Resource, Stored), ApiError> {
     let stored = app.store.resource(kind, &tenant.scoped(CURRENT)).await?;
     let created = stored.as_ref().map_or(app.started, |stored| stored.created);
     let resource = match &stored {
@@ -383,7 +383,7 @@ fn shown(resource: &Resource, stored: &Stored) -> Value {
 }
 
 /// The resource as the API shows it, not augmented.
-fn plain(kind: Kind, stored: &StoredResource) -> Result<Value, Problem> {
+fn plain(kind: Kind, stored: &StoredResource) -> Result<Value, ApiError> {
     if shows_creation(kind) {
         let known = Stored {
             id: Some(unscoped(&stored.id).to_owned()),

@@ -24,10 +24,10 @@ use serde_json::Value;
 use super::App;
 use super::answer::{Success, json, plain_json};
 use super::audit::Unchanged;
+use super::legacy_error::{LegacyApiError, body, count, number};
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
-use super::refusal::{Refusal, body, count, number};
 use super::tenant::Tenant;
 use crate::clock;
 use crate::compute;
@@ -35,7 +35,7 @@ use crate::runner::RunId;
 use crate::store::{StoredEvent, StoredRun};
 use crate::variables::{Variables, mask_of_trace};
 use crate::wire::event::Event;
-use crate::wire::run::{self, Facts, Run};
+use crate::wire::run::{self, Run, RunState};
 
 pub(super) use start::{RunInformation, lacked, missing_variables, start, variable_set};
 pub(super) use stream::{stream, stream_of_suite};
@@ -58,7 +58,7 @@ pub(super) struct PageOf {
 
 impl PageOf {
     /// Returns the page size and the offset.
-    pub(super) fn numbers(&self) -> Result<(u64, u64), Refusal> {
+    pub(super) fn numbers(&self) -> Result<(u64, u64), LegacyApiError> {
         let take = count("take", &self.take)?;
         Ok((if take == 0 { TAKE } else { take.min(MOST) }, count("skip", &self.skip)?))
     }
@@ -71,10 +71,10 @@ pub(super) async fn list(
     tenant: Tenant,
     Path(id): Path<String>,
     Query(page): Query<PageOf>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let (take, skip) = page.numbers()?;
     let id = tenant.scoped(&id);
-    app.store.resource(Kind::Test, &id).await?.ok_or_else(Refusal::missing)?;
+    app.store.resource(Kind::Test, &id).await?.ok_or_else(LegacyApiError::missing)?;
     let (count, sizes) = app.store.run_sizes(&id, take, skip).await?;
     let (batches, now) = (batches(&sizes), clock::now());
     let mut response = if let [only] = batches[..] {
@@ -117,12 +117,12 @@ fn batches(sizes: &[(u64, u64)]) -> Vec<Batch> {
     batches
 }
 
-async fn batch(app: &App, test: &str, batch: Batch, now: Timestamp) -> Result<Vec<Run>, Refusal> {
+async fn batch(app: &App, test: &str, batch: Batch, now: Timestamp) -> Result<Vec<Run>, LegacyApiError> {
     let runs = app.store.runs_between(test, batch.first, batch.last).await?;
     let mut events = app.store.events_between(test, batch.first, batch.last).await?;
     let shown = runs.iter().map(|stored| {
         let events = events.remove(&stored.number).unwrap_or_default();
-        run::listed(stored, &Facts::of(&read_events(&events)), now)
+        run::listed(stored, &RunState::of(&read_events(&events)), now)
     });
     Ok(shown.collect())
 }
@@ -156,7 +156,7 @@ impl Listed {
         }
     }
 
-    async fn part(&self, next: Batch) -> Result<Bytes, Refusal> {
+    async fn part(&self, next: Batch) -> Result<Bytes, LegacyApiError> {
         // The memory of the previous part is free once it is sent, which is when this one is requested.
         self.memory.release();
         self.memory.hold_texts(next.bytes).await?;
@@ -178,8 +178,8 @@ pub(super) async fn get(
     memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &memory, &tenant, &test, number(&run)?).await?;
+) -> Result<Response, LegacyApiError> {
+    let found = LoadedRun::load(&app, &memory, &tenant, &test, number(&run)?).await?;
     Ok(json(&memory, StatusCode::OK, found.shown()))
 }
 
@@ -188,11 +188,11 @@ pub(super) async fn delete(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let id = RunId { test: tenant.scoped(&test), number: number(&run)? };
     app.runner.stop_run(&id).await?;
     if !app.store.delete_run(&id.test, id.number).await? {
-        return Err(Refusal::missing());
+        return Err(LegacyApiError::missing());
     }
     app.runner.removed();
     Ok((StatusCode::NO_CONTENT, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response())
@@ -206,20 +206,20 @@ pub(super) async fn patch(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let number = number(&run)?;
     body::<Run>(&sent)?;
     let sent: Value = body(&sent)?;
     let gates = &sent["requiredGatesResult"];
     for key in ["required", "failed"] {
         if gates[key].as_array().is_none() {
-            return Err(Refusal::unprocessable(format!("required field '{key}' is zero value.")));
+            return Err(LegacyApiError::unprocessable(format!("required field '{key}' is zero value.")));
         }
     }
     if gates["passed"] != true {
-        return Err(Refusal::unprocessable("required field 'passed' is zero value."));
+        return Err(LegacyApiError::unprocessable("required field 'passed' is zero value."));
     }
-    let found = Found::load(&app, &memory, &tenant, &test, number).await?;
+    let found = LoadedRun::load(&app, &memory, &tenant, &test, number).await?;
     if sent["lastErrorState"] == "cancelled by user" {
         app.runner.stop(&found.id()).await?;
     }
@@ -231,17 +231,17 @@ pub(super) async fn stop(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
     let is_ended = app.runner.stop(&run).await?;
     wished(&app, &run, is_ended).await
 }
 
 /// The response to a command. It is a success even if the run has ended or never existed, as clients expect.
-async fn wished(app: &App, run: &RunId, is_told: bool) -> Result<Response, Refusal> {
+async fn wished(app: &App, run: &RunId, is_told: bool) -> Result<Response, LegacyApiError> {
     let mut response = plain_json(StatusCode::OK, &Success::default());
     if !is_told {
-        app.store.resource(Kind::Test, &run.test).await?.ok_or_else(Refusal::missing)?;
+        app.store.resource(Kind::Test, &run.test).await?.ok_or_else(LegacyApiError::missing)?;
         response.extensions_mut().insert(Unchanged);
     }
     Ok(response)
@@ -252,7 +252,7 @@ pub(super) async fn skip_polling(
     State(app): State<App>,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
     let is_told = app.runner.skip_waiting(&run).await?;
     wished(&app, &run, is_told).await
@@ -264,16 +264,16 @@ pub(super) async fn rerun(
     memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let id = tenant.scoped(&test);
-    let latest = app.store.test(&id, None).await?.ok_or_else(Refusal::missing)?;
-    let mut found = Found::load(&app, &memory, &tenant, &test, number(&run)?).await?;
+    let latest = app.store.test(&id, None).await?.ok_or_else(LegacyApiError::missing)?;
+    let mut found = LoadedRun::load(&app, &memory, &tenant, &test, number(&run)?).await?;
     found.look_for_trace(&app, &memory).await?;
     let started = app.runner.rerun(&found.stored, &found.events, found.trace(), &latest).await?;
-    let again = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
+    let again = app.store.run(&started.test, started.number).await?.ok_or_else(LegacyApiError::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..again };
     let facts = &found.facts;
-    let facts = Facts {
+    let facts = RunState {
         verdict: None,
         completed: None,
         error: None,
@@ -292,7 +292,7 @@ pub(super) async fn events(
     memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let number = number(&run)?;
     memory.hold_texts(app.store.run_size(&tenant.scoped(&test), number, 0).await?).await?;
     let events = app.store.events(&tenant.scoped(&test), number, 0).await?;
@@ -305,8 +305,8 @@ pub(super) async fn junit(
     memory: Memory,
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &memory, &tenant, &test, number(&run)?).await?;
+) -> Result<Response, LegacyApiError> {
+    let found = LoadedRun::load(&app, &memory, &tenant, &test, number(&run)?).await?;
     let definition = found.test(&app).await?;
     let text = run::junit(&definition.name, &found.shown());
     Ok(([(CONTENT_TYPE, "application/xml; charset=UTF-8")], text).into_response())
@@ -314,25 +314,25 @@ pub(super) async fn junit(
 
 /// A loaded run with its events and its trace.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct LoadedRun {
     pub(super) stored: StoredRun,
     pub(super) events: Vec<Event>,
-    pub(super) facts: Facts,
+    pub(super) facts: RunState,
     /// The trace, once obtained.
     pub(super) trace: Option<Arc<Trace>>,
 }
 
-impl Found {
+impl LoadedRun {
     pub(super) async fn load(
         app: &App,
         memory: &Memory,
         tenant: &Tenant,
         test: &str,
         number: u64,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, LegacyApiError> {
         let id = tenant.scoped(test);
         memory.hold_texts(app.store.run_size(&id, number, 0).await?).await?;
-        let stored = app.store.run(&id, number).await?.ok_or_else(Refusal::missing)?;
+        let stored = app.store.run(&id, number).await?.ok_or_else(LegacyApiError::missing)?;
         let events = app.store.events(&id, number, 0).await?;
         Self::of(app, memory, stored, &events).await
     }
@@ -343,9 +343,9 @@ impl Found {
         memory: &Memory,
         stored: StoredRun,
         events: &[StoredEvent],
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, LegacyApiError> {
         let events = read_events(events);
-        let facts = Facts::of(&events);
+        let facts = RunState::of(&events);
         if let Some(elsewhere) = facts.imported.as_ref().or(facts.earlier.as_ref()) {
             let trace = run::imported_trace(&elsewhere.trace).map(Arc::new);
             return Ok(Self { stored, events, facts, trace });
@@ -362,7 +362,7 @@ impl Found {
     }
 
     /// Loads what has arrived of the trace since the run ended without one.
-    async fn look_for_trace(&mut self, app: &App, memory: &Memory) -> Result<(), Refusal> {
+    async fn look_for_trace(&mut self, app: &App, memory: &Memory) -> Result<(), LegacyApiError> {
         if let (None, Some(root)) = (&self.trace, self.facts.root(self.stored.trace)) {
             let arrived = trace(app, memory, self.stored.trace).await?;
             self.trace = (!arrived.spans().is_empty()).then(|| Arc::new(arrived.with_trigger(root)));
@@ -383,9 +383,9 @@ impl Found {
     }
 
     /// Loads the version of the test that was run.
-    pub(super) async fn test(&self, app: &App) -> Result<Test, Refusal> {
+    pub(super) async fn test(&self, app: &App) -> Result<Test, LegacyApiError> {
         let stored = app.store.test(&self.stored.test, Some(self.stored.test_version)).await?;
-        let stored = stored.ok_or_else(Refusal::missing)?;
+        let stored = stored.ok_or_else(LegacyApiError::missing)?;
         super::definitions::test(&stored)
     }
 
@@ -401,7 +401,7 @@ impl Found {
 }
 
 /// Loads a trace with its secrets redacted.
-async fn trace(app: &App, memory: &Memory, id: TraceId) -> Result<Trace, Refusal> {
+async fn trace(app: &App, memory: &Memory, id: TraceId) -> Result<Trace, LegacyApiError> {
     memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
     let mask = mask_of_trace(&app.store, id).await?;
     Ok(mask.trace(app.source.load(id).await?))

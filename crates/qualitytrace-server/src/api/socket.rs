@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use tokio_stream::StreamMap;
 
 use super::App;
-use super::answer::Problem;
-use super::door::Grant;
+use super::answer::ApiError;
 use super::memory::{Memory, Subscribed};
-use super::runs::{Found, read_events};
+use super::middleware::Grant;
+use super::runs::{LoadedRun, read_events};
 use super::suites;
 use super::tenant::Tenant;
 use crate::follow::Following;
@@ -54,7 +54,7 @@ pub(super) async fn open(
             .max_message_size(MESSAGE_BYTES)
             .max_frame_size(MESSAGE_BYTES)
             .on_upgrade(move |socket| serve_granted(app, tenant, socket, grant)),
-        Err(_) => Problem {
+        Err(_) => ApiError {
             status: StatusCode::UPGRADE_REQUIRED,
             message: "this address speaks WebSocket; open it with a WebSocket client".to_owned(),
         }
@@ -219,7 +219,7 @@ impl Session {
                 shown.get(sent..).unwrap_or_default().iter().map(|event| update(&resource, event)).collect()
             }
             About::Run => {
-                let found = Found::load(&self.app, memory, &self.tenant, &topic.id, topic.number).await;
+                let found = LoadedRun::load(&self.app, memory, &self.tenant, &topic.id, topic.number).await;
                 found.map(|found| vec![update(&resource, &found.shown())]).unwrap_or_default()
             }
             About::Suite => {

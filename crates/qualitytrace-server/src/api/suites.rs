@@ -14,11 +14,13 @@ use super::App;
 use super::answer::{Success, json, plain_json};
 use super::audit::Unchanged;
 use super::definitions;
+use super::legacy_error::{LegacyApiError, MissingVariables, body, number};
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
-use super::refusal::{MissingVariables, Refusal, body, number};
-use super::runs::{Found, PageOf, RunInformation, lacked, missing_variables, read_events, stream_of_suite};
+use super::runs::{
+    LoadedRun, PageOf, RunInformation, lacked, missing_variables, read_events, stream_of_suite,
+};
 use super::tenant::Tenant;
 use crate::access::Wanted;
 use crate::clock;
@@ -27,7 +29,7 @@ use crate::runner::{StepTest, SuiteOrder, SuiteRunId, SuiteState};
 use crate::store::{StoredEvent, StoredRun, StoredSuiteRun};
 use crate::variables::Variables;
 use crate::wire::run;
-use crate::wire::suite::{self, Event, Facts, SuiteRun};
+use crate::wire::suite::{self, Event, SuiteProgress, SuiteRun};
 use crate::wire::time::NEVER;
 
 /// How long deletion waits for a suite run in progress to end.
@@ -57,13 +59,13 @@ async fn start(
     tenant: Tenant,
     Path(id): Path<String>,
     sent: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let information = body::<RunInformation>(&sent)?.within_limits()?;
     let stored = app.store.definition(Kind::TestSuite, &tenant.scoped(&id), None).await?;
-    let stored = stored.ok_or_else(Refusal::missing)?;
+    let stored = stored.ok_or_else(LegacyApiError::missing)?;
     let suite = definitions::suite(&stored)?;
     if let Some(file) = suite.data.as_ref().and_then(|data| data.file()) {
-        return Err(Refusal::bad_request(format!(
+        return Err(LegacyApiError::bad_request(format!(
             "the suite's table is in the file {}, which only the command line reads; put its text under `data.csv`",
             file.value
         )));
@@ -76,26 +78,26 @@ async fn start(
             let attempts = information.attempts(test.attempts)?;
             Ok((id.clone(), StepTest { stored: stored.clone(), name: test.name.clone(), attempts }))
         })
-        .collect::<Result<_, Refusal>>()?;
+        .collect::<Result<_, LegacyApiError>>()?;
     let (variables, asked) = information.asked(&app, &tenant).await?;
     let missing = missing(&app, &plan, &read, &variables).await?;
     if !missing.is_empty() {
-        return Err(Refusal::lacking(missing));
+        return Err(LegacyApiError::lacking(missing));
     }
     let (shown_id, version) = (id, stored.version);
     let order = SuiteOrder { id: stored.id, shown_id, version, plan, tests, variables, asked };
     let SuiteRunId { suite, number } = app.runner.start_suite(order).await?;
-    let run = app.store.suite_run(&suite, number).await?.ok_or_else(Refusal::missing)?;
+    let run = app.store.suite_run(&suite, number).await?.ok_or_else(LegacyApiError::missing)?;
     let as_created =
         StoredSuiteRun { state: SuiteState::Created.as_str().to_owned(), passed: 0, failed: 0, ..run };
-    let shown = suite::suite_run(&as_created, &Facts::default(), Vec::new());
+    let shown = suite::suite_run(&as_created, &SuiteProgress::default(), Vec::new());
     Ok(plain_json(StatusCode::OK, &SuiteRun { completed_at: NEVER.to_owned(), ..shown }))
 }
 
 /// The tests of a suite, each in its latest version.
 type Tests = BTreeMap<String, (crate::store::StoredTest, Test)>;
 
-async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, Refusal> {
+async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, LegacyApiError> {
     let mut tests = Tests::new();
     for step in suite.all_steps() {
         let id = &step.test.value;
@@ -103,7 +105,7 @@ async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, R
             continue;
         }
         let stored = app.store.test(&tenant.scoped(id), None).await?.ok_or_else(|| {
-            Refusal::bad_request(format!(
+            LegacyApiError::bad_request(format!(
                 "step `{}` names the test `{id}`, which is not there; store it, or remove the step",
                 step.title()
             ))
@@ -120,7 +122,7 @@ async fn missing(
     plan: &Plan,
     tests: &Tests,
     variables: &Variables,
-) -> Result<Vec<MissingVariables>, Refusal> {
+) -> Result<Vec<MissingVariables>, LegacyApiError> {
     let outputs: Vec<Values> = plan
         .steps
         .iter()
@@ -149,7 +151,7 @@ async fn list(
     tenant: Tenant,
     Path(id): Path<String>,
     Query(page): Query<PageOf>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let (take, skip) = page.numbers()?;
     let id = tenant.scoped(&id);
     memory.hold_texts(app.store.suite_page_size(&id, take, skip).await?).await?;
@@ -163,7 +165,7 @@ async fn list(
         let steps = in_order(&tenant, &facts, steps.remove(&stored.number).unwrap_or_default());
         let steps = steps
             .iter()
-            .map(|(stored, events)| run::listed(stored, &run::Facts::of(&read_events(events)), now));
+            .map(|(stored, events)| run::listed(stored, &run::RunState::of(&read_events(events)), now));
         suite::suite_run(stored, &facts, steps.collect())
     });
     let mut response = plain_json(StatusCode::OK, &shown.collect::<Vec<_>>());
@@ -176,7 +178,7 @@ async fn get_one(
     memory: Memory,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     Ok(json(&memory, StatusCode::OK, shown(&app, &memory, &tenant, &id, number(&run)?).await?))
 }
 
@@ -187,29 +189,29 @@ pub(super) async fn shown(
     tenant: &Tenant,
     id: &str,
     number: u64,
-) -> Result<SuiteRun, Refusal> {
+) -> Result<SuiteRun, LegacyApiError> {
     let id = tenant.scoped(id);
     let (own, steps) =
         tokio::try_join!(app.store.suite_run_size(&id, number, 0), app.store.step_runs_size(&id, number))?;
     memory.hold_texts(own + steps).await?;
-    let stored = app.store.suite_run(&id, number).await?.ok_or_else(Refusal::missing)?;
+    let stored = app.store.suite_run(&id, number).await?.ok_or_else(LegacyApiError::missing)?;
     let facts = facts(&app.store.suite_events(&id, number, 0).await?);
     let runs = app.store.step_runs(&id, number, number).await?.remove(&number).unwrap_or_default();
     let mut steps = Vec::new();
     for (stored, events) in in_order(tenant, &facts, runs) {
-        steps.push(Found::of(app, memory, stored, &events).await?.shown());
+        steps.push(LoadedRun::of(app, memory, stored, &events).await?.shown());
     }
     Ok(suite::suite_run(&stored, &facts, steps))
 }
 
-fn facts(events: &[StoredEvent]) -> Facts {
-    Facts::of(&events.iter().filter_map(Event::read).collect::<Vec<_>>())
+fn facts(events: &[StoredEvent]) -> SuiteProgress {
+    SuiteProgress::of(&events.iter().filter_map(Event::read).collect::<Vec<_>>())
 }
 
 /// The latest run of each step, in the order of the steps.
 fn in_order(
     tenant: &Tenant,
-    facts: &Facts,
+    facts: &SuiteProgress,
     runs: Vec<(StoredRun, Vec<StoredEvent>)>,
 ) -> Vec<(StoredRun, Vec<StoredEvent>)> {
     let mut by_id: BTreeMap<(String, u64), _> =
@@ -225,14 +227,14 @@ async fn delete(
     State(app): State<App>,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let run = SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? };
     // Otherwise runs that it starts later would be left behind.
     if app.runner.stop_suite(&run).await? {
         let _ = tokio::time::timeout(PATIENCE, until_over(&app, &run)).await;
     }
     if !app.store.delete_suite_run(&run.suite, run.number).await? {
-        return Err(Refusal::missing());
+        return Err(LegacyApiError::missing());
     }
     app.runner.removed();
     Ok((StatusCode::NO_CONTENT, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response())
@@ -256,11 +258,11 @@ async fn stop(
     State(app): State<App>,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let run = SuiteRunId { suite: tenant.scoped(&id), number: number(&run)? };
     let mut response = plain_json(StatusCode::OK, &Success::default());
     if !app.runner.stop_suite(&run).await? {
-        app.store.suite_run(&run.suite, run.number).await?.ok_or_else(Refusal::missing)?;
+        app.store.suite_run(&run.suite, run.number).await?.ok_or_else(LegacyApiError::missing)?;
         response.extensions_mut().insert(Unchanged);
     }
     Ok(response)
@@ -272,7 +274,7 @@ async fn events(
     memory: Memory,
     tenant: Tenant,
     Path((id, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let (id, number) = (tenant.scoped(&id), number(&run)?);
     memory.hold_texts(app.store.suite_run_size(&id, number, 0).await?).await?;
     let events = app.store.suite_events(&id, number, 0).await?;

@@ -22,12 +22,12 @@ impl Tenant {
 
     /// The stored id of a resource of this tenant.
     pub(super) fn scoped(&self, id: &str) -> String {
-        store::scoped(&self.0, &sayable(id))
+        store::scoped(&self.0, &without_nul(id))
     }
 }
 
 /// Replaces NUL, which not every database accepts. No stored text has one, so the replacement is not found either.
-pub(super) fn sayable(text: &str) -> String {
+pub(super) fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{1}")
 }
 

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::App;
-use super::answer::{Problem, document};
+use super::answer::{ApiError, document};
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
@@ -39,12 +39,12 @@ pub(super) async fn get(
     memory: Memory,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiError> {
     let id: TraceId = id
         .parse()
-        .map_err(|error: qualitytrace_core::id::ParseIdError| Problem::bad_request(error.to_string()))?;
+        .map_err(|error: qualitytrace_core::id::ParseIdError| ApiError::bad_request(error.to_string()))?;
     memory.hold_traces(app.store.trace_size(&[id]).await?).await?;
-    let missing = || Problem::not_found(format!("no span of trace {id} is here"));
+    let missing = || ApiError::not_found(format!("no span of trace {id} is here"));
     let mask = mask_of_trace(&app.store, id).await?;
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("otlp") {
@@ -81,7 +81,7 @@ pub(super) async fn list(
     memory: Memory,
     Query(parameters): Query<filter::Parameters>,
     RawQuery(query): RawQuery,
-) -> Result<Json<Traces>, Problem> {
+) -> Result<Json<Traces>, ApiError> {
     let pairs = url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
     let filter = Filter::read(&parameters, &pairs.into_owned().collect::<Vec<_>>())?;
     let mut before = filter.before;
@@ -116,7 +116,7 @@ async fn passing(
     memory: &Memory,
     filter: &Filter,
     arrivals: &[(TraceId, Timestamp)],
-) -> Result<HashMap<TraceId, Arc<Digest>>, Problem> {
+) -> Result<HashMap<TraceId, Arc<Digest>>, ApiError> {
     let ids: BTreeSet<TraceId> = arrivals.iter().map(|(id, _)| *id).collect();
     let ids: Vec<TraceId> = ids.into_iter().collect();
     let withheld = Withheld::of(&app.store, &ids).await?;

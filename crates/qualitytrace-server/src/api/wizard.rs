@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::answer::plain_json;
-use super::refusal::{Refusal, body};
+use super::legacy_error::{LegacyApiError, body};
 use super::tenant::Tenant;
 use crate::wire::time::{NEVER, is_rfc3339};
 
@@ -44,17 +44,21 @@ impl Default for Wizard {
     }
 }
 
-pub(super) async fn get(State(app): State<App>, tenant: Tenant) -> Result<Response, Refusal> {
+pub(super) async fn get(State(app): State<App>, tenant: Tenant) -> Result<Response, LegacyApiError> {
     let stored = app.store.document(&tenant.scoped("wizard")).await?;
     let wizard: Wizard = stored.and_then(|body| serde_json::from_str(&body).ok()).unwrap_or_default();
     Ok(answer(&wizard))
 }
 
-pub(super) async fn put(State(app): State<App>, tenant: Tenant, sent: Bytes) -> Result<Response, Refusal> {
+pub(super) async fn put(
+    State(app): State<App>,
+    tenant: Tenant,
+    sent: Bytes,
+) -> Result<Response, LegacyApiError> {
     let wizard: Wizard = body(&sent)?;
     if let Some(step) = wizard.steps.iter().find(|step| !is_rfc3339(&step.completed_at)) {
         let message = format!("`{}` is no time; write completedAt like {NEVER}", step.completed_at);
-        return Err(Refusal::bad_request(message));
+        return Err(LegacyApiError::bad_request(message));
     }
     let text = serde_json::to_string(&wizard).unwrap_or_default();
     app.store.put_document(&tenant.scoped("wizard"), &text).await?;

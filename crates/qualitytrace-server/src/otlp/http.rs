@@ -40,8 +40,8 @@ pub(crate) fn cors() -> CorsLayer {
 
 async fn export(ingest: &Arc<Ingest>, signal: Signal, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let (format, encoding) = match spoken(&parts.headers) {
-        Ok(spoken) => spoken,
+    let (format, encoding) = match content_encoding(&parts.headers) {
+        Ok(content_encoding) => content_encoding,
         Err((format, message)) => {
             discard(body, ingest.limits().body_bytes).await;
             return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, format, Code::InvalidArgument, &message);
@@ -71,7 +71,7 @@ impl Framing for Whole {
 }
 
 /// Reads format and compression from the headers. Fails with the error message and the format to respond in.
-fn spoken(headers: &HeaderMap) -> Result<(Format, Encoding), (Format, String)> {
+fn content_encoding(headers: &HeaderMap) -> Result<(Format, Encoding), (Format, String)> {
     let sent = text(headers, &CONTENT_TYPE);
     let format = format(sent).ok_or_else(|| {
         let message = format!("content type `{sent}` is not supported: send {PROTOBUF} or {JSON}");

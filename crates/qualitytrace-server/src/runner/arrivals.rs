@@ -12,20 +12,20 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::Error;
-use super::control::wished;
+use super::commands::wished;
+use super::learning::Memory;
 use super::log::Log;
-use super::memory::Memory;
-use super::patience::Patience;
 use super::queue::Announced;
+use super::retry::RetryDeadline;
 use super::spans::{self, Poll};
 use crate::budget::{Budget, Lease, NoRoom};
 use crate::clock;
 use crate::compute;
 use crate::follow::Following;
-use crate::mask::Mask;
+use crate::redact::Redactor;
 use crate::source::{Cursor, Source};
-use crate::store::Wish;
-use crate::wire::What;
+use crate::store::RunCommand;
+use crate::wire::RunEventKind;
 
 /// The longest pause between two evaluations: arrivals of other traces can decide the wait.
 const EVIDENCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -120,7 +120,7 @@ impl Arrivals {
         log: &mut Log,
         standing: impl Fn(&Trace) -> Standing,
         poll: Poll<'_>,
-        mut skip: watch::Receiver<Option<Wish>>,
+        mut skip: watch::Receiver<Option<RunCommand>>,
     ) -> Result<Waited, Error> {
         let mut kept = Kept::default();
         let mut policy = *policy;
@@ -132,7 +132,7 @@ impl Arrivals {
             let longest = cluster.safety_poll();
             let new = self.look(memory, log.mask(), poll).await?;
             if new > 0 {
-                log.note(&What::Arrived { new, spans: self.progress.spans() });
+                log.note(&RunEventKind::Arrived { new, spans: self.progress.spans() });
             }
             compute::give_way().await;
             let span = poll.evaluate();
@@ -152,7 +152,7 @@ impl Arrivals {
             drop(span);
             match next {
                 Wait::Ready(ended) | Wait::GaveUp(ended) => {
-                    log.note(&What::wait_ended(&ended, &self.progress));
+                    log.note(&RunEventKind::wait_ended(&ended, &self.progress));
                     return Ok(Waited::Ended(ended));
                 }
                 // Arrivals at another server are published, and polled in case a notification was lost.
@@ -173,11 +173,11 @@ impl Arrivals {
                         }
                         // The ingest outlives every run.
                         _ = self.changes.changed() => {}
-                        () = wished(&mut skip, Wish::Skip) => {
+                        () = wished(&mut skip, RunCommand::Skip) => {
                             let specs = kept.of(self.spans.len(), || standing(&self.trace(poll.root)));
                             let ended = skipped(&policy, &self.progress, &memory.services(), specs, clock::now());
                             let debts = ended.debts.iter().map(ToString::to_string).collect();
-                            log.note(&What::WaitSkipped { debts });
+                            log.note(&RunEventKind::WaitSkipped { debts });
                             return Ok(Waited::Ended(ended));
                         }
                     }
@@ -204,7 +204,7 @@ impl Arrivals {
     }
 
     /// Reads what arrived since the last read, in a span of its own.
-    async fn look(&mut self, memory: &Memory, mask: &Mask, poll: Poll<'_>) -> Result<usize, Error> {
+    async fn look(&mut self, memory: &Memory, mask: &Redactor, poll: Poll<'_>) -> Result<usize, Error> {
         let span = poll.fetch();
         let new = self.read(memory, mask).instrument(span.clone()).await;
         match &new {
@@ -263,7 +263,7 @@ impl Arrivals {
 
     /// Reads what arrived since the last read and returns the number of new spans. Retries while the database is
     /// unavailable.
-    pub(super) async fn read(&mut self, memory: &Memory, mask: &Mask) -> Result<usize, Error> {
+    pub(super) async fn read(&mut self, memory: &Memory, mask: &Redactor) -> Result<usize, Error> {
         let mut new = 0;
         loop {
             new += self.read_once(memory, mask).await?;
@@ -275,9 +275,9 @@ impl Arrivals {
         }
     }
 
-    async fn read_once(&mut self, memory: &Memory, mask: &Mask) -> Result<usize, Error> {
+    async fn read_once(&mut self, memory: &Memory, mask: &Redactor) -> Result<usize, Error> {
         let mut new = 0;
-        let patience = Patience::new();
+        let patience = RetryDeadline::new();
         let (arrivals, is_all) = loop {
             match self.source.news(self.trace, &mut self.cursor).await.map_err(Error::from) {
                 Err(error) if patience.lasts(&error).await => {}

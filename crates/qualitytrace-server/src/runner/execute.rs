@@ -10,7 +10,7 @@ use qualitytrace_core::lang::Generator;
 use qualitytrace_core::run::{Reply, State, TriggerSpan};
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
-use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Debt, Ended, Meaning, Policy, Reason};
+use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Ended, Meaning, Pending, Policy, Reason};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument;
 
@@ -18,18 +18,18 @@ use super::arrivals::{Arrivals, Waited};
 use super::judging::Judge;
 use super::log::Log;
 use super::nothing::Request;
-use super::patience::patiently;
+use super::retry::retry_while_unavailable;
 use super::settings::Waiting;
 use super::spans::Poll;
 use super::{Error, Runner, random_span_id, resolving, settings, spans};
 use crate::clock;
 use crate::compute;
-use crate::mask::Mask;
-use crate::store::{StoredRun, StoredTest, Wish};
+use crate::redact::Redactor;
+use crate::store::{RunCommand, StoredRun, StoredTest};
 use crate::trigger::{Context, Failure};
 use crate::variables::{Variables, mask_of_trace};
-use crate::wire::run::{Asked, RunSettings};
-use crate::wire::{Outcome, Verdict, What, run};
+use crate::wire::run::{RunRequest, RunSettings};
+use crate::wire::{Outcome, RunEventKind, Verdict, run};
 
 /// The reason for an inconclusive verdict with the strategy `no-polling`.
 pub(super) const NOT_WAITED: &str =
@@ -48,7 +48,7 @@ pub(super) struct Judged {
     pub(super) has_no_verdict: bool,
     pub(super) awaited: Awaited,
     /// Redacts the trace before it is judged, because the stored trigger is redacted as well.
-    pub(super) mask: Mask,
+    pub(super) mask: Redactor,
     /// Spans that the verdict is based on and that are still to be read.
     pub(super) already_counted: usize,
     /// Settings in the request, in place of the server's.
@@ -117,7 +117,7 @@ impl Judged {
             has_trace: true,
             has_no_verdict: false,
             awaited,
-            mask: Mask::default(),
+            mask: Redactor::default(),
             already_counted: 0,
         }
     }
@@ -135,22 +135,22 @@ impl Runner {
         &self,
         log: &mut Log,
         run: &StoredRun,
-        skip: watch::Receiver<Option<Wish>>,
+        skip: watch::Receiver<Option<RunCommand>>,
         run_span: &tracing::Span,
         turn: OwnedSemaphorePermit,
     ) -> Result<Option<Judged>, Error> {
         let (stored, test) = self.test_of(run).await?;
         spans::note_test(run_span, &test);
-        let settings = Asked::of(run).settings;
+        let settings = RunRequest::of(run).settings;
         let variables = &Variables::open(&self.store, &run.test, &run.variables)?;
         log.hide(variables.mask());
         let mut generator = Generator::in_utc(clock::now(), rand::random());
-        log.note(&What::Resolving);
+        log.note(&RunEventKind::Resolving);
         let resolved = resolved(run_span, log.mask(), &test, variables, &mut generator).await;
         let (trigger, attached) = match resolved {
             Ok(resolved) => resolved,
             Err(message) => {
-                return log.fail(State::TriggerFailed, &What::NotResolved { message }).await;
+                return log.fail(State::TriggerFailed, &RunEventKind::NotResolved { message }).await;
             }
         };
         log.note(&self.noted(log, &test, &trigger));
@@ -161,26 +161,29 @@ impl Runner {
             log.set_trace(context.trace).await?;
             spans::note_trace(run_span, context.trace);
             // The run that caused the trace may have had secrets.
-            log.hide(patiently(|| async { Ok(mask_of_trace(&self.store, context.trace).await?) }).await?);
+            log.hide(
+                retry_while_unavailable(|| async { Ok(mask_of_trace(&self.store, context.trace).await?) })
+                    .await?,
+            );
         }
         let begin = if attached.is_some() { Begin::Attached } else { Begin::Triggered(context.span) };
-        let history = patiently(|| async { self.memory.history(&stored.id).await }).await?;
+        let history = retry_while_unavailable(|| async { self.memory.history(&stored.id).await }).await?;
         let mut arrivals = self.arrivals(context.trace, begin, history);
         if let Some(wish) = log.mark_triggered().await? {
             self.control.wish(log.run(), wish);
         }
-        log.append(&What::Triggering { span_id: context.span.to_string() }).await?;
+        log.append(&RunEventKind::Triggering { span_id: context.span.to_string() }).await?;
         let start = clock::now();
         let sent = self.send(log.mask(), run_span, &stored.id, &trigger, &context).await;
         let end = clock::now();
         let reply = match sent {
             Ok(reply) => reply,
             Err(failure) => {
-                return log.fail(State::TriggerFailed, &What::from(&failure)).await;
+                return log.fail(State::TriggerFailed, &RunEventKind::from(&failure)).await;
             }
         };
         let taken_in = async {
-            log.note(&What::Triggered { reply: (&reply).into() });
+            log.note(&RunEventKind::Triggered { reply: (&reply).into() });
             log.change_state(State::Executing, State::AwaitingTrace).await
         };
         taken_in.instrument(spans::response(run_span)).await?;
@@ -197,20 +200,20 @@ impl Runner {
             arrivals.progress.answered(end);
         }
         let waited = if is_awaited {
-            log.append(&What::waiting(&policy, confirm)).await?;
+            log.append(&RunEventKind::waiting(&policy, confirm)).await?;
             let specs = |trace: &_| judge.standing(trace);
             let (trace, span) = (context.trace, context.span);
             let poll = Poll { run: run_span, test: &stored.id, trace, span, root: &root };
             let wait_span = poll.start();
             let wait = arrivals.wait(&policy, &self.memory, log, specs, poll, skip);
             let waited = wait.instrument(wait_span.clone()).await?;
-            self.watch.phase("wait", clock::now().since(end));
+            self.recorder.phase("wait", clock::now().since(end));
             if let Some(message) = waited.no_trace() {
                 spans::note_no_trace(&wait_span, &log.mask().text(&message));
             }
             waited
         } else {
-            log.note(&What::WaitSkipped { debts: Vec::new() });
+            log.note(&RunEventKind::WaitSkipped { debts: Vec::new() });
             Waited::Skipped
         };
         if waited.no_trace().is_some() {
@@ -223,17 +226,17 @@ impl Runner {
         let tree = arrivals.trace(&root);
         let analysis = self.analysis(&stored.id, &tree, &settings).await?;
         let analysis_open = unproven(&absences, refused.as_ref());
-        log.note(&What::analyzed(analysis.as_ref(), analysis_open.clone()));
-        log.note(&What::Judging);
+        log.note(&RunEventKind::analyzed(analysis.as_ref(), analysis_open.clone()));
+        log.note(&RunEventKind::Judging);
         let waited_until = clock::now();
         let verdict = recorded(run_span, log.mask(), || judge.verdict(&tree, absences, refused)).await;
         let outcome = verdict.outcome;
-        self.watch.phase("judge", clock::now().since(waited_until));
+        self.recorder.phase("judge", clock::now().since(waited_until));
         self.learn(&stored.id, &arrivals, &waited, outcome).await?;
         let mut judged = Judged::just_now(judge, root, arrivals, outcome, &waited, policy);
         (judged.confirm, judged.analysis_open) = (confirm.unwrap_or(CONFIRM), analysis_open);
         self.note_if_proven(log, &mut judged);
-        log.end(State::Finished, &What::Judged { verdict }).await?;
+        log.end(State::Finished, &RunEventKind::Judged { verdict }).await?;
         Ok(Some(judged.with(!test.skip_trace_collection, analysis, settings)))
     }
 }
@@ -242,7 +245,7 @@ impl Runner {
     /// Sends the trigger, in a span of its own.
     async fn send(
         &self,
-        mask: &Mask,
+        mask: &Redactor,
         run_span: &tracing::Span,
         test: &str,
         trigger: &Trigger,
@@ -250,23 +253,23 @@ impl Runner {
     ) -> Result<Reply, Failure> {
         let start = clock::now();
         let span = spans::trigger(run_span, test, trigger, context);
-        let record = self.watch.trigger_span(trigger.kind(), context);
+        let record = self.recorder.trigger_span(trigger.kind(), context);
         let sent = self.triggers.send(trigger, context).instrument(span.clone()).await;
         let sent = sent.map_err(|failure| failure.hiding(mask));
         record.end(&sent);
         spans::note_reply(&span, &sent);
-        self.watch.phase("trigger", clock::now().since(start));
+        self.recorder.phase("trigger", clock::now().since(start));
         sent
     }
 
     /// The event of a resolved trigger. Warns when it sends a secret to an unverified receiver.
-    fn noted(&self, log: &Log, test: &Test, trigger: &Trigger) -> What {
+    fn noted(&self, log: &Log, test: &Test, trigger: &Trigger) -> RunEventKind {
         let shown = settings::shown_trigger(test, trigger);
         let warning = self.triggers.warning(trigger, log.mask().hides_in(&shown));
         if let Some(warning) = warning.as_ref().map(|warning| log.mask().text(warning)) {
             tracing::warn!(test = log.run().test, run = log.run().number, "{warning}");
         }
-        What::Resolved { trigger: Some(shown), warning }
+        RunEventKind::Resolved { trigger: Some(shown), warning }
     }
 
     /// Ends a run without a trace. Spans that arrive later are judged.
@@ -278,7 +281,7 @@ impl Runner {
     ) -> Result<Option<Judged>, Error> {
         let why = self.why_nothing_came(request).await;
         let message = format!("no span of this trace has arrived: {why}");
-        log.end(State::TraceFailed, &What::NoTrace { message }).await?;
+        log.end(State::TraceFailed, &RunEventKind::NoTrace { message }).await?;
         Ok(Some(Judged { has_no_verdict: true, ..judged }))
     }
 
@@ -304,13 +307,15 @@ impl Runner {
     ) -> Result<(), Error> {
         let Waited::Ended(ended) = waited else { return Ok(()) };
         let passed = outcome == Outcome::Passed;
-        patiently(|| async { self.memory.learn(test, &arrivals.progress, ended, passed).await }).await
+        retry_while_unavailable(|| async { self.memory.learn(test, &arrivals.progress, ended, passed).await })
+            .await
     }
 
     /// Loads the version of the test that is run.
     async fn test_of(&self, run: &StoredRun) -> Result<(StoredTest, Test), Error> {
         let version = Some(run.test_version);
-        let stored = patiently(|| async { Ok(self.store.test(&run.test, version).await?) }).await?;
+        let stored =
+            retry_while_unavailable(|| async { Ok(self.store.test(&run.test, version).await?) }).await?;
         let stored = stored.ok_or_else(|| Error::Gone { test: run.test.clone() })?;
         let test = read(&stored)?;
         Ok((stored, test))
@@ -319,7 +324,11 @@ impl Runner {
 
 /// Judges in the spans of outputs and assertions: both are found in one go, but tests of the server expect a span
 /// each.
-pub(super) async fn recorded(run: &tracing::Span, mask: &Mask, judge: impl FnOnce() -> Verdict) -> Verdict {
+pub(super) async fn recorded(
+    run: &tracing::Span,
+    mask: &Redactor,
+    judge: impl FnOnce() -> Verdict,
+) -> Verdict {
     compute::give_way().await;
     let (outputs, assertions) = (spans::outputs(run), spans::judge(run));
     let verdict = assertions.in_scope(judge);
@@ -332,7 +341,7 @@ pub(super) async fn recorded(run: &tracing::Span, mask: &Mask, judge: impl FnOnc
 /// Resolves the trigger, in a span of its own. Also returns the trace that the trigger names, if any.
 async fn resolved(
     run: &tracing::Span,
-    mask: &Mask,
+    mask: &Redactor,
     test: &Test,
     variables: &Variables,
     generator: &mut Generator,
@@ -387,7 +396,7 @@ pub(super) fn unproven(absences: &[Absence], refused: Option<&String>) -> Option
 
 /// What the trace still owed and could matter, one sentence each.
 fn debts(ended: &Ended) -> Vec<String> {
-    ended.debts.iter().filter(|debt| **debt != Debt::First).map(ToString::to_string).collect()
+    ended.debts.iter().filter(|debt| **debt != Pending::First).map(ToString::to_string).collect()
 }
 
 /// Parses the stored definition of a test.

@@ -7,7 +7,7 @@ use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::{Absence, Standing, Undecided};
 
 use crate::compute;
-use crate::mask::Mask;
+use crate::redact::Redactor;
 use crate::variables::Variables;
 use crate::wire::{Outcome, Verdict, verdict};
 
@@ -50,10 +50,10 @@ impl Judge {
     pub(super) fn verdict(&self, trace: &Trace, absences: Vec<Absence>, refused: Option<String>) -> Verdict {
         let judged = self.compiled.judge(trace, &self.variables, &self.options(absences, refused));
         let mut missing = Vec::new();
-        if let judge::Outcome::Undecided { .. } = judged.outcome {
+        if let judge::Outcome::Inconclusive { .. } = judged.outcome {
             let assertions = judged.specs.iter().flat_map(|spec| &spec.assertions);
             for assertion in assertions {
-                if let judge::Outcome::Undecided { reason } = &assertion.outcome
+                if let judge::Outcome::Inconclusive { reason } = &assertion.outcome
                     && !missing.contains(reason)
                 {
                     missing.push(reason.clone());
@@ -82,7 +82,7 @@ fn outcome(judged: &judge::Outcome) -> Outcome {
     match judged {
         judge::Outcome::Passed => Outcome::Passed,
         judge::Outcome::Failed(_) => Outcome::Failed,
-        judge::Outcome::Undecided { .. } => Outcome::Inconclusive,
+        judge::Outcome::Inconclusive { .. } => Outcome::Inconclusive,
     }
 }
 
@@ -120,7 +120,7 @@ fn problem(spec: &judge::SpecResult, judged: &judge::Outcome) -> Option<String> 
         judge::Outcome::Failed(Failure::NoSpan) => Some("the selector matches no span".to_owned()),
         judge::Outcome::Failed(Failure::NoMatch | Failure::InvalidAssertion | Failure::NotEvaluated)
         | judge::Outcome::Passed => None,
-        judge::Outcome::Undecided { reason } => Some(reason.clone()),
+        judge::Outcome::Inconclusive { reason } => Some(reason.clone()),
     }
 }
 
@@ -158,7 +158,7 @@ fn shown_output(output: &judge::OutputResult) -> verdict::Output {
 }
 
 /// The outputs of a verdict that contain secrets.
-pub(super) fn secret_outputs(verdict: &Verdict, mask: &Mask) -> Variables {
+pub(super) fn secret_outputs(verdict: &Verdict, mask: &Redactor) -> Variables {
     let mut secret = Variables::default();
     for output in verdict.outputs.iter().filter(|output| mask.text(&output.value) != output.value) {
         secret.set(&output.name, &output.value, true);

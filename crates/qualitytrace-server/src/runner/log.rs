@@ -7,15 +7,15 @@ use qualitytrace_core::run::State;
 use tracing::Span;
 
 use super::judging::secret_outputs;
-use super::patience::patiently;
+use super::retry::retry_while_unavailable;
 use super::{Error, RunId, spans};
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
-use crate::mask::Mask;
-use crate::store::{self, Notice, Store, StoredEvent, Wish, unscoped};
-use crate::watch::{RunEnd, Watch};
-use crate::wire::{Outcome, Verdict, What};
+use crate::observability::{Recorder, RunEnd};
+use crate::redact::Redactor;
+use crate::store::{self, Notification, RunCommand, Store, StoredEvent, unscoped};
+use crate::wire::{Outcome, RunEventKind, Verdict};
 
 /// Appends events to a run and changes its state, as long as the run belongs to this owner.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub(super) struct Log {
     noted: Vec<StoredEvent>,
     /// The trace of the run, if known.
     trace: Option<TraceId>,
-    watch: Watch,
+    recorder: Recorder,
     /// The span of the run, while it is in progress.
     span: Span,
     /// Redacts secrets.
-    mask: Mask,
+    mask: Redactor,
 }
 
 impl Log {
@@ -43,7 +43,7 @@ impl Log {
         store: Store,
         followers: Arc<Followers<RunId>>,
         cluster: Arc<Cluster>,
-        watch: Watch,
+        recorder: Recorder,
         run: RunId,
         owner: Arc<str>,
         seq: u64,
@@ -57,9 +57,9 @@ impl Log {
             seq,
             noted: Vec::new(),
             trace: None,
-            watch,
+            recorder,
             span: Span::none(),
-            mask: Mask::default(),
+            mask: Redactor::default(),
         }
     }
 
@@ -75,17 +75,17 @@ impl Log {
     }
 
     /// Redacts these secrets from here on.
-    pub(super) fn hide(&mut self, mask: Mask) {
+    pub(super) fn hide(&mut self, mask: Redactor) {
         self.mask = mask;
     }
 
     /// The redaction of this log.
-    pub(super) fn mask(&self) -> &Mask {
+    pub(super) fn mask(&self) -> &Redactor {
         &self.mask
     }
 
     /// Buffers an event, to be written together with the next ones.
-    pub(super) fn note(&mut self, what: &What) {
+    pub(super) fn note(&mut self, what: &RunEventKind) {
         self.seq += 1;
         self.noted.push(StoredEvent { seq: self.seq, at: clock::now(), body: masked(what, &self.mask) });
     }
@@ -97,14 +97,16 @@ impl Log {
         }
         let events = std::mem::take(&mut self.noted);
         let RunId { test, number } = &self.run;
-        patiently(|| async { Ok(self.store.append_events(test, *number, &self.owner, &events).await?) })
-            .await?;
+        retry_while_unavailable(|| async {
+            Ok(self.store.append_events(test, *number, &self.owner, &events).await?)
+        })
+        .await?;
         self.wake();
         Ok(())
     }
 
     /// Appends an event.
-    pub(super) async fn append(&mut self, what: &What) -> Result<(), Error> {
+    pub(super) async fn append(&mut self, what: &RunEventKind) -> Result<(), Error> {
         self.note(what);
         self.write().await
     }
@@ -118,10 +120,13 @@ impl Log {
     ) -> Result<(), Error> {
         let (passed, failed) = verdict.counts();
         let outcome = verdict.outcome;
-        self.append(&What::Late { spans, before, verdict }).await?;
+        self.append(&RunEventKind::Late { spans, before, verdict }).await?;
         self.run_end(State::Finished, Some(outcome), None).log_correction(before);
         let RunId { test, number } = &self.run;
-        patiently(|| async { Ok(self.store.count_assertions(test, *number, passed, failed).await?) }).await
+        retry_while_unavailable(|| async {
+            Ok(self.store.count_assertions(test, *number, passed, failed).await?)
+        })
+        .await
     }
 
     /// The id of the run.
@@ -132,7 +137,7 @@ impl Log {
     /// Moves the run from one state to the next. Fails when it belongs to another owner now.
     pub(super) async fn change_state(&self, from: State, to: State) -> Result<(), Error> {
         let RunId { test, number } = &self.run;
-        patiently(|| async {
+        retry_while_unavailable(|| async {
             let (from, to) = (from.as_str(), to.as_str());
             let changed = self.store.change_state(test, *number, &self.owner, from, to).await?;
             if changed || self.is_in(to).await? { Ok(()) } else { Err(Error::Lost) }
@@ -148,9 +153,9 @@ impl Log {
 
     /// Marks the trigger as about to be sent, and returns the user's command so far. Fails when the run belongs to
     /// another owner now: the trigger must not be sent then.
-    pub(super) async fn mark_triggered(&self) -> Result<Option<Wish>, Error> {
+    pub(super) async fn mark_triggered(&self) -> Result<Option<RunCommand>, Error> {
         let RunId { test, number } = &self.run;
-        patiently(|| async {
+        retry_while_unavailable(|| async {
             let marked = self.store.mark_triggered(test, *number, &self.owner).await?;
             match marked {
                 Some(wish) => Ok(wish),
@@ -164,30 +169,31 @@ impl Log {
 
     /// Writes the last event and the final state, both or none: a reader that sees one finds the other, even when
     /// this server dies meanwhile. Fails when the run has ended or belongs to another owner.
-    pub(super) async fn end(&mut self, state: State, what: &What) -> Result<(), Error> {
+    pub(super) async fn end(&mut self, state: State, what: &RunEventKind) -> Result<(), Error> {
         let RunId { test, number } = &self.run;
         let (mut counts, mut secrets) = ((0, 0), String::new());
-        if let What::Judged { verdict } = what {
+        if let RunEventKind::Judged { verdict } = what {
             counts = verdict.counts();
             let outputs = secret_outputs(verdict, &self.mask);
-            secrets = patiently(|| async { Ok(outputs.kept(&self.store, test).await?) }).await?;
+            secrets =
+                retry_while_unavailable(|| async { Ok(outputs.kept(&self.store, test).await?) }).await?;
         }
         let (test, number) = (test.clone(), *number);
         self.note(what);
         let events = std::mem::take(&mut self.noted);
         let end = store::RunEnd { state: state.as_str(), counts, secrets, events };
-        patiently(|| async {
+        retry_while_unavailable(|| async {
             let ended = self.store.end_run(&test, number, &self.owner, &end).await?;
             if ended || self.is_in(end.state).await? { Ok(()) } else { Err(Error::Lost) }
         })
         .await?;
-        let outcome = if let What::Judged { verdict } = what { Some(verdict.outcome) } else { None };
+        let outcome = if let RunEventKind::Judged { verdict } = what { Some(verdict.outcome) } else { None };
         let failure = what.failure().map(|message| self.mask.text(message).into_owned());
         // The span must not stay open while late spans are watched for.
         let span = std::mem::replace(&mut self.span, Span::none());
         let end = self.run_end(state, outcome, failure.as_deref());
         spans::note_end(&span, &end);
-        span.in_scope(|| self.watch.run_ended(&end));
+        span.in_scope(|| self.recorder.run_ended(&end));
         self.wake();
         Ok(())
     }
@@ -198,7 +204,7 @@ impl Log {
     }
 
     /// Ends a run without a verdict.
-    pub(super) async fn fail<T>(&mut self, state: State, what: &What) -> Result<Option<T>, Error> {
+    pub(super) async fn fail<T>(&mut self, state: State, what: &RunEventKind) -> Result<Option<T>, Error> {
         self.end(state, what).await?;
         Ok(None)
     }
@@ -207,22 +213,22 @@ impl Log {
     pub(super) async fn set_trace(&mut self, trace: TraceId) -> Result<(), Error> {
         self.trace = Some(trace);
         let RunId { test, number } = &self.run;
-        patiently(|| async { Ok(self.store.set_trace(test, *number, trace).await?) }).await
+        retry_while_unavailable(|| async { Ok(self.store.set_trace(test, *number, trace).await?) }).await
     }
 
     fn wake(&self) {
         self.followers.wake(std::iter::once(&self.run));
-        self.cluster.tell(|| Notice::Run(self.run.test.clone(), self.run.number));
+        self.cluster.publish(|| Notification::Run(self.run.test.clone(), self.run.number));
     }
 }
 
 /// Serializes an event for the store.
-pub(super) fn body(what: &What) -> String {
-    masked(what, &Mask::default())
+pub(super) fn body(what: &RunEventKind) -> String {
+    masked(what, &Redactor::default())
 }
 
 /// Serializes an event with its secrets redacted.
-fn masked(what: &What, mask: &Mask) -> String {
+fn masked(what: &RunEventKind, mask: &Redactor) -> String {
     // Plain data with string keys cannot fail to serialize.
     if mask.is_empty() {
         return serde_json::to_string(what).unwrap_or_default();

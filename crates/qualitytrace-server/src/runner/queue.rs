@@ -18,9 +18,9 @@ use tracing::Instrument;
 use super::log::{self, Log};
 use super::{Error, RunId, Runner, SuiteRunId, lock};
 use crate::clock;
-use crate::cluster::{BEAT, Beat, Cluster, SAFETY_POLL};
-use crate::store::{Claimed, Heard, Listener, Notice, Orphan, StoredEvent, TraceHex, Wish};
-use crate::wire::What;
+use crate::cluster::{BEAT, Cluster, Heartbeat, SAFETY_POLL};
+use crate::store::{Claimed, Heard, Listener, Notification, Orphan, RunCommand, StoredEvent, TraceHex};
+use crate::wire::RunEventKind;
 
 /// The most runs that one statement claims.
 const CLAIMED_AT_ONCE: usize = 16;
@@ -85,7 +85,7 @@ pub(super) struct Announced {
 
 impl Announced {
     pub(super) fn new(cluster: Arc<Cluster>, trace: TraceId) -> Self {
-        cluster.tell(|| Notice::Follows(TraceHex(trace)));
+        cluster.publish(|| Notification::Follows(TraceHex(trace)));
         Self { cluster, trace }
     }
 
@@ -96,7 +96,7 @@ impl Announced {
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        self.cluster.tell(|| Notice::Unfollows(TraceHex(self.trace)));
+        self.cluster.publish(|| Notification::Unfollows(TraceHex(self.trace)));
     }
 }
 
@@ -109,8 +109,8 @@ impl Runner {
         duties.spawn(Arc::clone(self).claim());
         duties.spawn(Arc::clone(self).look_at_samples());
         if let Some(listener) = listener {
-            duties.spawn(Arc::clone(self).hear(listener));
-            duties.spawn(Arc::clone(self).beat());
+            duties.spawn(Arc::clone(self).receive(listener));
+            duties.spawn(Arc::clone(self).heartbeat());
             let cluster = Arc::clone(&self.cluster);
             duties.spawn(async move { cluster.deliver().await });
         }
@@ -127,24 +127,24 @@ impl Runner {
 
     /// Stops a run, whatever it is doing. `false` when it has ended.
     pub(crate) async fn stop_run(&self, run: &RunId) -> Result<bool, Error> {
-        self.wish(run, Wish::Stop).instrument(super::spans::stop()).await
+        self.wish(run, RunCommand::Stop).instrument(super::spans::stop()).await
     }
 
     /// Skips the wait: judges a run with the spans that have arrived. `false` when it has ended.
     pub async fn skip_waiting(&self, run: &RunId) -> Result<bool, Error> {
-        self.wish(run, Wish::Skip).await
+        self.wish(run, RunCommand::Skip).await
     }
 
-    async fn wish(&self, run: &RunId, wish: Wish) -> Result<bool, Error> {
+    async fn wish(&self, run: &RunId, wish: RunCommand) -> Result<bool, Error> {
         // A run is claimed only once: if that happens between two attempts, the second one finds the owner.
         for _ in 0..2 {
             let Some(owner) = self.store.wish(&run.test, run.number, wish).await? else { return Ok(false) };
             if !owner.is_empty() {
                 self.control.wish(run, wish);
-                self.cluster.tell(|| Notice::Wish(run.test.clone(), run.number, wish));
+                self.cluster.publish(|| Notification::RunCommand(run.test.clone(), run.number, wish));
                 return Ok(true);
             }
-            if wish == Wish::Skip || self.stop_waiting(run).await? {
+            if wish == RunCommand::Skip || self.stop_waiting(run).await? {
                 return Ok(true);
             }
         }
@@ -159,7 +159,7 @@ impl Runner {
             return Ok(false);
         }
         let seq = self.store.events(&run.test, run.number, 0).await?.last().map_or(0, |event| event.seq);
-        match self.log(run, me, seq).end(State::Stopped, &What::Stopped).await {
+        match self.log(run, me, seq).end(State::Stopped, &RunEventKind::Stopped).await {
             // It was deleted meanwhile: there is nothing left to stop.
             Ok(()) | Err(Error::Lost) => Ok(true),
             Err(error) => Err(error),
@@ -208,7 +208,7 @@ impl Runner {
     pub(super) fn queued(&self) {
         self.queued.notify_one();
         if !(self.turns.has_free() && self.waits.has_free()) {
-            self.cluster.tell(|| Notice::Queued);
+            self.cluster.publish(|| Notification::Queued);
         }
     }
 
@@ -223,11 +223,15 @@ impl Runner {
     }
 
     /// Receives the notifications of other servers.
-    async fn hear(self: Arc<Self>, mut listener: Listener) {
+    async fn receive(self: Arc<Self>, mut listener: Listener) {
         self.catch_up().await;
         loop {
-            match listener.hear().await {
-                Ok(Heard::Notices(notices)) => notices.into_iter().for_each(|notice| self.heard(notice)),
+            match listener.receive().await {
+                Ok(Heard::Notifications(notifications)) => {
+                    for notification in notifications {
+                        self.heard(notification);
+                    }
+                }
                 Ok(Heard::Gap) => self.catch_up().await,
                 Err(error) => {
                     tracing::warn!(
@@ -240,17 +244,17 @@ impl Runner {
         }
     }
 
-    fn heard(self: &Arc<Self>, notice: Notice) {
+    fn heard(self: &Arc<Self>, notice: Notification) {
         match notice {
-            Notice::Joined => self.cluster.joined(),
-            Notice::Queued => self.queued.notify_one(),
-            Notice::Run(test, number) => self.followers.wake([RunId { test, number }].iter()),
-            Notice::Wish(test, number, wish) => self.control.wish(&RunId { test, number }, wish),
-            Notice::SuiteRun(suite, number) => self.suites.changed(&SuiteRunId { suite, number }),
-            Notice::StopSuite(suite, number) => self.suites.stop(&SuiteRunId { suite, number }),
-            Notice::Follows(TraceHex(trace)) => self.relay(trace),
-            Notice::Unfollows(TraceHex(trace)) => self.relays.end(trace),
-            Notice::Arrived(TraceHex(trace)) => self.source.changed_elsewhere(trace),
+            Notification::Joined => self.cluster.joined(),
+            Notification::Queued => self.queued.notify_one(),
+            Notification::Run(test, number) => self.followers.wake([RunId { test, number }].iter()),
+            Notification::RunCommand(test, number, wish) => self.control.wish(&RunId { test, number }, wish),
+            Notification::SuiteRun(suite, number) => self.suites.changed(&SuiteRunId { suite, number }),
+            Notification::StopSuite(suite, number) => self.suites.stop(&SuiteRunId { suite, number }),
+            Notification::Follows(TraceHex(trace)) => self.relay(trace),
+            Notification::Unfollows(TraceHex(trace)) => self.relays.end(trace),
+            Notification::Arrived(TraceHex(trace)) => self.source.changed_elsewhere(trace),
         }
     }
 
@@ -286,7 +290,7 @@ impl Runner {
         {
             *followers += 1;
             // Spans may have arrived before the other server subscribed.
-            self.cluster.tell(|| Notice::Arrived(TraceHex(trace)));
+            self.cluster.publish(|| Notification::Arrived(TraceHex(trace)));
             return;
         }
         if relays.len() >= RELAYS {
@@ -298,7 +302,7 @@ impl Runner {
         let (cluster, mut changes) = (Arc::clone(&self.cluster), self.source.relay(trace));
         let task = tokio::spawn(async move {
             loop {
-                cluster.tell(|| Notice::Arrived(TraceHex(trace)));
+                cluster.publish(|| Notification::Arrived(TraceHex(trace)));
                 let changed = tokio::time::timeout(RELAY_LIFETIME, changes.changed()).await;
                 if !changed.is_ok_and(|changed| changed.is_ok()) {
                     return;
@@ -309,7 +313,7 @@ impl Runner {
     }
 
     /// Writes heartbeats, and takes over what dead servers left behind.
-    async fn beat(self: Arc<Self>) {
+    async fn heartbeat(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(BEAT);
         // After a freeze, this server must not take all others for dead.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -317,18 +321,18 @@ impl Runner {
         for round in 0_u64.. {
             ticks.tick().await;
             let now = clock::now();
-            let beat = match self.cluster.beat(now.since(self.source.horizon(now))).await {
+            let beat = match self.cluster.heartbeat(now.since(self.source.horizon(now))).await {
                 Ok(beat) => beat,
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "failed to show a sign of life");
                     continue;
                 }
             };
-            if beat == Beat::GivenUp {
+            if beat == Heartbeat::GivenUp {
                 tracing::error!("other servers have given this one up: its runs are theirs now");
                 self.end_tasks().await;
             }
-            if beat != Beat::Well || round.is_multiple_of(every) {
+            if beat != Heartbeat::Well || round.is_multiple_of(every) {
                 self.settle_orphans_or_warn().await;
             }
             if round.is_multiple_of(every) {
@@ -368,7 +372,7 @@ impl Runner {
         let (requeued, interrupted) = (count(Settled::Requeued), count(Settled::Interrupted));
         if requeued > 0 {
             self.queued.notify_one();
-            self.cluster.tell(|| Notice::Queued);
+            self.cluster.publish(|| Notification::Queued);
         }
         if requeued + interrupted > 0 {
             tracing::warn!(requeued, interrupted, "found runs that were under way on a server that is gone");
@@ -386,7 +390,8 @@ impl Runner {
     }
 
     async fn requeue(&self, run: &RunId, orphan: &Orphan) -> Result<bool, Error> {
-        let event = StoredEvent { seq: orphan.seq + 1, at: clock::now(), body: log::body(&What::Requeued) };
+        let event =
+            StoredEvent { seq: orphan.seq + 1, at: clock::now(), body: log::body(&RunEventKind::Requeued) };
         let is_done = self.store.requeue(&run.test, run.number, &orphan.owner, &event).await?;
         self.followers.wake(std::iter::once(run));
         Ok(is_done)
@@ -400,7 +405,7 @@ impl Runner {
             return Ok(false);
         }
         let mut log: Log = self.log(run, me, orphan.seq).about(orphan.run.trace);
-        log.end(State::Failed, &What::Interrupted).await?;
+        log.end(State::Failed, &RunEventKind::Interrupted).await?;
         Ok(true)
     }
 }

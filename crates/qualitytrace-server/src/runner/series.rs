@@ -6,12 +6,12 @@ use std::time::Duration;
 use qualitytrace_core::run::State;
 use qualitytrace_core::series::{self, Attempts, Ended, Next, next};
 
-use super::patience::patiently;
+use super::retry::retry_while_unavailable;
 use super::{Error, RunId, Runner, SuiteRunId};
-use crate::store::{Notice, OrphanSeries, StoredRun, StoredTest, beside};
+use crate::observability::Caller;
+use crate::store::{Notification, OrphanSeries, StoredRun, StoredTest, beside};
 use crate::variables::Variables;
-use crate::watch::Caller;
-use crate::wire::run::{Asked, Facts, InSeries, gates};
+use crate::wire::run::{InSeries, RunRequest, RunState, gates};
 use crate::wire::series::{Attempt, Series};
 use crate::wire::{self, Event, Outcome};
 
@@ -28,14 +28,14 @@ pub struct Order {
     /// The variables of every run.
     pub variables: Variables,
     /// The rest of the request.
-    pub asked: Asked,
+    pub asked: RunRequest,
     /// The suite run that it is a step of.
     pub step_of: Option<SuiteRunId>,
 }
 
 /// The state of a series in progress.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(super) struct SeriesState {
     order: Order,
     shown: Series,
     ended: Vec<Ended>,
@@ -47,18 +47,18 @@ pub(super) struct Course {
 #[derive(Debug)]
 pub(super) struct Over {
     pub(super) ended: Ended,
-    pub(super) facts: Facts,
+    pub(super) facts: RunState,
 }
 
-impl Course {
+impl SeriesState {
     pub(super) fn new(order: Order) -> Self {
         Self { shown: Series::new(order.attempts), order, ended: Vec::new(), is_stopped: false }
     }
 
     /// A series that another server began.
-    fn resumed(test: StoredTest, variables: Variables, asked: Asked, shown: Series) -> Self {
+    fn resumed(test: StoredTest, variables: Variables, asked: RunRequest, shown: Series) -> Self {
         let attempts = Attempts { retries: shown.retries, repeat: shown.repeat };
-        let asked = Asked { series: None, ..asked };
+        let asked = RunRequest { series: None, ..asked };
         let ended = shown.runs.iter().filter_map(|attempt| Some(attempt.outcome?.of_run())).collect();
         let order = Order { test, attempts, variables, asked, step_of: None };
         Self { order, shown, ended, is_stopped: false }
@@ -114,7 +114,7 @@ impl Runner {
     /// Starts a series and returns its first run.
     pub async fn start_series(self: &Arc<Self>, order: Order) -> Result<RunId, Error> {
         let several = order.attempts.is_several();
-        let mut course = Course::new(order);
+        let mut course = SeriesState::new(order);
         let first = self.begin_attempt(&mut course).await?;
         if several {
             self.spawn_series(course);
@@ -123,7 +123,7 @@ impl Runner {
     }
 
     /// Starts the runs of a series, each when the previous one has ended.
-    fn spawn_series(self: &Arc<Self>, mut course: Course) {
+    fn spawn_series(self: &Arc<Self>, mut course: SeriesState) {
         let runner = Arc::clone(self);
         let follow = async move {
             loop {
@@ -149,7 +149,7 @@ impl Runner {
     }
 
     /// Starts the next run of a series.
-    pub(super) async fn begin_attempt(self: &Arc<Self>, course: &mut Course) -> Result<RunId, Error> {
+    pub(super) async fn begin_attempt(self: &Arc<Self>, course: &mut SeriesState) -> Result<RunId, Error> {
         let order = &course.order;
         let mut asked = order.asked.clone();
         if order.attempts.is_several() {
@@ -171,7 +171,7 @@ impl Runner {
     }
 
     /// Starts the next run, and retries while the queue is full.
-    async fn begin_next_attempt(self: &Arc<Self>, course: &mut Course) -> Result<RunId, Error> {
+    async fn begin_next_attempt(self: &Arc<Self>, course: &mut SeriesState) -> Result<RunId, Error> {
         loop {
             match self.begin_attempt(course).await {
                 Err(Error::QueueFull { .. }) => tokio::time::sleep(LOOK_AGAIN).await,
@@ -181,7 +181,7 @@ impl Runner {
     }
 
     /// Stores the state of a series that can have more than one run. Detects that a user has stopped it meanwhile.
-    pub(super) async fn keep_series(&self, course: &mut Course) -> Result<(), Error> {
+    pub(super) async fn keep_series(&self, course: &mut SeriesState) -> Result<(), Error> {
         let Some(first) = course.shown.runs.first().filter(|_| course.order.attempts.is_several()) else {
             return Ok(());
         };
@@ -195,17 +195,19 @@ impl Runner {
     }
 
     /// `false` when the series has ended or was deleted.
-    async fn put_series(&self, first: &RunId, course: &Course) -> Result<bool, Error> {
+    async fn put_series(&self, first: &RunId, course: &SeriesState) -> Result<bool, Error> {
         let outcome = course.shown.outcome.map_or("", wire::series::Outcome::as_str);
         let body = serde_json::to_string(&course.shown).unwrap_or_default();
         let me = self.cluster.id();
         let put =
             || async { Ok(self.store.put_series(&first.test, first.number, &me, outcome, &body).await?) };
-        patiently(put).await
+        retry_while_unavailable(put).await
     }
 
     async fn is_stopped(&self, first: &RunId) -> Result<bool, Error> {
-        let stored = patiently(|| async { Ok(self.store.series(&first.test, first.number).await?) }).await?;
+        let stored =
+            retry_while_unavailable(|| async { Ok(self.store.series(&first.test, first.number).await?) })
+                .await?;
         let series: Option<Series> = stored.and_then(|body| serde_json::from_str(&body).ok());
         Ok(series.is_some_and(|series| series.outcome == Some(wire::series::Outcome::Stopped)))
     }
@@ -214,7 +216,7 @@ impl Runner {
     /// stopped. `false` when there was none.
     pub(super) async fn stop_series(&self, run: &RunId) -> Result<bool, Error> {
         let Some(stored) = self.store.run(&run.test, run.number).await? else { return Ok(false) };
-        let Some(place) = Asked::of(&stored).series else { return Ok(false) };
+        let Some(place) = RunRequest::of(&stored).series else { return Ok(false) };
         let first = RunId { number: place.first_run(run.number), ..run.clone() };
         // The series may advance between the read and the write.
         while let Some(before) = self.store.series(&first.test, first.number).await? {
@@ -242,7 +244,7 @@ impl Runner {
     /// Wakes the followers of the first run of a series, here and on other servers.
     fn series_changed(&self, first: &RunId) {
         self.followers.wake(std::iter::once(first));
-        self.cluster.tell(|| Notice::Run(first.test.clone(), first.number));
+        self.cluster.publish(|| Notification::Run(first.test.clone(), first.number));
     }
 
     /// Resumes the series whose server is gone. Series of suite steps are resumed with their suites.
@@ -250,7 +252,7 @@ impl Runner {
         let me = self.cluster.id();
         for orphan in self.store.orphan_series().await? {
             let Some(first) = self.store.run(&orphan.test, orphan.first).await? else { continue };
-            let asked = Asked::of(&first);
+            let asked = RunRequest::of(&first);
             if self.is_carried_on(&first, &asked).await? || !self.store.take_series(&orphan, &me).await? {
                 continue;
             }
@@ -263,7 +265,7 @@ impl Runner {
                     run = orphan.first,
                     "carries on a series whose server is gone"
                 );
-                self.spawn_series(Course::resumed(test, variables, asked, shown));
+                self.spawn_series(SeriesState::resumed(test, variables, asked, shown));
             } else {
                 self.break_series(&orphan).await?;
             }
@@ -272,7 +274,7 @@ impl Runner {
     }
 
     /// Whether a run is a step of a suite run in progress.
-    async fn is_carried_on(&self, run: &StoredRun, asked: &Asked) -> Result<bool, Error> {
+    async fn is_carried_on(&self, run: &StoredRun, asked: &RunRequest) -> Result<bool, Error> {
         let Some(suite) = &asked.suite else { return Ok(false) };
         let stored = self.store.suite_run(&beside(&run.test, &suite.id), suite.run).await?;
         Ok(stored.is_some_and(|stored| ["CREATED", "EXECUTING"].contains(&stored.state.as_str())))
@@ -295,17 +297,21 @@ impl Runner {
         let mut changes = self.follow(run.clone());
         loop {
             changes.mark_unchanged();
-            let stored = patiently(|| async { Ok(self.store.run(&run.test, run.number).await?) }).await?;
+            let stored =
+                retry_while_unavailable(|| async { Ok(self.store.run(&run.test, run.number).await?) })
+                    .await?;
             let Some(stored) = stored else {
-                return Ok(Over { ended: Ended::Stopped, facts: Facts::default() });
+                return Ok(Over { ended: Ended::Stopped, facts: RunState::default() });
             };
             let state = State::named(&stored.state).unwrap_or(State::Failed);
             if state.is_final() {
-                let events =
-                    patiently(|| async { Ok(self.store.events(&run.test, run.number, 0).await?) }).await?;
+                let events = retry_while_unavailable(|| async {
+                    Ok(self.store.events(&run.test, run.number, 0).await?)
+                })
+                .await?;
                 let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
-                let facts = Facts::of(&events);
-                let asked = Asked::of(&stored);
+                let facts = RunState::of(&events);
+                let asked = RunRequest::of(&stored);
                 return Ok(Over { ended: ended(state, &asked, &facts), facts });
             }
             tokio::select! {
@@ -316,7 +322,7 @@ impl Runner {
     }
 }
 
-fn ended(state: State, asked: &Asked, facts: &Facts) -> Ended {
+fn ended(state: State, asked: &RunRequest, facts: &RunState) -> Ended {
     match (state, facts.verdict.as_ref().map(|verdict| verdict.outcome)) {
         (State::Stopped, _) => Ended::Stopped,
         (State::Finished, Some(specs)) => match gates(&asked.required_gates, facts) {

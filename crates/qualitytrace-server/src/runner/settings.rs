@@ -12,7 +12,7 @@ use qualitytrace_core::trace::Trace;
 use qualitytrace_core::wait::Policy;
 use serde_json::{Map, Value};
 
-use super::patience::patiently;
+use super::retry::retry_while_unavailable;
 use super::{Error, Runner};
 use crate::store::{CURRENT, beside};
 use crate::wire::run::{self, RunSettings};
@@ -84,7 +84,7 @@ impl Runner {
             return Ok(resource(kind, &Value::Object(spec.clone()).to_string()));
         }
         let id = beside(test, CURRENT);
-        let stored = patiently(|| async { Ok(self.store.resource(kind, &id).await?) }).await?;
+        let stored = retry_while_unavailable(|| async { Ok(self.store.resource(kind, &id).await?) }).await?;
         let Some(stored) = stored else { return Ok(None) };
         Ok(resource(kind, &stored.spec))
     }

@@ -9,10 +9,10 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::{RunId, SuiteRunId};
-use crate::mask::Mask;
+use crate::observability::{Caller, RunEnd};
+use crate::redact::Redactor;
 use crate::store::unscoped;
 use crate::trigger::{Context, Failure};
-use crate::watch::{Caller, RunEnd};
 use crate::wire::{Outcome, verdict};
 
 /// The span of a run; its [`Log`](super::log::Log) records how it ends. It never keeps the caller's span open.
@@ -264,7 +264,7 @@ pub(super) fn outputs(run: &Span) -> Span {
 }
 
 /// Records the outputs as JSON.
-pub(super) fn note_outputs(span: &Span, outputs: &[verdict::Output], mask: &Mask) {
+pub(super) fn note_outputs(span: &Span, outputs: &[verdict::Output], mask: &Redactor) {
     let pairs = outputs.iter().map(|output| (output.name.clone(), output.value.clone().into()));
     let mut object = serde_json::Value::Object(pairs.collect());
     mask.json(&mut object);

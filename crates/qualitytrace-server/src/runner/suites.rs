@@ -19,11 +19,11 @@ use self::steps::Reached;
 use super::{Error, Runner, lock, spans};
 use crate::clock;
 use crate::follow::{Followers, Following};
-use crate::store::{NewSuiteRun, Notice, StoredTest};
+use crate::observability::Caller;
+use crate::store::{NewSuiteRun, Notification, StoredTest};
 use crate::variables::Variables;
-use crate::watch::Caller;
-use crate::wire::run::{Asked, SuiteRun};
-use crate::wire::suite::{Step, What};
+use crate::wire::run::{RunRequest, SuiteRun};
+use crate::wire::suite::{Step, SuiteEventKind};
 
 pub use self::log::SuiteState;
 
@@ -52,7 +52,7 @@ pub struct SuiteOrder {
     /// The variables of the run.
     pub variables: Variables,
     /// The rest of the request.
-    pub asked: Asked,
+    pub asked: RunRequest,
 }
 
 /// The test of a step.
@@ -116,7 +116,7 @@ impl Runner {
         let number = self.store.insert_suite_run(&new).await?.ok_or_else(gone)?;
         let id = SuiteRunId { suite: order.id.clone(), number };
         let mut log = self.suite_log(&id, &new.owner, 0);
-        log.append(What::Planned { steps: order.steps() }).await?;
+        log.append(SuiteEventKind::Planned { steps: order.steps() }).await?;
         if log.change_state(SuiteState::Created, SuiteState::Executing).await? {
             let reached = Reached::nothing(&order);
             self.spawn_suite(id.clone(), order, log, reached);
@@ -141,7 +141,7 @@ impl Runner {
             let ended = runner.carry_out_suite(&run, Arc::new(order), &mut log, stopped, reached).await;
             lock(&runner.suites.under_way).remove(&run);
             if let Err(error) = ended {
-                let broken = What::Ended { passed: false, message: Some(error.to_string()) };
+                let broken = SuiteEventKind::Ended { passed: false, message: Some(error.to_string()) };
                 if !matches!(error, Error::Lost) {
                     tracing::error!(error = &error as &dyn std::error::Error, "a run of a suite broke off");
                 }
@@ -158,7 +158,7 @@ impl Runner {
         let is_wished = self.store.wish_suite_stopped(&run.suite, run.number).await?;
         if is_wished {
             self.suites.stop(run);
-            self.cluster.tell(|| Notice::StopSuite(run.suite.clone(), run.number));
+            self.cluster.publish(|| Notification::StopSuite(run.suite.clone(), run.number));
         }
         Ok(is_wished)
     }
@@ -204,8 +204,8 @@ impl SuiteOrder {
     }
 
     /// The request of a step's run: the request of the suite, and which step it is.
-    fn asked_of_step(&self, at: usize, number: u64, variables: &Variables) -> Asked {
-        let mut asked = Asked {
+    fn asked_of_step(&self, at: usize, number: u64, variables: &Variables) -> RunRequest {
+        let mut asked = RunRequest {
             variables: variables.iter().map(|(name, _)| name.clone()).collect(),
             suite: Some(SuiteRun { id: self.shown_id.clone(), run: number }),
             ..self.asked.clone()

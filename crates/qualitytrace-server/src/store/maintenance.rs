@@ -11,7 +11,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
 use super::audit::Change;
 use super::dump::{self, Counts, DumpError, Header, Reader};
 use super::verify::Check;
-use super::{Backend, Error, FILE_SETTINGS, Lock, Store, address, opening, with_mode, without_password};
+use super::{Backend, Error, FILE_SETTINGS, Lock, Store, address, connect, with_mode, without_password};
 use crate::{clock, private};
 
 /// How long to watch for a heartbeat of a server on a shared database: it comes every second.
@@ -155,7 +155,7 @@ pub async fn restore(
     progress: &mut (dyn FnMut(u64) + Send),
 ) -> Result<Restored, MaintenanceError> {
     let mut reader = Reader::open(path)?;
-    if reader.header.migration > opening::latest_migration() {
+    if reader.header.migration > connect::latest_migration() {
         let version = reader.header.version.clone();
         return Err(DumpError::Newer { path: path.to_owned(), version }.into());
     }
@@ -182,7 +182,7 @@ async fn restore_postgres(
     let driver_url = address::for_driver(url);
     sqlx::any::install_default_drivers();
     let options = AnyConnectOptions::from_str(&driver_url).map_err(|error| unusable(url, &error))?;
-    let mut connection = opening::connect(&options).await.map_err(|error| unusable(url, &error))?;
+    let mut connection = connect::connect(&options).await.map_err(|error| unusable(url, &error))?;
     let known: Option<i64> = migration(&mut connection, url).await.ok();
     if known.is_some() {
         if beats(&mut connection).await? {
@@ -195,9 +195,9 @@ async fn restore_postgres(
     // Existing tables keep their schema: the schema of an older backup would require dropping them.
     let open = |why| Error::Open { url: shown.clone(), why };
     if known.is_none() {
-        opening::migrate(&mut connection, Some(reader.header.migration)).await.map_err(open)?;
+        connect::migrate(&mut connection, Some(reader.header.migration)).await.map_err(open)?;
     } else if known != Some(reader.header.migration) {
-        opening::migrate(&mut connection, None).await.map_err(open)?;
+        connect::migrate(&mut connection, None).await.map_err(open)?;
     }
     connection.execute("BEGIN").await?;
     // Servers that start meanwhile wait for the commit.
@@ -205,7 +205,7 @@ async fn restore_postgres(
     connection.execute("DELETE FROM servers").await?;
     let rows = dump::read(&mut connection, reader, true, progress).await?;
     connection.execute("COMMIT").await?;
-    opening::migrate(&mut connection, None).await.map_err(open)?;
+    connect::migrate(&mut connection, None).await.map_err(open)?;
     audit(&mut connection, reader).await?;
     connection.close().await?;
     Ok(Restored { rows, aside: None })
@@ -247,11 +247,11 @@ async fn restore_file(
     let open = |why| Error::Open { url: shown.clone(), why };
     connection.execute("PRAGMA page_size = 8192").await?;
     connection.execute(FILLING).await?;
-    opening::migrate(&mut connection, Some(reader.header.migration)).await.map_err(open)?;
+    connect::migrate(&mut connection, Some(reader.header.migration)).await.map_err(open)?;
     connection.execute("BEGIN").await?;
     let rows = dump::read(&mut connection, reader, false, progress).await?;
     connection.execute("COMMIT").await?;
-    opening::migrate(&mut connection, None).await.map_err(open)?;
+    connect::migrate(&mut connection, None).await.map_err(open)?;
     audit(&mut connection, reader).await?;
     connection.close().await?;
     let filled = std::fs::File::open(&draft.0).and_then(|file| file.sync_all());
@@ -349,7 +349,7 @@ pub(super) async fn snapshot(url: &str) -> Result<AnyConnection, MaintenanceErro
         Backend::Postgres => (address::for_driver(url), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
     };
     let options = AnyConnectOptions::from_str(&url_of_driver).map_err(|error| unusable(url, &error))?;
-    let mut connection = opening::connect(&options).await.map_err(|error| unusable(url, &error))?;
+    let mut connection = connect::connect(&options).await.map_err(|error| unusable(url, &error))?;
     if begin == "BEGIN" {
         connection.execute("PRAGMA busy_timeout = 10000").await?;
     }
@@ -378,7 +378,7 @@ pub(super) async fn migration(connection: &mut AnyConnection, url: &str) -> Resu
 const DAMAGED: [u32; 2] = [11, 26];
 
 fn unusable(url: &str, error: &sqlx::Error) -> MaintenanceError {
-    let open = Error::Open { url: without_password(url), why: opening::why(error) };
+    let open = Error::Open { url: without_password(url), why: connect::why(error) };
     let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
     if code.is_some_and(|code| DAMAGED.contains(&(code & 0xff))) {
         MaintenanceError::Damaged(open)

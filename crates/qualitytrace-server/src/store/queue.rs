@@ -89,14 +89,14 @@ pub struct RunEnd {
 /// A user's command to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wish {
+pub enum RunCommand {
     /// Stops waiting for more spans.
     Skip,
     /// Stops the run.
     Stop,
 }
 
-impl Wish {
+impl RunCommand {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -267,7 +267,7 @@ impl Store {
         test: &str,
         number: u64,
         owner: &str,
-    ) -> Result<Option<Option<Wish>>, Error> {
+    ) -> Result<Option<Option<RunCommand>>, Error> {
         let wish: Option<String> = sqlx::query_scalar(
             "UPDATE runs SET triggered = 1
              WHERE test_id = $1 AND number = $2 AND owner = $3 AND state = 'EXECUTING' AND triggered = 0
@@ -279,7 +279,7 @@ impl Store {
         .fetch_optional(&self.write)
         .await
         .map_err(failed("note that a trigger is sent"))?;
-        Ok(wish.map(|word| Wish::named(&word)))
+        Ok(wish.map(|word| RunCommand::named(&word)))
     }
 
     /// Whether this owner has marked the trigger as sent.
@@ -298,7 +298,7 @@ impl Store {
     }
 
     /// Stores a user's command; a stop is not replaced by a skip. Returns the owner of the run, empty while it is queued; `None` when it has ended.
-    pub async fn wish(&self, test: &str, number: u64, wish: Wish) -> Result<Option<String>, Error> {
+    pub async fn wish(&self, test: &str, number: u64, wish: RunCommand) -> Result<Option<String>, Error> {
         // Only names of states become part of this SQL.
         let text = format!(
             "UPDATE runs SET wish = CASE WHEN wish = 'stop' THEN wish ELSE $1 END
@@ -314,7 +314,7 @@ impl Store {
     }
 
     /// Lists the user commands for the runs of this owner.
-    pub async fn wishes(&self, owner: &str) -> Result<Vec<(String, u64, Wish)>, Error> {
+    pub async fn wishes(&self, owner: &str) -> Result<Vec<(String, u64, RunCommand)>, Error> {
         let failed = failed("read wishes");
         let text = format!(
             "SELECT test_id, number, wish FROM runs WHERE state IN {UNDER_WAY} AND owner = $1 AND wish <> ''"
@@ -326,7 +326,7 @@ impl Store {
             let (test, number): (String, i64) =
                 (row.try_get("test_id").map_err(&failed)?, row.try_get("number").map_err(&failed)?);
             let word: String = row.try_get("wish").map_err(&failed)?;
-            wishes.extend(Wish::named(&word).map(|wish| (test, unsigned(number), wish)));
+            wishes.extend(RunCommand::named(&word).map(|wish| (test, unsigned(number), wish)));
         }
         Ok(wishes)
     }

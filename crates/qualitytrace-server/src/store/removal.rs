@@ -9,9 +9,9 @@ use qualitytrace_core::definition::Kind;
 use sqlx::{Any, AssertSqlSafe, Row, Transaction};
 
 use super::chunks::signed;
-use super::put::NEVER_RUN;
 use super::runs::{RUNS, Table};
 use super::suites::SUITE_RUNS;
+use super::upsert::NEVER_RUN;
 use super::{Error, Store, failed};
 
 /// Traces that one statement removes.

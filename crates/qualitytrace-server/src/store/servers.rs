@@ -34,7 +34,7 @@ impl Store {
     }
 
     /// Writes a heartbeat. `false` when the other servers have removed this one.
-    pub async fn beat(&self, server: &str, backlog: Duration) -> Result<bool, Error> {
+    pub async fn heartbeat(&self, server: &str, backlog: Duration) -> Result<bool, Error> {
         let done = sqlx::query("UPDATE servers SET beat = beat + 1, backlog = $1 WHERE id = $2")
             .bind(signed(u64::try_from(backlog.as_millis()).unwrap_or(u64::MAX)))
             .bind(server)

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use rustls::CertificateError;
 
 use super::deny::Denied;
-use crate::mask::Mask;
+use crate::redact::Redactor;
 
 /// Why a trigger got no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,7 +216,7 @@ impl Failure {
     }
 
     /// Redacts secrets in the message.
-    pub(crate) fn hiding(self, mask: &Mask) -> Self {
+    pub(crate) fn hiding(self, mask: &Redactor) -> Self {
         Self { message: mask.text(&self.message).into_owned(), ..self }
     }
 

@@ -15,7 +15,7 @@ use crate::trigger;
 /// An event of a run, of a test or of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{W}Event")]
-pub struct Event<W = What> {
+pub struct Event<W = RunEventKind> {
     /// Its number within the run, counted from 1.
     pub seq: u64,
     /// Nanoseconds since the epoch.
@@ -48,7 +48,7 @@ impl Event {
 /// The kinds of events of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum What {
+pub enum RunEventKind {
     /// The run was created.
     Created,
     /// The run judges the trace of an earlier run again.
@@ -372,7 +372,7 @@ impl From<Reply> for run::Reply {
     }
 }
 
-impl From<&trigger::Failure> for What {
+impl From<&trigger::Failure> for RunEventKind {
     fn from(failure: &trigger::Failure) -> Self {
         Self::TriggerFailed {
             reason: failure.reason.as_str().to_owned(),
@@ -384,7 +384,7 @@ impl From<&trigger::Failure> for What {
     }
 }
 
-impl What {
+impl RunEventKind {
     /// The start of a wait with this policy.
     pub fn waiting(policy: &wait::Policy, confirm: Option<Duration>) -> Self {
         Self::Waiting {
@@ -436,7 +436,7 @@ impl What {
     /// The end of a wait.
     pub fn wait_ended(ended: &wait::Ended, progress: &wait::Progress) -> Self {
         let unnamed = (ended.unnamed_debts > 0).then(|| format!("and {} more", ended.unnamed_debts));
-        let told = |is_told: fn(&wait::Debt) -> bool| {
+        let told = |is_told: fn(&wait::Pending) -> bool| {
             ended.debts.iter().filter(move |debt| is_told(debt)).map(ToString::to_string)
         };
         Self::WaitEnded {
@@ -444,11 +444,11 @@ impl What {
             complete: ended.meaning() == wait::Meaning::Judge,
             spans: progress.spans(),
             last_arrival: progress.last_arrival().map(Timestamp::as_nanos),
-            debts: told(|debt| !matches!(debt, wait::Debt::First | wait::Debt::Spec { .. }))
+            debts: told(|debt| !matches!(debt, wait::Pending::First | wait::Pending::Spec { .. }))
                 .chain(unnamed)
                 .collect(),
-            undecided: told(|debt| matches!(debt, wait::Debt::Spec { .. })).collect(),
-            first: ended.debts.contains(&wait::Debt::First),
+            undecided: told(|debt| matches!(debt, wait::Pending::Spec { .. })).collect(),
+            first: ended.debts.contains(&wait::Pending::First),
             quiet: millis(ended.quiet),
             settle: millis(ended.settle),
         }

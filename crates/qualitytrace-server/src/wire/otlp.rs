@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::lazy::Lazy;
-use crate::mask::Mask;
+use crate::redact::Redactor;
 use crate::source::Source;
 use crate::store;
 
@@ -18,12 +18,12 @@ use crate::store;
 #[derive(Debug)]
 pub struct Document {
     requests: Vec<ExportTraceServiceRequest>,
-    mask: Mask,
+    mask: Redactor,
 }
 
 impl Document {
     /// Loads everything that arrived of the trace; secrets are redacted.
-    pub async fn load(source: &Source, trace: TraceId, mask: Mask) -> Result<Self, store::Error> {
+    pub async fn load(source: &Source, trace: TraceId, mask: Redactor) -> Result<Self, store::Error> {
         let mut requests = source.requests(trace).await?;
         for request in &mut requests {
             attributes(request).filter_map(|attribute| attribute.value.as_mut()).for_each(spell_out);

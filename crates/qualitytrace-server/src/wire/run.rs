@@ -2,10 +2,10 @@
 
 mod analysis;
 mod events;
-mod facts;
 mod junit;
 mod selector;
 mod spans;
+mod state;
 mod trigger;
 
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use crate::variables::Variables;
 
 pub use analysis::{FailedRule, Linter, analysis};
 pub use events::{RunEvent, catalogue};
-pub use facts::Facts;
 pub use junit::junit;
 pub use selector::{Selector, selector};
 pub use spans::{RunTrace, ShownTrace, imported_trace};
+pub use state::RunState;
 pub use trigger::{Trigger, TriggerOutcome, definition_trigger, trigger};
 
 /// The request that started a run, without the values of its variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Asked {
+pub struct RunRequest {
     /// Free-form metadata of the run.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
@@ -67,7 +67,7 @@ pub struct RunSettings {
     pub polling_profile: Option<Map<String, Value>>,
 }
 
-impl Asked {
+impl RunRequest {
     /// Returns the request that started this run.
     pub fn of(run: &StoredRun) -> Self {
         serde_json::from_str(&run.request).unwrap_or_default()
@@ -303,16 +303,16 @@ pub(super) fn is_blank<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// Builds the run for a list: without its trace.
-pub fn listed(stored: &StoredRun, facts: &Facts, now: Timestamp) -> Run {
+pub fn listed(stored: &StoredRun, facts: &RunState, now: Timestamp) -> Run {
     Run { trace: RunTrace::default(), ..run(stored, facts, None, now) }
 }
 
 /// Builds the run from its events so far.
-pub fn run(stored: &StoredRun, facts: &Facts, trace: Option<&Arc<trace::Trace>>, now: Timestamp) -> Run {
+pub fn run(stored: &StoredRun, facts: &RunState, trace: Option<&Arc<trace::Trace>>, now: Timestamp) -> Run {
     if let Some(imported) = &facts.imported {
         return Run { id: stored.number, ..(**imported).clone() };
     }
-    let asked = Asked::of(stored);
+    let asked = RunRequest::of(stored);
     let end = facts.completed.unwrap_or(now);
     let trigger_time = match (facts.triggered, facts.answered) {
         (Some(start), Some(end)) => u64::try_from(end.since(start).as_millis()).unwrap_or(u64::MAX),
@@ -413,7 +413,7 @@ fn output(output: &super::verdict::Output) -> Output {
 /// Builds the variables of a run: the given ones, updated with the outputs.
 pub(super) fn variable_set<'o>(
     given: &str,
-    asked: &Asked,
+    asked: &RunRequest,
     outputs: impl Iterator<Item = (&'o str, &'o str)>,
 ) -> VariableSet {
     let given = Variables::shown(given);
@@ -438,7 +438,7 @@ pub(super) fn variable_set<'o>(
 }
 
 /// Builds the result of the gates: those that failed, and whether the required ones passed.
-pub fn gates(required: &[String], facts: &Facts) -> Gates {
+pub fn gates(required: &[String], facts: &RunState) -> Gates {
     let (mut failed, mut inconclusive) = (Vec::new(), Vec::new());
     if let Some(analysis) = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some()) {
         let passes = [

@@ -8,19 +8,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::run::{Asked, Run, VariableSet, is_blank, sorted, variable_set};
+use super::run::{Run, RunRequest, VariableSet, is_blank, sorted, variable_set};
 use super::series::Outcome;
 use super::time::{UNFINISHED, rfc3339};
 use crate::store::StoredSuiteRun;
 
 /// An event of a run of a suite.
-pub type Event = super::Event<What>;
+pub type Event = super::Event<SuiteEventKind>;
 
 /// The kinds of events of a run of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Suite")]
 #[serde(tag = "what", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum What {
+pub enum SuiteEventKind {
     /// The run was created, with these steps.
     Planned {
         /// The steps, in the order of the definition.
@@ -129,7 +129,7 @@ impl From<Role> for Part {
 
 /// The state of a run of a suite, folded from its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct SuiteProgress {
     /// The planned steps.
     pub steps: Vec<Step>,
     /// The latest run of each step that has started.
@@ -144,7 +144,7 @@ pub struct Facts {
     pub passed: Option<bool>,
 }
 
-impl Facts {
+impl SuiteProgress {
     /// Folds events, in their order.
     pub fn of(events: &[Event]) -> Self {
         let mut facts = Self::default();
@@ -154,24 +154,24 @@ impl Facts {
                 facts.error = error;
             };
             match &event.what {
-                What::Planned { steps } => facts.steps.clone_from(steps),
-                What::StepStarted { step, run, .. } => drop(facts.runs.insert(*step, *run)),
-                What::StepEnded { outputs, .. } => facts.outputs.extend(outputs.iter().cloned()),
-                What::Ended { message, passed } => {
+                SuiteEventKind::Planned { steps } => facts.steps.clone_from(steps),
+                SuiteEventKind::StepStarted { step, run, .. } => drop(facts.runs.insert(*step, *run)),
+                SuiteEventKind::StepEnded { outputs, .. } => facts.outputs.extend(outputs.iter().cloned()),
+                SuiteEventKind::Ended { message, passed } => {
                     ends(&mut facts, message.clone());
                     facts.passed = Some(*passed);
                 }
-                What::Interrupted => {
+                SuiteEventKind::Interrupted => {
                     ends(&mut facts, Some("the server went away while the suite was under way".to_owned()));
                 }
-                What::StepsSkipped { .. } | What::Stopping | What::Resumed => {}
+                SuiteEventKind::StepsSkipped { .. } | SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
             }
         }
         facts
     }
 }
 
-impl Facts {
+impl SuiteProgress {
     /// Whether every step passed its required gates. If runs of steps were deleted since, the outcome at the end
     /// counts.
     fn gates_passed(&self, steps: &[Run]) -> bool {
@@ -220,8 +220,8 @@ pub struct SuiteRun {
 }
 
 /// Builds the run of a suite as clients see it. `steps` are the runs of its tests.
-pub fn suite_run(stored: &StoredSuiteRun, facts: &Facts, steps: Vec<Run>) -> SuiteRun {
-    let asked: Asked = serde_json::from_str(&stored.request).unwrap_or_default();
+pub fn suite_run(stored: &StoredSuiteRun, facts: &SuiteProgress, steps: Vec<Run>) -> SuiteRun {
+    let asked: RunRequest = serde_json::from_str(&stored.request).unwrap_or_default();
     let made = facts.outputs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     SuiteRun {
         id: stored.number,

@@ -6,7 +6,9 @@
 use qualitytrace_core::definition::{Output, Spec, Text};
 use qualitytrace_core::id::{SpanId, TraceId};
 use qualitytrace_core::judge::{self, Compiled, Options, SpanResult};
-use qualitytrace_core::lang::{self, Budget, Class, Comparison, Generator, Item, Surroundings, Variables};
+use qualitytrace_core::lang::{
+    self, Budget, Comparison, EvalErrorKind, Generator, Item, Surroundings, Variables,
+};
 use qualitytrace_core::time::{Timestamp, format_duration, parse_duration};
 use qualitytrace_core::trace::{Attributes, Dropped, Resource, Scope, Span, SpanKind, Trace};
 use qualitytrace_core::value::Value as Runtime;
@@ -192,19 +194,19 @@ fn in_context<T>(context: &Value, run: impl FnOnce(&Surroundings<'_>) -> T) -> T
 /// Checks that an error is of the expected kind, unless the text uses an extension of our language.
 fn check_trouble(
     case: &Value,
-    class: Class,
+    class: EvalErrorKind,
     got: &str,
     beyond: &[std::ops::Range<usize>],
 ) -> Result<(), String> {
     expect_error(case, got)?;
     let expected = match case["upstream"]["error_kind"].as_str() {
-        Some("syntax") => Class::Syntax,
-        Some("resolution") => Class::Resolution,
-        Some("evaluation") => Class::Evaluation,
+        Some("syntax") => EvalErrorKind::Syntax,
+        Some("resolution") => EvalErrorKind::Resolution,
+        Some("evaluation") => EvalErrorKind::Evaluation,
         _ => return Ok(()),
     };
     // Tracetest has one kind of error for all unknown names, of attributes and others.
-    let class = if class == Class::Attribute { Class::Resolution } else { class };
+    let class = if class == EvalErrorKind::Attribute { EvalErrorKind::Resolution } else { class };
     if !is_sane(case) || class == expected || !beyond.is_empty() {
         Ok(())
     } else {
@@ -215,7 +217,7 @@ fn check_trouble(
 fn check_expression(case: &Value, input: &Value) -> Result<(), String> {
     let parsed = lang::parse_expression(&text(input, "expression"));
     if let Some(error) = parsed.error() {
-        return check_trouble(case, Class::Syntax, &error.message, &parsed.beyond);
+        return check_trouble(case, EvalErrorKind::Syntax, &error.message, &parsed.beyond);
     }
     match in_context(&input["context"], |surroundings| lang::evaluate(&parsed.tree, surroundings)) {
         Err(trouble) => check_trouble(case, trouble.class, &trouble.text, &parsed.beyond),
@@ -324,9 +326,9 @@ fn check_statement(case: &Value, input: &Value) -> Result<(), String> {
 
 fn kind_of(result: &SpanResult) -> Option<&'static str> {
     match (result.trouble, &result.error) {
-        (Some(Class::Syntax), _) => Some("syntax"),
-        (Some(Class::Resolution | Class::Attribute), _) => Some("resolution"),
-        (Some(Class::Evaluation), _) => Some("evaluation"),
+        (Some(EvalErrorKind::Syntax), _) => Some("syntax"),
+        (Some(EvalErrorKind::Resolution | EvalErrorKind::Attribute), _) => Some("resolution"),
+        (Some(EvalErrorKind::Evaluation), _) => Some("evaluation"),
         (None, Some(error)) if error.ends_with("no match") => Some("no_match"),
         (None, Some(_)) => Some("comparison"),
         (None, None) => None,

@@ -6,7 +6,7 @@ use qualitytrace_core::definition::{Format, Kind};
 use qualitytrace_core::id::TraceId;
 use qualitytrace_core::run::State;
 use qualitytrace_core::time::Timestamp;
-use qualitytrace_server::store::{Inserted, Mode, NewDefinition, NewRun, Store, StoredEvent, Wish};
+use qualitytrace_server::store::{Inserted, Mode, NewDefinition, NewRun, RunCommand, Store, StoredEvent};
 
 use crate::databases::{Database, on_every_database};
 
@@ -157,28 +157,28 @@ async fn what_a_dead_server_had_is_found(database: &Database) {
 async fn a_wish_finds_the_owner(database: &Database) {
     let store = with_tests(database, &["t"]).await;
     insert(&store, "t", 1, 10).await;
-    assert_eq!(store.wish("t", 1, Wish::Skip).await.unwrap().as_deref(), Some(""));
+    assert_eq!(store.wish("t", 1, RunCommand::Skip).await.unwrap().as_deref(), Some(""));
     claim(&store, "a", 1).await;
-    assert_eq!(store.wish("t", 1, Wish::Stop).await.unwrap().as_deref(), Some("a"));
+    assert_eq!(store.wish("t", 1, RunCommand::Stop).await.unwrap().as_deref(), Some("a"));
     // A stop is not undone.
-    assert_eq!(store.wish("t", 1, Wish::Skip).await.unwrap().as_deref(), Some("a"));
-    assert_eq!(store.wishes("a").await.unwrap(), [("t".to_owned(), 1, Wish::Stop)]);
-    assert_eq!(store.mark_triggered("t", 1, "a").await.unwrap(), Some(Some(Wish::Stop)));
+    assert_eq!(store.wish("t", 1, RunCommand::Skip).await.unwrap().as_deref(), Some("a"));
+    assert_eq!(store.wishes("a").await.unwrap(), [("t".to_owned(), 1, RunCommand::Stop)]);
+    assert_eq!(store.mark_triggered("t", 1, "a").await.unwrap(), Some(Some(RunCommand::Stop)));
     assert!(store.change_state("t", 1, "a", "EXECUTING", "STOPPED").await.unwrap());
-    assert_eq!(store.wish("t", 1, Wish::Stop).await.unwrap(), None);
+    assert_eq!(store.wish("t", 1, RunCommand::Stop).await.unwrap(), None);
     assert_eq!(store.wishes("a").await.unwrap(), []);
 }
 
 async fn a_silent_server_is_given_up_once(database: &Database) {
     let store = database.open().await;
     store.enter("a").await.unwrap();
-    assert!(store.beat("a", Duration::from_millis(7)).await.unwrap());
+    assert!(store.heartbeat("a", Duration::from_millis(7)).await.unwrap());
     let [seen] = &store.peers("b").await.unwrap()[..] else { panic!("one server was expected") };
     assert_eq!(seen.backlog, Duration::from_millis(7));
-    assert!(store.beat("a", Duration::ZERO).await.unwrap());
+    assert!(store.heartbeat("a", Duration::ZERO).await.unwrap());
     assert!(!store.give_up(seen).await.unwrap(), "it has shown a sign of life since");
     let [seen] = &store.peers("b").await.unwrap()[..] else { panic!("one server was expected") };
     assert!(store.give_up(seen).await.unwrap());
     assert!(!store.give_up(seen).await.unwrap());
-    assert!(!store.beat("a", Duration::ZERO).await.unwrap());
+    assert!(!store.heartbeat("a", Duration::ZERO).await.unwrap());
 }

@@ -16,14 +16,14 @@ use qualitytrace_core::wait::Policy;
 use qualitytrace_server::clock;
 use qualitytrace_server::ingest::Ingest;
 use qualitytrace_server::limits::Limits;
+use qualitytrace_server::observability::Recorder;
 use qualitytrace_server::otlp::wire as otlp_wire;
 use qualitytrace_server::runner::{RunId, Runner};
 use qualitytrace_server::source::Source;
 use qualitytrace_server::store::{Mode, NewDefinition, Store, StoredTest};
 use qualitytrace_server::variables::Variables;
-use qualitytrace_server::watch::Watch;
-use qualitytrace_server::wire::run::Facts;
-use qualitytrace_server::wire::{Event, Outcome, What};
+use qualitytrace_server::wire::run::RunState;
+use qualitytrace_server::wire::{Event, Outcome, RunEventKind};
 use qualitytrace_telemetry::Telemetry;
 use tokio::sync::mpsc;
 
@@ -55,7 +55,7 @@ impl Bench {
         let store = Store::open("sqlite::memory:").await.unwrap();
         let (ingest, _) = Ingest::start(store.clone(), limits).await.unwrap();
         let telemetry = Telemetry::start(qualitytrace_telemetry::config::Config::new("test")).unwrap();
-        let watch = Watch::new(telemetry, Limits::default());
+        let watch = Recorder::new(telemetry, Limits::default());
         let source = Source::new(store.clone(), Arc::clone(&ingest));
         let runner = Runner::begin(store.clone(), source, POLICY, Limits::default(), watch).await.unwrap();
         let (seen, requests) = mpsc::unbounded_channel();
@@ -100,19 +100,21 @@ impl Bench {
 
     /// Waits until late spans change this outcome, and returns the new one.
     async fn corrected(&self, run: &RunId, was: Outcome) -> Outcome {
-        let events = self.until(run, |what| matches!(what, What::Late { .. })).await;
-        let Some(What::Late { before, verdict, .. }) = events.last() else { panic!("{:?}", events.last()) };
+        let events = self.until(run, |what| matches!(what, RunEventKind::Late { .. })).await;
+        let Some(RunEventKind::Late { before, verdict, .. }) = events.last() else {
+            panic!("{:?}", events.last())
+        };
         assert_eq!(*before, was);
         verdict.outcome
     }
 
     /// Waits until the run has an event that matches `wanted`, and returns all events so far.
-    async fn until(&self, run: &RunId, wanted: impl Fn(&What) -> bool) -> Vec<What> {
+    async fn until(&self, run: &RunId, wanted: impl Fn(&RunEventKind) -> bool) -> Vec<RunEventKind> {
         let mut changes = self.runner.follow(run.clone());
         loop {
             changes.mark_unchanged();
             let stored = self.store.events(&run.test, run.number, 0).await.unwrap();
-            let events: Vec<What> = stored
+            let events: Vec<RunEventKind> = stored
                 .iter()
                 .map(|event| {
                     let mut body: serde_json::Value = serde_json::from_str(&event.body).unwrap();
@@ -171,13 +173,14 @@ fn id(number: u64) -> String {
     format!("{number:016x}")
 }
 
-fn is_judged(what: &What) -> bool {
-    matches!(what, What::Judged { .. })
+fn is_judged(what: &RunEventKind) -> bool {
+    matches!(what, RunEventKind::Judged { .. })
 }
 
-fn outcome(events: &[What]) -> Outcome {
-    let verdict =
-        events.iter().find_map(|what| if let What::Judged { verdict } = what { Some(verdict) } else { None });
+fn outcome(events: &[RunEventKind]) -> Outcome {
+    let verdict = events
+        .iter()
+        .find_map(|what| if let RunEventKind::Judged { verdict } = what { Some(verdict) } else { None });
     verdict.unwrap().outcome
 }
 
@@ -191,7 +194,7 @@ async fn a_trace_in_pieces_is_judged_when_it_is_complete() {
     let run = bench.run(&bench.http("/answer"), LEAF).await;
     let (trace, parent) = bench.context().await;
     bench.send(vec![span(&trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
-    bench.until(&run, |what| matches!(what, What::Arrived { .. })).await;
+    bench.until(&run, |what| matches!(what, RunEventKind::Arrived { .. })).await;
     bench.send(vec![span(&trace, 1, &parent, "root", SpanKind::Server)]).await;
     let events = bench.until(&run, is_judged).await;
     assert_eq!(outcome(&events), Outcome::Passed);
@@ -209,17 +212,17 @@ async fn the_answer_can_be_judged_without_a_trace() {
     let run = bench.runner.start(&test, Variables::default()).await.unwrap();
     let events = bench.until(&run, is_judged).await;
     assert_eq!(outcome(&events), Outcome::Passed);
-    assert!(events.contains(&What::WaitSkipped { debts: Vec::new() }));
+    assert!(events.contains(&RunEventKind::WaitSkipped { debts: Vec::new() }));
 }
 
 #[tokio::test]
 async fn no_trace_is_no_verdict() {
     let bench = Bench::start().await;
     let run = bench.run(&bench.http("/answer"), LEAF).await;
-    let events = bench.until(&run, |what| matches!(what, What::NoTrace { .. })).await;
+    let events = bench.until(&run, |what| matches!(what, RunEventKind::NoTrace { .. })).await;
     let message = events
         .iter()
-        .find_map(|what| if let What::NoTrace { message } = what { Some(message) } else { None });
+        .find_map(|what| if let RunEventKind::NoTrace { message } = what { Some(message) } else { None });
     assert!(message.unwrap().contains("nothing at all has arrived since this server started"), "{message:?}");
     bench.state(&run, "TRACE_FAILED").await;
 }
@@ -252,8 +255,8 @@ async fn a_late_span_corrects_the_verdict() {
     assert_eq!(outcome(&events), Outcome::Failed);
     bench.state(&run, "FINISHED").await;
     bench.send(vec![span(&trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
-    let events = bench.until(&run, |what| matches!(what, What::Late { .. })).await;
-    let Some(What::Late { spans: 1, before: Outcome::Failed, verdict }) = events.last() else {
+    let events = bench.until(&run, |what| matches!(what, RunEventKind::Late { .. })).await;
+    let Some(RunEventKind::Late { spans: 1, before: Outcome::Failed, verdict }) = events.last() else {
         panic!("{:?}", events.last())
     };
     assert_eq!(verdict.outcome, Outcome::Passed);
@@ -265,7 +268,7 @@ impl Bench {
         let earlier = self.store.run(&run.test, run.number).await.unwrap().unwrap();
         let events = self.store.events(&run.test, run.number, 0).await.unwrap();
         let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
-        let facts = Facts::of(&events);
+        let facts = RunState::of(&events);
         let source = Source::new(self.store.clone(), Arc::clone(&self.ingest));
         let trace =
             source.load(earlier.trace).await.unwrap().with_trigger(facts.root(earlier.trace).unwrap());
@@ -300,9 +303,9 @@ async fn the_analyzer_looks_at_late_spans_too() {
     bench.send(vec![span(&trace, 1, &parent, "root", SpanKind::Server)]).await;
     let events = bench.until(&run, is_judged).await;
     bench.state(&run, "FINISHED").await;
-    let scores = |events: &[What]| -> Vec<u32> {
-        let score = |what: &What| match what {
-            What::Analyzed { analysis, .. } => Some(analysis.score),
+    let scores = |events: &[RunEventKind]| -> Vec<u32> {
+        let score = |what: &RunEventKind| match what {
+            RunEventKind::Analyzed { analysis, .. } => Some(analysis.score),
             _ => None,
         };
         events.iter().filter_map(score).collect()
@@ -316,7 +319,7 @@ async fn the_analyzer_looks_at_late_spans_too() {
     let events = bench
         .until(
             &run,
-            |what| matches!(what, What::Analyzed { analysis, .. } if !first.contains(&analysis.score)),
+            |what| matches!(what, RunEventKind::Analyzed { analysis, .. } if !first.contains(&analysis.score)),
         )
         .await;
     assert!(scores(&events).last() < first.last(), "{:?}", scores(&events));
@@ -341,9 +344,9 @@ async fn spans_that_were_refused_leave_a_run_inconclusive() {
 async fn stop_ends_a_hanging_trigger() {
     let bench = Bench::start().await;
     let run = bench.run(&bench.http("/hang"), LEAF).await;
-    bench.until(&run, |what| matches!(what, What::Triggering { .. })).await;
+    bench.until(&run, |what| matches!(what, RunEventKind::Triggering { .. })).await;
     bench.runner.stop(&run).await.unwrap();
-    bench.until(&run, |what| *what == What::Stopped).await;
+    bench.until(&run, |what| *what == RunEventKind::Stopped).await;
     bench.state(&run, "STOPPED").await;
 }
 
@@ -353,7 +356,7 @@ async fn whoever_does_not_want_to_wait_gets_a_verdict_on_what_is_here() {
     let run = bench.run(&bench.http("/answer"), LEAF).await;
     let (trace, parent) = bench.context().await;
     bench.send(vec![span(&trace, 2, &id(1), "leaf", SpanKind::Internal)]).await;
-    bench.until(&run, |what| matches!(what, What::Arrived { .. })).await;
+    bench.until(&run, |what| matches!(what, RunEventKind::Arrived { .. })).await;
     bench.runner.skip_waiting(&run).await.unwrap();
     // The leaf is there, but its missing parent may have other children.
     let events = bench.until(&run, is_judged).await;
@@ -385,8 +388,8 @@ async fn a_test_waits_by_its_own_polling_profile() {
     let (trace, parent) = bench.context().await;
     bench.send(vec![span(&trace, 1, &parent, "root", SpanKind::Server)]).await;
     let events = bench.until(&run, is_judged).await;
-    let ended = events.iter().find(|what| matches!(what, What::WaitEnded { .. }));
-    let Some(What::WaitEnded { settle: 195, first: true, undecided, .. }) = ended else {
+    let ended = events.iter().find(|what| matches!(what, RunEventKind::WaitEnded { .. }));
+    let Some(RunEventKind::WaitEnded { settle: 195, first: true, undecided, .. }) = ended else {
         panic!("{ended:?}")
     };
     assert_eq!(undecided.len(), 1, "{undecided:?}");
@@ -394,7 +397,7 @@ async fn a_test_waits_by_its_own_polling_profile() {
     let test = stored(&bench.store, &with(r#"{"strategy":"no-polling"}"#)).await;
     let run = bench.runner.start(&test, Variables::default()).await.unwrap();
     let events = bench.until(&run, is_judged).await;
-    assert!(events.contains(&What::WaitSkipped { debts: Vec::new() }), "{events:?}");
+    assert!(events.contains(&RunEventKind::WaitSkipped { debts: Vec::new() }), "{events:?}");
 }
 
 #[tokio::test]
@@ -424,8 +427,8 @@ async fn another_tool_names_the_trace_that_it_made() {
     assert_eq!(outcome(&bench.until(&run, is_judged).await), Outcome::Passed);
 
     let run = bench.runner.start(&test, Variables::default()).await.unwrap();
-    let events = bench.until(&run, |what| matches!(what, What::NotResolved { .. })).await;
-    let Some(What::NotResolved { message }) = events.last() else { panic!("{:?}", events.last()) };
+    let events = bench.until(&run, |what| matches!(what, RunEventKind::NotResolved { .. })).await;
+    let Some(RunEventKind::NotResolved { message }) = events.last() else { panic!("{:?}", events.last()) };
     assert_eq!(
         message,
         "a test of type `k6` judges the trace that k6 names; start it with the variable TRACE_ID"
@@ -438,9 +441,10 @@ async fn a_closed_port_is_named_with_the_way_out() {
     let closed = format!("127.0.0.1:{}", qualitytrace_testing::port());
     let trigger = format!(r#"{{"type":"http","httpRequest":{{"method":"GET","url":"http://{closed}/"}}}}"#);
     let run = bench.run(&trigger, LEAF).await;
-    let events = bench.until(&run, |what| matches!(what, What::TriggerFailed { .. })).await;
-    let Some(What::TriggerFailed { reason, message, connection: true, targets_localhost: true, .. }) =
-        events.last()
+    let events = bench.until(&run, |what| matches!(what, RunEventKind::TriggerFailed { .. })).await;
+    let Some(RunEventKind::TriggerFailed {
+        reason, message, connection: true, targets_localhost: true, ..
+    }) = events.last()
     else {
         panic!("{:?}", events.last())
     };

@@ -70,12 +70,12 @@ impl Circuit {
         *self = Self::new();
     }
 
-    /// Counts a failure and sets the backoff. `dice` is the jitter in 0..1. Requests that fail together count once.
-    pub(crate) fn failure(&mut self, policy: Policy, now: Instant, hint: Option<Duration>, dice: f64) {
+    /// Counts a failure and sets the backoff. `jitter` is the jitter in 0..1. Requests that fail together count once.
+    pub(crate) fn failure(&mut self, policy: Policy, now: Instant, hint: Option<Duration>, jitter: f64) {
         if self.wait_until.is_none_or(|until| until <= now) {
             self.failures = self.failures.saturating_add(1);
             let doubled = policy.initial.saturating_mul(1_u32 << (self.failures - 1).min(20));
-            let pause = doubled.min(policy.max).mul_f64(0.5 + dice / 2.0);
+            let pause = doubled.min(policy.max).mul_f64(0.5 + jitter / 2.0);
             self.wait_until = Some(now + pause);
         }
         let hinted = hint.map(|hint| now + hint.min(MAX_HINT));

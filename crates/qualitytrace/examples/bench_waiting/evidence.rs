@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::Difference;
 use crate::lane::{Came, Lane, Teller, Trouble};
-use crate::rough::waiting::Tally;
+use crate::late_spans_load::waiting::Tally;
 
 /// Concurrent lanes: they wait most of the time.
 const AT_A_TIME: usize = 36;

@@ -8,8 +8,8 @@ use qualitytrace_testing::instrumented::Bug;
 use serde_json::{Value, json};
 
 use crate::fleet::{Difference, Fleet};
-use crate::rough::client::{Client, Started};
-use crate::rough::program::{Served, beside};
+use crate::late_spans_load::client::{Client, Started};
+use crate::late_spans_load::program::{Served, beside};
 
 const TEST: &str = "order";
 

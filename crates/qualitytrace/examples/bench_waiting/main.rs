@@ -9,17 +9,17 @@
 mod evidence;
 mod fleet;
 mod lane;
-#[path = "../../tests/rough/load.rs"]
+#[path = "../../tests/late_spans_load/load.rs"]
 #[expect(dead_code, reason = "tests and other measurements use the rest")]
-mod rough;
+mod late_spans_load;
 
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use rough::client::Client;
-use rough::program::{Served, beside};
-use rough::system::{Leaf, Manner, System};
-use rough::waiting::{Load, Tally, measure};
+use late_spans_load::client::Client;
+use late_spans_load::program::{Served, beside};
+use late_spans_load::system::{Leaf, Manner, System};
+use late_spans_load::waiting::{Load, Tally, measure};
 use serde_json::json;
 
 const DELAY: Duration = Duration::from_secs(3);

@@ -50,7 +50,7 @@ impl File {
         }
         let name = self.path.display().to_string();
         // Secrets are redacted: logs of CI systems have many readers.
-        let source = definition::secrets::veiled(&self.source, self.format);
+        let source = definition::secrets::redacted(&self.source, self.format);
         let shown = lang::render(&name, &source, diagnostics, report::style::coloured());
         format!("{}\n\n", shown.trim_end())
     }

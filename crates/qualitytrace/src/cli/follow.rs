@@ -6,12 +6,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, TryStreamExt};
-use qualitytrace_server::wire::suite::{Part, Step, What};
+use qualitytrace_server::wire::suite::{Part, Step, SuiteEventKind};
 use qualitytrace_server::wire::{self, series};
 use tokio::time::Instant;
 
 use super::parallel::UnderWay;
-use super::plan::Course;
+use super::plan::RunContext;
 use crate::client::{Client, StartedRun};
 use crate::report::{self, Ending, Outcome, TestReport};
 
@@ -21,32 +21,33 @@ const CONFIRM_INTERVAL: Duration = Duration::from_millis(250);
 /// Runs a stored suite, and shows each of its steps as it ends. When the connection is lost for good, what is known so
 /// far is reported.
 pub(super) async fn suite(
-    course: Course<'_>,
+    context: RunContext<'_>,
     name: &str,
     id: &str,
     trigger: UnderWay<'_>,
 ) -> anyhow::Result<Vec<TestReport>> {
-    let run = course.client.start_suite(id, course.wanted).await?;
-    let stop = async || course.client.stop_suite(id, &run).await;
+    let run = context.client.start_suite(id, context.wanted).await?;
+    let stop = async || context.client.stop_suite(id, &run).await;
     let mut reports = Vec::new();
-    let followed = course.interrupt.follow(steps(course, name, id, &run, &mut reports, trigger), stop).await;
+    let followed =
+        context.interrupt.follow(steps(context, name, id, &run, &mut reports, trigger), stop).await;
     if let Err(error) = followed {
-        let error = error.context(course.client.unfinished_suite(id, run.number));
-        reports.push(course.without_result(name, id, &error));
+        let error = error.context(context.client.unfinished_suite(id, run.number));
+        reports.push(context.without_result(name, id, &error));
     }
     Ok(reports)
 }
 
 /// Makes reports of the steps of a running suite.
 async fn steps(
-    course: Course<'_>,
+    context: RunContext<'_>,
     name: &str,
     id: &str,
     run: &StartedRun,
     reports: &mut Vec<TestReport>,
     trigger: UnderWay<'_>,
 ) -> anyhow::Result<()> {
-    let Course { client, progress, limit, .. } = course;
+    let RunContext { client, progress, limit, .. } = context;
     // The permit of the suite is held until its first trigger starts.
     let mut acquired = Some(trigger);
     let mut triggers = FuturesUnordered::new();
@@ -61,8 +62,8 @@ async fn steps(
         };
         let Some(event) = event else { break };
         match event.what {
-            What::Planned { steps: all } => steps = all,
-            What::StepStarted { step, attempt, run, trace_id } => {
+            SuiteEventKind::Planned { steps: all } => steps = all,
+            SuiteEventKind::StepStarted { step, attempt, run, trace_id } => {
                 let planned = planned(&steps, step)?;
                 if attempt == 1 {
                     progress.began(&planned.title);
@@ -71,10 +72,10 @@ async fn steps(
                 drop(acquired.take());
                 runs.entry(step).or_default().push((run, trace_id));
             }
-            What::StepEnded { step, outcome, recovered, message, .. } => {
+            SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
                 let (step, runs) = (planned(&steps, step)?, runs.remove(&step).unwrap_or_default());
                 let ended = Some((outcome, recovered));
-                let mut report = self::report(course, &step.title, &step.test, &runs, ended, None).await?;
+                let mut report = self::report(context, &step.title, &step.test, &runs, ended, None).await?;
                 if let Some(message) = message {
                     report.ending = Ending::Broken(report::brief(&message));
                 }
@@ -82,7 +83,7 @@ async fn steps(
                 progress.ended(&step.title, &report::pretty::test(&report));
                 reports.push(report);
             }
-            What::StepsSkipped { steps: skipped } => {
+            SuiteEventKind::StepsSkipped { steps: skipped } => {
                 for step in skipped {
                     let step = planned(&steps, step)?;
                     let mut report = TestReport::skipped(step.title.clone(), step.test.clone());
@@ -91,9 +92,11 @@ async fn steps(
                     reports.push(report);
                 }
             }
-            What::Stopping | What::Resumed => {}
-            What::Ended { passed, message } => why = message.filter(|_| !passed),
-            What::Interrupted => why = Some("the server went away while the suite was under way".to_owned()),
+            SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
+            SuiteEventKind::Ended { passed, message } => why = message.filter(|_| !passed),
+            SuiteEventKind::Interrupted => {
+                why = Some("the server went away while the suite was under way".to_owned());
+            }
         }
     }
     // The error that ended the suite is part of a report, unless it happened outside of every step.
@@ -114,7 +117,7 @@ fn planned(steps: &[Step], step: usize) -> anyhow::Result<&Step> {
 
 /// Follows a series of runs to its end.
 pub(super) async fn series(
-    Course { client, limit, .. }: Course<'_>,
+    RunContext { client, limit, .. }: RunContext<'_>,
     test: &str,
     first: u64,
     trigger: UnderWay<'_>,
@@ -147,14 +150,14 @@ async fn until_triggered(client: &Client, test: String, run: u64, trigger: Under
 }
 
 fn is_triggered(event: &wire::Event) -> bool {
-    matches!(event.what, wire::What::Triggered { .. })
+    matches!(event.what, wire::RunEventKind::Triggered { .. })
 }
 
 /// The report of a test: the last run in full, and a summary of the earlier ones.
 ///
 /// Without `ended` there was only one run, and its outcome counts. `trigger` is held until the trigger is answered.
 pub(super) async fn report(
-    Course { client, wanted, .. }: Course<'_>,
+    RunContext { client, wanted, .. }: RunContext<'_>,
     name: &str,
     id: &str,
     runs: &[(u64, String)],
@@ -191,17 +194,17 @@ pub(super) async fn report(
 
 /// Checks the verdict of a test again: once, or, if it failed because spans are missing, until they are known to be
 /// absent, and no later than `until`.
-pub(super) async fn confirmed(course: Course<'_>, report: TestReport, until: Instant) -> TestReport {
-    let mut report = again(course, report).await;
+pub(super) async fn confirmed(context: RunContext<'_>, report: TestReport, until: Instant) -> TestReport {
+    let mut report = again(context, report).await;
     if !rests_on_absence(&report) || Instant::now() >= until {
         return report;
     }
     let seconds = (until - Instant::now()).as_secs_f64().ceil();
     let told = format!("{} (spans that it lacks may come late: {seconds} s at most)", report.name);
-    let _shown = course.progress.confirming(&told);
-    while rests_on_absence(&report) && Instant::now() < until && !course.interrupt.is_raised() {
+    let _shown = context.progress.confirming(&told);
+    while rests_on_absence(&report) && Instant::now() < until && !context.interrupt.is_raised() {
         tokio::time::sleep_until(until.min(Instant::now() + CONFIRM_INTERVAL)).await;
-        report = again(course, report).await;
+        report = again(context, report).await;
     }
     report
 }
@@ -224,19 +227,19 @@ fn rests_on_absence(report: &TestReport) -> bool {
 
 /// Checks a test again that was judged while others were running: late spans may have changed the verdict, which is
 /// then shown.
-pub(super) async fn again(course: Course<'_>, mut report: TestReport) -> TestReport {
+pub(super) async fn again(context: RunContext<'_>, mut report: TestReport) -> TestReport {
     if !matches!(report.ending, Ending::Judged(_)) && !report.has_no_trace {
         return report;
     }
     // If the server does not answer any more, the earlier verdict stays.
-    let events: Result<Vec<_>, _> = course.client.events(&report.id, report.run).try_collect().await;
+    let events: Result<Vec<_>, _> = context.client.events(&report.id, report.run).try_collect().await;
     let late = TestReport::fold(
         report.name.clone(),
         report.id.clone(),
         report.run,
         report.trace_id.clone(),
         &events.unwrap_or_default(),
-        course.wanted.gates(),
+        context.wanted.gates(),
     );
     if !late.is_corrected || report.is_corrected {
         report.is_open &= late.is_open;
@@ -255,9 +258,9 @@ pub(super) async fn again(course: Course<'_>, mut report: TestReport) -> TestRep
         report.outcome = late.outcome;
     }
     if report.outcome != Outcome::Passed && report.trace.is_none() {
-        report.trace = course.client.trace(&report.trace_id).await.unwrap_or_default();
+        report.trace = context.client.trace(&report.trace_id).await.unwrap_or_default();
     }
-    course.progress.ended(&report.name, &report::pretty::test(&report));
+    context.progress.ended(&report.name, &report::pretty::test(&report));
     report
 }
 

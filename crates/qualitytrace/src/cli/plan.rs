@@ -122,9 +122,9 @@ impl Plan {
         let steps = self.suites.iter().map(|suite| suite::Plan::of(&suite.suite).steps.len());
         let progress = &Progress::start(steps.sum::<usize>() + alone().count());
         let limit = &TriggerLimit::new(parallel);
-        let course = Course { client, wanted, progress, interrupt, limit };
-        let suites = self.suites.iter().map(|suite| self.run_suite(suite, course).boxed());
-        let tests = alone().map(|test| test.run(course).boxed());
+        let context = RunContext { client, wanted, progress, interrupt, limit };
+        let suites = self.suites.iter().map(|suite| self.run_suite(suite, context).boxed());
+        let tests = alone().map(|test| test.run(context).boxed());
         let all = futures_util::stream::iter(suites.chain(tests)).buffered(limit.followed());
         let mut all = std::pin::pin!(all.try_collect::<Vec<Vec<TestReport>>>());
         let reports = tokio::select! {
@@ -137,21 +137,25 @@ impl Plan {
         let began = Instant::now();
         let again = reports.into_iter().flatten().map(|report| {
             let until = began + confirm.or(report.confirm).unwrap_or(CONFIRM);
-            follow::confirmed(course, report, until)
+            follow::confirmed(context, report, until)
         });
         Ok(futures_util::stream::iter(again).buffered(parallel.max(1)).collect().await)
     }
 
     /// Runs a suite; an error becomes a report once the server was reached.
-    async fn run_suite(&self, found: &FoundSuite, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
+    async fn run_suite(
+        &self,
+        found: &FoundSuite,
+        context: RunContext<'_>,
+    ) -> anyhow::Result<Vec<TestReport>> {
         let suite = &found.suite;
-        let Some(trigger) = course.admit().await else {
-            return Ok(vec![course.left_alone(&suite.name, suite.id.as_deref())]);
+        let Some(trigger) = context.admit().await else {
+            return Ok(vec![context.left_alone(&suite.name, suite.id.as_deref())]);
         };
-        match Box::pin(self.carry_out(found, course, trigger)).await {
-            Err(error) if course.client.was_reached() => {
+        match Box::pin(self.carry_out(found, context, trigger)).await {
+            Err(error) if context.client.was_reached() => {
                 let id = suite.id.as_deref().unwrap_or_default();
-                Ok(vec![course.without_result(&suite.name, id, &error)])
+                Ok(vec![context.without_result(&suite.name, id, &error)])
             }
             reports => reports,
         }
@@ -160,10 +164,10 @@ impl Plan {
     async fn carry_out(
         &self,
         found: &FoundSuite,
-        course: Course<'_>,
+        context: RunContext<'_>,
         trigger: UnderWay<'_>,
     ) -> anyhow::Result<Vec<TestReport>> {
-        let (file, suite, client) = (&self.files[found.file], &found.suite, course.client);
+        let (file, suite, client) = (&self.files[found.file], &found.suite, context.client);
         let mut stored: HashMap<usize, String> = HashMap::new();
         let mut ids = HashMap::new();
         for (path, at) in &found.tests {
@@ -178,52 +182,52 @@ impl Plan {
         }
         let text = references::suite(file, &file.reading.documents[found.document], suite, &ids)?;
         let id = client.put_suite(&text, file.format).await?;
-        follow::suite(course, &suite.name, &id, trigger).await
+        follow::suite(context, &suite.name, &id, trigger).await
     }
 }
 
 impl FoundTest {
     /// Runs a test; an error becomes a report once the server was reached.
-    async fn run(&self, course: Course<'_>) -> anyhow::Result<Vec<TestReport>> {
-        let Some(trigger) = course.admit().await else {
-            return Ok(vec![course.left_alone(&self.name, self.id.as_deref())]);
+    async fn run(&self, context: RunContext<'_>) -> anyhow::Result<Vec<TestReport>> {
+        let Some(trigger) = context.admit().await else {
+            return Ok(vec![context.left_alone(&self.name, self.id.as_deref())]);
         };
-        course.progress.began(&self.name);
-        let report = match self.carry_out(course, trigger).await {
+        context.progress.began(&self.name);
+        let report = match self.carry_out(context, trigger).await {
             Ok(report) => report,
-            Err(error) if course.client.was_reached() => {
+            Err(error) if context.client.was_reached() => {
                 let id = self.id.as_deref().unwrap_or_default();
-                return Ok(vec![course.without_result(&self.name, id, &error)]);
+                return Ok(vec![context.without_result(&self.name, id, &error)]);
             }
             Err(error) => return Err(error),
         };
-        course.progress.ended(&self.name, &report::pretty::test(&report));
+        context.progress.ended(&self.name, &report::pretty::test(&report));
         Ok(vec![report])
     }
 
-    async fn carry_out(&self, course: Course<'_>, trigger: UnderWay<'_>) -> anyhow::Result<TestReport> {
-        let client = course.client;
+    async fn carry_out(&self, context: RunContext<'_>, trigger: UnderWay<'_>) -> anyhow::Result<TestReport> {
+        let client = context.client;
         let id = client.put_test(&self.source, self.format).await?;
-        let run = client.start(&id, course.wanted).await?;
+        let run = client.start(&id, context.wanted).await?;
         let end = async {
             if run.series.is_some() {
-                let series = follow::series(course, &id, run.number, trigger).await?;
+                let series = follow::series(context, &id, run.number, trigger).await?;
                 let ended = (series.outcome.unwrap_or(series::Outcome::Broken), series.recovered);
                 let attempts: Vec<_> = series.runs.into_iter().map(|run| (run.run, run.trace_id)).collect();
-                follow::report(course, &self.name, &id, &attempts, Some(ended), None).await
+                follow::report(context, &self.name, &id, &attempts, Some(ended), None).await
             } else {
                 let attempts = [(run.number, run.trace_id.clone())];
-                follow::report(course, &self.name, &id, &attempts, None, Some(trigger)).await
+                follow::report(context, &self.name, &id, &attempts, None, Some(trigger)).await
             }
         };
-        let report = course.interrupt.follow(end, async || client.stop(&id, &run).await).await;
+        let report = context.interrupt.follow(end, async || client.stop(&id, &run).await).await;
         report.with_context(|| client.unfinished_test(&id, run.number))
     }
 }
 
 /// What all runs share.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Course<'a> {
+pub(super) struct RunContext<'a> {
     pub(super) client: &'a Client,
     pub(super) wanted: &'a Wanted,
     pub(super) progress: &'a Progress,
@@ -231,7 +235,7 @@ pub(super) struct Course<'a> {
     pub(super) limit: &'a TriggerLimit,
 }
 
-impl<'a> Course<'a> {
+impl<'a> RunContext<'a> {
     /// Waits for a trigger permit; `None` when nothing new should begin.
     async fn admit(&self) -> Option<UnderWay<'a>> {
         tokio::select! {

@@ -24,7 +24,7 @@ use super::own_token::{self, OwnToken};
 use super::plan::Plan;
 use super::serve::start_logging;
 use super::target::Target;
-use crate::client::contact::PATIENCE;
+use crate::client::contact::RECONNECT_TIMEOUT;
 use crate::client::{Client, Wanted};
 use crate::report::{self, Outcome, TestReport};
 
@@ -43,8 +43,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", requires = "server")]
     token_file: Option<PathBuf>,
     /// How long to wait for a server that goes away meanwhile, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE.as_secs(), requires = "server")]
-    patience: u64,
+    #[arg(long, alias = "patience", value_name = "SECONDS", default_value_t = RECONNECT_TIMEOUT.as_secs(), requires = "server")]
+    reconnect_timeout: u64,
     #[command(flatten)]
     otlp: OtlpOptions,
     /// Variable for the tests; may be given more than once
@@ -238,7 +238,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
                 None => options.token.clone(),
             };
             let client = Client::new(url)?.with_token(token);
-            (client.with_patience(Duration::from_secs(options.patience)), None)
+            (client.with_reconnect_timeout(Duration::from_secs(options.reconnect_timeout)), None)
         }
         None => {
             let token = OwnToken::random();

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use crate::report;
 
 /// How long to retry while a server is unavailable, by default.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const RECONNECT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The first backoff; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -19,7 +19,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub(super) struct Contact {
     server: Arc<str>,
-    patience: Duration,
+    reconnect_timeout: Duration,
     hurry: Arc<watch::Sender<bool>>,
     state: Arc<Mutex<State>>,
 }
@@ -46,14 +46,14 @@ impl Contact {
     pub(super) fn new(server: &str) -> Self {
         Self {
             server: server.into(),
-            patience: PATIENCE,
+            reconnect_timeout: RECONNECT_TIMEOUT,
             hurry: Arc::new(watch::Sender::new(false)),
             state: Arc::default(),
         }
     }
 
-    pub(super) fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub(super) fn with_reconnect_timeout(self, reconnect_timeout: Duration) -> Self {
+        Self { reconnect_timeout, ..self }
     }
 
     /// Stops waiting for the server, from now on.
@@ -96,14 +96,14 @@ impl Contact {
             return None;
         }
         if state.lost.is_none() {
-            let patience = report::pretty::duration(self.patience);
+            let reconnect_timeout = report::pretty::duration(self.reconnect_timeout);
             report::err(&format!(
-                "the server at {} does not answer any more; waiting for it for up to {patience}\n",
+                "the server at {} does not answer any more; waiting for it for up to {reconnect_timeout}\n",
                 self.server
             ));
         }
         let lost = *state.lost.get_or_insert_with(Instant::now);
-        self.patience.checked_sub(lost.elapsed()).filter(|left| !left.is_zero())
+        self.reconnect_timeout.checked_sub(lost.elapsed()).filter(|left| !left.is_zero())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

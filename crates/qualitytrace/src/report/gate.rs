@@ -2,7 +2,7 @@
 
 use qualitytrace_core::definition::settings::Gate;
 use qualitytrace_server::wire;
-use qualitytrace_server::wire::run::{self, Facts, FailedRule, Linter};
+use qualitytrace_server::wire::run::{self, FailedRule, Linter, RunState};
 
 use super::{Outcome, pretty};
 
@@ -36,7 +36,7 @@ pub(super) struct Gates {
 
 impl Gates {
     pub(super) fn of(required: &[String], events: &[wire::Event]) -> Self {
-        let facts = Facts::of(events);
+        let facts = RunState::of(events);
         let analysis = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some());
         let is_required = |gate: Gate| required.iter().any(|name| name == gate.as_str());
         let gates = run::gates(required, &facts);

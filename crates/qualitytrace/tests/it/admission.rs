@@ -12,8 +12,8 @@ use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;
 
 use crate::busy::{put, start};
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// Far more than any of these waits takes.
 const DEADLINE: Duration = Duration::from_mins(2);

@@ -8,7 +8,7 @@ use axum::routing::get;
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::rough::program::Served;
+use crate::late_spans_load::program::Served;
 use crate::suites::{holds, run, test};
 
 const TEST: &str = "type: Test

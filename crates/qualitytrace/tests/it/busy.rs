@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// A system under test that answers when it gets a permit.
 pub(crate) struct Gate {

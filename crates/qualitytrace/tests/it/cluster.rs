@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use crate::kill::fresh_database;
+use crate::late_spans_load::client::{Client, Events, Started};
+use crate::late_spans_load::program::Served;
+use crate::late_spans_load::system::{Leaf, Manner, System};
 use crate::program;
-use crate::rough::client::{Client, Events, Started};
-use crate::rough::program::Served;
-use crate::rough::system::{Leaf, Manner, System};
 
 const RUNS: usize = 100;
 /// With this window, spans come early enough for a first run to get the right verdict.

@@ -6,8 +6,8 @@ use std::process::Command;
 use qualitytrace_server::config::SETTINGS;
 use serde_json::Value;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// The result of a command.
 pub(crate) struct Said {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use tokio::process::Command;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 const FULL: &str = "full-access-token-0123456789";
 const READ: &str = "read-only-token-0123456789ab";

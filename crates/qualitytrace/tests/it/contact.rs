@@ -10,8 +10,8 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
 use crate::busy::Gate;
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// Starts `qualitytrace run` on these files.
 fn run(files: &[(&str, String)], server: &str, arguments: &[&str]) -> (tempfile::TempDir, Child) {
@@ -125,7 +125,7 @@ async fn whoever_gives_up_says_where_to_look_and_reports_the_rest() {
     let gate = Gate::start().await;
     let mut server = Served::start(program(), "sqlite::memory:", &[]).await;
     let files = [("a.json", gate.test("good").to_string()), ("b.json", gate.test("hangs").to_string())];
-    let (folder, child) = run(&files, &server.url(""), &["--patience", "1", "--junit", "report.xml"]);
+    let (folder, child) = run(&files, &server.url(""), &["--reconnect-timeout", "1", "--junit", "report.xml"]);
     gate.asked(1).await;
     gate.answers.add_permits(1);
     gate.asked(2).await;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use crate::rough::client::{Client, Started};
-use crate::rough::program::Served;
+use crate::late_spans_load::client::{Client, Started};
+use crate::late_spans_load::program::Served;
 use crate::suites::holds;
 use system::{CALL, COUNT, LEAF, ROOT, Sent, System, now, run, run_test, test};
 

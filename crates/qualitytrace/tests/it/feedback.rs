@@ -7,8 +7,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Polling interval. It is long because each poll is a request, of which some is recorded.

@@ -5,8 +5,8 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 use tokio::process::Child;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// Sets the largest file that the server may write; `None` removes the limit.
 fn limit_files(server: &Child, bytes: Option<u64>) {

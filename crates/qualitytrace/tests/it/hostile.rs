@@ -9,8 +9,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::admission::eventually;
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// An expression whose evaluation takes a good part of the step budget.
 fn endless() -> String {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// The limit of all waits.
 const DEADLINE: Duration = Duration::from_mins(1);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 #[tokio::test]
 async fn sqlite_file_survives_kill_9() {
@@ -214,7 +214,7 @@ async fn corrects_a_verdict(database_url: &str) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (http, (_, system)) = (reqwest::Client::new(), echo().await);
     let mut server = Served::start(program(), database_url, &[]).await;
-    let client = crate::rough::client::Client::new(server.url(""));
+    let client = crate::late_spans_load::client::Client::new(server.url(""));
     client.put_settle("200ms").await;
     let trigger =
         json!({ "type": "http", "httpRequest": { "method": "GET", "url": format!("{system}/ok") } });
@@ -246,7 +246,7 @@ async fn corrects_a_verdict(database_url: &str) {
     server.child.kill().await.unwrap();
 
     let server = Served::start(program(), database_url, &[]).await;
-    let client = crate::rough::client::Client::new(server.url(""));
+    let client = crate::late_spans_load::client::Client::new(server.url(""));
     let late = span("00000000000000bb", "00000000000000aa", "late");
     http.post(server.url("/v1/traces")).json(&late).send().await.unwrap().error_for_status().unwrap();
     assert_eq!(client.corrected(&run, Duration::from_secs(30)).await.as_deref(), Some("passed"));

@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
+use crate::late_spans_load::system::{Leaf, Manner, System};
 use crate::program;
-use crate::rough::system::{Leaf, Manner, System};
 
 #[tokio::test]
 async fn the_next_run_knows_what_this_one_learned() {

@@ -21,6 +21,9 @@ mod inner;
 mod interrupt;
 mod kill;
 mod late;
+#[path = "../late_spans_load/load.rs"]
+#[expect(dead_code, reason = "measurements use the rest")]
+mod late_spans_load;
 mod learned;
 mod operating;
 mod power;
@@ -30,9 +33,6 @@ mod provision;
 mod reload;
 mod reports;
 mod resources;
-#[path = "../rough/load.rs"]
-#[expect(dead_code, reason = "measurements use the rest")]
-mod rough;
 mod run_spans;
 mod spool;
 mod startable;

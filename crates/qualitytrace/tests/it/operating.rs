@@ -8,8 +8,8 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
 use crate::kill::fresh_database;
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// Runs the program to its end.
 async fn run(arguments: &[&str]) -> (Output, String) {

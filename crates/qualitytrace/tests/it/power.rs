@@ -13,8 +13,8 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use self::disk::{CALLS, Record, Unsynced};
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// The strace of the tests; `None` when there is none.
 #[expect(clippy::print_stdout, reason = "a test that is left out says so")]

@@ -3,8 +3,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 #[tokio::test]
 async fn the_data_folder_and_the_files_in_it_are_their_owners_alone() {

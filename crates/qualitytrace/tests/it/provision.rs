@@ -7,8 +7,8 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use crate::kill::fresh_database;
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 const GOOD: &str = "\
 type: VariableSet

@@ -7,8 +7,8 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use crate::busy::{Gate, put, start, until};
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// A server with a configuration file.
 pub(crate) struct Bench {

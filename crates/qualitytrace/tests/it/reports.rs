@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
+use crate::late_spans_load::client::Client;
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::client::Client;
-use crate::rough::program::Served;
 use crate::suites::{holds, run, test};
 
 #[tokio::test]

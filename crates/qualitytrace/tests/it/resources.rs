@@ -4,8 +4,8 @@ use std::path::Path;
 
 use tokio::process::Command;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 const TEST: &str = "\
 # Orders must be stored.

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{program, rough::program::Served};
+use crate::{late_spans_load::program::Served, program};
 
 /// Long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);

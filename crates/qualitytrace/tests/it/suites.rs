@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::rough::program::Served;
+use crate::late_spans_load::program::Served;
 
 /// A system under test that answers `/third` with 200 every third time, `/bad` with 500, `/huge` with a long text,
 /// `/binary` with invalid UTF-8, and all else with 200 and the path.

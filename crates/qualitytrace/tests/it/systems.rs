@@ -12,8 +12,8 @@ use std::time::Duration;
 use fleet::{Fleet, Variable, examples, installed};
 use tokio::process::Command;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 /// Every 20 s instead of every 5 s.
 const SLOW: Variable = ("billing", "OTEL_BSP_SCHEDULE_DELAY", "20000");

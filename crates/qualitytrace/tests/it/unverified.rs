@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::busy::put;
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 fn test(url: &str) -> Value {
     let auth = json!({ "type": "bearer", "bearer": { "token": "Bearer geheim-token" } });

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use crate::late_spans_load::client::Client;
+use crate::late_spans_load::program::Served;
+use crate::late_spans_load::system::{Leaf, Manner, System};
+use crate::late_spans_load::waiting::{Load, Tally, measure};
 use crate::program;
-use crate::rough::client::Client;
-use crate::rough::program::Served;
-use crate::rough::system::{Leaf, Manner, System};
-use crate::rough::waiting::{Load, Tally, measure};
 
 async fn start(leaf: Leaf) -> (Served, Client, System) {
     let server = Served::start(program(), "sqlite::memory:", &[]).await;

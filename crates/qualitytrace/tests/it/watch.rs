@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
+use crate::late_spans_load::program::Served;
 use crate::program;
-use crate::rough::program::Served;
 
 pub(crate) const CALLER: &str = "0123456789abcdef0123456789abcdef";
 

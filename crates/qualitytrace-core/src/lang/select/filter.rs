@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::lang::ast::{Clause, Comparator, Condition, Literal, Test};
 use crate::lang::budget::Budget;
 use crate::lang::compare::measured_against;
-use crate::lang::field::{Field, Same, Scene, Seen};
+use crate::lang::field::{Field, FieldValue, Same, TraceIndex};
 use crate::lang::number;
 use crate::lang::pattern::Pattern;
 use crate::names;
@@ -112,7 +112,7 @@ impl Filter {
     }
 
     /// Returns the spans in `range` for which it holds, in order.
-    pub(crate) fn find(&self, scene: &Scene<'_>, range: Range<usize>) -> Vec<usize> {
+    pub(crate) fn find(&self, scene: &TraceIndex<'_>, range: Range<usize>) -> Vec<usize> {
         let alone = std::slice::from_ref(self);
         let filters = if let Self::All(filters) = self { filters } else { alone };
         let rarest = filters
@@ -138,7 +138,7 @@ impl Filter {
     }
 
     /// Keeps the spans for which it holds, in order.
-    pub(crate) fn retain(&self, scene: &Scene<'_>, candidates: &mut Vec<usize>) {
+    pub(crate) fn retain(&self, scene: &TraceIndex<'_>, candidates: &mut Vec<usize>) {
         match self {
             Self::Test(field, check) => match scene.column(field, candidates.len()) {
                 Some(column) => column.retain(scene, candidates, |seen| check.holds(seen, scene.budget)),
@@ -174,7 +174,7 @@ impl Filter {
         }
     }
 
-    pub(crate) fn holds(&self, scene: &Scene<'_>, at: usize) -> bool {
+    pub(crate) fn holds(&self, scene: &TraceIndex<'_>, at: usize) -> bool {
         match self {
             Self::Test(field, check) => {
                 check.holds(field.look(scene, at).as_ref().map(|(seen, _)| seen), scene.budget)
@@ -190,7 +190,7 @@ impl Check {
     /// Whether it holds for the value found; every check but `!exists` needs one.
     ///
     /// Returns false once the budget is used up.
-    pub(crate) fn holds(&self, seen: Option<&Seen<'_>>, budget: &Budget) -> bool {
+    pub(crate) fn holds(&self, seen: Option<&FieldValue<'_>>, budget: &Budget) -> bool {
         if budget.work(1).is_err() {
             return false;
         }
@@ -198,15 +198,15 @@ impl Check {
             return matches!(self, Self::Exists(true));
         };
         match seen {
-            Seen::Text(text) => self.holds_for_text(text, budget),
-            Seen::Nanos(nanos) => match self {
+            FieldValue::Text(text) => self.holds_for_text(text, budget),
+            FieldValue::Nanos(nanos) => match self {
                 Self::Duration(comparator, expected) => {
                     ordered(*comparator, measured_against(*nanos, *expected))
                 }
                 _ => self.holds_for_value(&Value::Int(*nanos), budget),
             },
-            Seen::Value(value) => self.holds_for_value(value, budget),
-            Seen::Made(value) => self.holds_for_value(value, budget),
+            FieldValue::Value(value) => self.holds_for_value(value, budget),
+            FieldValue::Made(value) => self.holds_for_value(value, budget),
         }
     }
 

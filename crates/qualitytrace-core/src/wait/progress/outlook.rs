@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::absence::{Absence, Whose};
-use super::super::debt::Debt;
 use super::super::evidence::{Grade, Silence};
+use super::super::pending::Pending;
 use super::super::register::Register;
 use super::super::shape::Node;
 use super::super::{MAX_NAMED_DEBTS, Policy, Undecided, Windows};
@@ -267,7 +267,7 @@ impl Progress {
         let missing = self.orphans.iter().find(|(id, _)| Some(**id) != caller);
         let reason = missing.map(|(id, children)| {
             if !self.has_root() {
-                return Debt::Root { trigger: None, others: self.services_here() }.to_string();
+                return Pending::Root { trigger: None, others: self.services_here() }.to_string();
             }
             let child = &self.arrivals[children[0]];
             let service = self.shape.text(child.service);

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::debt::Debt;
 use super::super::history::History;
+use super::super::pending::Pending;
 use super::super::register::Register;
 use super::super::shape::{Node, Symbol};
 use super::{Arrival, Begin, Progress, is_inside};
@@ -98,8 +98,8 @@ impl Progress {
     }
 
     /// Lists every debt that follows from the spans; the most telling first.
-    pub(in crate::wait) fn debts(&self, register: &Register) -> impl Iterator<Item = Debt> {
-        let root = (!self.has_root()).then_some(Debt::Root {
+    pub(in crate::wait) fn debts(&self, register: &Register) -> impl Iterator<Item = Pending> {
+        let root = (!self.has_root()).then_some(Pending::Root {
             trigger: match self.begin {
                 Begin::Triggered(id) => Some(id),
                 Begin::Attached => None,
@@ -108,11 +108,11 @@ impl Progress {
         });
         let caller = self.silent_caller();
         let unknown_caller =
-            caller.filter(|_| !self.history.caller_is_silent()).map(|id| Debt::Caller { id });
+            caller.filter(|_| !self.history.caller_is_silent()).map(|id| Pending::Caller { id });
         let missing = self.orphans.iter().filter(move |(id, _)| Some(**id) != caller);
         let parents = missing.map(|(id, children)| {
             let child = &self.arrivals[children[0]];
-            Debt::Parent {
+            Pending::Parent {
                 id: *id,
                 child: Arc::clone(&child.name),
                 service: Arc::clone(self.shape.text(child.service)),
@@ -121,7 +121,7 @@ impl Progress {
         let mut unanswered: Vec<&Arrival> =
             self.unanswered.iter().map(|this| &self.arrivals[*this]).collect();
         unanswered.sort_by_key(|arrival| arrival.id);
-        let answers = unanswered.into_iter().map(|arrival| Debt::Answer {
+        let answers = unanswered.into_iter().map(|arrival| Pending::Answer {
             id: arrival.id,
             name: Arc::clone(&arrival.name),
             service: Arc::clone(self.shape.text(arrival.service)),
@@ -173,11 +173,11 @@ impl Progress {
         self.short.get(&node).copied().unwrap_or(fewer)
     }
 
-    fn shape_debt(&self, node: Node) -> Debt {
+    fn shape_debt(&self, node: Node) -> Pending {
         let key = self.shape.key(node);
         let here = self.counts[node.index()];
         let name = |symbol: Symbol| Arc::clone(self.shape.text(symbol));
-        Debt::Shape {
+        Pending::Shape {
             service: name(key.service),
             kind: key.kind,
             name: name(key.name),

@@ -10,7 +10,7 @@ use crate::api::definitions::{TestVersion, VersionSpec};
 use crate::api::everything::Listed;
 use crate::api::expressions::{Expression, Resolved};
 use crate::api::health::{Delivered, Health, Version};
-use crate::api::refusal::Said;
+use crate::api::legacy_error::Said;
 use crate::api::runs::RunInformation;
 use crate::api::runs::export::Exported;
 use crate::api::runs::probe::{DryRun, FoundSpans, Search, Selected};

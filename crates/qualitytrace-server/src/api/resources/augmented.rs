@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{plain, stored_resource};
 use crate::api::App;
-use crate::api::answer::Problem;
-use crate::api::tenant::sayable;
+use crate::api::answer::ApiError;
+use crate::api::tenant::without_nul;
 use crate::store::{Flakiness, RunSummary, StoredResource, beside, unscoped};
 use crate::wire::time::{NEVER, rfc3339};
 
@@ -26,7 +26,7 @@ pub(super) async fn shown(
     kind: Kind,
     resources: Vec<StoredResource>,
     augmented: bool,
-) -> Result<Vec<Value>, Problem> {
+) -> Result<Vec<Value>, ApiError> {
     if !augmented || !matches!(kind, Kind::Test | Kind::TestSuite) {
         return resources.iter().map(|stored| plain(kind, stored)).collect();
     }
@@ -60,11 +60,11 @@ pub(super) async fn shown(
 
 /// The stored ids of a suite's tests, in the order of the definition.
 pub(in crate::api) fn steps(suite_id: &str, suite: &TestSuite) -> Vec<String> {
-    suite.all_steps().map(|step| beside(suite_id, &sayable(&step.test.value))).collect()
+    suite.all_steps().map(|step| beside(suite_id, &without_nul(&step.test.value))).collect()
 }
 
 /// What the server knows about tests, in their order.
-async fn tests(app: &App, tests: &[StoredResource]) -> Result<Vec<Stored>, Problem> {
+async fn tests(app: &App, tests: &[StoredResource]) -> Result<Vec<Stored>, ApiError> {
     let ids: Vec<&str> = tests.iter().map(|stored| stored.id.as_str()).collect();
     let (summaries, flakiness) = tokio::try_join!(app.store.run_summaries(&ids), app.store.flakiness(&ids))?;
     let known = tests.iter().zip(summaries).zip(flakiness).map(|((stored, summary), flakiness)| {
@@ -89,7 +89,10 @@ pub(in crate::api) struct FullSteps(BTreeMap<String, Value>);
 
 impl FullSteps {
     /// Loads tests, each once however often it is named, in a fixed number of statements.
-    pub(in crate::api) async fn load(app: &App, ids: impl Iterator<Item = &String>) -> Result<Self, Problem> {
+    pub(in crate::api) async fn load(
+        app: &App,
+        ids: impl Iterator<Item = &String>,
+    ) -> Result<Self, ApiError> {
         let ids: BTreeSet<&str> = ids.map(String::as_str).collect();
         let found = app.store.resources(Kind::Test, &ids.into_iter().collect::<Vec<_>>()).await?;
         let known = tests(app, &found).await?;

@@ -3,8 +3,8 @@
 use qualitytrace_core::definition::Kind;
 use serde::Deserialize;
 
-use crate::api::answer::Problem;
-use crate::api::refusal::{Refusal, count};
+use crate::api::answer::ApiError;
+use crate::api::legacy_error::{LegacyApiError, count};
 use crate::api::tenant::Tenant;
 use crate::store::{Listing, Order};
 
@@ -32,17 +32,20 @@ impl Parameters {
         &'a self,
         kind: Kind,
         tenant: &'a Tenant,
-    ) -> Result<Listing<'a>, Problem> {
+    ) -> Result<Listing<'a>, ApiError> {
         let (take, skip) = (number(kind, "take", &self.take)?, number(kind, "skip", &self.skip)?);
         let order = order(kind, &self.sort_by).ok_or_else(|| {
-            Problem::bad_request(format!("cannot process request: invalid sort field: {}", self.sort_by))
+            ApiError::bad_request(format!("cannot process request: invalid sort field: {}", self.sort_by))
         })?;
         self.page(kind, tenant, order, (take, skip))
     }
 
     /// Parses the parameters for tests and suites together: number errors are those of the legacy API, and an
     /// unknown order falls back to the default.
-    pub(in crate::api) fn of_everything<'a>(&'a self, tenant: &'a Tenant) -> Result<Listing<'a>, Refusal> {
+    pub(in crate::api) fn of_everything<'a>(
+        &'a self,
+        tenant: &'a Tenant,
+    ) -> Result<Listing<'a>, LegacyApiError> {
         let numbers = (count("take", &self.take)?, count("skip", &self.skip)?);
         let order = order(Kind::Test, &self.sort_by).unwrap_or(Order::Created);
         Ok(self.page(Kind::Test, tenant, order, numbers)?)
@@ -54,9 +57,9 @@ impl Parameters {
         tenant: &'a Tenant,
         order: Order,
         (take, skip): (u64, u64),
-    ) -> Result<Listing<'a>, Problem> {
+    ) -> Result<Listing<'a>, ApiError> {
         if self.query.contains('\0') {
-            return Err(Problem::bad_request("cannot process request: query holds the character U+0000"));
+            return Err(ApiError::bad_request("cannot process request: query holds the character U+0000"));
         }
         Ok(Listing {
             kind,
@@ -70,12 +73,12 @@ impl Parameters {
     }
 }
 
-fn number(kind: Kind, name: &str, text: &str) -> Result<u64, Problem> {
+fn number(kind: Kind, name: &str, text: &str) -> Result<u64, ApiError> {
     if text.is_empty() {
         return Ok(0);
     }
     let number: i64 = text.parse().map_err(|_| {
-        Problem::bad_request(format!(
+        ApiError::bad_request(format!(
             "cannot process request: error reading {name} param: '{text}' is not a number"
         ))
     })?;
@@ -83,7 +86,7 @@ fn number(kind: Kind, name: &str, text: &str) -> Result<u64, Problem> {
         Ok(number) => Ok(number),
         // A singleton is on every page.
         Err(_) if kind.is_singleton() => Ok(0),
-        Err(_) => Err(Problem::bad_request(format!("cannot process request: {name} must not be negative"))),
+        Err(_) => Err(ApiError::bad_request(format!("cannot process request: {name} must not be negative"))),
     }
 }
 

@@ -5,7 +5,7 @@ use qualitytrace_core::lang::Diagnostic;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::api::answer::Problem;
+use crate::api::answer::ApiError;
 use crate::api::negotiation::{Form, Media};
 use crate::store::StoredResource;
 
@@ -60,14 +60,14 @@ impl<'a> Body<'a> {
         body: &'a [u8],
         in_path: Option<&str>,
         strictness: Strictness,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, ApiError> {
         let text = std::str::from_utf8(body)
-            .map_err(|_| Problem::bad_request("cannot parse body: it is not UTF-8 text"))?;
+            .map_err(|_| ApiError::bad_request("cannot parse body: it is not UTF-8 text"))?;
         if text.trim().is_empty() {
-            return Err(Problem::bad_request("cannot parse body: request body is empty"));
+            return Err(ApiError::bad_request("cannot parse body: request body is empty"));
         }
         if media.form == Form::YamlStream {
-            return Err(Problem::bad_request(
+            return Err(ApiError::bad_request(
                 "cannot parse body: a stream cannot be sent; send one document as text/yaml",
             ));
         }
@@ -84,7 +84,7 @@ impl<'a> Body<'a> {
         {
             let message =
                 format!("ID '{own}' defined in resource spec does not match ID '{in_path}' from URL");
-            return Err(Problem::bad_request(message));
+            return Err(ApiError::bad_request(message));
         }
         let has_id = own_id.is_some() || in_path.is_some();
         let id = own_id.or_else(|| in_path.map(ToOwned::to_owned)).unwrap_or_else(generated_id);
@@ -99,7 +99,7 @@ impl<'a> Body<'a> {
         }
         let document = document
             .filter(|_| reading.documents.is_empty())
-            .ok_or_else(|| Problem::bad_request("cannot parse body: it must hold exactly one definition"))?;
+            .ok_or_else(|| ApiError::bad_request("cannot parse body: it must hold exactly one definition"))?;
         Ok(Self {
             text,
             format: media.format(),
@@ -127,7 +127,7 @@ fn own_id(spec: &Value, resource: &Resource) -> Option<String> {
     id.filter(|id| !id.is_empty()).map(ToOwned::to_owned)
 }
 
-fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> Problem {
+fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> ApiError {
     let message = if SYNTAX.contains(&wrong.code) {
         format!("cannot parse body: {}", placed(wrong, text))
     } else {
@@ -150,7 +150,7 @@ fn refusal(wrong: &Diagnostic, text: &str, id: &str) -> Problem {
             wrong.message
         )
     };
-    Problem::bad_request(message)
+    ApiError::bad_request(message)
 }
 
 /// A diagnostic in one line with its position.
@@ -169,11 +169,11 @@ fn position(text: &str, byte: usize) -> (usize, usize) {
 }
 
 /// Parses a stored resource.
-pub(in crate::api) fn stored_resource(kind: Kind, stored: &StoredResource) -> Result<Resource, Problem> {
+pub(in crate::api) fn stored_resource(kind: Kind, stored: &StoredResource) -> Result<Resource, ApiError> {
     let text = format!("{{\"spec\":{}}}", stored.spec);
     definition::read_stored(&text, Format::Json, kind).ok_or_else(|| {
         tracing::error!(kind = kind.as_str(), id = stored.id, "a stored definition cannot be read");
-        Problem {
+        ApiError {
             status: http::StatusCode::INTERNAL_SERVER_ERROR,
             message: format!("the stored {} cannot be read", kind.as_str()),
         }

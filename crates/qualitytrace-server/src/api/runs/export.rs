@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Found, RunId};
+use super::{LoadedRun, RunId};
 use crate::api::App;
 use crate::api::answer::json as json_answer;
 use crate::api::definitions::{TestVersion, test};
+use crate::api::legacy_error::{LegacyApiError, body, number};
 use crate::api::memory::Memory;
 use crate::api::path::Path;
-use crate::api::refusal::{Refusal, body, number};
 use crate::api::resources::create_from_json;
 use crate::api::tenant::Tenant;
 use crate::wire::run::{Run, definition_trigger};
@@ -26,14 +26,14 @@ pub(in crate::api) async fn export(
     memory: Memory,
     tenant: Tenant,
     Path((test_id, run)): Path<(String, String)>,
-) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &memory, &tenant, &test_id, number(&run)?).await?;
+) -> Result<Response, LegacyApiError> {
+    let found = LoadedRun::load(&app, &memory, &tenant, &test_id, number(&run)?).await?;
     Ok(json_answer(&memory, StatusCode::OK, exported(&app, &found).await?))
 }
 
-async fn exported(app: &App, found: &Found) -> Result<Exported, Refusal> {
+async fn exported(app: &App, found: &LoadedRun) -> Result<Exported, LegacyApiError> {
     let stored = app.store.test(&found.stored.test, Some(found.stored.test_version)).await?;
-    let stored = stored.ok_or_else(Refusal::missing)?;
+    let stored = stored.ok_or_else(LegacyApiError::missing)?;
     let summaries = app.store.run_summaries(&[&found.stored.test]).await?;
     let test = TestVersion::of(&stored, &test(&stored)?, summaries.first().copied().unwrap_or_default());
     Ok(Exported { test, run: found.shown() })
@@ -77,24 +77,24 @@ pub(in crate::api) async fn import(
     memory: Memory,
     tenant: Tenant,
     sent: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let Imported { test, run } = body(&sent)?;
     for (name, part) in [("test", &test), ("run", &run)] {
         if part.is_empty() {
-            return Err(Refusal::unprocessable(format!("required field '{name}' is zero value.")));
+            return Err(LegacyApiError::unprocessable(format!("required field '{name}' is zero value.")));
         }
     }
     if let Some(unknown) = test.keys().find(|key| !TEST_KEYS.contains(&key.as_str())) {
-        return Err(Refusal::unknown_field(unknown));
+        return Err(LegacyApiError::unknown_field(unknown));
     }
     let run: Run = body(Value::Object(run).to_string().as_bytes())?;
     let text = definition(&Value::Object(test)).to_string();
     let stored = create_from_json(&app, &tenant, Kind::Test, &text).await;
-    let stored = stored.map_err(|problem| Refusal::unprocessable(problem.message))?;
+    let stored = stored.map_err(|problem| LegacyApiError::unprocessable(problem.message))?;
     let id = stored["spec"]["id"].as_str().unwrap_or_default().to_owned();
-    let latest = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
+    let latest = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(LegacyApiError::missing)?;
     let RunId { number, .. } = app.runner.import(&latest, run).await?;
-    let found = Found::load(&app, &memory, &tenant, &id, number).await?;
+    let found = LoadedRun::load(&app, &memory, &tenant, &id, number).await?;
     Ok(json_answer(&memory, StatusCode::OK, exported(&app, &found).await?))
 }
 

@@ -12,13 +12,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Found;
+use super::LoadedRun;
 use crate::api::App;
 use crate::api::answer::plain_json;
+use crate::api::legacy_error::{LegacyApiError, body, number};
 use crate::api::memory::Memory;
 use crate::api::path::Path;
 use crate::api::query::Query;
-use crate::api::refusal::{Refusal, body, number};
 use crate::api::tenant::Tenant;
 use crate::compute;
 use crate::runner::Runner;
@@ -54,21 +54,22 @@ pub(in crate::api) async fn select_spans(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     Query(Selection { query }): Query<Selection>,
-) -> Result<Response, Refusal> {
-    let found = Found::load(&app, &memory, &tenant, &test, number(&run)?).await?;
+) -> Result<Response, LegacyApiError> {
+    let found = LoadedRun::load(&app, &memory, &tenant, &test, number(&run)?).await?;
     let trace = trace(&found)?;
     compute::give_way().await;
     let parsed = parse_selector(&query);
     if let Some(error) = parsed.error() {
         let message = format!("could not create selector from statement \"{query}\": {}", error.message);
-        return Err(Refusal::bad_request(message));
+        return Err(LegacyApiError::bad_request(message));
     }
     let span_ids = ids(trace, &selected(&parsed.tree, trace)?);
     Ok(plain_json(StatusCode::OK, &Selected { selector: run::selector(&query), span_ids }))
 }
 
-fn selected(selector: &Selector, trace: &Trace) -> Result<Vec<usize>, Refusal> {
-    select(selector, trace, &compute::budget()).map_err(|exceeded| Refusal::bad_request(exceeded.to_string()))
+fn selected(selector: &Selector, trace: &Trace) -> Result<Vec<usize>, LegacyApiError> {
+    select(selector, trace, &compute::budget())
+        .map_err(|exceeded| LegacyApiError::bad_request(exceeded.to_string()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -85,13 +86,13 @@ pub(in crate::api) async fn search_spans(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let number = number(&run)?;
     let Search { query } = body(&sent)?;
     if query.is_empty() {
-        return Err(Refusal::bad_request("query is empty"));
+        return Err(LegacyApiError::bad_request("query is empty"));
     }
-    let found = Found::load(&app, &memory, &tenant, &test, number).await?;
+    let found = LoadedRun::load(&app, &memory, &tenant, &test, number).await?;
     let trace = trace(&found)?;
     compute::give_way().await;
     let parsed = parse_selector(&query);
@@ -132,10 +133,10 @@ pub(in crate::api) async fn dry_run(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     sent: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let number = number(&run)?;
     let dry: DryRun = body(&sent)?;
-    let found = Found::load(&app, &memory, &tenant, &test, number).await?;
+    let found = LoadedRun::load(&app, &memory, &tenant, &test, number).await?;
     let trace = trace(&found)?;
     compute::give_way().await;
     let specs = dry.specs.unwrap_or_default().into_iter().map(spec).collect();
@@ -163,9 +164,9 @@ fn spec(dry: DrySpec) -> Spec {
     spec_of(&dry.name, &selector, &dry.assertions)
 }
 
-fn trace(found: &Found) -> Result<&Trace, Refusal> {
+fn trace(found: &LoadedRun) -> Result<&Trace, LegacyApiError> {
     let missing =
-        || Refusal::unprocessable(format!("run \"{}\" has no trace associated", found.stored.number));
+        || LegacyApiError::unprocessable(format!("run \"{}\" has no trace associated", found.stored.number));
     found.trace().ok_or_else(missing)
 }
 

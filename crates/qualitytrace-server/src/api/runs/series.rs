@@ -9,12 +9,12 @@ use serde::Deserialize;
 
 use crate::api::App;
 use crate::api::answer::plain_json;
+use crate::api::legacy_error::{LegacyApiError, count, number};
 use crate::api::path::Path;
 use crate::api::query::Query;
-use crate::api::refusal::{Refusal, count, number};
 use crate::api::tenant::Tenant;
 use crate::runner::RunId;
-use crate::wire::run::Asked;
+use crate::wire::run::RunRequest;
 use crate::wire::series::Series;
 
 /// How long a response is held back while there is nothing new (long polling).
@@ -32,19 +32,19 @@ pub(in crate::api) async fn series(
     tenant: Tenant,
     Path((test, run)): Path<(String, String)>,
     Query(After { after }): Query<After>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let wait = !after.is_empty();
     let after = count("after", &after)?;
     let (test, run) = (tenant.scoped(&test), number(&run)?);
-    let stored = app.store.run(&test, run).await?.ok_or_else(Refusal::missing)?;
-    let asked = Asked::of(&stored);
-    let place = asked.series.ok_or_else(Refusal::missing)?;
+    let stored = app.store.run(&test, run).await?.ok_or_else(LegacyApiError::missing)?;
+    let asked = RunRequest::of(&stored);
+    let place = asked.series.ok_or_else(LegacyApiError::missing)?;
     let first = RunId { test, number: place.first_run(run) };
     let mut changes = app.runner.follow(first.clone());
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         changes.mark_unchanged();
-        let body = app.store.series(&first.test, first.number).await?.ok_or_else(Refusal::missing)?;
+        let body = app.store.series(&first.test, first.number).await?.ok_or_else(LegacyApiError::missing)?;
         let series: Series = serde_json::from_str(&body)
             .map_err(|source| crate::store::Error::Document { what: "series of runs", source })?;
         let is_news =

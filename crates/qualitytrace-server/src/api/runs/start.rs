@@ -15,15 +15,15 @@ use serde_json::{Map, Value, json};
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::definitions;
+use crate::api::legacy_error::{LegacyApiError, MissingVariable, MissingVariables, body};
 use crate::api::path::Path;
-use crate::api::refusal::{MissingVariable, MissingVariables, Refusal, body};
 use crate::api::resources::stored_resource;
 use crate::api::tenant::Tenant;
 use crate::clock;
 use crate::runner::{Order, settings};
 use crate::store::{StoredRun, unscoped};
 use crate::variables::Variables;
-use crate::wire::run::{self, Asked, Facts, RunSettings};
+use crate::wire::run::{self, RunRequest, RunSettings, RunState};
 
 /// What a client may say about a run, of a test or of a suite.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -54,19 +54,19 @@ struct Variable {
 
 impl RunInformation {
     /// How often to run a test whose own definition says `own`.
-    pub(in crate::api) fn attempts(&self, own: Attempts) -> Result<Attempts, Refusal> {
+    pub(in crate::api) fn attempts(&self, own: Attempts) -> Result<Attempts, LegacyApiError> {
         let attempts = Attempts {
             retries: self.retries.unwrap_or(own.retries),
             repeat: self.repeat.unwrap_or(own.repeat).max(1),
         };
-        attempts.check().map(|()| attempts).map_err(|excess| Refusal::bad_request(excess.to_string()))
+        attempts.check().map(|()| attempts).map_err(|excess| LegacyApiError::bad_request(excess.to_string()))
     }
 
     /// Refuses more attempts than a server makes of one test.
-    pub(in crate::api) fn within_limits(self) -> Result<Self, Refusal> {
+    pub(in crate::api) fn within_limits(self) -> Result<Self, LegacyApiError> {
         for (name, number) in [("retries", self.retries), ("repeat", self.repeat)] {
             if let Some(number) = number.filter(|number| *number > Attempts::MOST) {
-                return Err(Refusal::bad_request(format!(
+                return Err(LegacyApiError::bad_request(format!(
                     "`{name}` takes a number up to {}, not {number}",
                     Attempts::MOST
                 )));
@@ -80,13 +80,13 @@ impl RunInformation {
         self,
         app: &App,
         tenant: &Tenant,
-    ) -> Result<(Variables, Asked), Refusal> {
+    ) -> Result<(Variables, RunRequest), LegacyApiError> {
         let (variable_set, mut variables) =
             variable_set(app, tenant, self.variable_set_id.as_deref().unwrap_or_default()).await?;
         for Variable { key, value, kind } in self.variables.unwrap_or_default() {
             variables.set(&key, &value, kind.as_deref() == Some("secret"));
         }
-        let asked = Asked {
+        let asked = RunRequest {
             metadata: self.metadata.unwrap_or_default(),
             variable_set,
             required_gates: match self.required_gates {
@@ -95,13 +95,13 @@ impl RunInformation {
             },
             variables: variables.iter().map(|(key, _)| key.clone()).collect(),
             settings: self.settings.unwrap_or_default(),
-            ..Asked::default()
+            ..RunRequest::default()
         };
         for (kind, spec) in asked.settings.given() {
             check_setting(kind, spec)?;
         }
         if let Some(unknown) = asked.required_gates.iter().find(|gate| Gate::named(gate).is_none()) {
-            return Err(Refusal::bad_request(format!(
+            return Err(LegacyApiError::bad_request(format!(
                 "`{unknown}` is not a gate; use analyzer-score, analyzer-rules or test-specs"
             )));
         }
@@ -110,10 +110,10 @@ impl RunInformation {
 }
 
 /// Refuses a setting in the request that could not be stored either.
-fn check_setting(kind: Kind, spec: &Map<String, Value>) -> Result<(), Refusal> {
+fn check_setting(kind: Kind, spec: &Map<String, Value>) -> Result<(), LegacyApiError> {
     let reading = settings::read(kind, &Value::Object(spec.clone()).to_string());
     match reading.diagnostics.iter().find(|found| found.severity == Severity::Error) {
-        Some(wrong) => Err(Refusal::bad_request(format!(
+        Some(wrong) => Err(LegacyApiError::bad_request(format!(
             "`settings`: the {} is wrong: {}",
             kind.as_str(),
             wrong.message
@@ -128,22 +128,22 @@ pub(in crate::api) async fn start(
     tenant: Tenant,
     Path(id): Path<String>,
     sent: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response, LegacyApiError> {
     let information = body::<RunInformation>(&sent)?.within_limits()?;
-    let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(Refusal::missing)?;
+    let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(LegacyApiError::missing)?;
     let test = definitions::test(&stored)?;
     let attempts = information.attempts(test.attempts)?;
     let (variables, asked) = information.asked(&app, &tenant).await?;
     let missing = missing_variables(&test, &variables);
     if !missing.is_empty() {
         let missing = lacked(&app, &stored.id, &missing).await?;
-        return Err(Refusal::lacking(vec![missing]));
+        return Err(LegacyApiError::lacking(vec![missing]));
     }
     let started =
         app.runner.start_series(Order { test: stored, attempts, variables, asked, step_of: None }).await?;
-    let run = app.store.run(&started.test, started.number).await?.ok_or_else(Refusal::missing)?;
+    let run = app.store.run(&started.test, started.number).await?.ok_or_else(LegacyApiError::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..run };
-    Ok(plain_json(StatusCode::OK, &run::listed(&as_created, &Facts::default(), clock::now())))
+    Ok(plain_json(StatusCode::OK, &run::listed(&as_created, &RunState::default(), clock::now())))
 }
 
 /// Loads a variable set: what is shown of it, and its values, secrets included.
@@ -151,14 +151,14 @@ pub(in crate::api) async fn variable_set(
     app: &App,
     tenant: &Tenant,
     id: &str,
-) -> Result<(Option<Value>, Variables), Refusal> {
+) -> Result<(Option<Value>, Variables), LegacyApiError> {
     let mut variables = Variables::default();
     if id.is_empty() {
         return Ok((None, variables));
     }
     let missing = || {
         let message = format!("there is no variable set `{id}`; store it, or leave out `variableSetId`");
-        Refusal::new(StatusCode::NOT_FOUND, message)
+        LegacyApiError::new(StatusCode::NOT_FOUND, message)
     };
     let stored = app.store.resource(Kind::VariableSet, &tenant.scoped(id)).await?.ok_or_else(missing)?;
     let Resource::VariableSet(set) = stored_resource(Kind::VariableSet, &stored)? else {
@@ -172,7 +172,7 @@ pub(in crate::api) async fn variable_set(
 }
 
 /// The gates that runs must pass by default.
-async fn default_gates(app: &App, tenant: &Tenant) -> Result<Vec<String>, Refusal> {
+async fn default_gates(app: &App, tenant: &Tenant) -> Result<Vec<String>, LegacyApiError> {
     let stored = app.store.resource(Kind::TestRunner, &tenant.scoped("current")).await?;
     let runner = match stored.map(|stored| stored_resource(Kind::TestRunner, &stored)).transpose()? {
         Some(Resource::TestRunner(runner)) => runner,
@@ -208,7 +208,7 @@ pub(in crate::api) async fn lacked(
     app: &App,
     test: &str,
     missing: &[String],
-) -> Result<MissingVariables, Refusal> {
+) -> Result<MissingVariables, LegacyApiError> {
     let latest = app.store.runs(test, 1, 0).await?.1;
     let earlier = latest.first().map(|run| Variables::shown(&run.variables)).unwrap_or_default();
     let variables = missing.iter().map(|name| MissingVariable {

@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use super::last_seen;
 use crate::api::App;
+use crate::api::legacy_error::{LegacyApiError, number};
 use crate::api::memory::Memory;
 use crate::api::path::Path;
 use crate::api::query::Query;
-use crate::api::refusal::{Refusal, number};
 use crate::api::tenant::Tenant;
 use crate::follow::Following;
 use crate::runner::{RunId, SuiteRunId, SuiteState};
@@ -40,7 +40,7 @@ pub(in crate::api) async fn stream(
     Path((test, run)): Path<(String, String)>,
     Query(After { after }): Query<After>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refusal> {
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
     let run = RunId { test: tenant.scoped(&test), number: number(&run)? };
     follow(app, Followed::Run(run), last_seen(&headers).unwrap_or(after)).await
 }
@@ -52,7 +52,7 @@ pub(in crate::api) async fn stream_of_suite(
     Path((suite, run)): Path<(String, String)>,
     Query(After { after }): Query<After>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refusal> {
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
     let run = SuiteRunId { suite: tenant.scoped(&suite), number: number(&run)? };
     follow(app, Followed::Suite(run), last_seen(&headers).unwrap_or(after)).await
 }
@@ -61,8 +61,8 @@ async fn follow(
     app: App,
     followed: Followed,
     seen: u64,
-) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Refusal> {
-    let (_, created) = followed.standing(&app).await?.ok_or_else(Refusal::missing)?;
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, LegacyApiError> {
+    let (_, created) = followed.standing(&app).await?.ok_or_else(LegacyApiError::missing)?;
     let mut changes = match &followed {
         Followed::Run(run) => app.runner.follow(run.clone()),
         Followed::Suite(run) => app.runner.follow_suite(run.clone()),

@@ -16,7 +16,7 @@ use qualitytrace_core::trace::{Span, StatusCode, Trace, special};
 use super::filter::TraceSummary;
 use super::senders::Sent;
 use crate::api::App;
-use crate::api::answer::Problem;
+use crate::api::answer::ApiError;
 use crate::api::memory::Memory;
 use crate::variables::Withheld;
 
@@ -122,7 +122,7 @@ impl Digests {
         memory: &Memory,
         withheld: &Withheld<'_>,
         traces: &[TraceId],
-    ) -> Result<HashMap<TraceId, Arc<Digest>>, Problem> {
+    ) -> Result<HashMap<TraceId, Arc<Digest>>, ApiError> {
         let last = app.store.last_arrivals(traces).await?;
         let is_fresh = |trace: &TraceId, digest: &Digest| {
             last.get(trace) == Some(&digest.last) && withheld.mark(*trace) == digest.mark
@@ -149,7 +149,7 @@ impl Digests {
         app: &App,
         memory: &Memory,
         arrivals: &[(TraceId, Timestamp)],
-    ) -> Result<HashMap<(TraceId, Timestamp), Arc<Vec<Sent>>>, Problem> {
+    ) -> Result<HashMap<(TraceId, Timestamp), Arc<Vec<Sent>>>, ApiError> {
         let (mut found, unknown) = self.chunks.find(arrivals, |_, _| true);
         let times: Vec<Timestamp> = unknown.iter().map(|(_, arrived)| *arrived).collect();
         let is_small = times.is_empty() || app.store.arrival_size(&times).await?.bytes <= TOGETHER_BYTES;
@@ -168,7 +168,7 @@ impl Digests {
 }
 
 /// Splits traces for loading: all together, or one by one when they are large.
-pub(super) async fn portions<'t>(app: &App, traces: &'t [TraceId]) -> Result<Vec<&'t [TraceId]>, Problem> {
+pub(super) async fn portions<'t>(app: &App, traces: &'t [TraceId]) -> Result<Vec<&'t [TraceId]>, ApiError> {
     let is_small = traces.is_empty() || app.store.trace_size(traces).await?.bytes <= TOGETHER_BYTES;
     Ok(traces.chunks(if is_small { traces.len().max(1) } else { 1 }).collect())
 }

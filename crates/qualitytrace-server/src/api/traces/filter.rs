@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
-use crate::api::answer::Problem;
+use crate::api::answer::ApiError;
 use crate::wire::time::{from_rfc3339, rfc3339};
 
 const TAKE: usize = 20;
@@ -49,9 +49,9 @@ pub(super) struct Filter {
 
 impl Filter {
     /// Parses the filters. `pairs` are all query parameters, repeated ones included.
-    pub(super) fn read(sent: &Parameters, pairs: &[(String, String)]) -> Result<Self, Problem> {
+    pub(super) fn read(sent: &Parameters, pairs: &[(String, String)]) -> Result<Self, ApiError> {
         let wrong = |name: &str, text: &str, hint: &str| {
-            Problem::bad_request(format!("`{text}` is no value of `{name}`; write {hint}"))
+            ApiError::bad_request(format!("`{text}` is no value of `{name}`; write {hint}"))
         };
         let duration = |name: &str, text: &str, default: Duration| {
             if text.is_empty() {

@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::App;
-use crate::api::answer::Problem;
+use crate::api::answer::ApiError;
 use crate::api::memory::Memory;
-use crate::mask::Mask;
+use crate::redact::Redactor;
 use crate::source::Arrival;
 use crate::variables::Withheld;
 use crate::wire::time::{NEVER, rfc3339};
@@ -55,7 +55,7 @@ impl Sent {
 pub(in crate::api) async fn services(
     State(app): State<App>,
     memory: Memory,
-) -> Result<Json<Services>, Problem> {
+) -> Result<Json<Services>, ApiError> {
     let latest = Timestamp::from_nanos(u64::try_from(i64::MAX).unwrap_or(u64::MAX));
     let arrivals = app.store.arrivals_before(latest, LOOKED_AT).await?;
     let sent = app.digests.chunks(&app, &memory, &arrivals).await?;
@@ -148,7 +148,7 @@ struct Instance {
 }
 
 impl Instance {
-    fn of(view: &InstanceView, mask: &Mask) -> Self {
+    fn of(view: &InstanceView, mask: &Redactor) -> Self {
         Self {
             id: mask.text(&view.id).into_owned(),
             first_arrival: rfc3339(view.first_arrival),
@@ -160,7 +160,7 @@ impl Instance {
 }
 
 impl ServiceSummary {
-    fn of(name: String, mut service: Service, mask: &Mask) -> Self {
+    fn of(name: String, mut service: Service, mask: &Redactor) -> Self {
         service.lags.sort_unstable();
         let last = service.lags.len().saturating_sub(1);
         let at = |share: usize| service.lags.get((service.lags.len() * share / 100).min(last)).copied();

@@ -8,10 +8,10 @@ use super::SuiteRunId;
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
-use crate::runner::patience::patiently;
+use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, spans};
-use crate::store::{Notice, Store, StoredEvent, unscoped};
-use crate::wire::suite::What;
+use crate::store::{Notification, Store, StoredEvent, unscoped};
+use crate::wire::suite::SuiteEventKind;
 
 /// The state of a suite run. The words are part of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,11 +74,11 @@ impl SuiteLog {
     }
 
     /// Appends an event and wakes the followers of the run.
-    pub(super) async fn append(&mut self, what: What) -> Result<(), Error> {
+    pub(super) async fn append(&mut self, what: SuiteEventKind) -> Result<(), Error> {
         let event = self.next(&what);
         let SuiteRunId { suite, number } = &self.run;
         let events = [event];
-        patiently(|| async {
+        retry_while_unavailable(|| async {
             Ok(self.store.append_suite_events(suite, *number, &self.owner, &events).await?)
         })
         .await?;
@@ -97,14 +97,15 @@ impl SuiteLog {
 
     /// Writes the last event and the final state, both or none. `false` when the run has ended or belongs to
     /// another owner.
-    pub(super) async fn end(&mut self, to: SuiteState, what: What) -> Result<bool, Error> {
+    pub(super) async fn end(&mut self, to: SuiteState, what: SuiteEventKind) -> Result<bool, Error> {
         let event = self.next(&what);
         let SuiteRunId { suite, number } = &self.run;
         let (owner, to) = (&self.owner, to.as_str());
-        let ended =
-            patiently(|| async { Ok(self.store.end_suite_run(suite, *number, owner, to, &event).await?) })
-                .await?;
-        if let What::Ended { passed, message } = &what
+        let ended = retry_while_unavailable(|| async {
+            Ok(self.store.end_suite_run(suite, *number, owner, to, &event).await?)
+        })
+        .await?;
+        if let SuiteEventKind::Ended { passed, message } = &what
             && ended
         {
             spans::note_suite_end(&self.span, to, *passed, message.as_deref());
@@ -117,7 +118,7 @@ impl SuiteLog {
         Ok(ended)
     }
 
-    fn next(&mut self, what: &What) -> StoredEvent {
+    fn next(&mut self, what: &SuiteEventKind) -> StoredEvent {
         self.seq += 1;
         // Plain data with string keys cannot fail to serialize.
         let body = serde_json::to_string(what).unwrap_or_default();
@@ -126,6 +127,6 @@ impl SuiteLog {
 
     fn wake(&self) {
         self.followers.wake(std::iter::once(&self.run));
-        self.cluster.tell(|| Notice::SuiteRun(self.run.suite.clone(), self.run.number));
+        self.cluster.publish(|| Notification::SuiteRun(self.run.suite.clone(), self.run.number));
     }
 }

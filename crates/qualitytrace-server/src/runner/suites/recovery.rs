@@ -15,8 +15,8 @@ use super::{StepTest, SuiteOrder, SuiteRunId};
 use crate::runner::{Error, RunId, Runner};
 use crate::store::{self, StoredDefinition, StoredSuiteRun};
 use crate::variables::Variables;
-use crate::wire::run::Asked;
-use crate::wire::suite::{Event, Step, What};
+use crate::wire::run::RunRequest;
+use crate::wire::suite::{Event, Step, SuiteEventKind};
 
 impl Runner {
     /// Resumes the suite runs whose server is gone, then the series.
@@ -41,7 +41,7 @@ impl Runner {
         };
         let reached = self.reached(&id, &order, &events).await?;
         log.change_state(SuiteState::Created, SuiteState::Executing).await?;
-        log.append(What::Resumed).await?;
+        log.append(SuiteEventKind::Resumed).await?;
         tracing::info!(suite = id.suite, run = id.number, "carries on a run of a suite whose server is gone");
         self.spawn_suite(id, order, log, reached);
         Ok(())
@@ -50,7 +50,7 @@ impl Runner {
     /// Rebuilds the request of a suite run; `None` when its definition or tests are no longer known.
     async fn ordered(&self, run: &StoredSuiteRun, events: &[Event]) -> Result<Option<SuiteOrder>, Error> {
         let planned = events.iter().find_map(|event| match &event.what {
-            What::Planned { steps } => Some(steps),
+            SuiteEventKind::Planned { steps } => Some(steps),
             _ => None,
         });
         let stored = self.store.definition(Kind::TestSuite, &run.suite, Some(run.version)).await?;
@@ -62,7 +62,7 @@ impl Runner {
             plan: Plan::of(&suite),
             tests: std::collections::BTreeMap::new(),
             variables: Variables::open(&self.store, &run.suite, &run.variables)?,
-            asked: serde_json::from_str::<Asked>(&run.request).unwrap_or_default(),
+            asked: serde_json::from_str::<RunRequest>(&run.request).unwrap_or_default(),
         };
         for Step { test, title, version, retries, repeat, .. } in planned {
             let stored = self.store.test(&store::beside(&run.suite, test), Some(*version)).await?;
@@ -78,10 +78,10 @@ impl Runner {
         let mut reached = Reached::nothing(order);
         let runs = self.store.step_runs(&id.suite, id.number, id.number).await?.remove(&id.number);
         for (run, _) in runs.unwrap_or_default() {
-            let asked = Asked::of(&run);
+            let asked = RunRequest::of(&run);
             let Some(step) = asked.step().filter(|step| *step < order.plan.steps.len()) else { continue };
             let is_told = events.iter().any(|event| {
-                matches!(event.what, What::StepStarted { step: told, run: number, .. }
+                matches!(event.what, SuiteEventKind::StepStarted { step: told, run: number, .. }
                     if (told, number) == (step, run.number))
             });
             let trace_id = run.trace.to_string();
@@ -90,12 +90,12 @@ impl Runner {
         }
         for event in events {
             match &event.what {
-                What::StepsSkipped { steps } => {
+                SuiteEventKind::StepsSkipped { steps } => {
                     for step in steps {
                         reached.standings[*step] = Standing::Skipped;
                     }
                 }
-                What::StepEnded { step, outcome, recovered, message, .. } => {
+                SuiteEventKind::StepEnded { step, outcome, recovered, message, .. } => {
                     let outcome = outcome.of_series(*recovered);
                     let last = reached.begun.remove(step).and_then(|mut begun| begun.pop_back());
                     let mut end = StepEnd::nothing();
@@ -106,12 +106,12 @@ impl Runner {
                     let end = StepEnd { outcome, message: message.clone(), ..end };
                     reached.ended(&order.plan, *step, &end);
                 }
-                What::Planned { .. }
-                | What::StepStarted { .. }
-                | What::Stopping
-                | What::Ended { .. }
-                | What::Resumed
-                | What::Interrupted => {}
+                SuiteEventKind::Planned { .. }
+                | SuiteEventKind::StepStarted { .. }
+                | SuiteEventKind::Stopping
+                | SuiteEventKind::Ended { .. }
+                | SuiteEventKind::Resumed
+                | SuiteEventKind::Interrupted => {}
             }
         }
         Ok(reached)
@@ -119,7 +119,7 @@ impl Runner {
 
     /// Marks a suite run that cannot be resumed. Its queued runs are stopped.
     async fn give_up(&self, id: &SuiteRunId, log: &mut SuiteLog) -> Result<(), Error> {
-        log.end(SuiteState::Failed, What::Interrupted).await?;
+        log.end(SuiteState::Failed, SuiteEventKind::Interrupted).await?;
         let steps = self.store.step_runs(&id.suite, id.number, id.number).await?;
         for (run, _) in steps.into_values().flatten() {
             self.stop_run(&RunId { test: run.test, number: run.number }).await?;

@@ -14,12 +14,12 @@ use tracing::Instrument;
 use super::log::{SuiteLog, SuiteState};
 use super::{SuiteOrder, SuiteRunId};
 use crate::runner::judging::outputs;
-use crate::runner::patience::patiently;
-use crate::runner::series::{Course, LOOK_AGAIN, Order, Over};
+use crate::runner::retry::retry_while_unavailable;
+use crate::runner::series::{LOOK_AGAIN, Order, Over, SeriesState};
 use crate::runner::{Error, RunId, Runner};
 use crate::store::unscoped;
 use crate::variables::Variables;
-use crate::wire::suite::{Event, Facts, What};
+use crate::wire::suite::{Event, SuiteEventKind, SuiteProgress};
 use crate::wire::{self, run};
 
 /// The state that a suite run has reached.
@@ -136,7 +136,7 @@ impl Runner {
                     for step in &steps {
                         reached.standings[*step] = Standing::Skipped;
                     }
-                    log.append(What::StepsSkipped { steps }).await?;
+                    log.append(SuiteEventKind::StepsSkipped { steps }).await?;
                 }
                 suite::Next::Start(steps) => start = steps,
                 suite::Next::Wait => tokio::select! {
@@ -153,16 +153,16 @@ impl Runner {
                         }
                         reached.ended(&order.plan, step, &ended);
                         let counts = reached.counts;
-                        patiently(|| async { Ok(self.store.count_suite_assertions(&run.suite, run.number, counts).await?) }).await?;
+                        retry_while_unavailable(|| async { Ok(self.store.count_suite_assertions(&run.suite, run.number, counts).await?) }).await?;
                         log.append(step_ended(step, ended)).await?;
                     }
                     Ok(()) = stopped.changed(), if !is_stopped => {
-                        log.append(What::Stopping).await?;
+                        log.append(SuiteEventKind::Stopping).await?;
                     }
                 },
                 suite::Next::Done(Ending::Finished { passed }) => {
                     self.recount_suite(run).await?;
-                    log.end(SuiteState::Finished, What::Ended { passed, message: None }).await?;
+                    log.end(SuiteState::Finished, SuiteEventKind::Ended { passed, message: None }).await?;
                     return Ok(());
                 }
                 suite::Next::Done(Ending::Failed) => {
@@ -172,7 +172,8 @@ impl Runner {
                     } else {
                         reached.why.unwrap_or_else(|| "a step of setup did not pass".to_owned())
                     };
-                    log.end(SuiteState::Failed, What::Ended { passed: false, message: Some(why) }).await?;
+                    log.end(SuiteState::Failed, SuiteEventKind::Ended { passed: false, message: Some(why) })
+                        .await?;
                     return Ok(());
                 }
             }
@@ -191,7 +192,7 @@ impl Runner {
         at: usize,
         variables: Variables,
         mut begun: VecDeque<Begun>,
-        notes: mpsc::UnboundedSender<What>,
+        notes: mpsc::UnboundedSender<SuiteEventKind>,
         mut stopped: watch::Receiver<bool>,
     ) -> Result<StepEnd, Error> {
         let planned = &order.plan.steps[at];
@@ -201,7 +202,7 @@ impl Runner {
         let asked = order.asked_of_step(at, suite.number, &variables);
         let (stored, attempts) = (test.stored.clone(), test.attempts);
         let step_of = Some(suite.clone());
-        let mut course = Course::new(Order { test: stored, attempts, variables, asked, step_of });
+        let mut course = SeriesState::new(Order { test: stored, attempts, variables, asked, step_of });
         loop {
             let mut is_told = false;
             let run = if let Some(begun) = begun.pop_front() {
@@ -229,7 +230,8 @@ impl Runner {
             if !is_told {
                 let (attempt, trace_id) = (course.begun(), course.trace_id().to_owned());
                 // The receiver is the task that waits for this step.
-                let _ = notes.send(What::StepStarted { step: at, attempt, run: run.number, trace_id });
+                let _ =
+                    notes.send(SuiteEventKind::StepStarted { step: at, attempt, run: run.number, trace_id });
             }
             let cut = tokio::select! {
                 over = self.until_over(&run) => Err(over?),
@@ -239,7 +241,7 @@ impl Runner {
             let (over, cut) = match cut {
                 Err(over) => (over, None),
                 Ok(cut) => {
-                    patiently(|| async { self.stop_run(&run).await }).await?;
+                    retry_while_unavailable(|| async { self.stop_run(&run).await }).await?;
                     (self.until_over(&run).await?, Some(cut))
                 }
             };
@@ -253,7 +255,7 @@ impl Runner {
                     StepEnd {
                         outcome,
                         message,
-                        ..patiently(|| async { self.gave_out(&run, &over).await }).await?
+                        ..retry_while_unavailable(|| async { self.gave_out(&run, &over).await }).await?
                     }
                 }
                 (_, cut) => StepEnd::cut(cut.unwrap_or(Cut::Stopped), planned.timeout),
@@ -266,7 +268,7 @@ impl Runner {
     pub(in crate::runner) async fn recount_suite(&self, run: &SuiteRunId) -> Result<(), Error> {
         let recount = || async {
             let events = self.store.suite_events(&run.suite, run.number, 0).await?;
-            let facts = Facts::of(&events.iter().filter_map(Event::read).collect::<Vec<_>>());
+            let facts = SuiteProgress::of(&events.iter().filter_map(Event::read).collect::<Vec<_>>());
             let runs = self.store.step_runs(&run.suite, run.number, run.number).await?;
             let mut counts = (0, 0);
             for (step, events) in runs.into_values().flatten() {
@@ -275,14 +277,14 @@ impl Runner {
                     *number == step.number && test == Some(unscoped(&step.test))
                 });
                 let events: Vec<_> = events.iter().filter_map(wire::Event::read).collect();
-                if let Some(verdict) = run::Facts::of(&events).verdict.filter(|_| is_last) {
+                if let Some(verdict) = run::RunState::of(&events).verdict.filter(|_| is_last) {
                     let (passed, failed) = verdict.counts();
                     counts = (counts.0 + passed, counts.1 + failed);
                 }
             }
             Ok(self.store.count_suite_assertions(&run.suite, run.number, counts).await?)
         };
-        patiently(recount).await
+        retry_while_unavailable(recount).await
     }
 
     /// Returns the outputs of the last run of a step, and its assertion counts.
@@ -339,8 +341,8 @@ impl StepEnd {
     }
 }
 
-fn step_ended(step: usize, ended: StepEnd) -> What {
-    What::StepEnded {
+fn step_ended(step: usize, ended: StepEnd) -> SuiteEventKind {
+    SuiteEventKind::StepEnded {
         step,
         outcome: ended.outcome.into(),
         recovered: ended.outcome == Outcome::Flaky { recovered: true },

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::is_blank;
 use crate::trigger::Reason;
 use crate::wire::connection::Connection;
-use crate::wire::event::{Event, What};
+use crate::wire::event::{Event, RunEventKind};
 use crate::wire::time::rfc3339;
 use crate::wire::verdict::Verdict;
 
@@ -92,29 +92,31 @@ const TRACE: &str = "trace";
 const TEST: &str = "test";
 const PERIODIC: &str = "periodic";
 
-fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
+fn known(what: &RunEventKind, iterations: &mut u64) -> Vec<Known> {
     match what {
-        What::Created => vec![event("CREATED_INFO", TRIGGER, "Trigger created", "The run was asked for")],
-        What::Again { .. } | What::Imported { .. } => Vec::new(),
-        What::Resolving => vec![event(
+        RunEventKind::Created => {
+            vec![event("CREATED_INFO", TRIGGER, "Trigger created", "The run was asked for")]
+        }
+        RunEventKind::Again { .. } | RunEventKind::Imported { .. } => Vec::new(),
+        RunEventKind::Resolving => vec![event(
             "RESOLVE_START",
             TRIGGER,
             "Resolving trigger details started",
             "Variables are being put into the trigger",
         )],
-        What::Resolved { warning, .. } => vec![event(
+        RunEventKind::Resolved { warning, .. } => vec![event(
             "RESOLVE_SUCCESS",
             TRIGGER,
             "Resolving trigger details succeeded",
             warning.as_deref().unwrap_or("The trigger is complete"),
         )],
-        What::NotResolved { message } => {
+        RunEventKind::NotResolved { message } => {
             vec![event("RESOLVE_ERROR", TRIGGER, "Resolving trigger details failed", message)]
         }
-        What::Triggering { .. } => {
+        RunEventKind::Triggering { .. } => {
             vec![event("EXECUTION_START", TRIGGER, "Trigger execution started", "The trigger is on its way")]
         }
-        What::Triggered { .. } => {
+        RunEventKind::Triggered { .. } => {
             vec![event(
                 "EXECUTION_SUCCESS",
                 TRIGGER,
@@ -122,7 +124,13 @@ fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
                 "The trigger was answered",
             )]
         }
-        What::TriggerFailed { reason, message, connection, targets_localhost, running_on_container } => {
+        RunEventKind::TriggerFailed {
+            reason,
+            message,
+            connection,
+            targets_localhost,
+            running_on_container,
+        } => {
             let unreachable = connection.then(|| {
                 event("HTTP_UNREACHABLE_HOST_ERROR", TRIGGER, "Unreachable host in the trigger", message)
             });
@@ -141,10 +149,10 @@ fn known(what: &What, iterations: &mut u64) -> Vec<Known> {
     }
 }
 
-/// Converts the events after the response to the trigger.
-fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
+/// Converts the events of the wait for the trace.
+fn after_the_trigger(what: &RunEventKind, iterations: &mut u64) -> Vec<Known> {
     match what {
-        What::Waiting { timeout, .. } => {
+        RunEventKind::Waiting { timeout, .. } => {
             let limit = format!("Spans are awaited for at most {timeout} ms");
             vec![
                 event("FETCHING_START", TRACE, "Trace fetching started", "The trace is being collected"),
@@ -154,7 +162,7 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
                 },
             ]
         }
-        What::Arrived { new, spans } => {
+        RunEventKind::Arrived { new, spans } => {
             *iterations += 1;
             let title = "OTLP server endpoint received spans";
             vec![
@@ -162,7 +170,9 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
                 iteration(*spans, *iterations, false),
             ]
         }
-        What::WaitEnded { reason, spans, complete, debts, undecided, first, quiet, settle, .. } => {
+        RunEventKind::WaitEnded {
+            reason, spans, complete, debts, undecided, first, quiet, settle, ..
+        } => {
             *iterations += 1;
             let unknown = first.then_some("no earlier run says what to expect");
             let left: Vec<&str> = debts.iter().chain(undecided).map(String::as_str).chain(unknown).collect();
@@ -183,7 +193,7 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
                 ),
             ]
         }
-        What::WaitSkipped { .. } => vec![
+        RunEventKind::WaitSkipped { .. } => vec![
             event("POLLING_SKIPPED", TRACE, "Trace polling has been skipped", "Nobody waits for more spans"),
             event(
                 "POLLING_SUCCESS",
@@ -193,21 +203,28 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
             ),
             event("FETCHING_SUCCESS", TRACE, "Trace fetching succeeded", "The trace is what is here"),
         ],
-        What::NoTrace { message } => vec![
+        RunEventKind::NoTrace { message } => vec![
             event("POLLING_ERROR", TRACE, "Trace polling strategy failed", message),
             event("FETCHING_ERROR", TRACE, "Trace fetching failed", message),
         ],
-        What::Analyzed { .. } => vec![
+        other => after_the_wait(other),
+    }
+}
+
+/// Converts the events of the judgement and of the end.
+fn after_the_wait(what: &RunEventKind) -> Vec<Known> {
+    match what {
+        RunEventKind::Analyzed { .. } => vec![
             event("TRACE_LINTER_START", TRACE, "Trace linter started", "The analyzer looks at the trace"),
             event("TRACE_LINTER_SUCCESS", TRACE, "Trace linter succeeded", "The analyzer is done"),
         ],
-        What::AnalysisSkipped => {
+        RunEventKind::AnalysisSkipped => {
             vec![event("TRACE_LINTER_SKIPPED", TRACE, "Trace linter skipped", "The analyzer is switched off")]
         }
-        What::Judging => {
+        RunEventKind::Judging => {
             vec![event("TEST_SPECS_RUN_START", TEST, "Test specs started", "The specs are being judged")]
         }
-        What::Judged { verdict } => {
+        RunEventKind::Judged { verdict } => {
             let mut known = warnings(verdict);
             known.push(event(
                 "TEST_SPECS_RUN_SUCCESS",
@@ -217,30 +234,39 @@ fn after_the_trigger(what: &What, iterations: &mut u64) -> Vec<Known> {
             ));
             known
         }
-        What::Late { spans, before, verdict } => {
+        RunEventKind::Late { spans, before, verdict } => {
             let (before, after) = (before.as_str(), verdict.outcome.as_str());
             let told = format!("{spans} spans came after the verdict: it was {before} and is now {after}");
             vec![event("LATE_SPANS", TEST, "Late spans", told)]
         }
-        What::Stopped => vec![event("STOPPED_INFO", TRACE, "Test run stopped", "The user ended the run")],
-        What::Interrupted => vec![event(
+        RunEventKind::Stopped => {
+            vec![event("STOPPED_INFO", TRACE, "Test run stopped", "The user ended the run")]
+        }
+        RunEventKind::Interrupted => vec![event(
             "TEST_SPECS_RUN_ERROR",
             TEST,
             "Test specs failed",
             "The server went away while the run was under way",
         )],
-        What::Broken { message } => vec![event("TEST_SPECS_RUN_ERROR", TEST, "Test specs failed", message)],
-        What::Created
-        | What::Requeued
-        | What::Again { .. }
-        | What::Imported { .. }
-        | What::Resolving
-        | What::Resolved { .. }
-        | What::NotResolved { .. }
-        | What::Triggering { .. }
-        | What::Triggered { .. }
-        | What::Confirmed
-        | What::TriggerFailed { .. } => Vec::new(),
+        RunEventKind::Broken { message } => {
+            vec![event("TEST_SPECS_RUN_ERROR", TEST, "Test specs failed", message)]
+        }
+        RunEventKind::Created
+        | RunEventKind::Requeued
+        | RunEventKind::Again { .. }
+        | RunEventKind::Imported { .. }
+        | RunEventKind::Resolving
+        | RunEventKind::Resolved { .. }
+        | RunEventKind::NotResolved { .. }
+        | RunEventKind::Triggering { .. }
+        | RunEventKind::Triggered { .. }
+        | RunEventKind::Confirmed
+        | RunEventKind::Waiting { .. }
+        | RunEventKind::Arrived { .. }
+        | RunEventKind::WaitEnded { .. }
+        | RunEventKind::WaitSkipped { .. }
+        | RunEventKind::NoTrace { .. }
+        | RunEventKind::TriggerFailed { .. } => Vec::new(),
     }
 }
 

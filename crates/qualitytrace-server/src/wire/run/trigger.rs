@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Facts, Pair, is_blank};
+use super::{Pair, RunState, is_blank};
 use crate::wire::event::{Header, Reply};
 
 /// A resolved trigger, in the block of its type.
@@ -186,7 +186,7 @@ pub fn definition_trigger(shown: &Value) -> Value {
 }
 
 /// Builds the result of the trigger.
-pub(super) fn outcome(facts: &Facts) -> TriggerOutcome {
+pub(super) fn outcome(facts: &RunState) -> TriggerOutcome {
     let kind = facts.trigger.as_ref().and_then(|trigger| trigger["type"].as_str()).unwrap_or_default();
     let mut blocks = TriggerResult::default();
     match &facts.reply {

@@ -20,10 +20,10 @@ type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStre
 
 async fn say(socket: &mut Socket, text: &str) -> Value {
     socket.send(Message::text(text)).await.unwrap();
-    hear(socket).await
+    receive(socket).await
 }
 
-async fn hear(socket: &mut Socket) -> Value {
+async fn receive(socket: &mut Socket) -> Value {
     loop {
         if let Message::Text(text) = socket.next().await.unwrap().unwrap() {
             return serde_json::from_str(&text).unwrap();
@@ -60,7 +60,7 @@ async fn subscribers_are_told_how_a_run_goes_until_they_have_heard_enough(databa
     bench.post("/api/tests/a%2Fb/run", &json!({})).await;
     let (mut state, mut types) = (Value::Null, Vec::new());
     while state != "FINISHED" || types.last().is_none_or(|last| last != "TEST_SPECS_RUN_SUCCESS") {
-        let update = hear(&mut socket).await;
+        let update = receive(&mut socket).await;
         assert_eq!(update["type"], "update");
         if update["resource"] == run {
             state = update["event"]["state"].clone();
@@ -77,7 +77,7 @@ async fn subscribers_are_told_how_a_run_goes_until_they_have_heard_enough(databa
         json!({ "type": "unsubscribe", "resource": run, "subscriptionId": subscription }).to_string();
     let mut answer = say(&mut socket, &enough).await;
     while answer["type"] == "update" {
-        answer = hear(&mut socket).await;
+        answer = receive(&mut socket).await;
     }
     assert_eq!(answer, json!({ "type": "success", "resource": "", "message": "ok" }));
     // The client has unsubscribed: the deletion of the run causes no notification.

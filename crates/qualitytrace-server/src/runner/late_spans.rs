@@ -15,15 +15,15 @@ use super::arrivals::Arrivals;
 use super::execute::{Awaited, Confirmation, Judged, NOT_WAITED, read, unproven};
 use super::judging::Judge;
 use super::log::Log;
-use super::patience::patiently;
 use super::queue::Announced;
+use super::retry::retry_while_unavailable;
 use super::{Error, RunId, Runner, SuiteRunId};
 use crate::clock;
 use crate::compute;
 use crate::store::StoredRun;
 use crate::variables::{Variables, mask_of_trace};
-use crate::wire::run::{Asked, Facts, Linter};
-use crate::wire::{Event, Outcome, What};
+use crate::wire::run::{Linter, RunRequest, RunState};
+use crate::wire::{Event, Outcome, RunEventKind};
 
 /// How often a failure by absence is rechecked until it is proven.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
@@ -83,7 +83,7 @@ impl Runner {
     pub(super) fn note_if_proven(&self, log: &mut Log, judged: &mut Judged) {
         if self.is_proven(judged) {
             judged.confirmation = Confirmation::Settled;
-            log.note(&What::Confirmed);
+            log.note(&RunEventKind::Confirmed);
         }
     }
 
@@ -120,13 +120,14 @@ impl Runner {
         };
         if let Some(analysis) = analysis.filter(|analysis| !is_known(analysis)) {
             (judged.analysis, judged.analysis_open) = (Some(analysis.clone()), analysis_open.clone());
-            log.append(&What::Analyzed { analysis, open: analysis_open }).await?;
+            log.append(&RunEventKind::Analyzed { analysis, open: analysis_open }).await?;
         }
         compute::give_way().await;
         let verdict = judged.judge.verdict(&trace, open, refused);
         if judged.awaited == Awaited::ToTheEnd {
             let (progress, passed) = (&judged.arrivals.progress, verdict.outcome == Outcome::Passed);
-            patiently(|| async { self.memory.late(&log.run().test, progress, passed).await }).await?;
+            retry_while_unavailable(|| async { self.memory.late(&log.run().test, progress, passed).await })
+                .await?;
         }
         // A decided verdict is not replaced by an inconclusive one while more spans are arriving.
         if verdict.outcome == judged.outcome || verdict.outcome == Outcome::Inconclusive {
@@ -194,10 +195,10 @@ impl Runner {
         let test = read(&stored)?;
         let events = self.store.events(&run.test, run.number, 0).await?;
         let events: Vec<Event> = events.iter().filter_map(Event::read).collect();
-        let facts = Facts::of(&events);
+        let facts = RunState::of(&events);
         // A rerun was waited for by its earlier run, which has learned from it already.
-        let is_own = !events.iter().any(|event| matches!(event.what, What::Again { .. }));
-        let has_no_verdict = events.iter().any(|event| matches!(event.what, What::NoTrace { .. }));
+        let is_own = !events.iter().any(|event| matches!(event.what, RunEventKind::Again { .. }));
+        let has_no_verdict = events.iter().any(|event| matches!(event.what, RunEventKind::NoTrace { .. }));
         let outcome = match &facts.verdict {
             Some(verdict) => Some(verdict.outcome),
             None => has_no_verdict.then_some(Outcome::Inconclusive),
@@ -211,7 +212,7 @@ impl Runner {
             (Some(Trigger::TraceId(_) | Trigger::Integration(_)), _) | (_, None) => Begin::Attached,
             (_, Some(id)) => Begin::Triggered(id),
         };
-        let settings = Asked::of(run).settings;
+        let settings = RunRequest::of(run).settings;
         let waiting = self.waiting(&run.test, &test, &settings).await?;
         let policy = waiting.as_ref().map_or(self.policy, |waiting| waiting.policy);
         let history = self.memory.history(&run.test).await?;
@@ -234,7 +235,9 @@ impl Runner {
             policy,
             confirm: CONFIRM,
             confirmation: Confirmation::Settled,
-            awaited: if is_own && !events.iter().any(|event| matches!(event.what, What::WaitSkipped { .. })) {
+            awaited: if is_own
+                && !events.iter().any(|event| matches!(event.what, RunEventKind::WaitSkipped { .. }))
+            {
                 Awaited::ToTheEnd
             } else {
                 Awaited::CutShort
@@ -250,9 +253,9 @@ impl Runner {
 /// The number of spans that the latest verdict was based on.
 fn spans_of(events: &[Event]) -> usize {
     events.iter().fold(0, |known, event| match &event.what {
-        What::Arrived { spans, .. } => *spans,
-        What::Late { spans, .. } => known + spans,
-        What::Again { events, .. } => spans_of(events),
+        RunEventKind::Arrived { spans, .. } => *spans,
+        RunEventKind::Late { spans, .. } => known + spans,
+        RunEventKind::Again { events, .. } => spans_of(events),
         _ => known,
     })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use qualitytrace_core::trace::{Attributes, Event, Link, Resource, Scope, Span, Status, Trace, special};
 use qualitytrace_core::value::Value;
 
-use super::Mask;
+use super::Redactor;
 
 /// Redacted resources and scopes, by address: the spans of a request share them.
 #[derive(Default)]
@@ -16,7 +16,7 @@ struct Seen {
     scopes: HashMap<*const Scope, Arc<Scope>>,
 }
 
-impl Mask {
+impl Redactor {
     /// Redacts every secret in a trace, also in names of attributes.
     pub fn trace(&self, trace: Trace) -> Trace {
         if self.is_empty() {

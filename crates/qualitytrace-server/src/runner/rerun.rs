@@ -14,11 +14,11 @@ use super::judging::Judge;
 use super::{Error, RunId, Runner, log, random_trace_id, spans};
 use crate::client::Client;
 use crate::clock;
+use crate::observability::Caller;
 use crate::store::{NewRun, StoredRun, StoredTest};
 use crate::variables::Variables;
-use crate::watch::Caller;
-use crate::wire::run::{Asked, Facts, Pair, Run};
-use crate::wire::{Event, Verdict, What};
+use crate::wire::run::{Pair, Run, RunRequest, RunState};
+use crate::wire::{Event, RunEventKind, Verdict};
 
 impl Runner {
     /// Judges a trace by the specs of a test.
@@ -53,7 +53,7 @@ impl Runner {
             owner: me.to_string(),
             client: Client::current_key(),
             step_of: None,
-            event: log::body(&What::Again { of: earlier.number, events: before_judging }),
+            event: log::body(&RunEventKind::Again { of: earlier.number, events: before_judging }),
         };
         let run = self.insert(&new).await?;
         let span = spans::run(&Caller::current(), &run, test.version, earlier.trace);
@@ -62,14 +62,14 @@ impl Runner {
         log.cover(span.clone());
         let Some(trace) = trace else {
             let message = format!("run {} has no trace to judge", earlier.number);
-            log.end(State::TraceFailed, &What::NoTrace { message }).await?;
+            log.end(State::TraceFailed, &RunEventKind::NoTrace { message }).await?;
             return Ok(run);
         };
-        if Facts::of(events).obtained.is_none() {
+        if RunState::of(events).obtained.is_none() {
             // The earlier run ended before it had a trace.
-            log.note(&What::WaitSkipped { debts: Vec::new() });
+            log.note(&RunEventKind::WaitSkipped { debts: Vec::new() });
         }
-        log.note(&What::Judging);
+        log.note(&RunEventKind::Judging);
         // The stored trigger and the trace are both redacted, so the variables must be too.
         let variables = Variables::shown(&earlier.variables);
         let test = read(test)?;
@@ -77,8 +77,8 @@ impl Runner {
         let began = clock::now();
         let verdict =
             recorded(&span, log.mask(), || Self::judge_with(&test, &variables, trace, missing(events))).await;
-        span.in_scope(|| self.watch.phase("judge", clock::now().since(began)));
-        log.end(State::Finished, &What::Judged { verdict }).await?;
+        span.in_scope(|| self.recorder.phase("judge", clock::now().since(began)));
+        log.end(State::Finished, &RunEventKind::Judged { verdict }).await?;
         drop(span);
         self.watch_again(&run, log).await?;
         Ok(run)
@@ -95,11 +95,11 @@ impl Runner {
             .iter()
             .map(|Pair { key, value }| (key.clone(), Value::from(value.as_str())))
             .collect();
-        let asked = Asked {
+        let asked = RunRequest {
             metadata: run.metadata.clone(),
             required_gates: run.required_gates_result.required.clone(),
             variables: variables.keys().cloned().collect(),
-            ..Asked::default()
+            ..RunRequest::default()
         };
         let of_specs = run.result.results.iter().flat_map(|spec| &spec.results);
         let results: Vec<_> = of_specs.flat_map(|assertion| &assertion.span_results).collect();
@@ -116,7 +116,7 @@ impl Runner {
             owner: self.cluster.id().to_string(),
             client: Client::current_key(),
             step_of: None,
-            event: log::body(&What::Imported { run: Box::new(run) }),
+            event: log::body(&RunEventKind::Imported { run: Box::new(run) }),
         };
         let id = self.insert(&new).await?;
         self.store.count_assertions(&id.test, id.number, passed as u64, failed as u64).await?;
@@ -126,21 +126,21 @@ impl Runner {
 
 /// What was missing of the trace when an earlier run was judged.
 fn missing(events: &[Event]) -> Vec<String> {
-    let facts = Facts::of(events);
+    let facts = RunState::of(events);
     let elsewhere = facts.imported.or(facts.earlier).map(|run| run.missing);
     facts.verdict.map(|verdict| verdict.missing).or(elsewhere).unwrap_or_default()
 }
 
 /// The request of an earlier run, without the suite and series that it was part of.
-fn asked_alone(request: &str) -> Asked {
-    let asked: Asked = serde_json::from_str(request).unwrap_or_default();
-    Asked { suite: None, series: None, ..asked }
+fn asked_alone(request: &str) -> RunRequest {
+    let asked: RunRequest = serde_json::from_str(request).unwrap_or_default();
+    RunRequest { suite: None, series: None, ..asked }
 }
 
-fn request(asked: &Asked) -> String {
+fn request(asked: &RunRequest) -> String {
     serde_json::to_string(asked).unwrap_or_default()
 }
 
-fn is_verdict(what: &What) -> bool {
-    matches!(what, What::Judging | What::Judged { .. } | What::Late { .. })
+fn is_verdict(what: &RunEventKind) -> bool {
+    matches!(what, RunEventKind::Judging | RunEventKind::Judged { .. } | RunEventKind::Late { .. })
 }

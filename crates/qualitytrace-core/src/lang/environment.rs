@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use super::ast::{Claim, Expr};
 use super::budget::Budget;
-use super::eval::{Context, Memory, Subject, Trouble};
-use super::field::Scene;
+use super::eval::{Context, EvalError, Memory, Subject};
+use super::field::TraceIndex;
 use super::functions::Generator;
 use super::item::Item;
 use super::parser::{parse_assertion, parse_expression};
@@ -33,7 +33,7 @@ pub struct Surroundings<'a> {
 
 impl Surroundings<'_> {
     pub(crate) fn enter<T>(&self, run: impl FnOnce(&Context<'_, '_>, Subject) -> T) -> T {
-        let scene = self.trace.map(|trace| Scene::new(trace, self.budget));
+        let scene = self.trace.map(|trace| TraceIndex::new(trace, self.budget));
         let generator = RefCell::new(self.generator.clone());
         let subject = match (self.trace, self.span) {
             (None, _) => Subject::Nowhere,
@@ -54,12 +54,12 @@ impl Surroundings<'_> {
 }
 
 /// Evaluates an expression.
-pub fn evaluate(expr: &Expr, surroundings: &Surroundings<'_>) -> Result<Item, Trouble> {
+pub fn evaluate(expr: &Expr, surroundings: &Surroundings<'_>) -> Result<Item, EvalError> {
     surroundings.enter(|context, subject| context.evaluate(expr, subject))
 }
 
 /// Returns the text of an expression's value; for a comparison, both values with the comparator between them.
-pub fn resolve(text: &str, surroundings: &Surroundings<'_>) -> Result<String, Trouble> {
+pub fn resolve(text: &str, surroundings: &Surroundings<'_>) -> Result<String, EvalError> {
     let assertion = parse_assertion(text);
     if assertion.is_valid()
         && let Claim::Compare { left, comparator, right } = &assertion.tree.claim
@@ -76,7 +76,7 @@ pub fn resolve(text: &str, surroundings: &Surroundings<'_>) -> Result<String, Tr
             .unwrap_or(expression)
     });
     match error {
-        Some(error) => Err(Trouble::syntax(text, &error.message)),
+        Some(error) => Err(EvalError::syntax(text, &error.message)),
         None => evaluate(&expression.tree, surroundings).map(|item| item.text().into_owned()),
     }
 }

@@ -10,7 +10,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyConnection, Connection, Executor};
 
 use super::ACQUIRE_TIMEOUT;
-use super::away::is_away;
+use super::availability::is_away;
 use crate::private;
 
 /// The pause between two attempts to connect.

@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::answer::Problem;
+use super::answer::ApiError;
 use super::negotiation::Media;
 use crate::access::throttle::Throttle;
 use crate::access::{Fingerprint, Refused, Wanted, bearer};
@@ -21,8 +21,8 @@ use crate::body::discard;
 use crate::compute;
 use crate::config::Live;
 use crate::listen::Ends;
+use crate::observability::REQUEST_ID;
 use crate::routes::Needed;
-use crate::watch::REQUEST_ID;
 use origin::Misdirected;
 
 /// A longer request id is not adopted.
@@ -93,7 +93,7 @@ pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, ne
     };
     discard(body, STRANGERS_BYTES).await;
     let message = checked.err().map(Misdirected::message).unwrap_or_default().to_owned();
-    Problem { status, message }.into_response()
+    ApiError { status, message }.into_response()
 }
 
 /// Refuses clients without the required access. A stream ends when its token is withdrawn.
@@ -148,7 +148,7 @@ fn encoded(headers: &HeaderMap) -> Option<Response> {
         return None;
     }
     let message = "the body has a Content-Encoding, which is not read here; send it as it is".to_owned();
-    let problem = Problem { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, message };
+    let problem = ApiError { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, message };
     let mut response = problem.into_response();
     response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     Some(response)
@@ -168,7 +168,7 @@ fn not_text() -> Response {
     let message =
         "the body is neither JSON nor YAML by its Content-Type; send `application/json` or `text/yaml`";
     let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-    Problem { status, message: message.to_owned() }.into_response()
+    ApiError { status, message: message.to_owned() }.into_response()
 }
 
 /// Hands a request to the thread pool for requests. A change runs to completion even if its client disconnects:
@@ -177,12 +177,12 @@ pub(crate) async fn carry_out(request: Request, next: Next) -> Response {
     let answered = match needed(request.extensions()).wanted {
         // Health checks do not wait for other requests.
         Wanted::Health => return next.run(request).await,
-        Wanted::Change => compute::see_through(next.run(request)).await,
+        Wanted::Change => compute::run_to_completion(next.run(request)).await,
         _ => compute::run(next.run(request)).await,
     };
     answered.unwrap_or_else(|_| {
         let message = "the request was broken off; the log of the server says why".to_owned();
-        Problem { status: StatusCode::INTERNAL_SERVER_ERROR, message }.into_response()
+        ApiError { status: StatusCode::INTERNAL_SERVER_ERROR, message }.into_response()
     })
 }
 
@@ -206,7 +206,7 @@ fn refusal(headers: &HeaderMap, refused: Refused) -> Response {
             [("content-type", "application/grpc"), ("grpc-status", grpc), ("grpc-message", &message)];
         return headers.into_response();
     }
-    let mut response = Problem { status, message }.into_response();
+    let mut response = ApiError { status, message }.into_response();
     let challenge = format!("Bearer realm=\"qualitytrace\"{error}");
     if let Ok(challenge) = HeaderValue::from_str(&challenge) {
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);

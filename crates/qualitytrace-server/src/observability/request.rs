@@ -16,14 +16,14 @@ use qualitytrace_telemetry::redact;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-use super::Watch;
+use super::Recorder;
 
 /// The request id, in the headers of the request and of the response.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Records one request.
 pub(super) async fn record(
-    State(watch): State<Watch>,
+    State(recorder): State<Recorder>,
     parameters: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
     next: Next,
@@ -33,7 +33,7 @@ pub(super) async fn record(
     let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |OriginalUri(uri)| uri);
     let route = request.extensions().get::<MatchedPath>().map(|route| template(route.as_str()));
     let facts = Facts::new(&request, uri, route);
-    let secret = &watch.config.get().redact_headers;
+    let secret = &recorder.config.get().redact_headers;
     let target = uri.path_and_query().map_or("", PathAndQuery::as_str);
     let target = redact::query(target, |name| is_secret_value(name, secret));
     let queried = target.split_once('?').map(|(_, query)| query);
@@ -63,7 +63,7 @@ pub(super) async fn record(
     if let Some(Measured(is_measured)) = request.extensions().get() {
         is_measured.store(true, Ordering::Relaxed);
     }
-    let exchange = watch.http.begin(facts, request.headers(), span);
+    let exchange = recorder.http.begin(facts, request.headers(), span);
     let response = next.run(request).instrument(exchange.span().clone()).await;
     exchange.end(response.status());
     response
@@ -75,7 +75,7 @@ struct Measured(Arc<AtomicBool>);
 
 /// Measures a request that is refused before it reaches its route: it has no route, and records no span.
 pub(super) async fn measure_refused(
-    State(watch): State<Watch>,
+    State(recorder): State<Recorder>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -85,7 +85,7 @@ pub(super) async fn measure_refused(
     let response = next.run(request).await;
     let is_refused = response.status().is_client_error() || response.status().is_server_error();
     if is_refused && !measured.0.load(Ordering::Relaxed) {
-        watch.http.refused(&facts, response.status(), began.elapsed());
+        recorder.http.refused(&facts, response.status(), began.elapsed());
     }
     response
 }

@@ -6,7 +6,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A resizable semaphore; a permit is held until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct ResizableSemaphore {
     semaphore: Arc<Semaphore>,
     count: Mutex<Count>,
 }
@@ -19,7 +19,7 @@ struct Count {
     surplus: usize,
 }
 
-impl Places {
+impl ResizableSemaphore {
     pub(crate) fn new(size: usize) -> Self {
         let size = size.min(Semaphore::MAX_PERMITS);
         let count = Mutex::new(Count { size, surplus: 0 });
@@ -104,7 +104,7 @@ mod tests {
 
     #[tokio::test]
     async fn fewer_places_count_as_soon_as_they_are_free() {
-        let places = Places::new(3);
+        let places = ResizableSemaphore::new(3);
         let (a, b) = (places.take().await.unwrap(), places.take().await.unwrap());
         places.resize(1);
         assert!(!places.has_free());
@@ -121,7 +121,7 @@ mod tests {
 
     #[tokio::test]
     async fn places_that_were_to_go_stay_when_there_are_more_again() {
-        let places = Places::new(2);
+        let places = ResizableSemaphore::new(2);
         let taken = (places.take().await.unwrap(), places.take().await.unwrap());
         places.resize(1);
         places.resize(3);

@@ -21,7 +21,7 @@ pub(super) fn settle(
     if let Some(reason) = may_grow
         && !result.is_final
     {
-        result.outcome = Outcome::Undecided { reason: reason.clone() };
+        result.outcome = Outcome::Inconclusive { reason: reason.clone() };
     }
 }
 
@@ -110,5 +110,5 @@ fn looks_elsewhere(claim: &Claim) -> bool {
 }
 
 fn depends_on_selection(expr: &Expr) -> bool {
-    super::claim::is_about_count(expr)
+    super::assertion::is_about_count(expr)
 }

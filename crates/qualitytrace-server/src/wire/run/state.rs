@@ -7,12 +7,12 @@ use qualitytrace_core::trace::Span;
 use serde_json::Value;
 
 use super::{Linter, Run};
-use crate::wire::event::{Event, Reply, What};
+use crate::wire::event::{Event, Reply, RunEventKind};
 use crate::wire::verdict::Verdict;
 
 /// The state of a run after its events so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facts {
+pub struct RunState {
     /// The span of the trigger.
     pub span_id: Option<String>,
     /// The trigger with its values, in the form of a definition.
@@ -58,7 +58,7 @@ pub struct Failure {
     pub running_on_container: bool,
 }
 
-impl Facts {
+impl RunState {
     /// Folds events, in their order.
     pub fn of(events: &[Event]) -> Self {
         let mut facts = Self::default();
@@ -68,26 +68,32 @@ impl Facts {
         facts
     }
 
-    fn add(&mut self, at: Timestamp, what: &What) {
+    fn add(&mut self, at: Timestamp, what: &RunEventKind) {
         match what {
-            What::Imported { run } => self.imported = Some(run.clone()),
-            What::Again { events, .. } => {
+            RunEventKind::Imported { run } => self.imported = Some(run.clone()),
+            RunEventKind::Again { events, .. } => {
                 for event in events {
                     self.add(event.at(), &event.what);
                 }
                 (self.completed, self.error) = (None, None);
                 self.earlier = self.imported.take().or(self.earlier.take());
             }
-            What::Resolved { trigger, .. } => self.trigger.clone_from(trigger),
-            What::Triggering { span_id } => {
+            RunEventKind::Resolved { trigger, .. } => self.trigger.clone_from(trigger),
+            RunEventKind::Triggering { span_id } => {
                 self.span_id = Some(span_id.clone());
                 self.triggered = Some(at);
             }
-            What::Triggered { reply } => {
+            RunEventKind::Triggered { reply } => {
                 self.reply = Some(reply.clone());
                 self.answered = Some(at);
             }
-            What::TriggerFailed { message, connection, targets_localhost, running_on_container, .. } => {
+            RunEventKind::TriggerFailed {
+                message,
+                connection,
+                targets_localhost,
+                running_on_container,
+                ..
+            } => {
                 self.answered = Some(at);
                 self.failure = Some(Failure {
                     message: message.clone(),
@@ -97,41 +103,43 @@ impl Facts {
                 });
                 self.ends(at, Some(message));
             }
-            What::NotResolved { message } | What::NoTrace { message } | What::Broken { message } => {
+            RunEventKind::NotResolved { message }
+            | RunEventKind::NoTrace { message }
+            | RunEventKind::Broken { message } => {
                 self.ends(at, Some(message));
-                if matches!(what, What::NoTrace { .. }) {
+                if matches!(what, RunEventKind::NoTrace { .. }) {
                     self.obtained = None;
                 }
             }
-            What::WaitEnded { .. } | What::WaitSkipped { .. } => self.obtained = Some(at),
-            What::Analyzed { analysis, open } => {
+            RunEventKind::WaitEnded { .. } | RunEventKind::WaitSkipped { .. } => self.obtained = Some(at),
+            RunEventKind::Analyzed { analysis, open } => {
                 self.analysis = Some(analysis.clone());
                 self.analysis_open.clone_from(open);
             }
-            What::Judged { verdict } => {
+            RunEventKind::Judged { verdict } => {
                 self.verdict = Some(verdict.clone());
                 self.ends(at, None);
             }
-            What::Late { verdict, .. } => {
+            RunEventKind::Late { verdict, .. } => {
                 self.verdict = Some(verdict.clone());
                 // Late spans count even if the run did not wait for spans.
                 self.waited = true;
             }
-            What::Stopped => {
+            RunEventKind::Stopped => {
                 self.obtained = None;
                 self.ends(at, None);
             }
-            What::Interrupted => {
+            RunEventKind::Interrupted => {
                 self.ends(at, Some(&"the server went away while the run was under way".to_owned()));
             }
-            What::Waiting { .. } => self.waited = true,
-            What::Created
-            | What::Requeued
-            | What::Resolving
-            | What::Arrived { .. }
-            | What::AnalysisSkipped
-            | What::Confirmed
-            | What::Judging => {}
+            RunEventKind::Waiting { .. } => self.waited = true,
+            RunEventKind::Created
+            | RunEventKind::Requeued
+            | RunEventKind::Resolving
+            | RunEventKind::Arrived { .. }
+            | RunEventKind::AnalysisSkipped
+            | RunEventKind::Confirmed
+            | RunEventKind::Judging => {}
         }
     }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::answer::{Problem, RETRY_AFTER, plain_json};
+use super::answer::{ApiError, RETRY_AFTER, plain_json};
 use crate::{runner, store};
 
 /// The error text that legacy clients expect for a missing row.
@@ -17,7 +17,7 @@ const MISSING: &str = "sql: no rows in result set";
 
 /// An error response of the legacy API.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct LegacyApiError {
     status: StatusCode,
     body: Said,
     /// Seconds after which the client may retry.
@@ -68,7 +68,7 @@ impl From<&str> for Said {
     }
 }
 
-impl Refusal {
+impl LegacyApiError {
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message.into())
     }
@@ -106,8 +106,8 @@ impl Refusal {
     }
 }
 
-impl From<Problem> for Refusal {
-    fn from(problem: Problem) -> Self {
+impl From<ApiError> for LegacyApiError {
+    fn from(problem: ApiError) -> Self {
         match problem.retry_after() {
             Some(_) => Self::later(problem.status, problem.message),
             None => Self::new(problem.status, problem.message),
@@ -115,23 +115,23 @@ impl From<Problem> for Refusal {
     }
 }
 
-impl From<store::Error> for Refusal {
+impl From<store::Error> for LegacyApiError {
     fn from(error: store::Error) -> Self {
-        Problem::from(error).into()
+        ApiError::from(error).into()
     }
 }
 
-impl From<runner::Error> for Refusal {
+impl From<runner::Error> for LegacyApiError {
     fn from(error: runner::Error) -> Self {
         match error {
             runner::Error::Gone { .. } | runner::Error::Lost => Self::missing(),
             runner::Error::QueueFull { .. } => Self::later(StatusCode::TOO_MANY_REQUESTS, error.to_string()),
-            other => Problem::from(other).into(),
+            other => ApiError::from(other).into(),
         }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for LegacyApiError {
     fn into_response(self) -> Response {
         let mut response = plain_json(self.status, &self.body);
         if let Some(seconds) = self.retry_after {
@@ -142,10 +142,10 @@ impl IntoResponse for Refusal {
 }
 
 /// Parses a request body; unknown keys are refused.
-pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, LegacyApiError> {
     // Serde would accept an array for a struct with its fields in order.
     let (body, other) = match body.trim_ascii() {
-        [] => return Err(Refusal::bad_request("EOF")),
+        [] => return Err(LegacyApiError::bad_request("EOF")),
         b"null" => (&b"{}"[..], None),
         [b'[', ..] => (body, Some("array")),
         [b'"', ..] => (body, Some("string")),
@@ -154,7 +154,9 @@ pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
         _ => (body, None),
     };
     if let Some(other) = other {
-        return Err(Refusal::bad_request(format!("json: cannot unmarshal {other}, an object is expected")));
+        return Err(LegacyApiError::bad_request(format!(
+            "json: cannot unmarshal {other}, an object is expected"
+        )));
     }
     let read = serde_json::from_slice(body).or_else(|error| {
         // It is unknown which of the two is meant.
@@ -169,9 +171,9 @@ pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
         let text = error.to_string();
         let unknown = text.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
         match unknown {
-            Some(name) => Refusal::unknown_field(name),
-            None if error.is_eof() => Refusal::bad_request("unexpected EOF"),
-            None => Refusal::bad_request(text),
+            Some(name) => LegacyApiError::unknown_field(name),
+            None if error.is_eof() => LegacyApiError::bad_request("unexpected EOF"),
+            None => LegacyApiError::bad_request(text),
         }
     })
 }
@@ -191,18 +193,19 @@ fn without_nulls(value: Value) -> Value {
 }
 
 /// Parses a number in a path. A negative one becomes 0, which names nothing.
-pub(super) fn number(text: &str) -> Result<u64, Refusal> {
+pub(super) fn number(text: &str) -> Result<u64, LegacyApiError> {
     Ok(u64::try_from(integer(text)?).unwrap_or(0))
 }
 
 /// Parses a count in a query.
-pub(super) fn count(name: &str, text: &str) -> Result<u64, Refusal> {
-    let wrong = |_| Refusal::bad_request(format!("cannot process request: {name} must not be negative"));
+pub(super) fn count(name: &str, text: &str) -> Result<u64, LegacyApiError> {
+    let wrong =
+        |_| LegacyApiError::bad_request(format!("cannot process request: {name} must not be negative"));
     u64::try_from(integer(text)?).map_err(wrong)
 }
 
 /// Parses an integer in the range that clients know; an empty text is 0.
-pub(super) fn integer(text: &str) -> Result<i32, Refusal> {
+pub(super) fn integer(text: &str) -> Result<i32, LegacyApiError> {
     if text.is_empty() {
         return Ok(0);
     }
@@ -211,6 +214,6 @@ pub(super) fn integer(text: &str) -> Result<i32, Refusal> {
             IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
             _ => "invalid syntax",
         };
-        Refusal::bad_request(format!("strconv.ParseInt: parsing \"{text}\": {why}"))
+        LegacyApiError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": {why}"))
     })
 }

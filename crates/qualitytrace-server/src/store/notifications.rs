@@ -6,7 +6,7 @@ use qualitytrace_core::id::TraceId;
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgListener;
 
-use super::{Error, Store, Wish, failed};
+use super::{Error, RunCommand, Store, failed};
 
 /// The channel that every server listens on.
 const CHANNEL: &str = "qualitytrace";
@@ -16,7 +16,7 @@ const MESSAGE_BYTES: usize = 7_500;
 /// A notification from one server to the others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Notice {
+pub enum Notification {
     /// The server has just started.
     Joined,
     /// Runs are queued.
@@ -24,7 +24,7 @@ pub enum Notice {
     /// The events of a run changed.
     Run(String, u64),
     /// A user sent a command to a run.
-    Wish(String, u64, Wish),
+    RunCommand(String, u64, RunCommand),
     /// The events of a suite run changed.
     SuiteRun(String, u64),
     /// A user stops a suite run.
@@ -60,7 +60,7 @@ impl TryFrom<String> for TraceHex {
 #[derive(Debug)]
 pub enum Heard {
     /// Notifications of another server.
-    Notices(Vec<Notice>),
+    Notifications(Vec<Notification>),
     /// The connection was lost for a while: notifications sent meanwhile are missing.
     Gap,
 }
@@ -75,7 +75,7 @@ pub struct Listener {
 #[derive(Serialize, Deserialize)]
 struct Message<'a> {
     from: std::borrow::Cow<'a, str>,
-    notices: Vec<Notice>,
+    notices: Vec<Notification>,
 }
 
 impl Store {
@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Publishes notifications to the other servers.
-    pub async fn tell(&self, server: &str, notices: Vec<Notice>) -> Result<(), Error> {
+    pub async fn publish(&self, server: &str, notices: Vec<Notification>) -> Result<(), Error> {
         if !self.is_shared() {
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl Store {
 
 impl Listener {
     /// Waits for the next message of another server.
-    pub async fn hear(&mut self) -> Result<Heard, Error> {
+    pub async fn receive(&mut self) -> Result<Heard, Error> {
         loop {
             let Some(told) = self.connection.try_recv().await.map_err(failed("listen to other servers"))?
             else {
@@ -117,15 +117,15 @@ impl Listener {
             // A newer version may send messages that this one does not know.
             let Ok(message) = serde_json::from_str::<Message<'_>>(told.payload()) else { continue };
             if message.from != self.server {
-                return Ok(Heard::Notices(message.notices));
+                return Ok(Heard::Notifications(message.notices));
             }
         }
     }
 }
 
 /// Splits notifications into messages of at most [`MESSAGE_BYTES`]. One that is too long by itself is dropped.
-fn messages(server: &str, notices: Vec<Notice>) -> Vec<String> {
-    let text = |notices: Vec<Notice>| {
+fn messages(server: &str, notices: Vec<Notification>) -> Vec<String> {
+    let text = |notices: Vec<Notification>| {
         serde_json::to_string(&Message { from: server.into(), notices }).unwrap_or_default()
     };
     let whole = text(notices.clone());
@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn long_news_is_told_in_several_messages() {
-        let notices: Vec<Notice> = (1..=1_000).map(|number| Notice::Run("test".to_owned(), number)).collect();
+        let notices: Vec<Notification> =
+            (1..=1_000).map(|number| Notification::Run("test".to_owned(), number)).collect();
         let messages = messages("me", notices.clone());
         assert!(messages.iter().all(|message| message.len() <= MESSAGE_BYTES));
         let read = |text: &String| serde_json::from_str::<Message<'_>>(text).unwrap().notices;
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_fits_into_no_message_is_left_out() {
-        let notices = vec![Notice::Run("x".repeat(9_000), 1), Notice::Queued];
+        let notices = vec![Notification::Run("x".repeat(9_000), 1), Notification::Queued];
         assert_eq!(messages("me", notices), [r#"{"from":"me","notices":["queued"]}"#]);
     }
 }

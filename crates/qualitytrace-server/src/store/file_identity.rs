@@ -10,12 +10,12 @@ use sqlx::sqlite::SqliteConnectOptions;
 
 /// A path, and the device and inode of the file that it named when it was opened.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct FileIdentity {
     path: Arc<Path>,
     identity: (u64, u64),
 }
 
-impl Place {
+impl FileIdentity {
     /// The identity of the file of this URL now; `None` when its metadata cannot be read.
     pub(super) fn of(url: &str) -> Option<Self> {
         let path: PathBuf = SqliteConnectOptions::from_str(url).ok()?.get_filename().to_owned();

@@ -7,7 +7,7 @@ use qualitytrace_core::lang::Stop;
 use tokio::sync::watch;
 
 use super::{RunId, lock};
-use crate::store::Wish;
+use crate::store::RunCommand;
 
 /// The runs in progress on this server.
 #[derive(Debug, Default)]
@@ -16,14 +16,14 @@ pub(super) struct Control(Mutex<HashMap<RunId, UnderWay>>);
 /// The sending side of a run's commands.
 #[derive(Debug)]
 struct UnderWay {
-    wish: watch::Sender<Option<Wish>>,
+    wish: watch::Sender<Option<RunCommand>>,
     stop: Stop,
 }
 
 /// The receiving side of a run's commands.
 #[derive(Debug, Clone)]
 pub(super) struct Wishes {
-    pub(super) wish: watch::Receiver<Option<Wish>>,
+    pub(super) wish: watch::Receiver<Option<RunCommand>>,
     /// Raised when the result of the run's computation is no longer needed.
     pub(super) stop: Stop,
 }
@@ -47,10 +47,10 @@ impl Control {
     }
 
     /// Sends a command to a run, if it is in progress here. A stop command is never downgraded.
-    pub(super) fn wish(&self, run: &RunId, wish: Wish) {
+    pub(super) fn wish(&self, run: &RunId, wish: RunCommand) {
         if let Some(told) = lock(&self.0).get(run) {
             told.wish.send_modify(|wished| *wished = Some(wish).max(*wished));
-            if wish == Wish::Stop {
+            if wish == RunCommand::Stop {
                 told.stop.raise();
             }
         }
@@ -63,7 +63,7 @@ impl Control {
 }
 
 /// Returns when this command was given; never, if it is not.
-pub(super) async fn wished(wish: &mut watch::Receiver<Option<Wish>>, wanted: Wish) {
+pub(super) async fn wished(wish: &mut watch::Receiver<Option<RunCommand>>, wanted: RunCommand) {
     if wish.wait_for(|wish| *wish == Some(wanted)).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -6,7 +6,7 @@
 //! text itself; the cost is bounded.
 
 mod decode;
-mod disguise;
+mod encodings;
 mod finder;
 mod span;
 
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use disguise::Breaks;
+use encodings::Breaks;
 use finder::{Finder, Pattern};
 use qualitytrace_core::definition::secrets::MASK;
 use serde_json::Value;
@@ -29,20 +29,20 @@ const OURS: [&str; 4] = ["what", "outcome", "before", "type"];
 
 /// Redacts secrets in texts.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Mask {
+pub struct Redactor {
     /// Redacted wherever they occur.
     parts: Finder,
     /// Redacted only where they are the whole text.
     wholes: Vec<String>,
 }
 
-impl std::fmt::Debug for Mask {
+impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mask").field("secrets", &(self.parts.count() + self.wholes.len())).finish()
     }
 }
 
-impl Mask {
+impl Redactor {
     /// Creates a mask for these secrets.
     pub fn of<'s>(secrets: impl IntoIterator<Item = &'s str>) -> Self {
         let mut mask = Self::default();
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(Mask::of(["pass \"word\"/é"]).text(text), expected, "{text}");
+        assert_eq!(Redactor::of(["pass \"word\"/é"]).text(text), expected, "{text}");
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
     fn a_secret_behind_a_user_name_is_hidden_in_base64() {
         for user in ["", "u", "us", "use", "user"] {
             let header = format!("Basic {}", STANDARD.encode(format!("{user}:hunter2-hunter2")));
-            let shown = Mask::of(["hunter2-hunter2"]).text(&header).into_owned();
+            let shown = Redactor::of(["hunter2-hunter2"]).text(&header).into_owned();
             assert!(shown.contains(MASK), "{shown}");
             assert!(header.len() - shown.replace(MASK, "").len() > 16, "{shown}");
         }
@@ -216,10 +216,10 @@ mod tests {
             (URL_SAFE_NO_PAD.encode(URL_SAFE_NO_PAD.encode(SECRET)), ""),
             (STANDARD.encode(SECRET).replace('=', "%3D").replace('S', "%53"), ""),
         ] {
-            assert_eq!(Mask::of([SECRET]).text(&text).replace(MASK, ""), rest, "{text}");
+            assert_eq!(Redactor::of([SECRET]).text(&text).replace(MASK, ""), rest, "{text}");
         }
         for text in [twice, wrapped.join("\r\n"), wrapped.join("\\n"), wrapped.join("%0A")] {
-            let shown = Mask::of([SECRET]).text(&text).into_owned();
+            let shown = Redactor::of([SECRET]).text(&text).into_owned();
             assert!(shown.contains(MASK), "{text}: {shown}");
             assert!(text.len() - shown.replace(MASK, "").len() >= SECRET.len(), "{text}: {shown}");
         }
@@ -229,7 +229,7 @@ mod tests {
     fn a_short_secret_is_hidden_where_it_stands_alone() {
         let mut value =
             serde_json::json!({ "a": "42", "b": "142", "c": ["42"], "hunter2": 1, "what": "hunter2" });
-        Mask::of(["42", "hunter2"]).json(&mut value);
+        Redactor::of(["42", "hunter2"]).json(&mut value);
         let expected =
             serde_json::json!({ "a": MASK, "b": "142", "c": [MASK], "hunter2": 1, "what": "hunter2" });
         assert_eq!(value, expected);

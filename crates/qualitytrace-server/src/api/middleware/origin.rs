@@ -54,7 +54,7 @@ pub(super) fn check(
     if wanted == Wanted::Health {
         return Ok(());
     }
-    let asked = Asked::of(parts);
+    let asked = Intent::of(parts);
     let hosts = &config.safety.hosts;
     if config.safety.access.tokens.is_empty() && !asked.is_ours(config, local) {
         return Err(Misdirected::Host);
@@ -66,7 +66,7 @@ pub(super) fn check(
 }
 
 /// The host names of a request: proxies and later hops may each look at another one.
-enum Asked {
+enum Intent {
     Names(Vec<Authority>),
     /// No host name, which only HTTP/1.0 clients may omit.
     Nameless,
@@ -74,7 +74,7 @@ enum Asked {
     Unreadable,
 }
 
-impl Asked {
+impl Intent {
     fn of(parts: &Parts) -> Self {
         let in_headers = parts.headers.get_all(HOST).iter().map(HeaderValue::to_str);
         let in_uri = parts.uri.authority().map(|authority| Ok(authority.as_str()));
@@ -109,7 +109,7 @@ impl Asked {
 }
 
 /// Whether a page of another origin sent it. Clients other than browsers send none of these headers.
-fn is_foreign(headers: &HeaderMap, asked: &Asked, hosts: &[AllowedHost]) -> bool {
+fn is_foreign(headers: &HeaderMap, asked: &Intent, hosts: &[AllowedHost]) -> bool {
     let is_own_site = |value: &HeaderValue| [&b"same-origin"[..], b"none"].contains(&value.as_bytes());
     let is_own_origin = |value: &HeaderValue| {
         let origin = value.to_str().ok().and_then(Origin::parse);

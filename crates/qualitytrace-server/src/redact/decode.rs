@@ -5,7 +5,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::disguise::unescaped;
+use super::encodings::unescaped;
 
 /// Minimum characters of a run: shorter ones would match by chance.
 const SHORTEST_RUN: usize = 8;

@@ -19,7 +19,7 @@ const LEAST_PROGRESS: usize = 64 * 1024;
 
 /// A stream whose reads time out until the client has shown which version of HTTP it speaks, and whose writes time out
 /// when the client stops reading.
-pub(super) struct Patient<S> {
+pub(super) struct PrefaceTimeout<S> {
     stream: S,
     /// The timeout for the version of HTTP; `None` once it is known.
     waits: Option<Pin<Box<Sleep>>>,
@@ -33,7 +33,7 @@ pub(super) struct Patient<S> {
     written: usize,
 }
 
-impl<S> Patient<S> {
+impl<S> PrefaceTimeout<S> {
     pub(super) fn new(stream: S, patience: Duration, write_timeout: Duration) -> Self {
         let waits = Some(Box::pin(tokio::time::sleep(patience)));
         Self { stream, waits, begun: 0, write_timeout, blocked: None, written: 0 }
@@ -80,7 +80,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PrefaceTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -98,7 +98,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PrefaceTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -148,7 +148,7 @@ mod tests {
             (&[PREFACE], true),
             (&[&PREFACE[..10], &PREFACE[10..]], true),
         ] {
-            let mut stream = Patient::new(tokio::io::empty(), Duration::from_secs(1), Duration::MAX);
+            let mut stream = PrefaceTimeout::new(tokio::io::empty(), Duration::from_secs(1), Duration::MAX);
             for part in bytes {
                 stream.hear(part);
             }
@@ -162,7 +162,7 @@ mod tests {
 
         let timeout = Duration::from_millis(500);
         let (server, mut client) = tokio::io::duplex(1024);
-        let mut server = Patient::new(server, timeout, timeout);
+        let mut server = PrefaceTimeout::new(server, timeout, timeout);
         let answer = vec![0; 1 << 20];
         let (written, ()) = tokio::join!(server.write_all(&answer), async {
             let mut piece = vec![0; LEAST_PROGRESS];

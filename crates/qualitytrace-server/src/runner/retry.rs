@@ -13,11 +13,11 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// The deadline for the retries of one operation.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct RetryDeadline {
     deadline: Instant,
 }
 
-impl Patience {
+impl RetryDeadline {
     pub(super) fn new() -> Self {
         Self { deadline: Instant::now() + LONGEST }
     }
@@ -35,11 +35,11 @@ impl Patience {
 
 /// Retries an operation until the database answers, or the deadline is over. The operation may already have been
 /// done when its answer was lost, and must tolerate that.
-pub(super) async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+pub(super) async fn retry_while_unavailable<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let patience = Patience::new();
+    let patience = RetryDeadline::new();
     loop {
         match ask().await {
             Err(error) if patience.lasts(&error).await => {}

@@ -3,7 +3,7 @@
 use super::{Alias, AssertionResult, CompiledAssertion, Failure, Outcome, SpanResult};
 use crate::lang::ast::{Assertion, Claim, Expr, ExprKind, Quantifier, Relation, Selector};
 use crate::lang::{
-    Class, Comparison, Context, Exceeded, Item, Parsed, Query, Subject, Trouble, compare, in_time,
+    Comparison, Context, EvalError, EvalErrorKind, Exceeded, Item, Parsed, Query, Subject, compare, in_time,
     no_match_unless, one_of,
 };
 use crate::names;
@@ -18,7 +18,7 @@ pub(super) fn judge(
     let text = &assertion.text;
     let tree = &assertion.parsed.tree;
     if let Some(error) = assertion.parsed.error() {
-        let trouble = Trouble::syntax(&text.value, &error.message);
+        let trouble = EvalError::syntax(&text.value, &error.message);
         let failed = SpanResult::failed(Failure::InvalidAssertion, trouble.text, Some(trouble.class));
         let results = if selection.is_empty() {
             vec![failed]
@@ -36,7 +36,7 @@ pub(super) fn judge(
         (vec![evaluate(&tree.claim, context, Subject::NoSpan, &others)], true)
     } else if selection.is_empty() {
         let text = nothing_selected(&tree.claim);
-        (vec![SpanResult::failed(Failure::NoSpan, text, Some(Class::Resolution))], true)
+        (vec![SpanResult::failed(Failure::NoSpan, text, Some(EvalErrorKind::Resolution))], true)
     } else {
         on_each(selection, context, |at| evaluate(&tree.claim, context, Subject::Span(at), &others))
     };
@@ -75,7 +75,7 @@ pub(super) fn once(assertion: &Parsed<Assertion>, context: &Context<'_, '_>, sub
         SpanResult::failed(
             Failure::InvalidAssertion,
             format!("invalid syntax: {}", error.message),
-            Some(Class::Syntax),
+            Some(EvalErrorKind::Syntax),
         )
     } else {
         let claim = &assertion.tree.claim;
@@ -94,7 +94,7 @@ fn on_each(
     for at in selection {
         let room = context.budget.work(1).and_then(|()| context.budget.hold(size_of::<SpanResult>()));
         if let Err(exceeded) = room {
-            let trouble = Trouble::from(exceeded);
+            let trouble = EvalError::from(exceeded);
             results.push(SpanResult::failed(Failure::NotEvaluated, trouble.text, Some(trouble.class)));
             return (results, false);
         }
@@ -148,7 +148,7 @@ fn blame(quantifier: Quantifier, results: &mut [SpanResult]) {
 
 /// Whether the claim could not be evaluated, for another reason than a missing attribute.
 fn is_broken(result: &SpanResult) -> bool {
-    result.failure == Some(Failure::NotEvaluated) && result.trouble != Some(Class::Attribute)
+    result.failure == Some(Failure::NotEvaluated) && result.trouble != Some(EvalErrorKind::Attribute)
 }
 
 fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: &Others<'_>) -> SpanResult {
@@ -168,13 +168,13 @@ fn evaluate(claim: &Claim, context: &Context<'_, '_>, subject: Subject, others: 
         }
         Claim::Exists { left, negated } => match context.evaluate(left, subject) {
             Ok(item) => Ok((item, None, no_match_unless(!negated))),
-            Err(trouble) if matches!(trouble.class, Class::Resolution | Class::Attribute) => {
+            Err(trouble) if matches!(trouble.class, EvalErrorKind::Resolution | EvalErrorKind::Attribute) => {
                 Ok((Item::plain(""), None, no_match_unless(*negated)))
             }
             Err(trouble) => Err(trouble),
         },
         Claim::Time { relation, .. } => others.compare(relation, context, subject),
-        Claim::Hole => Err(Trouble::evaluation("the assertion is not valid")),
+        Claim::Hole => Err(EvalError::evaluation("the assertion is not valid")),
     });
     // Both values are kept, with their texts.
     let outcome = outcome.and_then(|(left, right, comparison)| {
@@ -193,7 +193,7 @@ fn sides(
     right: &Expr,
     context: &Context<'_, '_>,
     subject: Subject,
-) -> Result<(Item, Item), Trouble> {
+) -> Result<(Item, Item), EvalError> {
     Ok((context.evaluate(left, subject)?, context.evaluate(right, subject)?))
 }
 
@@ -247,17 +247,17 @@ impl<'c> Others<'c> {
         relation: &Relation,
         context: &Context<'_, '_>,
         subject: Subject,
-    ) -> Result<(Item, Option<Item>, Comparison), Trouble> {
+    ) -> Result<(Item, Option<Item>, Comparison), EvalError> {
         let (Some(scene), Subject::Span(at), Some(selector)) = (context.scene, subject, self.selector) else {
-            return Err(Trouble::evaluation("there is no span to compare in time"));
+            return Err(EvalError::evaluation("there is no span to compare in time"));
         };
         let positions = self.positions.as_ref().map_err(|exceeded| *exceeded)?;
         context.budget.work(positions.len())?;
         let spans: Vec<&Span> =
             positions.iter().filter(|other| **other != at).map(|other| scene.trace.span(*other)).collect();
         if spans.is_empty() {
-            return Err(Trouble {
-                class: Class::Resolution,
+            return Err(EvalError {
+                class: EvalErrorKind::Resolution,
                 text: format!("resolution error: no other span matches `{selector}`"),
             });
         }

@@ -8,7 +8,7 @@ use crate::trace::SpanKind;
 
 /// Something that is still to come, or that never came. Its `Display` is the sentence for the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Debt {
+pub enum Pending {
     /// The trigger was answered, so a service served it, yet no span stands below the trigger.
     Root {
         /// The trigger's span, when there is one.
@@ -67,7 +67,7 @@ pub enum Debt {
     Quiet,
 }
 
-impl fmt::Display for Debt {
+impl fmt::Display for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root { others, .. } if !others.is_empty() => write!(
@@ -123,7 +123,7 @@ fn service_name(service: &str) -> &str {
 
 /// The number of debts by kind: cheap to count, so that every wake-up can show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Owed {
+pub struct PendingCounts {
     /// No span stands below the trigger.
     pub root: bool,
     /// Parents that are not here.
@@ -138,7 +138,7 @@ pub struct Owed {
     pub first: bool,
 }
 
-impl fmt::Display for Owed {
+impl fmt::Display for PendingCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<String> = [
             self.root.then(|| "a first span".to_owned()),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 
 use super::decode;
-use super::disguise::{self, Breaks, Budget, folded};
+use super::encodings::{self, Breaks, Budget, folded};
 
 /// The budget of compared characters and decoded bytes, for each byte of a text and for every text: more than ordinary
 /// texts need. When a hostile text exceeds it, the rest is redacted.
@@ -70,7 +70,7 @@ impl Finder {
                 }
             }
         }
-        for escape in (0..=u8::MAX).filter(|byte| disguise::may_begin(*byte)) {
+        for escape in (0..=u8::MAX).filter(|byte| encodings::may_begin(*byte)) {
             let is_space = letter == ' ';
             let follows = |next: &u8| match escape {
                 b'%' | b'=' => next.is_ascii_hexdigit(),
@@ -155,11 +155,11 @@ impl Finder {
     fn longest(&self, text: &[u8], at: usize, budget: &mut Budget) -> Option<usize> {
         let mut ends = |pattern: &usize| {
             let Pattern { letters, breaks } = &self.patterns[*pattern];
-            disguise::ends(text, at, letters, *breaks, budget)
+            encodings::ends(text, at, letters, *breaks, budget)
         };
         let (first, second) = (text[at], text.get(at + 1).copied().unwrap_or_default());
-        if disguise::may_begin(first) {
-            let said = self.by_letter.iter().filter(|(letter, _)| disguise::is_said(&text[at..], **letter));
+        if encodings::may_begin(first) {
+            let said = self.by_letter.iter().filter(|(letter, _)| encodings::is_said(&text[at..], **letter));
             return said.flat_map(|(_, patterns)| patterns).filter_map(ends).max();
         }
         if first.is_ascii() && !is_unclear(second) {
@@ -175,8 +175,8 @@ impl Finder {
 fn is_unclear(byte: u8) -> bool {
     !byte.is_ascii()
         || byte == 0
-        || disguise::may_begin(byte)
-        || disguise::break_at(&[byte], Breaks::Lines) > 0
+        || encodings::may_begin(byte)
+        || encodings::break_at(&[byte], Breaks::Lines) > 0
 }
 
 /// Returns the unescaped character at a position.

@@ -34,14 +34,14 @@ use crate::wire::Outcome;
 
 /// Records the server's own telemetry. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Watch {
+pub struct Recorder {
     telemetry: Telemetry,
     http: HttpServer,
     instruments: Instruments,
     config: Live,
 }
 
-impl Watch {
+impl Recorder {
     /// Creates a recorder for this telemetry.
     pub fn new(telemetry: Telemetry, config: impl Into<Live>) -> Self {
         let instruments = Instruments::new(&telemetry);
@@ -204,13 +204,16 @@ pub(crate) async fn recorded(request: Request, next: Next) -> Response {
     Recorded::new(next.run(request)).await
 }
 
-async fn metrics(extract::State(watch): extract::State<Watch>, headers: HeaderMap) -> impl IntoResponse {
+async fn metrics(
+    extract::State(recorder): extract::State<Recorder>,
+    headers: HeaderMap,
+) -> impl IntoResponse {
     let accept: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let format = Exposition::accepted(&accept.join(","));
     let head = [(CONTENT_TYPE, format.content_type()), (VARY, "accept")];
-    (head, watch.telemetry.exposition(format))
+    (head, recorder.telemetry.exposition(format))
 }
 
-async fn status(extract::State(watch): extract::State<Watch>) -> impl IntoResponse {
-    Json(watch.telemetry.status())
+async fn status(extract::State(recorder): extract::State<Recorder>) -> impl IntoResponse {
+    Json(recorder.telemetry.status())
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{Error, lock};
 use crate::clock;
-use crate::mask::Mask;
+use crate::redact::Redactor;
 use crate::register::SharedRegister;
 use crate::store::Store;
 
@@ -155,7 +155,7 @@ impl Memory {
     }
 
     /// Records which service answers which address. Secrets are left out: this is stored unsealed.
-    pub(super) fn answered(&self, answers: Vec<Answered>, mask: &Mask) {
+    pub(super) fn answered(&self, answers: Vec<Answered>, mask: &Redactor) {
         if answers.is_empty() {
             return;
         }
