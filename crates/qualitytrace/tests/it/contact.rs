@@ -125,7 +125,8 @@ async fn whoever_gives_up_says_where_to_look_and_reports_the_rest() {
     let gate = Gate::start().await;
     let mut server = Served::start(program(), "sqlite::memory:", &[]).await;
     let files = [("a.json", gate.test("good").to_string()), ("b.json", gate.test("hangs").to_string())];
-    let (folder, child) = run(&files, &server.url(""), &["--reconnect-timeout", "1", "--junit", "report.xml"]);
+    let (folder, child) =
+        run(&files, &server.url(""), &["--reconnect-timeout", "1", "--junit", "report.xml"]);
     gate.asked(1).await;
     gate.answers.add_permits(1);
     gate.asked(2).await;
