@@ -56,7 +56,10 @@ fn run(files: &[(&str, &str)], url: &str) -> (tempfile::TempDir, tokio::process:
     for (name, text) in files {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
-    let child = Command::new(super::program())
+    // The tests themselves may run under `nohup`, which the program would inherit.
+    let child = Command::new("env")
+        .arg("--default-signal=HUP")
+        .arg(super::program())
         .current_dir(folder.path())
         .args(["run", ".", "--parallel", "1", "--junit", "report.xml", "--var", &format!("URL={url}")])
         .args(["--otlp-grpc-addr", "off", "--otlp-http-addr", "off"])
