@@ -13,6 +13,8 @@ use crate::clock;
 
 /// Senders that are tracked; the oldest is evicted first.
 const MAX_SENDERS: usize = 1_024;
+/// Longer reasons are cut off: they may quote what the sender wrote.
+const MAX_REASON_BYTES: usize = 256;
 /// A refusal of one sender is logged again after this time.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -30,7 +32,8 @@ struct Refusal {
 
 impl Refusals {
     /// Records a refused delivery of spans.
-    pub(crate) fn note(&self, sender: &str, reason: String, may_retry: bool) {
+    pub(crate) fn note(&self, sender: &str, mut reason: String, may_retry: bool) {
+        reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
         let now = clock::now();
         let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let logged = refusals.get(sender).map(|known| known.logged);
@@ -82,6 +85,13 @@ mod tests {
         refusals.delivered("10.0.0.1");
         assert!(refusals.since(start).is_some_and(|why| why.ends_with("too large")));
         assert_eq!(refusals.since(clock::now() + Duration::from_secs(1)), None);
+    }
+
+    #[test]
+    fn a_reason_that_quotes_its_sender_is_cut_off() {
+        let (refusals, start) = (Refusals::default(), clock::now());
+        refusals.note("10.0.0.1", "é".repeat(1_000_000), false);
+        assert!(refusals.since(start).is_some_and(|why| why.len() < 2 * MAX_REASON_BYTES));
     }
 
     #[test]
