@@ -1,6 +1,7 @@
 //! A changed configuration takes effect without losing an item.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -85,6 +86,16 @@ fn an_unchanged_sink_is_left_alone_and_an_added_one_begins() {
     assert_eq!(status.sink("two").unwrap().ledger[&Signal::Traces].created, 10);
 }
 
+/// Records 30 spans for a sink whose receiver fails, and takes the sink away.
+fn retired_while_down(folder: &Path, receiver: &Receiver) -> Telemetry {
+    let gone = sink("gone", &receiver.url(), Transport::Http);
+    let telemetry = Telemetry::start(config(Some(folder), vec![gone])).unwrap();
+    spans(&telemetry, 0..30);
+    wait_until(|| telemetry.status().sink("gone").unwrap().health.failures > 0);
+    telemetry.reload(config(Some(folder), Vec::new()));
+    telemetry
+}
+
 #[test]
 fn a_sink_that_is_taken_away_delivers_when_its_receiver_is_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -92,12 +103,7 @@ fn a_sink_that_is_taken_away_delivers_when_its_receiver_is_back() {
     let switch = down.clone();
     let receiver =
         Receiver::with("127.0.0.1:0", move || if switch.load(SeqCst) { Fault::Busy } else { Fault::None });
-    let telemetry =
-        Telemetry::start(config(Some(folder.path()), vec![sink("gone", &receiver.url(), Transport::Http)]))
-            .unwrap();
-    spans(&telemetry, 0..30);
-    wait_until(|| telemetry.status().sink("gone").unwrap().health.failures > 0);
-    telemetry.reload(config(Some(folder.path()), Vec::new()));
+    let telemetry = retired_while_down(folder.path(), &receiver);
     // It fails once more after the change, and its items are still not dropped.
     let failed = receiver.got().requests;
     wait_until(|| receiver.got().requests > failed + 1);
@@ -112,12 +118,7 @@ fn a_sink_that_is_taken_away_delivers_when_its_receiver_is_back() {
 fn the_end_of_the_process_does_not_wait_for_a_sink_that_is_gone_and_down() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::with("127.0.0.1:0", || Fault::Busy);
-    let telemetry =
-        Telemetry::start(config(Some(folder.path()), vec![sink("gone", &receiver.url(), Transport::Http)]))
-            .unwrap();
-    spans(&telemetry, 0..30);
-    wait_until(|| telemetry.status().sink("gone").unwrap().health.failures > 0);
-    telemetry.reload(config(Some(folder.path()), Vec::new()));
+    let telemetry = retired_while_down(folder.path(), &receiver);
     let begun = Instant::now();
     let status = telemetry.shutdown(Duration::from_secs(20));
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
