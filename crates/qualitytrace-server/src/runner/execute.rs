@@ -12,6 +12,7 @@ use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 use qualitytrace_core::wait::{Absence, Begin, CONFIRM, Ended, Meaning, Pending, Policy, Reason};
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::arrivals::{Arrivals, Waited};
@@ -71,8 +72,8 @@ pub(super) enum Awaited {
     ToTheEnd,
     /// The user skipped the wait, or an earlier run waited.
     CutShort,
-    /// The run was judged before its trace was complete, and it still is not.
-    NotYet,
+    /// The run was judged before its trace was complete. It still is not, and cannot be before `until` unless spans come.
+    NotYet { until: Instant },
 }
 
 /// Whether a failure is still to be confirmed.
@@ -97,7 +98,7 @@ impl Judged {
         let awaited = match waited {
             Waited::Ended(ended) if ended.reason == Reason::Skipped => Awaited::CutShort,
             Waited::Ended(_) => Awaited::ToTheEnd,
-            Waited::Skipped => Awaited::NotYet,
+            Waited::Skipped => Awaited::NotYet { until: Instant::now() },
         };
         Self {
             judge,

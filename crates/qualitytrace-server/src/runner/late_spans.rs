@@ -44,13 +44,14 @@ impl Runner {
             let now = Instant::now();
             // A failure by absence is rechecked when arrivals of other traces may have proven it, and a trace that
             // was not waited for when it may be complete.
-            let until = if judged.awaited == Awaited::NotYet || judged.confirmation == Confirmation::Open {
-                deadline.min(now + CONFIRM_INTERVAL)
-            } else {
-                deadline
+            let until = match (judged.awaited, judged.confirmation) {
+                (Awaited::NotYet { until }, _) => deadline.min(until),
+                (_, Confirmation::Open) => deadline.min(now + CONFIRM_INTERVAL),
+                (_, Confirmation::Settled) => deadline,
             };
             let has_changed = judged.arrivals.change_before(until).await;
-            let looked = if has_changed || (judged.awaited == Awaited::NotYet && now < deadline) {
+            let is_incomplete = matches!(judged.awaited, Awaited::NotYet { .. });
+            let looked = if has_changed || (is_incomplete && now < deadline) {
                 self.judge_again(log, &mut judged).await
             } else if now >= deadline {
                 return;
@@ -87,17 +88,20 @@ impl Runner {
         }
     }
 
-    /// Whether a trace that is not awaited would still be incomplete.
-    fn is_incomplete(&self, judged: &Judged, trace: &Trace) -> bool {
+    /// Asks whether a trace that the run did not wait for is complete by now, and else when to ask again.
+    fn awaited_now(&self, judged: &Judged, trace: &Trace) -> Awaited {
         let specs = judged.judge.standing(trace);
-        let (progress, services) = (&judged.arrivals.progress, self.memory.services());
-        matches!(wait(&judged.policy, progress, &services, || specs, clock::now()), Wait::Until(..))
+        let (progress, services, now) = (&judged.arrivals.progress, self.memory.services(), clock::now());
+        match wait(&judged.policy, progress, &services, || specs, now) {
+            Wait::Until(then, _) => Awaited::NotYet { until: Instant::now() + then.since(now) },
+            Wait::Ready(_) | Wait::GaveUp(_) => Awaited::CutShort,
+        }
     }
 
     async fn judge_again(&self, log: &mut Log, judged: &mut Judged) -> Result<(), Error> {
         let read = judged.arrivals.read(&self.memory, log.mask()).await?;
         let new = read.saturating_sub(std::mem::take(&mut judged.already_counted));
-        if new == 0 && judged.awaited != Awaited::NotYet {
+        if new == 0 && !matches!(judged.awaited, Awaited::NotYet { .. }) {
             return Ok(());
         }
         let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
@@ -105,10 +109,10 @@ impl Runner {
             absences(&judged.policy, &judged.arrivals.progress, &self.memory.services(), clock::now());
         open.extend(self.source.refused_since(judged.root.start).map(Absence::of_refused));
         let refused = self.source.refused(trace.id());
-        if judged.awaited == Awaited::NotYet && !self.is_incomplete(judged, &trace) {
-            judged.awaited = Awaited::CutShort;
+        if matches!(judged.awaited, Awaited::NotYet { .. }) {
+            judged.awaited = self.awaited_now(judged, &trace);
         }
-        if judged.awaited == Awaited::NotYet {
+        if matches!(judged.awaited, Awaited::NotYet { .. }) {
             open.push(Absence::of_anyone(NOT_WAITED.to_owned()));
         }
         // An analysis does not hold for sure while the trace may be incomplete.
