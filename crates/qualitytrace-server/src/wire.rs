@@ -6,6 +6,7 @@ pub mod connection;
 pub mod event;
 pub mod jaeger;
 mod lazy;
+pub mod omitted;
 pub mod otlp;
 pub mod run;
 pub mod series;
@@ -15,5 +16,6 @@ pub mod trace;
 pub mod verdict;
 
 pub use event::{Event, RunEventKind};
+pub use omitted::Omitted;
 pub use trace::{Span, Trace};
 pub use verdict::{Outcome, Verdict};

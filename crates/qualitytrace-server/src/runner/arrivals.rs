@@ -261,6 +261,13 @@ impl Arrivals {
         Trace::assemble(self.trace, self.spans.iter().cloned()).with_trigger(root.clone())
     }
 
+    /// The same, without a copy of the spans: they are read again when they are needed again.
+    pub(super) fn take_trace(&mut self, root: &Span) -> Trace {
+        let spans = std::mem::take(&mut self.spans);
+        self.cursor = Cursor::default();
+        Trace::assemble(self.trace, spans).with_trigger(root.clone())
+    }
+
     /// Reads what arrived since the last read and returns the number of new spans. Retries while the database is
     /// unavailable.
     pub(super) async fn read(&mut self, memory: &Memory, mask: &Redactor) -> Result<usize, Error> {

@@ -224,7 +224,7 @@ impl Runner {
         }
         let absences = self.absences(&waited, &test, start);
         let refused = if test.skip_trace_collection { None } else { self.source.refused(context.trace) };
-        let tree = arrivals.trace(&root);
+        let tree = arrivals.take_trace(&root);
         let analysis = self.analysis(&stored.id, &tree, &settings).await?;
         let analysis_open = unproven(&absences, refused.as_ref());
         log.note(&RunEventKind::analyzed(analysis.as_ref(), analysis_open.clone()));

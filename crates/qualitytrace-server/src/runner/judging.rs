@@ -9,6 +9,7 @@ use qualitytrace_core::wait::{Absence, Standing, Undecided};
 use crate::compute;
 use crate::redact::Redactor;
 use crate::variables::Variables;
+use crate::wire::omitted::{MAX_RESULTS, bounded};
 use crate::wire::{Outcome, Verdict, verdict};
 
 /// A test with compiled specs.
@@ -60,10 +61,11 @@ impl Judge {
                 }
             }
         }
+        let mut room = MAX_RESULTS;
         Verdict {
             outcome: outcome(&judged.outcome),
             missing,
-            specs: judged.specs.iter().map(|spec| shown_spec(spec, trace)).collect(),
+            specs: judged.specs.iter().map(|spec| shown_spec(spec, trace, &mut room)).collect(),
             outputs: judged.outputs.iter().map(shown_output).collect(),
         }
     }
@@ -86,7 +88,7 @@ fn outcome(judged: &judge::Outcome) -> Outcome {
     }
 }
 
-fn shown_spec(spec: &judge::SpecResult, trace: &Trace) -> verdict::Spec {
+fn shown_spec(spec: &judge::SpecResult, trace: &Trace, room: &mut usize) -> verdict::Spec {
     let judged = spec.outcome();
     let longest = spec.selected.iter().map(|(at, _)| trace.span(*at).duration()).max();
     verdict::Spec {
@@ -97,7 +99,7 @@ fn shown_spec(spec: &judge::SpecResult, trace: &Trace) -> verdict::Spec {
         longest: longest.and_then(|time| u64::try_from(time.as_nanos()).ok()),
         problem: problem(spec, &judged),
         nearest: nearest(spec, &judged),
-        assertions: spec.assertions.iter().map(|assertion| shown_assertion(assertion, trace)).collect(),
+        assertions: spec.assertions.iter().map(|assertion| shown_assertion(assertion, trace, room)).collect(),
     }
 }
 
@@ -124,12 +126,22 @@ fn problem(spec: &judge::SpecResult, judged: &judge::Outcome) -> Option<String> 
     }
 }
 
-fn shown_assertion(assertion: &judge::AssertionResult, trace: &Trace) -> verdict::Assertion {
+fn shown_assertion(
+    assertion: &judge::AssertionResult,
+    trace: &Trace,
+    room: &mut usize,
+) -> verdict::Assertion {
     let alias = assertion.aliases.first().map(|alias| alias.found.clone());
+    let outcome = outcome(&assertion.outcome);
+    let is_told = assertion.results.iter().any(|result| result.breaks);
+    let (kept, omitted) = bounded(&assertion.results, room, |result| {
+        outcome != Outcome::Passed && if is_told { result.breaks } else { !result.passed }
+    });
     verdict::Assertion {
         assertion: assertion.assertion.clone(),
-        outcome: outcome(&assertion.outcome),
-        results: assertion.results.iter().map(|result| shown_result(result, alias.as_ref(), trace)).collect(),
+        outcome,
+        results: kept.into_iter().map(|result| shown_result(result, alias.as_ref(), trace)).collect(),
+        omitted,
     }
 }
 

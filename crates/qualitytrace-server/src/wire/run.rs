@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::Omitted;
 use super::time::{NEVER, UNFINISHED, rfc3339};
 use super::verdict::{Outcome, Spec, Verdict};
 use crate::store::StoredRun;
@@ -205,6 +206,9 @@ pub struct AssertionResult {
     pub all_passed: bool,
     /// One for each span, or one for all of them.
     pub span_results: Vec<SpanResult>,
+    /// The number of results that there was no room for.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub omitted: Omitted,
 }
 
 /// The result of one assertion on one span.
@@ -397,6 +401,7 @@ fn spec(spec: &Spec) -> SpecResult {
         assertion: assertion.assertion.clone(),
         all_passed: assertion.outcome == Outcome::Passed,
         span_results: assertion.marked_results().map(of_span).collect(),
+        omitted: assertion.omitted,
     });
     SpecResult { selector: selector(&spec.selector), results: results.collect() }
 }

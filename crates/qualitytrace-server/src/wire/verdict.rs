@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Omitted;
+
 /// The outcome of a test, a spec or an assertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,9 +47,13 @@ impl Verdict {
     /// counts at least one that does not hold, if only because spans are missing.
     pub fn counts(&self) -> (u64, u64) {
         let assertions = || self.specs.iter().flat_map(|spec| &spec.assertions);
-        let all: usize = assertions().map(|assertion| assertion.results.len()).sum();
-        let failed: usize = assertions().map(|assertion| assertion.culprits().count()).sum();
-        ((all - failed) as u64, (failed as u64).max(u64::from(self.outcome != Outcome::Passed)))
+        let (mut passed, mut failed) = (0, 0);
+        for assertion in assertions() {
+            let culprits = assertion.culprits().count() as u64;
+            passed += assertion.results.len() as u64 - culprits + assertion.omitted.passed;
+            failed += culprits + assertion.omitted.failed;
+        }
+        (passed, failed.max(u64::from(self.outcome != Outcome::Passed)))
     }
 }
 
@@ -86,6 +92,9 @@ pub struct Assertion {
     pub outcome: Outcome,
     /// One result for each span, or one for all of them.
     pub results: Vec<SpanResult>,
+    /// The number of results that there was no room for.
+    #[serde(default, skip_serializing_if = "Omitted::is_none")]
+    pub omitted: Omitted,
 }
 
 impl Assertion {

@@ -324,3 +324,38 @@ async fn the_traces_of_runs_share_a_bound() {
     }
     server.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_run_over_a_large_trace_can_be_read_and_says_what_it_left_out() {
+    let (server, address) = server(Limits::default()).await;
+    let base = format!("http://{address}");
+    let id = format!("{:032x}", 0xb001);
+    send_trace(&base, &id, 30_000, 1).await;
+    let events = judged(&base, &id).await;
+    assert!(events.contains("\"judged\""), "{events:.2000}");
+    let client = reqwest::Client::new();
+    let read = async |path: &str| -> Value {
+        let answer = client.get(format!("{base}/api/tests/{id}/run{path}")).send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        answer.json().await.unwrap()
+    };
+    let run = read("/1").await;
+    let result = &run["result"]["results"][0]["results"][0];
+    assert_eq!(result["spanResults"].as_array().unwrap().len(), 10_000);
+    assert_eq!((&result["allPassed"], &result["omitted"]["passed"]), (&json!(true), &json!(20_000)));
+    let rules = run["linter"]["plugins"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|plugin| plugin["rules"].as_array().unwrap());
+    let (mut kept, mut omitted) = (0, 0);
+    for rule in rules {
+        kept += rule["results"].as_array().map_or(0, Vec::len);
+        omitted +=
+            rule["omitted"]["passed"].as_u64().unwrap_or(0) + rule["omitted"]["failed"].as_u64().unwrap_or(0);
+    }
+    assert_eq!(kept, 10_000);
+    assert!(omitted > 20_000, "{omitted}");
+    assert_eq!(read("").await.as_array().map(Vec::len), Some(1));
+    server.shutdown().await;
+}

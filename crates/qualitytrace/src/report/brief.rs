@@ -50,6 +50,7 @@ fn assertion(assertion: &Assertion, text: Change) -> Assertion {
         assertion: text(&assertion.assertion),
         outcome: assertion.outcome,
         results: assertion.results.iter().map(|known| result(known, text)).collect(),
+        omitted: assertion.omitted,
     }
 }
 

@@ -250,7 +250,7 @@ fn culprits(assertion: &Assertion) -> Option<(Kind, String)> {
     let (kind, first) = culprits.next()?;
     let mut said = vec![first];
     said.extend(culprits.by_ref().take(NAMED_CULPRITS - 1).map(|(_, told)| told));
-    let rest = culprits.count();
+    let rest = culprits.count() as u64 + assertion.omitted.failed;
     if rest > 0 {
         said.push(format!("and {rest} more"));
     }

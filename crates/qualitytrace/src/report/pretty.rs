@@ -240,6 +240,10 @@ fn assertion(text: &mut String, assertion: &Assertion) {
         let spans: usize = groups[SHOWN_RESULTS..].iter().map(|(_, group)| group.len()).sum();
         line(text, 3, &style::faint(format!("and {spans} more spans with other values")));
     }
+    if assertion.omitted.failed > 0 {
+        let omitted = assertion.omitted.failed;
+        line(text, 3, &style::faint(format!("and {omitted} more spans, which there was no room to list")));
+    }
 }
 
 /// Groups things by `said`, in the order of first occurrence.

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::is_blank;
+use crate::wire::omitted::{MAX_RESULTS, Omitted, bounded};
 
 /// The report of the analyzer; without plugins if there is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,7 +63,8 @@ impl Linter {
         let failed = rules.filter(|rule| !rule.passed).map(|rule| FailedRule {
             id: &rule.id,
             level: &rule.level,
-            spans: rule.results.iter().filter(|result| !result.passed).count(),
+            spans: rule.results.iter().filter(|result| !result.passed).count()
+                + usize::try_from(rule.omitted.failed).unwrap_or(usize::MAX),
         });
         failed.collect()
     }
@@ -105,6 +107,9 @@ struct Rule {
     tips: Vec<String>,
     #[serde(skip_serializing_if = "is_blank")]
     results: Vec<RuleResult>,
+    /// The number of results that there was no room for.
+    #[serde(skip_serializing_if = "is_blank")]
+    omitted: Omitted,
     #[serde(skip_serializing_if = "is_blank")]
     level: String,
 }
@@ -140,26 +145,28 @@ struct RuleError {
 
 /// Converts a report for clients.
 pub fn analysis(report: &Report) -> Linter {
+    let mut room = MAX_RESULTS;
     Linter {
         minimum_score: report.minimum_score,
         passed: report.passed,
         score: report.score,
-        plugins: Some(report.plugins.iter().map(plugin).collect()),
+        plugins: Some(report.plugins.iter().map(|report| plugin(report, &mut room)).collect()),
     }
 }
 
-fn plugin(plugin: &PluginReport) -> Plugin {
+fn plugin(plugin: &PluginReport, room: &mut usize) -> Plugin {
     Plugin {
         name: plugin.id.title().to_owned(),
         description: plugin.id.description().to_owned(),
         passed: plugin.passed,
         score: plugin.score,
-        rules: plugin.rules.iter().map(rule).collect(),
+        rules: plugin.rules.iter().map(|report| rule(report, room)).collect(),
     }
 }
 
-fn rule(rule: &RuleReport) -> Rule {
+fn rule(rule: &RuleReport, room: &mut usize) -> Rule {
     let entry = rule.id.entry();
+    let (kept, omitted) = bounded(&rule.results, room, |result| !result.passed);
     Rule {
         id: entry.id.to_owned(),
         name: entry.title.to_owned(),
@@ -168,7 +175,8 @@ fn rule(rule: &RuleReport) -> Rule {
         passed: rule.passed,
         weight: rule.weight,
         tips: entry.tips.iter().map(|tip| (*tip).to_owned()).collect(),
-        results: rule.results.iter().map(span).collect(),
+        results: kept.into_iter().map(span).collect(),
+        omitted,
         level: rule.level.as_str().to_owned(),
     }
 }
