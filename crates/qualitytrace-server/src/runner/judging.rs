@@ -9,7 +9,7 @@ use qualitytrace_core::wait::{Absence, Standing, Undecided};
 use crate::compute;
 use crate::redact::Redactor;
 use crate::variables::Variables;
-use crate::wire::omitted::{MAX_RESULTS, bounded};
+use crate::wire::omitted::Room;
 use crate::wire::{Outcome, Verdict, verdict};
 
 /// A test with compiled specs.
@@ -61,7 +61,7 @@ impl Judge {
                 }
             }
         }
-        let mut room = MAX_RESULTS;
+        let mut room = Room::new(judged.specs.iter().map(|spec| spec.assertions.len()).sum());
         Verdict {
             outcome: outcome(&judged.outcome),
             missing,
@@ -88,7 +88,7 @@ fn outcome(judged: &judge::Outcome) -> Outcome {
     }
 }
 
-fn shown_spec(spec: &judge::SpecResult, trace: &Trace, room: &mut usize) -> verdict::Spec {
+fn shown_spec(spec: &judge::SpecResult, trace: &Trace, room: &mut Room) -> verdict::Spec {
     let judged = spec.outcome();
     let longest = spec.selected.iter().map(|(at, _)| trace.span(*at).duration()).max();
     verdict::Spec {
@@ -126,15 +126,11 @@ fn problem(spec: &judge::SpecResult, judged: &judge::Outcome) -> Option<String> 
     }
 }
 
-fn shown_assertion(
-    assertion: &judge::AssertionResult,
-    trace: &Trace,
-    room: &mut usize,
-) -> verdict::Assertion {
+fn shown_assertion(assertion: &judge::AssertionResult, trace: &Trace, room: &mut Room) -> verdict::Assertion {
     let alias = assertion.aliases.first().map(|alias| alias.found.clone());
     let outcome = outcome(&assertion.outcome);
     let is_told = assertion.results.iter().any(|result| result.breaks);
-    let (kept, omitted) = bounded(&assertion.results, room, |result| {
+    let (kept, omitted) = room.keep(&assertion.results, |result| {
         outcome != Outcome::Passed && if is_told { result.breaks } else { !result.passed }
     });
     verdict::Assertion {

