@@ -1,9 +1,5 @@
 //! Developer tasks: `cargo xtask COMMAND`.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a developer tool talks to the terminal and to nobody else"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer tool writes to the terminal")]
 
 use std::process::ExitCode;
 

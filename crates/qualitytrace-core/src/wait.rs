@@ -347,10 +347,10 @@ impl Windows {
         let last = run.silent_since().map_or(answered_at, |last| last.max(answered_at));
         let deadline = answered_at + policy.timeout;
         // A server that listens and receives nothing at all has no reason to expect spans of this system.
-        let hears_nobody = register.listening_since().is_some() && !register.has_heard_anyone();
+        let is_silent = register.listening_since().is_some() && !register.has_heard_anyone();
         let latest = register.largest_lag();
         let rootless =
-            if hears_nobody { deadline.min(answered_at + settle.max(latest + latest / 4)) } else { deadline };
+            if is_silent { deadline.min(answered_at + settle.max(latest + latest / 4)) } else { deadline };
         Self {
             quiet: (run.history().quiet(policy).saturating_add(overtaking))
                 .min(policy.settle.max(policy.quiet)),

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_floods_leaves_room_for_the_others() {
+    fn a_flooding_sender_leaves_room_for_the_others() {
         let budget = Budget::new(64 * UNIT);
         let take = |sender: &str, units: u64| {
             let mut lease = budget.lease_for(sender.to_owned()).unwrap();

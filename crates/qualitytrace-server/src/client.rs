@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_belongs_to_a_token_or_to_whoever_has_the_address() {
+    fn a_share_belongs_to_a_token_or_to_an_address() {
         let key = |token: &str, address: &str| Client::new(token.to_owned(), address.parse().ok()).key();
         assert_eq!(key("full:sha256:aa...", "10.0.0.1"), "full:sha256:aa...");
         assert_eq!(key("", "10.0.0.1"), "10.0.0.1");

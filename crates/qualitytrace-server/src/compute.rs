@@ -112,7 +112,7 @@ mod tests {
     use qualitytrace_core::trace::Trace;
 
     #[tokio::test]
-    async fn what_nobody_waits_for_ends() {
+    async fn an_abandoned_computation_ends() {
         let (ended, mut noticed) = tokio::sync::mpsc::channel(1);
         let (begun, mut begins) = tokio::sync::mpsc::channel(1);
         let endless = run(async move {

@@ -280,7 +280,7 @@ fn warn_if_exposed(config: &Config) {
         tracing::warn!(
             %address,
             commands = config.limits.commands,
-            "whoever reaches this address may read and change everything: set `auth.tokens`, or bind a loopback address \
+            "every client that reaches this address may read and change everything: set `auth.tokens`, or bind a loopback address \
              with `--host 127.0.0.1`; until then no test runs commands"
         );
     }

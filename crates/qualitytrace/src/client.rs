@@ -349,7 +349,7 @@ impl Client {
         }
         let why = sentence(&answer.text().await.unwrap_or_default());
         bail!(
-            "the server at {} lets nobody in: {why}; give a token with --token or QUALITYTRACE_TOKEN",
+            "the server at {} refuses access: {why}; give a token with --token or QUALITYTRACE_TOKEN",
             shown(&self.base)
         )
     }

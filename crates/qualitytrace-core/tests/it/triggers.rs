@@ -67,7 +67,7 @@ fn what_is_wrong_with_an_http_trigger_is_told_at_its_place() {
     );
     http(
         "tls: {ca: ./ca.pem}\nsslVerification: false",
-        r#"conflicting-keys: `tls.ca` says whom to trust, but `sslVerification: false` trusts everybody (remove one of the two) @ "false""#,
+        r#"conflicting-keys: `tls.ca` names trusted authorities, but `sslVerification: false` accepts any certificate (remove one of the two) @ "false""#,
     );
     http(
         "auth: {type: oauth, oauth2: {tokenUrl: a, clientId: b}}",

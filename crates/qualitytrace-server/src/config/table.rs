@@ -142,8 +142,8 @@ pub const OLD_FLAGS: &[&str] = &[
 /// Keys of Tracetest and Qualitytrace without effect here, and why. A dot at the end covers all keys below.
 pub(super) const OBSOLETE: &[(&str, &str)] = &[
     ("poolingConfig.", "traces are waited for, not polled; see docs/waiting.md"),
-    ("googleAnalytics.", "nobody is told who uses it"),
-    ("analytics.", "nobody is told who uses it"),
+    ("googleAnalytics.", "usage is not reported"),
+    ("analytics.", "usage is not reported"),
     ("internalTelemetry.", "the server's own telemetry is set under `telemetry`"),
     ("testPipelines.", "all parts of a run are always on"),
     ("dataStorePipelines.", "all parts of a run are always on"),

@@ -141,8 +141,8 @@ fn others(heard: &[&ServiceView], start: Timestamp) -> String {
         );
     }
     format!(
-        "other traces came meanwhile (from {}), and none of their spans is about this request: whoever answers it sends no \
-         spans to this server, or does not take over the `traceparent` header",
+        "other traces came meanwhile (from {}), and none of their spans is about this request: the service that answers it \
+         sends no spans to this server, or does not take over the `traceparent` header",
         names(senders)
     )
 }

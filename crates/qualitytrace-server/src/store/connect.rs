@@ -70,7 +70,7 @@ pub(super) async fn connect(options: &AnyConnectOptions) -> Result<AnyConnection
 pub(super) fn why(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            "nobody listens there; start PostgreSQL, or correct the address".to_owned()
+            "nothing listens there; start PostgreSQL, or correct the address".to_owned()
         }
         sqlx::Error::Io(error) => format!("{error}; check the address, and that PostgreSQL runs there"),
         sqlx::Error::PoolTimedOut => {

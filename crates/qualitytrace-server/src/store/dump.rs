@@ -425,7 +425,7 @@ pub(super) async fn read(
         match item {
             Item::Table(name, columns) => {
                 if !TABLES.iter().any(|table| table.name == name) {
-                    return Err(reader.damaged(&format!("nobody knows its table `{name}`")));
+                    return Err(reader.damaged(&format!("its table `{name}` is not known")));
                 }
                 let mark = |at: usize| if numbered { format!("${at}") } else { "?".to_owned() };
                 let marks: Vec<String> = (1..=columns.len()).map(mark).collect();

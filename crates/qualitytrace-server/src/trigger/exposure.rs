@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_for_somebody_unknown_is_warned_of() {
+    fn a_secret_sent_without_verification_is_warned_of() {
         check("https://shop.test/x", true, false, false, Some("shop.test"));
         check(" HTTPS://me:pw@shop.test:8443?a=b", false, false, true, Some("shop.test:8443"));
         check("https://shop.test/x", false, false, false, None);

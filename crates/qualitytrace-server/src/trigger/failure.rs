@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn localhost_in_a_container_is_explained_where_nobody_answered() {
+    fn localhost_in_a_container_is_explained_when_the_connection_fails() {
         check("localhost", Reason::Refused, true);
         check("127.0.0.1", Reason::Timeout, false);
         check("[::1]", Reason::Unreachable, true);

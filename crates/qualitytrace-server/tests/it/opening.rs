@@ -65,7 +65,7 @@ async fn a_database_of_a_newer_version_is_named() {
 #[tokio::test]
 async fn a_postgresql_that_is_not_there_is_named() {
     let url = format!("postgres://me@127.0.0.1:{}/x", qualitytrace_testing::port());
-    check(&url, "nobody listens there; start PostgreSQL, or correct the address").await;
+    check(&url, "nothing listens there; start PostgreSQL, or correct the address").await;
     let Some(database) = Database::postgres().await else { return };
     let (server, _) = database.url.rsplit_once('/').unwrap();
     let expected = "database \"nowhere\" does not exist; create it with `createdb NAME`, or correct the name";

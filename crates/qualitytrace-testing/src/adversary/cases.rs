@@ -132,7 +132,7 @@ const MEMORY: [Attack; 3] = [
         }
         Ok(told.trim_end().to_owned())
     }),
-    attack("lists that nobody reads", 60, false, |to| {
+    attack("lists that the client does not read", 60, false, |to| {
         large_runs(to, 60)?;
         let mut streams = Vec::new();
         for _ in 0..20 {

@@ -34,7 +34,7 @@ pub(super) const ALL: [Attack; 3] = [
                 return expect(&send(to, FULL, "GET", "/api/tests", "")?, &[200]);
             }
         }
-        Err("nobody throttles".to_owned())
+        Err("wrong tokens are not throttled".to_owned())
     }),
 ];
 

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const ALL: [Attack; 5] = [
     attack("the server inside of run", 90, false, inner_server),
     attack("exporting to itself", 60, false, exporting_to_itself),
-    attack("commands for everybody", 60, false, commands_for_everybody),
+    attack("commands on an exposed server", 60, false, commands_on_an_exposed_server),
     attack("a withdrawn token's socket", 60, false, withdrawn_token),
     attack("a flooder and an honest one", 60, false, flooder_and_honest_sender),
 ];
@@ -107,11 +107,11 @@ fn received(address: SocketAddr) -> Result<u64, String> {
 }
 
 /// A server that other machines reach without a token: any of them could run commands.
-fn commands_for_everybody(to: &Target) -> Outcome {
-    let folder = Folder::new("everybody")?;
+fn commands_on_an_exposed_server(to: &Target) -> Outcome {
+    let folder = Folder::new("exposed")?;
     let (_server, address) = serve(to, &folder, crate::port(), "0.0.0.0", &[])?;
     let proof = folder.file("proof");
-    let test = exec("everybody", &format!("touch {}", proof.display()));
+    let test = exec("exposed", &format!("touch {}", proof.display()));
     let headers = [("content-type", "application/json")];
     let send = |method: &str, path: &str, body: &str| {
         http::send(address, method, path, &headers, body.as_bytes(), LONGEST)
@@ -119,9 +119,9 @@ fn commands_for_everybody(to: &Target) -> Outcome {
     };
     let stored = send("PUT", "/api/tests", &test)?;
     if stored.status < 400 {
-        expect(&send("POST", "/api/tests/everybody/run", "{}")?, &[200, 400, 403])?;
+        expect(&send("POST", "/api/tests/exposed/run", "{}")?, &[200, 400, 403])?;
         eventually("the run ends", || {
-            let run = send("GET", "/api/tests/everybody/run/1", "").ok()?;
+            let run = send("GET", "/api/tests/exposed/run/1", "").ok()?;
             (run.status == 404 || run.text.contains("_FAILED\"") || run.text.contains("\"FINISHED\""))
                 .then_some(())
         })?;

@@ -119,7 +119,7 @@ impl Exporter {
 
     /// Queues a span that has just ended.
     pub(super) fn ended(&self, span: Span) {
-        self.queue.lock().expect("nobody panics with the queue").push(span);
+        self.queue.lock().expect("no thread panics while it holds the queue").push(span);
     }
 }
 
@@ -141,7 +141,7 @@ impl Sending {
             std::thread::sleep(self.manner.every);
             loop {
                 let batch: Vec<Span> = {
-                    let mut queue = queue.lock().expect("nobody panics with the queue");
+                    let mut queue = queue.lock().expect("no thread panics while it holds the queue");
                     let end = queue.len().min(BATCH);
                     queue.drain(..end).collect()
                 };

@@ -18,7 +18,7 @@ pub(crate) struct Options {
 enum Command {
     /// Seal with the current key what the previous key sealed (`secrets.previousKeyFile`); no server may be running
     Reseal(Database),
-    /// When a key is lost: drop what nobody can open any more, and name it
+    /// When a key is lost: name the secrets that no key opens any more, and drop them
     Forget {
         /// Drop it; without this, it is only named
         #[arg(long)]

@@ -23,7 +23,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The warning, besides the log line, for a server that other machines reach without a token.
 pub(super) const EXPOSED: &str = "
-  WARNING  This server has no tokens and does not only listen on loopback: whoever reaches it may read and change
+  WARNING  This server has no tokens and does not only listen on loopback: clients that reach it may read and change
            everything. Set `auth.tokens` (docs/security.md), or leave out `--host`. Tests may run no commands.
 ";
 

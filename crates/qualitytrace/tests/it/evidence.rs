@@ -15,7 +15,7 @@ use crate::suites::holds;
 use system::{CALL, COUNT, LEAF, ROOT, Sent, System, now, run, run_test, test};
 
 #[tokio::test]
-async fn an_unanswered_call_hides_who_was_never_heard_unless_it_is_known_to_send_no_spans() {
+async fn an_unanswered_call_hides_unheard_services_unless_its_peer_is_listed_as_uninstrumented() {
     let plan: &[(_, &[Sent])] = &[("/", &[ROOT, CALL])];
     let ledger = r#"span[service.name = "ledger"]"#;
     let plain = test("/", ledger, &format!("{COUNT} = 0"), "");
@@ -24,7 +24,7 @@ async fn an_unanswered_call_hides_who_was_never_heard_unless_it_is_known_to_send
     holds(
         &ran.text,
         &[
-            "nobody has answered a call to mail:25 yet; if it sends no spans, run once more or list it under `uninstrumented`",
+            "no service has answered a call to mail:25 yet; if it sends no spans, run once more or list it under `uninstrumented`",
         ],
     );
     let listed = test("/", ledger, &format!("{COUNT} = 0"), "  uninstrumented: ['mail:25']\n");
@@ -42,11 +42,11 @@ async fn a_failure_that_is_final_leaves_open_what_else_is_claimed() {
         test("/", r#"span[name = "Tracetest trigger"]"#, "attr:tracetest.response.status = 500", "");
     let ran = run_test(&(failing + &ledger), &[("/", &[ROOT, CALL])], &[]).await;
     assert_eq!(ran.code, Some(2), "{}", ran.text);
-    holds(&ran.text, &["nobody has answered a call to mail:25 yet"]);
+    holds(&ran.text, &["no service has answered a call to mail:25 yet"]);
 }
 
 #[tokio::test]
-async fn a_later_span_of_another_replica_proves_nothing_about_who_answered() {
+async fn a_later_span_of_another_replica_proves_nothing_about_the_answering_one() {
     let answer = Sent { service: "billing", id: 4, parent: 3, name: "pay", kind: 2, ..ROOT };
     let slow = Sent { comes: Duration::from_secs(20), ..answer };
     let plan: &[(_, &[Sent])] = &[("/prompt", &[ROOT, CALL, answer]), ("/slow", &[ROOT, CALL, slow])];
@@ -125,7 +125,7 @@ async fn a_span_of_the_same_moment_in_another_trace_is_named() {
 }
 
 #[tokio::test]
-async fn spans_of_others_without_those_of_who_answered_say_so() {
+async fn spans_of_others_without_those_of_the_answering_service_say_so() {
     let below = Sent { service: "billing", id: 5, parent: 4, name: "charge", ..ROOT };
     let leaf = test("/", r#"span[name = "leaf"]"#, &format!("{COUNT} = 0"), "");
     let ran = run_test(&leaf, &[("/", &[below])], &["--timeout", "3s"]).await;

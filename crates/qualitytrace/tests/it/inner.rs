@@ -120,11 +120,11 @@ async fn the_server_of_a_demo_wants_the_token_from_its_file() {
 }
 
 #[tokio::test]
-async fn a_server_for_everybody_says_so_loudly() {
+async fn an_exposed_server_warns_loudly() {
     let mut served =
         Served::start(program(), "sqlite::memory:", &["--host", "0.0.0.0", "--runs.commands"]).await;
     let warned = async {
-        let line = served.logged("whoever reaches this address").await;
+        let line = served.logged("every client that reaches this address").await;
         assert!(line.contains(" WARN ") && line.contains("auth.tokens"), "{line}");
         served.logged("WARNING").await;
     };

@@ -72,7 +72,7 @@ impl Came {
             Some(2) => assert!(has_bug, "{what}: there is no bug\n{}", self.text),
             // A service that never sent anything is known by its address only.
             Some(4) => assert!(
-                self.sentence(silent).is_some() || self.text.contains("nobody has answered a call to"),
+                self.sentence(silent).is_some() || self.text.contains("no service has answered a call to"),
                 "{what}: who is silent?\n{}",
                 self.text
             ),

@@ -452,11 +452,11 @@ impl Progress {
 fn unanswered(arrival: &Arrival, call: &Call) -> String {
     match call.address.as_ref().or(call.peer.as_ref()) {
         Some(peer) => format!(
-            "nobody has answered a call to {peer} yet; if it sends no spans, run once more or list it under \
+            "no service has answered a call to {peer} yet; if it sends no spans, run once more or list it under \
              `uninstrumented`"
         ),
         None => format!(
-            "nobody has answered the call `{}` yet; if whom it calls sends no spans, run once more",
+            "no service has answered the call `{}` yet; if the called service sends no spans, run once more",
             arrival.name
         ),
     }

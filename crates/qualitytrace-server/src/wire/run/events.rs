@@ -135,8 +135,8 @@ fn known(what: &RunEventKind, iterations: &mut u64) -> Vec<Known> {
                 event("HTTP_UNREACHABLE_HOST_ERROR", TRIGGER, "Unreachable host in the trigger", message)
             });
             // A failed TLS handshake shows that the host is reachable.
-            let nobody_there = *connection && reason != Reason::Tls.as_str();
-            let own_container = (nobody_there && *targets_localhost && *running_on_container).then(|| {
+            let is_unreachable = *connection && reason != Reason::Tls.as_str();
+            let own_container = (is_unreachable && *targets_localhost && *running_on_container).then(|| {
                 event("DOCKER_COMPOSE_HOST_MISMATCH_ERROR", TRIGGER, "Docker compose mismatch error", message)
             });
             unreachable
@@ -194,7 +194,7 @@ fn after_the_trigger(what: &RunEventKind, iterations: &mut u64) -> Vec<Known> {
             ]
         }
         RunEventKind::WaitSkipped { .. } => vec![
-            event("POLLING_SKIPPED", TRACE, "Trace polling has been skipped", "Nobody waits for more spans"),
+            event("POLLING_SKIPPED", TRACE, "Trace polling has been skipped", "Spans are no longer awaited"),
             event(
                 "POLLING_SUCCESS",
                 TRACE,

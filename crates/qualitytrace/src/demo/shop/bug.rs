@@ -44,7 +44,7 @@ impl Bug {
             Self::NPlusOneQueries => {
                 "The cart service asks its database once more for every item in the cart."
             }
-            Self::LostAsyncStep => "The gateway sends orders to a queue that nobody reads.",
+            Self::LostAsyncStep => "The gateway sends orders to a queue that has no consumer.",
             Self::SwallowedError => "The gateway confirms an order although the card was declined.",
             Self::MissingAttribute => "The worker no longer says which order it works on.",
             Self::WrongTotal => "The gateway forgets the quantities when it adds up the prices.",

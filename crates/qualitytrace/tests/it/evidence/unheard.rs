@@ -29,7 +29,7 @@ async fn a_gate_of_the_analyzer_is_not_passed_by_a_trace_that_lacks_an_answer() 
         let ran = run(folder.path(), &files, &[("/", spans)], &GATES).await;
         assert_eq!(ran.code, Some(code), "{}", ran.text);
         if code == 4 {
-            let told = "gate analyzer-rules: a span that is not here could break it: nobody has answered a call to mail:25 yet";
+            let told = "gate analyzer-rules: a span that is not here could break it: no service has answered a call to mail:25 yet";
             holds(&ran.text, &[told]);
         }
     }
@@ -39,7 +39,7 @@ async fn a_gate_of_the_analyzer_is_not_passed_by_a_trace_that_lacks_an_answer() 
 }
 
 #[tokio::test]
-async fn who_does_not_wait_does_not_know_what_is_absent() {
+async fn without_waiting_nothing_is_known_to_be_absent() {
     let profile = "  pollingProfile: { strategy: no-polling }\n";
     let leaf = test("/", r#"span[name = "leaf"]"#, &format!("{COUNT} = 0"), profile);
     let late = Sent { comes: Duration::from_secs(20), ..LEAF };
@@ -66,7 +66,7 @@ async fn a_service_may_answer_under_an_address_that_it_was_not_known_under() {
     let files = [("a.yaml", &*known), ("b.yaml", &*new)];
     let ran = run(folder.path(), &files, plan, &["--parallel", "1", "--timeout", "5s"]).await;
     assert_eq!(ran.code, Some(4), "{}", ran.text);
-    holds(&ran.text, &["nobody has answered a call to 10.0.0.2 yet"]);
+    holds(&ran.text, &["no service has answered a call to 10.0.0.2 yet"]);
 }
 
 #[tokio::test]

@@ -21,7 +21,8 @@ pub(super) fn security(fields: &mut Fields<'_, '_>, bare: Bare) -> (Option<Tls>,
     let tls = tls(fields, bare);
     let has_authorities = tls.as_ref().is_some_and(|tls| !tls.ca.is_empty());
     if let (true, Some(false), Some(node)) = (has_authorities, verification, verify) {
-        let message = "`tls.ca` says whom to trust, but `sslVerification: false` trusts everybody";
+        let message =
+            "`tls.ca` names trusted authorities, but `sslVerification: false` accepts any certificate";
         let diagnostic = Diagnostic::error("conflicting-keys", node.span.clone(), message);
         fields.reader.report(diagnostic.helped("remove one of the two"));
     }
