@@ -109,7 +109,7 @@ fn what_is_known_about_the_missing_span_rules_it_out() {
 }
 
 #[test]
-fn a_peer_that_was_never_heard_may_be_anyone_who_was_not_heard() {
+fn an_unheard_peer_may_be_any_unheard_service() {
     let peer = || missing(Whose::AnyoneBut(heard()));
     check(peer(), "span[service.name=\"mail\"]", "attr:tracetest.selected_spans.count = 0", OPEN);
     check(peer(), SHOP, "attr:code < 600", "passed");
@@ -123,7 +123,7 @@ fn a_peer_that_was_never_heard_may_be_anyone_who_was_not_heard() {
 }
 
 #[test]
-fn a_peer_that_is_known_to_stay_silent_matters_to_those_who_name_a_service() {
+fn a_peer_known_to_stay_silent_matters_to_assertions_that_name_a_service() {
     let leaf = || missing(Whose::AnyoneButIfNamed(heard()));
     check(leaf(), "span[service.name=\"mail\"]", "attr:tracetest.selected_spans.count = 0", OPEN);
     check(leaf(), "span[name=\"order\"]", "attr:code < 600", "passed");

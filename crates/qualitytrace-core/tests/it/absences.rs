@@ -155,8 +155,8 @@ fn an_output_that_was_read_from_a_span_leaves_nothing_open() {
 fn a_claim_that_cannot_be_evaluated_proves_nothing() {
     let web = "span[service.name=\"web\"]";
     for quantifier in ["none", "at most 1 of", "0 of"] {
-        check(web, &format!("{quantifier} attr:n = var:NOBODY"), "failed");
-        check(web, &format!("{quantifier} [attr:n, var:NOBODY] = 1"), "failed");
+        check(web, &format!("{quantifier} attr:n = var:UNKNOWN"), "failed");
+        check(web, &format!("{quantifier} [attr:n, var:UNKNOWN] = 1"), "failed");
         check(
             web,
             &format!("{quantifier} attr:n = first(span[service.name=\"web\" name=\"nothing\"]).n"),

@@ -14,7 +14,7 @@ on_every_database!(
     numbers_and_orders_are_read_as_clients_know_them,
     tenants_are_named_in_many_ways,
     what_is_written_is_answered_with_the_blanks_that_were_sent,
-    what_nobody_knows_is_refused_where_clients_expect_it,
+    unknown_fields_are_refused_where_clients_expect_it,
     what_was_never_run_is_the_latest,
     a_data_store_keeps_its_time_of_creation,
     the_text_of_a_definition_outlives_programs,
@@ -70,12 +70,12 @@ async fn numbers_and_orders_are_read_as_clients_know_them(database: &Database) {
         ),
         ("/api/resources?take=99999999999", StatusCode::BAD_REQUEST, "value out of range"),
         ("/api/resources?sortBy=nothing", StatusCode::OK, "[]"),
-        ("/api/testsuites/nobody/run", StatusCode::OK, "[]"),
-        ("/api/testsuites/nobody/run?take=-1", StatusCode::BAD_REQUEST, "take must not be negative"),
-        ("/api/tests/nobody/run/-1", StatusCode::NOT_FOUND, "no rows"),
-        ("/api/tests/nobody/run/-1/events", StatusCode::OK, "[]"),
-        ("/api/testsuites/nobody/run/-1/events", StatusCode::OK, "[]"),
-        ("/api/tests/nobody/run/99999999999", StatusCode::BAD_REQUEST, "value out of range"),
+        ("/api/testsuites/missing/run", StatusCode::OK, "[]"),
+        ("/api/testsuites/missing/run?take=-1", StatusCode::BAD_REQUEST, "take must not be negative"),
+        ("/api/tests/missing/run/-1", StatusCode::NOT_FOUND, "no rows"),
+        ("/api/tests/missing/run/-1/events", StatusCode::OK, "[]"),
+        ("/api/testsuites/missing/run/-1/events", StatusCode::OK, "[]"),
+        ("/api/tests/missing/run/99999999999", StatusCode::BAD_REQUEST, "value out of range"),
         ("/api/configs?take=-1", StatusCode::OK, "\"count\":1"),
         ("/api/demos?take=-1", StatusCode::BAD_REQUEST, "take must not be negative"),
     ] {
@@ -83,7 +83,7 @@ async fn numbers_and_orders_are_read_as_clients_know_them(database: &Database) {
         assert_eq!(got.status, status, "{path}: {}", got.text);
         assert!(got.text.contains(told), "{path}: {}", got.text);
     }
-    for path in ["/api/tests/nobody/run/-1/stop", "/api/testsuites/nobody/run/-1/stop"] {
+    for path in ["/api/tests/missing/run/-1/stop", "/api/testsuites/missing/run/-1/stop"] {
         assert_eq!(bench.send(Method::POST, path, &[], "").await.status, StatusCode::NOT_FOUND, "{path}");
     }
     // A null counts as missing.
@@ -252,7 +252,7 @@ async fn what_is_written_is_answered_with_the_blanks_that_were_sent(database: &D
     bench.server.shutdown().await;
 }
 
-async fn what_nobody_knows_is_refused_where_clients_expect_it(database: &Database) {
+async fn unknown_fields_are_refused_where_clients_expect_it(database: &Database) {
     let bench = Bench::new(database).await;
     let dry = "/api/tests/t/run/1/dry-run";
     let store =

@@ -10,9 +10,9 @@ use crate::api::Bench;
 use crate::databases::{Database, on_every_database};
 
 on_every_database!(
-    every_signal_says_who_is_there,
+    every_signal_registers_its_service,
     how_a_service_delivers_is_known_after_a_restart_but_it_is_silent,
-    who_answers_whom_is_found_in_traces_of_no_run,
+    answered_addresses_are_learned_from_traces_of_no_run,
 );
 
 const SECOND: u64 = 1_000_000_000;
@@ -59,7 +59,7 @@ async fn service(bench: &Bench, name: &str) -> Value {
     found.unwrap_or_else(|| panic!("there is no {name}: {list}")).clone()
 }
 
-async fn every_signal_says_who_is_there(database: &Database) {
+async fn every_signal_registers_its_service(database: &Database) {
     let bench = Bench::new(database).await;
     let began = now();
     let shop = [("service.name", "shop"), ("service.instance.id", "a")];
@@ -110,7 +110,7 @@ async fn how_a_service_delivers_is_known_after_a_restart_but_it_is_silent(databa
     bench.server.shutdown().await;
 }
 
-async fn who_answers_whom_is_found_in_traces_of_no_run(database: &Database) {
+async fn answered_addresses_are_learned_from_traces_of_no_run(database: &Database) {
     let bench = Bench::new(database).await;
     let called = [("server.address", "stock.internal"), ("server.port", "8080")];
     deliver(&bench, "traces", &[("service.name", "shop")], json!([span(1, 0, 3, now(), &called)])).await;

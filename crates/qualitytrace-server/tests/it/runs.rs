@@ -351,7 +351,7 @@ async fn stop_ends_a_hanging_trigger() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_want_to_wait_gets_a_verdict_on_what_is_here() {
+async fn a_skipped_wait_gives_a_verdict_on_the_spans_that_are_here() {
     let mut bench = Bench::start().await;
     let run = bench.run(&bench.http("/answer"), LEAF).await;
     let (trace, parent) = bench.context().await;

@@ -132,7 +132,7 @@ async fn tls_is_spoken_on_every_port_that_has_a_certificate() {
         assert_eq!(request.send().await.unwrap().status(), StatusCode::OK);
     }
     let plain = reqwest::Client::new().get(format!("http://{}/healthz", addresses.http)).send().await;
-    assert!(plain.is_err(), "whoever does not speak TLS is not answered");
+    assert!(plain.is_err(), "a plain HTTP request gets no answer");
     server.shutdown().await;
 
     std::fs::write(&certificate.certificate, "no certificate").unwrap();

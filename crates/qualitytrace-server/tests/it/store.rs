@@ -26,7 +26,7 @@ on_every_database!(
     one_of_two_state_changes_wins,
     events_come_back_in_order_and_once,
     history_is_replaced,
-    whoever_goes_away_in_the_middle_takes_nothing_along,
+    a_cancelled_query_leaves_the_pool_usable,
 );
 
 pub(crate) fn trace(byte: u8) -> TraceId {
@@ -252,7 +252,7 @@ async fn run_numbers_are_unique_under_concurrency(database: &Database) {
 async fn one_of_two_state_changes_wins(database: &Database) {
     let store = with_tests(database, &["t", "other"]).await;
     assert_eq!(inserted(&store, &run("t", trace(9))).await, Inserted::Number(1));
-    assert!(!store.change_state("t", 1, "somebody else", "CREATED", "EXECUTING").await.unwrap());
+    assert!(!store.change_state("t", 1, "another server", "CREATED", "EXECUTING").await.unwrap());
     let (a, b) = tokio::join!(
         store.change_state("t", 1, "", "CREATED", "EXECUTING"),
         store.change_state("t", 1, "", "CREATED", "STOPPED"),
@@ -269,7 +269,7 @@ async fn events_come_back_in_order_and_once(database: &Database) {
     for event in [event(3, "b"), event(2, "a"), event(3, "late"), event(4, "c")] {
         store.append_events("t", 1, "", std::slice::from_ref(&event)).await.unwrap();
     }
-    store.append_events("t", 1, "somebody else", &[event(5, "foreign")]).await.unwrap();
+    store.append_events("t", 1, "another server", &[event(5, "foreign")]).await.unwrap();
     assert_eq!(store.events("t", 1, 2).await.unwrap(), [event(3, "b"), event(4, "c")]);
     assert_eq!(store.events("t", 2, 0).await.unwrap(), []);
 }
@@ -282,13 +282,13 @@ async fn history_is_replaced(database: &Database) {
     assert_eq!(store.history("t").await.unwrap().as_deref(), Some("two"));
 }
 
-async fn whoever_goes_away_in_the_middle_takes_nothing_along(database: &Database) {
+async fn a_cancelled_query_leaves_the_pool_usable(database: &Database) {
     let store = with_tests(database, &["t"]).await;
-    for patience in (0..300).map(Duration::from_micros) {
-        let _ = tokio::time::timeout(patience, store.test("t", None)).await;
-        let _ = tokio::time::timeout(patience, inserted(&store, &run("t", trace(1)))).await;
+    for limit in (0..300).map(Duration::from_micros) {
+        let _ = tokio::time::timeout(limit, store.test("t", None)).await;
+        let _ = tokio::time::timeout(limit, inserted(&store, &run("t", trace(1)))).await;
         let asked = store.test("t", None).await;
-        assert!(asked.is_ok_and(|test| test.is_some()), "{patience:?}");
+        assert!(asked.is_ok_and(|test| test.is_some()), "{limit:?}");
     }
     let number = inserted(&store, &run("t", trace(1))).await;
     let (count, _) = store.runs("t", 1, 0).await.unwrap();

@@ -209,7 +209,7 @@ async fn what_a_suite_lacks_is_said_before_it_runs(database: &Database) {
     let refused = bench.post("/api/testsuites/s/run", &json!({})).await.json();
     assert_eq!(refused["missingVariables"][1]["variables"], json!([{ "key": "TAIL", "defaultValue": "-b" }]));
 
-    let unknown = bench.post("/api/testsuites/nobody/run", &json!({})).await;
+    let unknown = bench.post("/api/testsuites/missing/run", &json!({})).await;
     assert_eq!(
         (unknown.status, unknown.text.as_str()),
         (StatusCode::NOT_FOUND, "\"sql: no rows in result set\"\n")
@@ -438,9 +438,9 @@ async fn only_what_is_there_can_be_stopped_and_only_that_is_written_down(databas
     bench.suite(json!({ "id": "s", "name": "S", "steps": ["t"] })).await;
     bench.run_suite("s", &json!({})).await;
     for (path, status) in [
-        ("/api/tests/nobody/run/7/stop", 404),
-        ("/api/tests/nobody/run/7/skipPolling", 404),
-        ("/api/testsuites/nobody/run/7/stop", 404),
+        ("/api/tests/missing/run/7/stop", 404),
+        ("/api/tests/missing/run/7/skipPolling", 404),
+        ("/api/testsuites/missing/run/7/stop", 404),
         ("/api/testsuites/s/run/7/stop", 404),
         ("/api/testsuites/s/run/1/stop", 200),
         // Clients rely on these two.

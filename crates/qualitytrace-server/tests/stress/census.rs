@@ -184,7 +184,7 @@ impl Census {
             let is_known =
                 FREE.contains(&table.as_str()) || REFERENCES.iter().any(|(of, ..)| *of == table.as_str());
             if !is_known {
-                report.wrong.push(format!("nobody has said what the rows of {table} belong to"));
+                report.wrong.push(format!("the rows of {table} have no owner in REFERENCES or FREE"));
             }
         }
         Ok(())

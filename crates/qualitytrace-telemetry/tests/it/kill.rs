@@ -76,7 +76,7 @@ fn child() {
         for n in 0_u64.. {
             let due = started + Duration::from_nanos(n * 1_000_000_000 / rate);
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            drop(tracing::info_span!("s", n, route = "/api/tests/{id}", status = 200, user = "somebody"));
+            drop(tracing::info_span!("s", n, route = "/api/tests/{id}", status = 200, user = "user-007"));
             let mut line = [0; 16];
             line[..8].copy_from_slice(&n.to_le_bytes());
             line[8..].copy_from_slice(&now().to_le_bytes());

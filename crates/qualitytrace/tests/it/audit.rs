@@ -140,7 +140,7 @@ async fn old_changes_go_first(database: &str) {
 }
 
 #[tokio::test]
-async fn every_change_is_written_down_with_who_made_it() {
+async fn every_change_is_recorded_with_its_author() {
     const TOKEN: &str = "full-token-0123456789abcdef";
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let tokens = vec![format!("full:{TOKEN}").parse().unwrap()];

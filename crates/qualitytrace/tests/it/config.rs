@@ -134,7 +134,7 @@ fn of_several_files_in_one_folder_one_counts_and_the_others_are_named() {
 }
 
 #[test]
-fn a_server_that_everybody_reaches_is_warned_of_before_it_starts() {
+fn an_exposed_server_is_warned_of_before_it_starts() {
     let place = Place::with(&[]);
     let said = place.run(&["config", "check", "--host", "0.0.0.0"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
@@ -353,7 +353,7 @@ fn a_block_and_a_url_name_the_database() {
 }
 
 #[test]
-fn what_is_shown_is_plain_when_nobody_looks() {
+fn output_has_no_colours_without_a_terminal() {
     let place = Place::with(&[("qualitytrace.toml", "[limits]\nretention = \"48h\"\n")]);
     let said = place.run(&["config", "show"]);
     assert!(!said.out.contains('\u{1b}'), "{}", said.out);

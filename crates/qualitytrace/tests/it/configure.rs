@@ -96,7 +96,7 @@ async fn a_token_opens_what_its_scope_allows() {
     let (code, said) = run(here, &list, None).await;
     assert!(code == 1 && said.contains("this server asks for a token"), "{said}");
     assert!(said.contains("give a token with --token or QUALITYTRACE_TOKEN"), "{said}");
-    let (code, said) = run(here, &list, Some("somebody-else-0123456789")).await;
+    let (code, said) = run(here, &list, Some("another-token-0123456789")).await;
     assert!(code == 1 && said.contains("the token is not known to this server"), "{said}");
     assert_eq!(run(here, &list, Some(READ)).await.0, 0);
     let (code, said) = run(here, &apply, Some(READ)).await;
@@ -144,7 +144,7 @@ async fn a_named_file_that_is_not_there_is_missed_and_the_next_one_counts() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_called_so() {
+async fn an_untrusted_certificate_is_called_untrusted() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();

@@ -121,7 +121,7 @@ async fn a_connection_that_breaks_is_made_again() {
 }
 
 #[tokio::test]
-async fn whoever_gives_up_says_where_to_look_and_reports_the_rest() {
+async fn giving_up_names_the_open_run_and_reports_the_rest() {
     let gate = Gate::start().await;
     let mut server = Served::start(program(), "sqlite::memory:", &[]).await;
     let files = [("a.json", gate.test("good").to_string()), ("b.json", gate.test("hangs").to_string())];
@@ -142,7 +142,7 @@ async fn whoever_gives_up_says_where_to_look_and_reports_the_rest() {
 }
 
 #[tokio::test]
-async fn nobody_has_to_wait_for_a_server_that_is_away() {
+async fn ctrl_c_ends_the_wait_for_a_server_that_is_away() {
     let gate = Gate::start().await;
     let mut server = Served::start(program(), "sqlite::memory:", &[]).await;
     let (_files, mut child) = run(&[("t.json", gate.test("t").to_string())], &server.url(""), &[]);

@@ -132,7 +132,7 @@ async fn refuse(listener: TcpListener) {
         tokio::spawn(async move {
             let mut bytes = vec![0; 65_536];
             while stream.read(&mut bytes).await.is_ok_and(|read| read > 0) {
-                let answer = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 6\r\n\r\nnobody";
+                let answer = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 6\r\n\r\ndenied";
                 if stream.write_all(answer).await.is_err() {
                     return;
                 }

@@ -84,19 +84,19 @@ fn one_id_for_two_tests_is_told_with_both_places() {
 
 #[test]
 fn an_answer_of_the_server_is_a_sentence() {
-    let suite = format!("{SUITE}  - nobody\n");
+    let suite = format!("{SUITE}  - missing\n");
     let (code, text) = run(&[("s.yaml", &suite)], &["run", "s.yaml"]);
     assert_eq!(code, Some(1), "{text}");
-    let told = "the server answers 400 Bad Request: step `nobody` names the test `nobody`, which is not there; store it, or remove the step\n";
+    let told = "the server answers 400 Bad Request: step `missing` names the test `missing`, which is not there; store it, or remove the step\n";
     holds(&text, &[told]);
 }
 
 #[test]
 fn a_step_that_no_file_has_is_noted_and_a_pipe_is_no_file() {
-    let suite = format!("{SUITE}  - nobody\n  - t\n");
+    let suite = format!("{SUITE}  - missing\n  - t\n");
     let (code, text) = run(&[("s.yaml", &suite), ("t.yaml", &test("t", "/", ""))], &["check", "."]);
     assert_eq!(code, Some(0), "{text}");
-    holds(&text, &["note: ./s.yaml:6:5: none of these files has a test with the id `nobody`"]);
+    holds(&text, &["note: ./s.yaml:6:5: none of these files has a test with the id `missing`"]);
     assert_eq!(text.matches("note:").count(), 1, "{text}");
 
     let folder = tempfile::tempdir().unwrap();

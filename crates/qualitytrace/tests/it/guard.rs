@@ -32,7 +32,7 @@ async fn a_file_that_is_saved_in_place_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_file_that_got_shorter_takes_no_protection_away_until_somebody_asks() {
+async fn a_shortened_file_removes_no_protection_before_a_sighup() {
     let mut bench = Bench::start(SAFE).await;
     std::fs::write(bench.file(), format!("{BASE}limits: {{bodyBytes: 4KiB}}\n")).unwrap();
     let line = bench.served.logged("reloaded the configuration").await;

@@ -131,7 +131,7 @@ async fn requests_that_are_refused_before_their_route_are_measured() {
     let full = |request: reqwest::RequestBuilder| request.bearer_auth("token-of-the-strangers");
     for (request, status) in [
         (client.get(server.url("/api/tests")), 401),
-        (client.get(server.url("/api/tests")).bearer_auth("a-token-that-nobody-has"), 401),
+        (client.get(server.url("/api/tests")).bearer_auth("a-token-that-is-unknown"), 401),
         (client.delete(server.url("/api/tests/x")).bearer_auth("token-of-the-readers"), 403),
         (full(client.post(server.url("/api/tests")).header("content-type", "text/plain").body("x")), 415),
         (full(client.get(server.url("/nowhere"))), 404),

@@ -345,7 +345,7 @@ async fn a_renewed_certificate_is_shown_after_sighup() {
     };
     assert!(is_trusted(&served, &first).await);
     let second = renew();
-    assert!(is_trusted(&served, &first).await, "nobody has told the server yet");
+    assert!(is_trusted(&served, &first).await, "the server has not reloaded yet");
     signal(&served, "-HUP");
     served.logged("reloaded the configuration").await;
     assert!(is_trusted(&served, &second).await);

@@ -173,8 +173,8 @@ async fn files_that_a_trigger_names_are_sent_with_it() {
     let applied = desk.run("apply test -f test.yaml -o json").await;
     let applied: serde_json::Value = serde_json::from_str(&applied.out).unwrap();
     assert_eq!(applied["spec"]["trigger"]["httpRequest"]["body"], "{\"a\": \"b\"}\n");
-    desk.write("test.yaml", &TEST.replace("method: GET", "method: POST\n      body: ./nobody.json"));
-    desk.refuse("apply test -f test.yaml", "`./nobody.json` cannot be read").await;
+    desk.write("test.yaml", &TEST.replace("method: GET", "method: POST\n      body: ./missing.json"));
+    desk.refuse("apply test -f test.yaml", "`./missing.json` cannot be read").await;
 }
 
 #[tokio::test]

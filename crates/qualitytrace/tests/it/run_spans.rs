@@ -150,7 +150,7 @@ async fn a_run_that_cannot_be_judged_is_an_error_and_one_that_fails_is_not() {
 }
 
 #[tokio::test]
-async fn the_runs_of_a_suite_and_of_a_series_belong_to_whoever_asked() {
+async fn the_runs_of_a_suite_and_of_a_series_belong_to_the_trace_of_their_caller() {
     let mut pair = Pair::start(&[], &[]).await;
     pair.put_test("t", &pair.watched.url("/api/tests"), true).await;
     pair.put("TestSuite", "/api/testsuites", json!({ "id": "s", "name": "S", "steps": ["t", "t"] })).await;

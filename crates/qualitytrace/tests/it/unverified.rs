@@ -16,11 +16,11 @@ fn test(url: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_secret_for_somebody_unverified_is_warned_of_in_run_log_report_and_check() {
+async fn a_secret_sent_unverified_is_warned_of_in_run_log_report_and_check() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let nobody = qualitytrace_testing::port();
-    let test = test(&format!("https://localhost:{nobody}/x"));
-    let said = format!("a secret is sent to `localhost:{nobody}` over TLS without verifying its certificate");
+    let closed = qualitytrace_testing::port();
+    let test = test(&format!("https://localhost:{closed}/x"));
+    let said = format!("a secret is sent to `localhost:{closed}` over TLS without verifying its certificate");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("test.json"), test.to_string()).unwrap();
     let mut server = Served::start(program(), "sqlite::memory:", &[]).await;

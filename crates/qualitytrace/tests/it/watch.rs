@@ -134,7 +134,7 @@ async fn a_server_without_otlp_takes_no_spans_and_answers_all_else() {
 }
 
 #[tokio::test]
-async fn whoever_stops_a_run_is_the_caller_of_that() {
+async fn the_stop_of_a_run_belongs_to_the_trace_of_its_caller() {
     let mut pair = Pair::start(&[], &[]).await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     pair.run(&format!("http://{}/", silent.local_addr().unwrap())).await;

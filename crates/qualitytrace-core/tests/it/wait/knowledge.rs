@@ -185,7 +185,7 @@ fn a_service_whose_spans_overtake_each_other_is_given_a_settle_window() {
 }
 
 #[test]
-fn lags_need_enough_flushes_and_forget_who_is_gone() {
+fn lags_need_enough_flushes_and_forget_instances_that_are_gone() {
     let mut lags = Register::default();
     let maker = Maker::new();
     let mut deliver = |name: &str, second: u64, lag: u64| {

@@ -101,7 +101,7 @@ async fn teardown_runs_whatever_happened(database: &Database) {
 
 async fn an_output_without_a_value_is_not_handed_on(database: &Database) {
     let (bench, subject) = (Bench::new(database).await, Subject::start().await);
-    let nothing = json!([{ "name": "N", "selector": "span[name = \"nobody\"]", "value": "attr:name" }]);
+    let nothing = json!([{ "name": "N", "selector": "span[name = \"missing\"]", "value": "attr:name" }]);
     bench.stored("tests", &test(&subject, "empty", "/value/one", &json!({ "outputs": nothing }))).await;
     bench.stored("tests", &test(&subject, "uses", "/value/${var:N}", &json!({}))).await;
     bench.suite(json!({ "id": "s", "name": "S", "steps": ["empty", "uses"] })).await;

@@ -104,7 +104,7 @@ fn start(jars: &str) -> Cluster {
 }
 
 fn properties(folder: &Path, ports: &[u16]) -> String {
-    let [plain, stale, sasl, tls, mutual, controller, nobody, secure] = ports else { panic!("{ports:?}") };
+    let [plain, stale, sasl, tls, mutual, controller, closed, secure] = ports else { panic!("{ports:?}") };
     let folder = folder.display();
     let module = "org.apache.kafka.common.security";
     format!(
@@ -113,7 +113,7 @@ node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
 listeners=PLAIN://127.0.0.1:{plain},STALE://127.0.0.1:{stale},SASL://127.0.0.1:{sasl},TLS://127.0.0.1:{tls},MUTUAL://127.0.0.1:{mutual},SECURE://127.0.0.1:{secure},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAIN://127.0.0.1:{plain},STALE://127.0.0.1:{nobody},SASL://127.0.0.1:{sasl},TLS://localhost:{tls},MUTUAL://localhost:{mutual},SECURE://localhost:{secure}
+advertised.listeners=PLAIN://127.0.0.1:{plain},STALE://127.0.0.1:{closed},SASL://127.0.0.1:{sasl},TLS://localhost:{tls},MUTUAL://localhost:{mutual},SECURE://localhost:{secure}
 listener.security.protocol.map=PLAIN:PLAINTEXT,STALE:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL,MUTUAL:SSL,SECURE:SASL_SSL,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=PLAIN
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256

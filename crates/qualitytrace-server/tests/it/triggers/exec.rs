@@ -108,7 +108,7 @@ async fn a_command_that_takes_too_long_dies_with_all_that_it_started() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_command_that_nobody_waits_for_dies_with_all_that_it_started() {
+async fn an_abandoned_command_is_killed_with_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("id");
     let yaml = format!("  command: sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());

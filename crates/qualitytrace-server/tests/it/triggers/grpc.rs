@@ -163,12 +163,12 @@ async fn certificates_are_checked_on_both_sides() {
     assert_eq!(stranger.reason, Reason::Tls, "{stranger}");
     let unwanted = failure(&tls(&servers, &servers)).await;
     assert_ne!(unwanted.reason, Reason::Timeout, "{unwanted}");
-    let nobody = failure(&format!("{call}\n  tls: true")).await;
-    assert_ne!(nobody.reason, Reason::Timeout, "{nobody}");
+    let anonymous = failure(&format!("{call}\n  tls: true")).await;
+    assert_ne!(anonymous.reason, Reason::Timeout, "{anonymous}");
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_hung_up() {
+async fn an_abandoned_call_is_cancelled() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let call = trigger(&reflected(&listener.local_addr().unwrap().to_string(), "peer.Echo/Say", ""), &[]);
     let waiting = tokio::spawn(async move { send(&call).await });
@@ -179,7 +179,7 @@ async fn a_call_that_nobody_waits_for_is_hung_up() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_test_is_said_before_anybody_is_called() {
+async fn mistakes_in_a_test_are_reported_before_the_call() {
     let nowhere = SocketAddr::from(([127, 0, 0, 1], qualitytrace_testing::port()));
     let check = async |yaml: String, expected: &str| {
         let failure = failure(&yaml).await;
@@ -274,7 +274,7 @@ async fn a_deadline_that_ran_out_elsewhere_is_an_answer() {
 }
 
 #[tokio::test]
-async fn whoever_cannot_be_called_is_named() {
+async fn an_unreachable_server_is_named() {
     let port = qualitytrace_testing::port();
     let refused = failure(&reflected(&format!("localhost:{port}"), "peer.Echo/Say", "")).await;
     assert_eq!((refused.reason, refused.targets_localhost), (Reason::Refused, true));

@@ -179,14 +179,14 @@ async fn a_token_that_is_not_given_is_explained() {
             web.address
         )
     );
-    let nobody = qualitytrace_testing::port();
+    let closed = qualitytrace_testing::port();
     let keys =
-        oauth2(&web, "s3cret", "body").replace(&web.address.to_string(), &format!("127.0.0.1:{nobody}"));
+        oauth2(&web, "s3cret", "body").replace(&web.address.to_string(), &format!("127.0.0.1:{closed}"));
     let refused = failure(&url, &keys).await;
     assert_eq!(refused.reason, Reason::Refused);
     assert!(
         refused.message.starts_with(&format!(
-            "nothing listens on 127.0.0.1:{nobody}; start the token server or correct the trigger's `tokenUrl`"
+            "nothing listens on 127.0.0.1:{closed}; start the token server or correct the trigger's `tokenUrl`"
         )),
         "{refused}"
     );
@@ -356,7 +356,7 @@ async fn a_proxy_is_used_where_the_test_names_one() {
 }
 
 #[tokio::test]
-async fn whom_triggers_must_not_speak_to_is_not_asked_through_a_proxy_either() {
+async fn a_denied_address_is_not_asked_through_a_proxy_either() {
     let web = Web::plain().await;
     let proxy = Proxy::to(web.address).await;
     let deny = ["127.0.0.0/8", "::1", "*.internal"].map(|rule| rule.parse().unwrap());
@@ -372,12 +372,12 @@ async fn whom_triggers_must_not_speak_to_is_not_asked_through_a_proxy_either() {
 
 #[tokio::test]
 async fn a_proxy_that_does_not_work_is_named() {
-    let nobody = qualitytrace_testing::port();
-    let refused = failure("http://shop.test/echo", &format!("  proxy: 127.0.0.1:{nobody}")).await;
+    let closed = qualitytrace_testing::port();
+    let refused = failure("http://shop.test/echo", &format!("  proxy: 127.0.0.1:{closed}")).await;
     assert_eq!(refused.reason, Reason::Refused);
     assert!(
         refused.message.starts_with(&format!(
-            "nothing listens on 127.0.0.1:{nobody}; start the proxy or correct the trigger's proxy"
+            "nothing listens on 127.0.0.1:{closed}; start the proxy or correct the trigger's proxy"
         )),
         "{refused}"
     );
@@ -389,13 +389,13 @@ async fn a_proxy_that_does_not_work_is_named() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_reached_is_named() {
-    let nobody = qualitytrace_testing::port();
-    let refused = failure(&format!("http://localhost:{nobody}"), "").await;
+async fn an_unreachable_system_is_named() {
+    let closed = qualitytrace_testing::port();
+    let refused = failure(&format!("http://localhost:{closed}"), "").await;
     assert_eq!((refused.reason, refused.targets_localhost), (Reason::Refused, true));
     assert!(
         refused.message.starts_with(&format!(
-            "nothing listens on localhost:{nobody}; start the system under test or correct the trigger's url"
+            "nothing listens on localhost:{closed}; start the system under test or correct the trigger's url"
         )),
         "{refused}"
     );
@@ -450,7 +450,7 @@ async fn an_answer_without_end_is_cut_and_said_to_be() {
 }
 
 #[tokio::test]
-async fn a_request_that_nobody_waits_for_is_given_up() {
+async fn an_abandoned_request_is_cancelled() {
     let web = Web::plain().await;
     let request = trigger(&yaml(&format!("http://{}/hang", web.address), ""), &[]);
     let waiting = tokio::spawn(async move { send(&request).await });

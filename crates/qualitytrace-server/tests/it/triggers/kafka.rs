@@ -128,8 +128,8 @@ async fn tls_is_used_where_the_test_says_so() {
         stranger.message.contains("UnknownIssuer; name its authority in the trigger's `tls.ca`"),
         "{stranger}"
     );
-    let nobody = failure(mutual, &topic, "  tls: true").await;
-    assert_eq!(nobody.reason, Reason::Tls, "{nobody}");
+    let anonymous = failure(mutual, &topic, "  tls: true").await;
+    assert_eq!(anonymous.reason, Reason::Tls, "{anonymous}");
     let plain = failure(&cluster.plain, &topic, "  tls: true").await;
     assert_ne!(plain.reason, Reason::Timeout, "{plain}");
 }
@@ -167,15 +167,15 @@ async fn an_address_that_a_broker_names_is_told_from_the_users_own() {
 async fn the_first_broker_that_answers_is_enough() {
     let Some(cluster) = cluster().await else { return };
     let topic = cluster.topic(1).await;
-    let nobody = qualitytrace_testing::port();
-    let brokers = format!("127.0.0.1:{nobody}', '{}", cluster.plain);
+    let closed = qualitytrace_testing::port();
+    let brokers = format!("127.0.0.1:{closed}', '{}", cluster.plain);
     assert_eq!(sent(&brokers, &topic, "").await, (0, 0));
 }
 
 #[tokio::test]
-async fn whoever_is_no_broker_is_named() {
-    let nobody = qualitytrace_testing::port();
-    let refused = failure(&format!("localhost:{nobody}"), "t", "").await;
+async fn an_address_without_a_broker_is_named() {
+    let closed = qualitytrace_testing::port();
+    let refused = failure(&format!("localhost:{closed}"), "t", "").await;
     assert_eq!((refused.reason, refused.targets_localhost), (Reason::Refused, true));
     assert!(refused.message.contains("correct the trigger's `brokerUrls`"), "{refused}");
     let unknown = failure("no-such-host.invalid:9092", "t", "").await;
