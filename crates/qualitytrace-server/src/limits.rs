@@ -41,9 +41,9 @@ pub struct Limits {
     pub connections: usize,
     /// `limits.retryAfter`: the retry delay that a refused sender is told.
     pub retry_after: Duration,
-    /// `runs.concurrency`: triggers under way at one time; further runs are queued.
+    /// `runs.concurrency`: triggers in progress at one time; further runs are queued.
     pub concurrent_runs: usize,
-    /// `runs.waiting`: runs under way at one time, those included that only wait for spans; further ones are queued.
+    /// `runs.waiting`: runs in progress at one time, including those that only wait for spans; further ones are queued.
     pub waiting_runs: usize,
     /// `runs.queue`: runs that may be queued; further ones are refused.
     pub queued_runs: u64,
@@ -51,7 +51,7 @@ pub struct Limits {
     pub run_retention: Duration,
     /// `runs.perTest`: runs kept of one test or suite; the oldest are removed first.
     pub runs_per_test: u64,
-    /// `runs.lateWindow`: how long after a verdict late spans are looked for.
+    /// `runs.lateWindow`: how long after a verdict late spans are accepted.
     pub late_window: Duration,
     /// `runs.uninstrumented`: services that send no spans, for every test. A call to them is not expected to have a
     /// child span.

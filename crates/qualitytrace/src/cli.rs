@@ -56,7 +56,7 @@ enum Command {
     Demo(demo::Options),
     /// Check and show the settings of the server, and where each comes from
     Config(config::Options),
-    /// Check, show and try where the server's own telemetry goes
+    /// Check, show and test the sinks of the server's own telemetry
     Telemetry(telemetry::Options),
     /// Write the whole database into one file, while servers work on it
     Backup(database::BackupOptions),
@@ -64,9 +64,9 @@ enum Command {
     Restore(database::RestoreOptions),
     /// Look for damage in the database or in a backup; changes nothing
     Verify(database::VerifyOptions),
-    /// Change the key that seals secrets, or go on without one that is lost
+    /// Change the key that encrypts secrets, or continue without a lost one
     Secrets(secrets::Options),
-    /// Write down which server later commands talk to
+    /// Store the address of the server for later commands
     Configure(configure::Options),
     /// Print the version of this program and, where it can be asked, of the server
     Version(target::Target),

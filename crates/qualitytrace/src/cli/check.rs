@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Files, or folders to search
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
-    /// Take warnings for errors
+    /// Treat warnings as errors
     #[arg(long)]
     strict: bool,
 }

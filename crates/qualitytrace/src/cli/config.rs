@@ -20,13 +20,13 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say what is wrong with the configuration; fails when the server would not start with it
+    /// Report mistakes in the configuration; fails when the server would not start with it
     Check(Sources),
-    /// Print every setting and where it comes from; secrets are masked
+    /// Print every setting and where it comes from; secrets are redacted
     Show {
         #[command(flatten)]
         sources: Sources,
-        /// How to print it
+        /// Format of the output
         #[arg(long, short, value_enum, value_name = "FORMAT", default_value = "pretty")]
         output: Output,
     },

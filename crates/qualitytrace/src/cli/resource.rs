@@ -41,7 +41,7 @@ pub(crate) enum Command {
 pub(crate) struct Apply {
     /// What it is: test, testsuite, variableset, datastore, pollingprofile, analyzer, testrunner, config, demo
     resource: Option<String>,
-    /// Definition to send; an id that is made up for it is written into it
+    /// Definition to send; an id that the server generates is written into it
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]

@@ -36,13 +36,13 @@ pub(crate) struct Options {
     /// Server to run them on; without it, one is started for this run only
     #[arg(long, short = 's', alias = "server-url", value_name = "URL", env = "QUALITYTRACE_SERVER_URL")]
     server: Option<String>,
-    /// Token to show to the server
+    /// Token to send to the server
     #[arg(long, value_name = "TOKEN", env = "QUALITYTRACE_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// File with the token to show to the server; counts more than --token
+    /// File with the token to send to the server; overrides --token
     #[arg(long, value_name = "FILE", requires = "server")]
     token_file: Option<PathBuf>,
-    /// How long to wait for a server that goes away meanwhile, in seconds
+    /// How long to retry while the server is unavailable, in seconds
     #[arg(long, alias = "patience", value_name = "SECONDS", default_value_t = RECONNECT_TIMEOUT.as_secs(), requires = "server")]
     reconnect_timeout: u64,
     #[command(flatten)]
@@ -58,16 +58,16 @@ pub(crate) struct Options {
     /// these files, else of the server
     #[arg(long, value_name = "GATE,...", value_delimiter = ',', value_parser = gate)]
     required_gates: Vec<String>,
-    /// Triggers under way at one time; tests that only wait for their spans are not counted
+    /// Triggers in progress at one time; tests that only wait for their spans are not counted
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
     parallel: usize,
-    /// Further tries of a test that does not pass; what the tests say themselves does not count then
+    /// Retries of a test that does not pass; overrides the `retries` of the tests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     retries: Option<u32>,
-    /// Run each test this many times; what the tests say themselves does not count then
+    /// Run each test this many times; overrides the `repeat` of the tests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// Take a test for failed that passed only when it was tried again
+    /// Count a test that passed only after a retry as failed
     #[arg(long)]
     fail_on_flaky: bool,
     /// Keep what the runs teach about the traces in this file, so that the next run waits no longer than needed; a
@@ -76,12 +76,12 @@ pub(crate) struct Options {
     learned: Option<PathBuf>,
     #[command(flatten)]
     windows: Windows,
-    /// How long a failure that rests on spans that did not come is looked at again before it is told, unless their absence
+    /// How long a failure that depends on missing spans is checked again before it is reported, unless their absence
     /// is proven sooner, like 10s; without it, as the polling profile says, else 10s
     #[arg(long, value_name = "DURATION", value_parser = seconds_or_duration)]
     confirm: Option<Duration>,
-    /// Who sends no spans, besides those that tests and profiles name: hosts, addresses, `*.DOMAIN`, destinations; a server
-    /// named by --server knows that by `runs.uninstrumented`
+    /// Services that send no spans, besides those that tests and profiles name: hosts, addresses, `*.DOMAIN`,
+    /// destinations; a server named by --server has its own list in `runs.uninstrumented`
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     uninstrumented: Vec<String>,
     /// Write a JUnit report
@@ -114,7 +114,7 @@ struct Windows {
     /// Silence that ends a wait when nothing is owed, like 150ms
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     quiet: Option<Duration>,
-    /// Silence that ends a wait although something may still come, like 6s
+    /// Silence that ends a wait although spans may still arrive, like 6s
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     settle: Option<Duration>,
     /// The longest wait for a trace, like 1m

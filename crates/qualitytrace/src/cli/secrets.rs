@@ -16,11 +16,11 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Seal with the current key what the previous key sealed (`secrets.previousKeyFile`); no server may be running
+    /// Encrypt with the current key what the previous key encrypted (`secrets.previousKeyFile`); no server may be running
     Reseal(Database),
     /// When a key is lost: name the secrets that no key opens any more, and drop them
     Forget {
-        /// Drop it; without this, it is only named
+        /// Drop them; without this flag, they are only named
         #[arg(long)]
         yes: bool,
         #[command(flatten)]

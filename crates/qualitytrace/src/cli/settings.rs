@@ -12,7 +12,7 @@ use crate::report;
 /// Where the configuration is.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigOptions {
-    /// Configuration file: YAML, TOML or JSON [default: qualitytrace.yaml and its kin, if there]
+    /// Configuration file: YAML, TOML or JSON [default: the first of qualitytrace.yaml and similar names]
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Any other key of the configuration, such as `telemetry.exporters.NAME.endpoint=URL`; may be given more than once

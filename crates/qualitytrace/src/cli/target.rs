@@ -26,10 +26,10 @@ pub(crate) struct Target {
     /// Server to talk to
     #[arg(long, short, alias = "server", value_name = "URL")]
     server_url: Option<String>,
-    /// Token to show to the server; better given as `QUALITYTRACE_TOKEN`
+    /// Token to send to the server; better given as `QUALITYTRACE_TOKEN`
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
-    /// How the answer is written
+    /// Format of the output
     #[arg(long, short, value_name = "FORMAT")]
     pub(crate) output: Option<Output>,
 }

@@ -26,7 +26,7 @@ pub(crate) struct Options {
 enum Command {
     /// Print the sinks and where each setting comes from; fails when something is wrong
     Check(ConfigOptions),
-    /// Print how the sinks of a running server fare; fails when something is lost
+    /// Print the status of the sinks of a running server; fails when something is lost
     Status {
         #[command(flatten)]
         target: Target,
