@@ -103,7 +103,7 @@ impl Default for TestRunner {
     }
 }
 
-/// Something that a run can be required to pass.
+/// A gate that a run can be required to pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 pub enum Gate {

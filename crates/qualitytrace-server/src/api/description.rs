@@ -98,23 +98,24 @@ impl Paths {
         };
         let strict = &["strict"];
         add(&all, "List:", &get(&[(200, Content::Resources(kind)), wrong]).listing(kind));
-        add(&all, "Create a", &get(&[(201, shows), wrong]).by("post").taking(changed).asking(strict));
+        add(&all, "Create:", &get(&[(201, shows), wrong]).by("post").taking(changed).asking(strict));
         let stored = [(200, shows), (201, shows), wrong];
-        add(&all, "Create or change a", &get(&stored).by("put").taking(changed).asking(strict));
-        add(&one, "Read a", &get(&[(200, shows), wrong, missing]));
+        add(&all, "Create or change:", &get(&stored).by("put").taking(changed).asking(strict));
+        add(&one, "Read:", &get(&[(200, shows), wrong, missing]));
         let stored = [(200, shows), wrong, missing];
-        add(&one, "Change a", &get(&stored).by("put").taking(changed).asking(strict));
-        add(&one, "Remove a", &get(&[gone, wrong, missing]).by("delete"));
+        add(&one, "Change:", &get(&stored).by("put").taking(changed).asking(strict));
+        add(&one, "Remove:", &get(&[gone, wrong, missing]).by("delete"));
         let said = Json(of::<Said>);
         let source = [(200, Content::Source), (400, said), (404, said)];
-        add(&format!("{one}/source"), "As its user wrote it: a", &get(&source).asking(&["version"]));
+        add(&format!("{one}/source"), "Source text:", &get(&source).asking(&["version"]));
     }
 
     /// Adds a route that only the original's hosted service has.
     fn hosted(&mut self, hosted: &hosted::Route) {
         let said = Json(of::<Said>);
         let answers = [(402, Json(of::<()>)), (400, said), (422, said)];
-        let stub = routes::get(hosted.path, "Only the original's hosted service has it", &answers).for_all();
+        let stub =
+            routes::get(hosted.path, "Exists only in the original's hosted service", &answers).for_all();
         for method in hosted.methods {
             let route = match *method {
                 Method::POST => stub.by("post").taking(Body::Json(of::<Map<String, Value>>)),

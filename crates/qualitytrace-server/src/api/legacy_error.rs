@@ -24,7 +24,7 @@ pub(super) struct LegacyApiError {
     retry_after: Option<u64>,
 }
 
-/// An error of the legacy API: a text, or an object where there is more to tell.
+/// An error of the legacy API: a text, or an object with more detail.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Refusal")]

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::run::is_blank;
 
-/// The result of each step, in their order; empty for steps that were not taken.
+/// The result of each step, in their order; empty for steps that were skipped.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Connection {

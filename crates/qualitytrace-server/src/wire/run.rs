@@ -206,7 +206,7 @@ pub struct AssertionResult {
     pub all_passed: bool,
     /// One for each span, or one for all of them.
     pub span_results: Vec<SpanResult>,
-    /// The number of results that there was no room for.
+    /// The number of results beyond the storage limit.
     #[serde(skip_serializing_if = "is_blank")]
     pub omitted: Omitted,
 }

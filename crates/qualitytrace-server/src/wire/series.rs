@@ -14,7 +14,7 @@ pub struct Series {
     pub repeat: u32,
     /// The runs, in order.
     pub runs: Vec<Attempt>,
-    /// The outcome; missing while it is under way.
+    /// The outcome; missing while it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// Whether every repetition passed in the end, although not every run did.
@@ -30,7 +30,7 @@ pub struct Attempt {
     pub run: u64,
     /// Its initial trace.
     pub trace_id: String,
-    /// Its outcome; missing while it is under way.
+    /// Its outcome; missing while it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
 }

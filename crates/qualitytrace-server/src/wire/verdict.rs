@@ -92,7 +92,7 @@ pub struct Assertion {
     pub outcome: Outcome,
     /// One result for each span, or one for all of them.
     pub results: Vec<SpanResult>,
-    /// The number of results that there was no room for.
+    /// The number of results beyond the storage limit.
     #[serde(default, skip_serializing_if = "Omitted::is_none")]
     pub omitted: Omitted,
 }

@@ -129,7 +129,7 @@ impl<'a> PollingProfileSpec<'a> {
     }
 }
 
-/// What the analyzer looks at.
+/// The plugins and rules of the analyzer.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct AnalyzerSpec<'a> {
@@ -232,7 +232,7 @@ impl<'a> ConfigSpec<'a> {
     }
 }
 
-/// Where a demo system stands.
+/// The addresses of a demo system.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct DemoSpec<'a> {

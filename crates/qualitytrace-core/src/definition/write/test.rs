@@ -82,7 +82,7 @@ pub(super) struct TestSuiteSpec<'a> {
     version: Option<u32>,
     #[serde(skip_serializing_if = "is_blank")]
     setup: Vec<StepSpec<'a>>,
-    /// Clients know that there is none as null.
+    /// Null if there are none, as older clients expect.
     steps: Option<Vec<StepSpec<'a>>>,
     #[serde(skip_serializing_if = "is_blank")]
     teardown: Vec<StepSpec<'a>>,
@@ -119,7 +119,7 @@ impl<'a> TestSuiteSpec<'a> {
     }
 }
 
-/// A step: the test alone, as clients have always known it, unless there is more to say.
+/// A step: the test alone, as older clients expect, or an object if it has further keys.
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum StepSpec<'a> {
@@ -160,7 +160,7 @@ struct TableSpec<'a> {
     csv: &'a str,
 }
 
-/// What must hold for the spans that a selector picks.
+/// Assertions about the spans that a selector selects.
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SpanSpec<'a> {
@@ -180,7 +180,7 @@ impl<'a> SpanSpec<'a> {
     }
 }
 
-/// A value that a run gives out.
+/// An output of a run.
 #[derive(PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OutputSpec<'a> {
@@ -203,7 +203,7 @@ pub struct Summary {
     pub runs: u64,
     /// The latest.
     pub last_run: LastRun,
-    /// Only where tests were run again.
+    /// Only if the test has series.
     #[serde(skip_serializing_if = "is_blank")]
     pub flakiness: Option<Flakiness>,
 }
@@ -222,14 +222,14 @@ pub struct LastRun {
     pub analyzer_score: u64,
 }
 
-/// How often the series of a test disagreed with themselves.
+/// The flakiness of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flakiness {
-    /// Series that were looked at.
+    /// The number of series.
     pub series: u64,
-    /// Those that both passed and failed.
+    /// The number of series that both passed and failed.
     pub flaky: u64,
-    /// The second by the first.
+    /// `flaky` divided by `series`.
     pub rate: f64,
 }

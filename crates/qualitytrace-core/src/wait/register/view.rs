@@ -15,7 +15,7 @@ pub struct ServiceView {
     pub deliveries: u32,
     /// How late it delivers at most.
     pub largest_lag: Duration,
-    /// By how much its spans overtake each other.
+    /// By how much its spans arrive out of order.
     pub overtaking: Duration,
     /// How far its clock is ahead.
     pub clock_ahead: Duration,

@@ -146,18 +146,14 @@ pub(super) const ROUTES: &[Route<'static>] = &[
     )
     .for_all(),
     get("/api/docs", "This description as a page", &[(200, Other("text/html"))]).for_all(),
-    get(
-        "/api/ingest/status",
-        "What became of everything that was delivered",
-        &[(200, Json(of::<Delivered>))],
-    )
-    .for_all(),
-    get("/api/audit", "Who changed what, newest first", &[(200, Json(of::<Changes>)), WRONG])
+    get("/api/ingest/status", "The counters of all received telemetry", &[(200, Json(of::<Delivered>))])
+        .for_all(),
+    get("/api/audit", "The audit log, newest first", &[(200, Json(of::<Changes>)), WRONG])
         .asking(&["take", "before"])
         .for_all(),
     post(
         "/api/tests/import",
-        "Take in an exported run with its test",
+        "Import an exported run with its test",
         &[(200, Json(of::<Exported>)), BAD, UNFIT],
     )
     .taking(Body::Shown(of::<Exported>)),
@@ -183,7 +179,7 @@ pub(super) const ROUTES: &[Route<'static>] = &[
     get(RUN, "Report about a run", &[(200, Json(of::<Run>)), BAD, MISSING, UNFIT])
         .by("patch")
         .taking(Body::Shown(of::<Run>)),
-    get(RUN, "Remove a run with all that belongs to it", &[(204, Nothing), BAD, MISSING]).by("delete"),
+    get(RUN, "Remove a run with its events and traces", &[(204, Nothing), BAD, MISSING]).by("delete"),
     post(
         "/api/tests/{id}/run/{number}/rerun",
         "Judge the trace of a run again",
@@ -201,20 +197,20 @@ pub(super) const ROUTES: &[Route<'static>] = &[
     ),
     get(
         "/api/tests/{id}/run/{number}/dry-run",
-        "Try specs out on a run",
+        "Evaluate specs on a run, without storing them",
         &[(200, Json(of::<Results>)), BAD, MISSING, UNFIT],
     )
     .by("put")
     .taking(Body::Json(of::<DryRun>)),
     get(
         "/api/tests/{id}/run/{number}/select",
-        "The spans that a selector picks",
+        "The spans that a selector selects",
         &[(200, Json(of::<Selected>)), BAD, MISSING, UNFIT],
     )
     .asking(&["query"]),
     post(
         "/api/tests/{id}/run/{number}/search-spans",
-        "The spans that have a word",
+        "The spans that match a search text or a selector",
         &[(200, Json(of::<FoundSpans>)), BAD, MISSING, UNFIT],
     )
     .taking(Body::Json(of::<Search>)),
@@ -230,12 +226,12 @@ pub(super) const ROUTES: &[Route<'static>] = &[
     ),
     get(
         "/api/tests/{id}/run/{number}/events",
-        "What happened to a run",
+        "The events of a run",
         &[(200, Json(of::<Vec<RunEvent>>)), BAD],
     ),
     get(
         "/api/tests/{id}/run/{number}/events/stream",
-        "What happens to a run, as it happens",
+        "The events of a run, as a stream",
         &[(200, Content::Events), BAD, MISSING],
     )
     .asking(&["after"]),
@@ -269,7 +265,7 @@ pub(super) const ROUTES: &[Route<'static>] = &[
     ),
     get(
         "/api/testsuites/{id}/run/{number}",
-        "Remove a run of a suite with all that belongs to it",
+        "Remove a run of a suite with the runs of its steps",
         &[(204, Nothing), BAD, MISSING],
     )
     .by("delete"),
@@ -280,12 +276,12 @@ pub(super) const ROUTES: &[Route<'static>] = &[
     ),
     get(
         "/api/testsuites/{id}/run/{number}/events",
-        "What happened to a run of a suite",
+        "The events of a run of a suite",
         &[(200, Json(of::<Vec<suite::Event>>)), BAD],
     ),
     get(
         "/api/testsuites/{id}/run/{number}/events/stream",
-        "What happens to a run of a suite, as it happens",
+        "The events of a run of a suite, as a stream",
         &[(200, Content::Events), BAD, MISSING],
     )
     .asking(&["after"]),
@@ -297,14 +293,17 @@ pub(super) const ROUTES: &[Route<'static>] = &[
         &[(200, Json(of::<Resolved>)), BAD, MISSING],
     )
     .taking(Body::Json(of::<Expression>)),
-    post("/api/config/connection", "Try a data store out", &[(200, Json(of::<Connection>)), BAD, UNFIT])
-        .taking(Body::Spec(Kind::DataStore)),
+    post(
+        "/api/config/connection",
+        "Test the connection to a data store",
+        &[(200, Json(of::<Connection>)), BAD, UNFIT],
+    )
+    .taking(Body::Spec(Kind::DataStore)),
     get("/api/config/connection/otlp", "What has arrived over OTLP", &[(200, Json(of::<Arrivals>))])
         .for_all(),
-    post("/api/config/connection/otlp/reset", "Count arrivals from here on", &[(200, Json(of::<()>))])
-        .for_all(),
-    get("/api/wizard", "How far the set-up has come", &[(200, Json(of::<Wizard>))]),
-    get("/api/wizard", "Note how far the set-up has come", &[(200, Json(of::<Wizard>)), BAD])
+    post("/api/config/connection/otlp/reset", "Reset the OTLP counters", &[(200, Json(of::<()>))]).for_all(),
+    get("/api/wizard", "The progress of the set-up", &[(200, Json(of::<Wizard>))]),
+    get("/api/wizard", "Store the progress of the set-up", &[(200, Json(of::<Wizard>)), BAD])
         .by("put")
         .taking(Body::Json(of::<Wizard>)),
     get("/api/traces", "Traces, newest first, by filters", &[(200, Json(of::<Traces>)), WRONG])
@@ -327,5 +326,10 @@ pub(super) const ROUTES: &[Route<'static>] = &[
         &[(200, Content::Trace(of::<Trace>)), WRONG, ABSENT],
     )
     .for_all(),
-    get("/api/services", "Who sends traces, when last, how late", &[(200, Json(of::<Services>))]).for_all(),
+    get(
+        "/api/services",
+        "The services that send telemetry, and their delays",
+        &[(200, Json(of::<Services>))],
+    )
+    .for_all(),
 ];

@@ -117,12 +117,12 @@ struct DrySpec {
     assertions: Vec<String>,
 }
 
-/// A selector as clients know it that parsed it.
+/// A selector with its structure, as clients that parsed it send it.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct ParsedSelector {
     query: String,
-    /// Read from the query again.
+    /// Ignored; the query is parsed again.
     structure: Value,
 }
 

@@ -25,7 +25,7 @@ use crate::store::{StoredRun, unscoped};
 use crate::variables::Variables;
 use crate::wire::run::{self, RunRequest, RunSettings, RunState};
 
-/// What a client may say about a run, of a test or of a suite.
+/// The settings of a run of a test or of a suite that a client may send.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(in crate::api) struct RunInformation {

@@ -111,7 +111,7 @@ struct ServiceSummary {
     deliveries: u32,
     /// The largest lag of its spans.
     largest_lag: u64,
-    /// By how much its spans overtake each other.
+    /// By how much its spans arrive out of order.
     overtaking: u64,
     /// How far its clock is ahead.
     clock_ahead: u64,

@@ -107,7 +107,7 @@ struct Rule {
     tips: Vec<String>,
     #[serde(skip_serializing_if = "is_blank")]
     results: Vec<RuleResult>,
-    /// The number of results that there was no room for.
+    /// The number of results beyond the storage limit.
     #[serde(skip_serializing_if = "is_blank")]
     omitted: Omitted,
     #[serde(skip_serializing_if = "is_blank")]
