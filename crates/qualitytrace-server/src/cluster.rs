@@ -115,7 +115,7 @@ impl Cluster {
             return;
         }
         if let Err(error) = self.store.publish(&self.name, notices).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "failed to tell other servers");
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to notify other servers");
         }
     }
 

@@ -381,7 +381,7 @@ impl Runner {
         }
         // Suite runs stay as they are: the next server resumes them.
         if let Err(error) = self.settle_runs().await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "failed to mark the runs under way");
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to mark the runs in progress");
         }
         self.cluster.deliver_now().await;
     }

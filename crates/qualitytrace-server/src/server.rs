@@ -232,7 +232,7 @@ impl Server {
                     Err(error) => error.to_string(),
                 },
                 (None, Some(_)) => "restart the server to speak TLS".to_owned(),
-                (Some(_), None) => "restart the server to speak no TLS any more".to_owned(),
+                (Some(_), None) => "restart the server to switch TLS off".to_owned(),
             };
             kept.push(Kept { key, why });
         }
@@ -296,11 +296,11 @@ async fn reseal(store: Store) {
     match store.reseal(&mut |_| {}).await {
         Ok(values) => tracing::info!(
             values,
-            "everything is sealed with the current key: secrets.previousKey and secrets.previousKeyFile can go"
+            "everything is encrypted with the current key: remove secrets.previousKey and secrets.previousKeyFile"
         ),
         Err(error) => tracing::error!(
             error = &error as &dyn std::error::Error,
-            "failed to seal secrets anew: the previous key is still needed, the next start goes on"
+            "failed to encrypt secrets with the new key: the previous key is still needed, the next start continues"
         ),
     }
 }

@@ -62,9 +62,9 @@ pub enum Error {
     },
     /// The text was sealed with another key, or was changed.
     #[error(
-        "a stored secret cannot be opened with {place}: it was sealed with another key; start the server with that \
+        "a stored secret cannot be decrypted with {place}: it was encrypted with another key; start the server with that \
          key (secrets.key or secrets.keyFile; when the key was changed, secrets.previousKeyFile), nothing was changed; if \
-         that key is lost, `qualitytrace secrets forget` drops what it seals"
+         that key is lost, `qualitytrace secrets forget` drops what it encrypts"
     )]
     WrongKey {
         /// Where the key in use comes from.

@@ -237,7 +237,7 @@ impl Client {
     pub(crate) async fn series_after(&self, test: &str, run: u64, runs: u32) -> anyhow::Result<Series> {
         let path = format!("/api/tests/{}/run/{run}/series?after={runs}", escaped(test));
         let body = self.get(&path).await?;
-        let body = body.with_context(|| format!("the server knows no run {run} of test {test} any more"))?;
+        let body = body.with_context(|| format!("the server no longer has run {run} of test {test}"))?;
         serde_json::from_slice(&body).context("the server's answer is not a series")
     }
 

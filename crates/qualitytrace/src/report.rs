@@ -280,7 +280,7 @@ impl TestReport {
                     ending = Ending::Broken("the run was stopped".to_owned());
                 }
                 RunEventKind::Interrupted => {
-                    ending = Ending::Broken("the server went away while the run was under way".to_owned());
+                    ending = Ending::Broken("the server stopped during the run".to_owned());
                 }
                 RunEventKind::Created
                 | RunEventKind::Requeued

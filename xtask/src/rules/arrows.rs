@@ -99,7 +99,7 @@ const BORDERS: [Border; 8] = [
             "crates/qualitytrace-server/src/trigger/http/clients.rs",
         ],
         words: &["TcpStream::connect", "UdpSocket", "lookup_host", "ToSocketAddrs", "Client::builder"],
-        why: "every outbound connection passes `trigger::Gate`, which knows whom users may make the server speak to",
+        why: "every outbound connection passes `trigger::Gate`, which knows the addresses that triggers may connect to",
     },
     Border {
         within: &["crates/qualitytrace-server/src/"],

@@ -106,7 +106,7 @@ async fn serve_granted(app: App, tenant: Tenant, mut socket: WebSocket, grant: G
         () = serve(app, tenant, &mut socket) => return,
         () = grant.withdrawn() => {}
     }
-    let reason = CloseFrame { code: close_code::POLICY, reason: "the token is not known any more".into() };
+    let reason = CloseFrame { code: close_code::POLICY, reason: "the token was revoked".into() };
     // A client that does not read is not waited for.
     let _ = tokio::time::timeout(PING, socket.send(Message::Close(Some(reason)))).await;
 }

@@ -57,7 +57,7 @@ impl Config {
         };
         let (tokens, had) = (&mut self.safety.access.tokens, &before.safety.access.tokens);
         if tokens.is_empty() && !had.is_empty() {
-            keep("auth.tokens", "has no token any more");
+            keep("auth.tokens", "no longer has a token");
             tokens.clone_from(had);
         }
         if let Some(lost) = lost(before.limits.deny.written(), self.limits.deny.written()) {
@@ -65,7 +65,7 @@ impl Config {
             self.limits.deny = before.limits.deny.clone();
         }
         if before.limits.verify_certificates && !self.limits.verify_certificates {
-            keep("trigger.verifyCertificates", "does not demand it any more");
+            keep("trigger.verifyCertificates", "no longer requires it");
             self.limits.verify_certificates = true;
         }
         let names = |config: &Self| config.redact_headers.clone();
@@ -83,5 +83,5 @@ impl Config {
 fn lost<'t>(before: impl Iterator<Item = &'t str>, now: impl Iterator<Item = &'t str>) -> Option<String> {
     let now: Vec<&str> = now.collect();
     let lost: Vec<&str> = before.filter(|item| !now.contains(item)).collect();
-    (!lost.is_empty()).then(|| format!("does not list {} any more", lost.join(", ")))
+    (!lost.is_empty()).then(|| format!("no longer lists {}", lost.join(", ")))
 }

@@ -281,7 +281,7 @@ fn take(setting: &Setting, given: &Foreign, draft: &mut Draft, report: &mut Repo
 
 /// Refuses the former connection string: users who set it expect another database than the one that would be used.
 fn refuse_connection(origin: &Origin, name: &str, report: &mut Report) {
-    let message = format!("`{name}` is not understood any more");
+    let message = format!("`{name}` is no longer supported");
     let help = "write it as `database-url: postgres://USER:PASSWORD@HOST/NAME`".to_owned();
     report.error(origin, name, message, Some(help));
 }

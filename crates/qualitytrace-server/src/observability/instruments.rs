@@ -114,7 +114,7 @@ pub(super) fn observe_runs(
     let _ = meter
         .u64_observable_gauge("qualitytrace.runs.unfinished")
         .with_unit("{run}")
-        .with_description("Runs of this server that wait for their turn or are under way.")
+        .with_description("Runs of this server that are queued or in progress.")
         .with_callback(move |observer| {
             if let Some((waiting, under_way)) = unfinished() {
                 observer.observe(waiting as u64, &[KeyValue::new("state", "waiting")]);

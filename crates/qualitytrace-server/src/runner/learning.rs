@@ -220,7 +220,7 @@ fn read(test: &str, body: &str) -> Option<History> {
             tracing::warn!(
                 test,
                 error = &error as &dyn std::error::Error,
-                "the test's history is unreadable and starts anew"
+                "the test's history is unreadable and is reset"
             );
             None
         }

@@ -236,7 +236,7 @@ impl Runner {
                 Err(error) => {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
-                        "other servers cannot be heard; trying again"
+                        "notifications of other servers cannot be received; retrying"
                     );
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -375,7 +375,7 @@ impl Runner {
             self.cluster.publish(|| Notification::Queued);
         }
         if requeued + interrupted > 0 {
-            tracing::warn!(requeued, interrupted, "found runs that were under way on a server that is gone");
+            tracing::warn!(requeued, interrupted, "found runs in progress on a server that is gone");
         }
         Ok(())
     }

@@ -29,9 +29,7 @@ impl Error {
         let Self::Query { source: sqlx::Error::Database(error), .. } = self else { return None };
         let code = error.code()?;
         if is_gone(&code) {
-            return Some(
-                "the file of the database is not there any more; put it back, or restart the server",
-            );
+            return Some("the database file is missing; put it back, or restart the server");
         }
         is_full(&code).then_some(FULL)
     }

@@ -100,7 +100,7 @@ impl Store {
                 .bind(message)
                 .execute(&self.write)
                 .await
-                .map_err(failed("tell other servers"))?;
+                .map_err(failed("notify other servers"))?;
         }
         Ok(())
     }

@@ -310,12 +310,12 @@ impl Store {
             .bind(signed(number))
             .fetch_optional(&self.write)
             .await
-            .map_err(failed("note a wish"))
+            .map_err(failed("store a run command"))
     }
 
     /// Lists the user commands for the runs of this owner.
     pub async fn wishes(&self, owner: &str) -> Result<Vec<(String, u64, RunCommand)>, Error> {
-        let failed = failed("read wishes");
+        let failed = failed("read run commands");
         let text = format!(
             "SELECT test_id, number, wish FROM runs WHERE state IN {UNDER_WAY} AND owner = $1 AND wish <> ''"
         );

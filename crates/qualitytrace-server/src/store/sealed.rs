@@ -288,7 +288,7 @@ fn without_secrets(kept: &str) -> String {
 /// The replacement for the text or spec of a definition that no key opens.
 fn empty_definition(column: &Column, cell: &Cell) -> String {
     let id = unscoped(&cell.id);
-    let description = "Its definition was sealed with a key that is lost; apply it again.";
+    let description = "Its definition was encrypted with a key that is lost; apply it again.";
     let mut spec = json!({ "id": id, "name": id, "description": description });
     match Kind::named(&cell.kind) {
         Some(Kind::DataStore) => spec = json!({ "id": id, "name": "OTLP", "type": "otlp", "default": true }),

@@ -191,13 +191,13 @@ impl Store {
             .bind(signed(number))
             .execute(&self.write)
             .await
-            .map_err(failed("note a wish"))?;
+            .map_err(failed("store a run command"))?;
         Ok(done.rows_affected() == 1)
     }
 
     /// Lists the suite runs of this owner that a user has stopped.
     pub async fn suites_wished_stopped(&self, owner: &str) -> Result<Vec<(String, u64)>, Error> {
-        let failed = failed("read wishes");
+        let failed = failed("read run commands");
         let text = format!(
             "SELECT suite_id, number FROM suite_runs WHERE state IN {UNDER_WAY} AND owner = $1 AND wish = 'stop'"
         );

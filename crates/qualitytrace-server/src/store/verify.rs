@@ -253,7 +253,7 @@ async fn secrets(
             let sealed = secrets_of(column, &cell);
             if sealed.into_iter().any(|sealed| vault.unseal(&place, sealed).is_err()) {
                 check.find(format!(
-                    "{} was sealed with another key; name that key, or drop what it seals with `qualitytrace secrets forget`",
+                    "{} was encrypted with another key; name that key, or drop what it encrypts with `qualitytrace secrets forget`",
                     column.name_of(&cell)
                 ));
             }

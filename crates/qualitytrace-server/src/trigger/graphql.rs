@@ -52,7 +52,7 @@ fn description(reply: Reply, place: &Place) -> Result<Value, Failure> {
     }
     let told = answer["errors"][0]["message"].as_str().map_or(reason, ToOwned::to_owned);
     let message = format!(
-        "{place} does not tell its schema ({told}); allow introspection there, or remove the trigger's `introspection`"
+        "{place} does not return its schema ({told}); allow introspection there, or remove the trigger's `introspection`"
     );
     Err(Failure::told(Reason::Protocol, message))
 }

@@ -402,7 +402,7 @@ impl RunEventKind {
             | Self::TriggerFailed { message, .. }
             | Self::NoTrace { message }
             | Self::Broken { message } => Some(message),
-            Self::Interrupted => Some("the server went away while the run was under way"),
+            Self::Interrupted => Some("the server stopped during the run"),
             Self::Created
             | Self::Again { .. }
             | Self::Imported { .. }

@@ -162,7 +162,7 @@ impl SuiteProgress {
                     facts.passed = Some(*passed);
                 }
                 SuiteEventKind::Interrupted => {
-                    ends(&mut facts, Some("the server went away while the suite was under way".to_owned()));
+                    ends(&mut facts, Some("the server stopped during the run of the suite".to_owned()));
                 }
                 SuiteEventKind::StepsSkipped { .. } | SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
             }

@@ -435,7 +435,7 @@ async fn a_wrong_key_is_refused_and_destroys_nothing() {
         [KeyPlace::Memory, KeyPlace::File(folder.path().join("other.key")), KeyPlace::Text("ab".repeat(32))]
     {
         let error = start(&database.url, key).await.unwrap_err().to_string();
-        assert!(error.contains("sealed with another key") && error.contains("secrets.keyFile"), "{error}");
+        assert!(error.contains("encrypted with another key") && error.contains("secrets.keyFile"), "{error}");
     }
     assert!(!folder.path().join("other.key").exists());
     assert_eq!(dump(&database.url).await.matches("sealed:1:").count(), before.matches("sealed:1:").count());

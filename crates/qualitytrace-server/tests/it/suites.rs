@@ -306,7 +306,7 @@ async fn a_suite_under_way_is_carried_on_when_the_server_comes_back(database: &D
         (run["state"].as_str(), states(&run)),
         (Some("FAILED"), vec!["FINISHED", "FAILED", "FINISHED"])
     );
-    assert_eq!(run["lastErrorState"], "step `hang`: the server went away while the run was under way");
+    assert_eq!(run["lastErrorState"], "step `hang`: the server stopped during the run");
     assert_eq!((&run["pass"], run.get("fail")), (&json!(2), None));
     let events = bench.events("/api/testsuites/s/run/1").await;
     assert_eq!(events.iter().filter(|event| event["what"] == "resumed").count(), 1, "{events:?}");

@@ -80,7 +80,9 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<Exit> {
         options.file.display(),
         contents(&counts)
     ));
-    report::out("  secrets in it stay sealed: keep a copy of the key (secrets.keyFile) in another place\n");
+    report::out(
+        "  secrets in it stay encrypted: keep a copy of the key (secrets.keyFile) in another place\n",
+    );
     if check.findings.is_empty() {
         return Ok(Exit::Passed);
     }

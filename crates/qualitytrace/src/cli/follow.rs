@@ -95,7 +95,7 @@ async fn steps(
             SuiteEventKind::Stopping | SuiteEventKind::Resumed => {}
             SuiteEventKind::Ended { passed, message } => why = message.filter(|_| !passed),
             SuiteEventKind::Interrupted => {
-                why = Some("the server went away while the suite was under way".to_owned());
+                why = Some("the server stopped during the run of the suite".to_owned());
             }
         }
     }
@@ -231,7 +231,7 @@ pub(super) async fn again(context: RunContext<'_>, mut report: TestReport) -> Te
     if !matches!(report.ending, Ending::Judged(_)) && !report.has_no_trace {
         return report;
     }
-    // If the server does not answer any more, the earlier verdict stays.
+    // If the server no longer answers, the earlier verdict stays.
     let events: Result<Vec<_>, _> = context.client.events(&report.id, report.run).try_collect().await;
     let late = TestReport::fold(
         report.name.clone(),

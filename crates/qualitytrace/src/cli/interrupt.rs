@@ -48,7 +48,7 @@ impl Interrupt {
         let (raise, raised) = watch::channel(false);
         let listener = tokio::spawn(async move {
             end_signal().await;
-            report::err("\nstopping what is under way; once more to leave at once\n");
+            report::err("\nstopping the runs in progress; interrupt again to exit at once\n");
             raise.send_replace(true);
             // A closing terminal may send SIGHUP more than once, so that does not count as a second interrupt.
             stop_signal().await;

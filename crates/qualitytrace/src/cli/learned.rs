@@ -14,7 +14,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Learned> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Learned::default()),
         Err(error) => return Err(error).with_context(|| failed("read", path)),
     };
-    Learned::from_json(&text).with_context(|| format!("{}; delete it to learn anew", failed("read", path)))
+    Learned::from_json(&text).with_context(|| format!("{}; delete it to start again", failed("read", path)))
 }
 
 /// Merges what was learned of these tests into the file. Entries that other processes wrote meanwhile stay.
@@ -68,6 +68,6 @@ mod tests {
         let path = folder.path().join("learned.json");
         std::fs::write(&path, "{").unwrap();
         let error = read(&path).unwrap_err().to_string();
-        assert!(error.ends_with("learned.json; delete it to learn anew"), "{error}");
+        assert!(error.ends_with("learned.json; delete it to start again"), "{error}");
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Options {
 enum Command {
     /// Encrypt with the current key what the previous key encrypted (`secrets.previousKeyFile`); no server may be running
     Reseal(Database),
-    /// When a key is lost: name the secrets that no key opens any more, and drop them
+    /// When a key is lost: name the secrets that can no longer be decrypted, and drop them
     Forget {
         /// Drop them; without this flag, they are only named
         #[arg(long)]
@@ -50,13 +50,13 @@ async fn reseal(database: Database) -> anyhow::Result<Exit> {
     let Some(resealed) = interruptible(store.reseal(&mut tell)).await else {
         store.close().await;
         return Ok(interrupted(
-            "some values are sealed with the new key; both keys are needed until it is done",
+            "some values are encrypted with the new key; both keys are needed until all are",
         ));
     };
     let resealed = resealed?;
     store.close().await;
     report::out(&format!(
-        "{} {resealed} values sealed anew; the previous key is not needed any more\n",
+        "{} {resealed} values encrypted with the new key; the previous key is no longer needed\n",
         report::style::good("✔")
     ));
     Ok(Exit::Passed)
@@ -83,15 +83,15 @@ async fn forget(database: Database, is_sure: bool) -> anyhow::Result<Exit> {
         report::out(&format!("{} {name}\n", if is_sure { "dropped" } else { "lost" }));
     }
     report::out(&match (lost.len(), is_sure) {
-        (0, _) => format!("{} every sealed value can be opened\n", report::style::good("✔")),
+        (0, _) => format!("{} every encrypted value can be decrypted\n", report::style::good("✔")),
         (count, true) => {
             format!(
-                "{} {count} sealed values are dropped; apply the definitions again\n",
+                "{} {count} encrypted values are dropped; apply the definitions again\n",
                 report::style::good("✔")
             )
         }
         (count, false) => {
-            format!("{count} sealed values cannot be opened; --yes drops them, and nothing else\n")
+            format!("{count} encrypted values cannot be decrypted; --yes drops them, and nothing else\n")
         }
     });
     Ok(Exit::Passed)

@@ -58,7 +58,7 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<Exit> {
         () = stop_signal() => {}
         () = running.follow(changes, &server, &telemetry) => {}
     }
-    report::out("stopping: requests under way may end\n");
+    report::out("stopping: requests in progress may finish\n");
     server.shutdown().await;
     let flushed = tokio::task::spawn_blocking(move || telemetry.shutdown(FLUSH_TIMEOUT)).await?;
     tracing::debug!(status = flushed.render(), "telemetry ended");

@@ -98,7 +98,7 @@ impl Contact {
         if state.lost.is_none() {
             let reconnect_timeout = report::pretty::duration(self.reconnect_timeout);
             report::err(&format!(
-                "the server at {} does not answer any more; waiting for it for up to {reconnect_timeout}\n",
+                "the server at {} no longer answers; retrying for up to {reconnect_timeout}\n",
                 self.server
             ));
         }

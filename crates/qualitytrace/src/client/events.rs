@@ -143,7 +143,7 @@ impl Lines {
                     self.rest.extend_from_slice(&part.context("the server broke off the stream of events")?);
                 }
                 Ok(None) => return Ok(None),
-                Err(_) => bail!("the server says nothing any more in its stream of events"),
+                Err(_) => bail!("the server sends no more data in its event stream"),
             }
         }
     }

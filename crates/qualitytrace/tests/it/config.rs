@@ -248,7 +248,7 @@ fn mistakes_have_a_place_and_a_way_out() {
     check(
         "postgresConnString: \"host=postgres user=u password=geheim\"\n",
         1,
-        "qualitytrace.yaml:1:21: error: `postgresConnString` is not understood any more; write it as `database-url: \
+        "qualitytrace.yaml:1:21: error: `postgresConnString` is no longer supported; write it as `database-url: \
          postgres://USER:PASSWORD@HOST/NAME`",
     );
     check(
@@ -286,7 +286,7 @@ fn the_connection_string_of_earlier_versions_is_refused_wherever_it_stands() {
         for command in [["config", "check"], ["serve", "--server.httpPort=0"]] {
             let said = Place::with(&[]).set(name, "host=postgres password=geheim").run(&command);
             let expected = format!(
-                "${name}: error: `{name}` is not understood any more; write it as `database-url: \
+                "${name}: error: `{name}` is no longer supported; write it as `database-url: \
                  postgres://USER:PASSWORD@HOST/NAME`"
             );
             assert_eq!((said.code, said.err.trim_end()), (Some(1), expected.as_str()), "{command:?}");

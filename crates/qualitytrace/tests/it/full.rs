@@ -90,7 +90,7 @@ async fn a_database_whose_file_is_gone_acknowledges_nothing() {
     let ready = client.get(server.url("/readyz")).send().await.unwrap();
     assert_eq!(ready.status(), StatusCode::SERVICE_UNAVAILABLE);
     let told = ready.text().await.unwrap();
-    assert!(told.contains("the file of the database is not there any more"), "{told}");
+    assert!(told.contains("the database file is missing"), "{told}");
     assert!(!database.exists(), "it does not come back empty");
     std::fs::rename(&aside, &database).unwrap();
     assert_eq!(store(&client, &server, 2).await, [true; 2]);

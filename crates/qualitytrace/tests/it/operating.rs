@@ -304,7 +304,7 @@ async fn a_mistyped_key_file_is_no_lost_key() {
     let told = ends(1, &[&["secrets", "forget", "--yes"], &place[..], &mistyped[..]].concat()).await;
     assert!(told.contains("the key file typo.key is not there, but"), "{told}");
     let told = ends(0, &[&["secrets", "forget", "--yes"], &place[..]].concat()).await;
-    assert!(told.contains("every sealed value can be opened"), "{told}");
+    assert!(told.contains("every encrypted value can be decrypted"), "{told}");
 }
 
 #[tokio::test]
@@ -325,14 +325,14 @@ async fn keys(folder: &Path, database: &str) {
     // A running server reseals everything; afterwards the first key is not needed.
     let both = ["--secrets.keyFile", &second, "--secrets.previousKeyFile", &first];
     let mut server = Served::start(program(), database, &both).await;
-    server.logged("everything is sealed with the current key").await;
+    server.logged("everything is encrypted with the current key").await;
     assert_eq!(answers(&server).await, before);
     drop(server);
     let server = Served::start(program(), database, &["--secrets.keyFile", &second]).await;
     assert_eq!(answers(&server).await, before);
     drop(server);
     let told = ends(2, &["verify", "--database-url", database, "--secrets.keyFile", &first]).await;
-    assert!(told.contains("VariableSet `set` was sealed with another key"), "{told}");
+    assert!(told.contains("VariableSet `set` was encrypted with another key"), "{told}");
 
     // The command does the same.
     let told =

@@ -362,6 +362,6 @@ async fn a_renewed_certificate_is_shown_after_sighup() {
     std::fs::write(&file, BASE).unwrap();
     let line = served.logged("reloaded the configuration").await;
     assert!(!line.contains("server.tls"), "{line}");
-    served.logged("server.tls stays as it was: restart the server to speak no TLS any more").await;
+    served.logged("server.tls stays as it was: restart the server to switch TLS off").await;
     assert!(is_trusted(&served, &second).await);
 }

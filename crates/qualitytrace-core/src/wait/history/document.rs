@@ -21,7 +21,7 @@ pub enum ReadError {
     #[error("failed to read the history")]
     Json(#[source] serde_json::Error),
     /// Written by another version.
-    #[error("history has version {0}, and this program reads version {VERSION}: delete it to learn anew")]
+    #[error("history has version {0}, and this program reads version {VERSION}: delete it to start again")]
     Version(u32),
     /// A kind of span stands before its parent.
     #[error("history of test `{test}` puts span {span} below span {parent}, which does not come before it")]

@@ -61,7 +61,7 @@ impl Outlook {
         if self.absences.len() < MAX_NAMED_DEBTS && !self.absences.iter().any(is_known) {
             self.absences.push(absence);
         } else if self.absences.len() == MAX_NAMED_DEBTS {
-            self.absences.push(Absence::of_anyone("more is missing than can be told".to_owned()));
+            self.absences.push(Absence::of_anyone("more spans are missing than can be listed".to_owned()));
         }
     }
 }

@@ -129,7 +129,7 @@ fn a_file_that_is_no_knowledge_is_refused_with_the_reason() {
         (r#"{"version":1,"tests":{"t":{}}}"#, "failed to read the history"),
         (
             r#"{"version":7}"#,
-            "history has version 7, and this program reads version 1: delete it to learn anew",
+            "history has version 7, and this program reads version 1: delete it to start again",
         ),
         (order, "history of test `t` puts span 0 below span 0, which does not come before it"),
     ] {

@@ -333,7 +333,7 @@ impl StepEnd {
     fn message(outcome: Outcome, over: &Over) -> Option<String> {
         match outcome {
             Outcome::Broken => {
-                Some(over.facts.error.clone().unwrap_or_else(|| "its run came to no verdict".to_owned()))
+                Some(over.facts.error.clone().unwrap_or_else(|| "its run has no verdict".to_owned()))
             }
             Outcome::Stopped => Some("its run was stopped".to_owned()),
             Outcome::Passed | Outcome::Flaky { .. } | Outcome::Failed | Outcome::Inconclusive => None,

@@ -195,7 +195,7 @@ impl Asking<'_> {
                 protocol::unknown_service(service, known.services.iter().map(|known| known.name.as_str()))
             }
             Told::Files(_) | Told::Refusal(_) => Failure::invalid(format!(
-                "{} has no service `{service}`, and does not tell which it has; correct the trigger's `method`",
+                "{} has no service `{service}`, and does not list its services; correct the trigger's `method`",
                 self.place
             )),
         })

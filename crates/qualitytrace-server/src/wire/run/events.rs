@@ -246,7 +246,7 @@ fn after_the_wait(what: &RunEventKind) -> Vec<Known> {
             "TEST_SPECS_RUN_ERROR",
             TEST,
             "Test specs failed",
-            "The server went away while the run was under way",
+            "The server stopped during the run",
         )],
         RunEventKind::Broken { message } => {
             vec![event("TEST_SPECS_RUN_ERROR", TEST, "Test specs failed", message)]

@@ -49,7 +49,7 @@ fn problem(run: &Run) -> Option<&str> {
     match State::named(&run.state) {
         _ if !run.last_error_state.is_empty() => Some(&run.last_error_state),
         Some(State::Stopped) => Some("the run was stopped"),
-        Some(state) if !state.is_final() => Some("the run is still under way"),
+        Some(state) if !state.is_final() => Some("the run is still in progress"),
         _ => None,
     }
 }

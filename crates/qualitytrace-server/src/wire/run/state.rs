@@ -130,7 +130,7 @@ impl RunState {
                 self.ends(at, None);
             }
             RunEventKind::Interrupted => {
-                self.ends(at, Some(&"the server went away while the run was under way".to_owned()));
+                self.ends(at, Some(&"the server stopped during the run".to_owned()));
             }
             RunEventKind::Waiting { .. } => self.waited = true,
             RunEventKind::Created

@@ -230,13 +230,13 @@ async fn a_server_that_does_not_tell_its_schema_is_named() {
     let peer = Peer::serve(silent).await;
     let failure = send(&query(&peer.url, "{ book(id: 1) { id } }", "introspection: true")).await.unwrap_err();
     assert_eq!(failure.reason, Reason::Protocol);
-    assert!(failure.message.contains("does not tell its schema"), "{failure}");
+    assert!(failure.message.contains("does not return its schema"), "{failure}");
     assert!(failure.message.ends_with("or remove the trigger's `introspection`"), "{failure}");
     // A server that does not speak GraphQL.
     let web = super::web::Web::plain().await;
     let url = format!("{}/echo", web.address);
     let failure = send(&query(&url, "{ a }", "introspection: true")).await.unwrap_err();
-    assert!(failure.message.contains("does not tell its schema (200 OK)"), "{failure}");
+    assert!(failure.message.contains("does not return its schema (200 OK)"), "{failure}");
 }
 
 #[tokio::test]
