@@ -131,7 +131,7 @@ pub enum Error {
         limit: u64,
     },
     /// The task of a suite step panicked or was cancelled.
-    #[error("a step of a suite broke off")]
+    #[error("a step of a suite was interrupted")]
     Step {
         /// The error of the task.
         #[source]

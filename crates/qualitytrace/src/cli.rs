@@ -32,7 +32,7 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "qualitytrace", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 all passed (tests that passed when tried again included), 1 could not do it, 2 a test did not pass or damage was found, 4 inconclusive: what is missing could change a verdict, 130 interrupted."
+    after_help = "Exit codes: 0 all passed (including tests that passed after a retry), 1 the command failed, 2 a test did not pass or damage was found, 4 inconclusive: missing spans could change a verdict, 130 interrupted."
 )]
 pub(crate) struct Arguments {
     /// Flags of the commands that talk to a server may stand before the command too.

@@ -365,7 +365,7 @@ impl Client {
             match accepted(answer).await?.bytes().await {
                 Ok(bytes) => return Ok(Some(bytes)),
                 Err(error) if !self.contact.lost(&mut pauses).await => {
-                    return Err(error).context("the server broke off its answer");
+                    return Err(error).context("the connection broke during the answer of the server");
                 }
                 Err(_) => {}
             }

@@ -25,7 +25,7 @@ const CUT_OFF: &str =
     "the answer is longer than the server keeps (limits.replyBytes): only its beginning was judged";
 
 /// Note on a run whose response was not UTF-8.
-const BINARY: &str = "the answer is no text (not UTF-8): what is none was replaced before it was judged";
+const BINARY: &str = "the answer is not UTF-8: invalid bytes were replaced before it was judged";
 
 /// The first error of a write to standard output.
 static LOST: OnceLock<io::Error> = OnceLock::new();

@@ -254,12 +254,12 @@ impl Store {
             .bind(test)
             .fetch_optional(&self.read)
             .await
-            .map_err(failed("load what earlier runs taught"))
+            .map_err(failed("load the history of tests"))
     }
 
     /// Loads what earlier runs learned about every test, as JSON.
     pub async fn histories(&self) -> Result<Vec<(String, String)>, Error> {
-        let failed = failed("load what earlier runs taught");
+        let failed = failed("load the history of tests");
         let rows = sqlx::query("SELECT test_id, body FROM histories ORDER BY test_id")
             .fetch_all(&self.read)
             .await

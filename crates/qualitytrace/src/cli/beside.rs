@@ -57,7 +57,7 @@ impl Beside {
         let once = |is_known: bool| {
             if is_known {
                 bail!(
-                    "{path}: there is another {kind} in these files, and a run obeys one; leave one of them out"
+                    "{path}: there is another {kind} in these files, and a run uses one; leave one of them out"
                 );
             }
             Ok(())

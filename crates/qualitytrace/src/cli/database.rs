@@ -139,7 +139,7 @@ pub(crate) async fn verify(options: VerifyOptions) -> anyhow::Result<Exit> {
     };
     let verify = store::verify(&config.database_url, &vault, &mut tell, &mut done);
     let Some(verified) = interruptible(verify).await else {
-        return Ok(interrupted("not everything was looked at"));
+        return Ok(interrupted("not everything was checked"));
     };
     match verified {
         Ok(()) => {}
@@ -160,7 +160,7 @@ async fn verify_backup(file: &Path) -> anyhow::Result<Exit> {
         store::check_backup(&path, &mut |rows| progress.tell(rows))
     });
     let Some(read) = interruptible(reading).await else {
-        return Ok(interrupted("not everything was looked at"));
+        return Ok(interrupted("not everything was checked"));
     };
     let (header, check) = read??;
     if !check.findings.is_empty() {

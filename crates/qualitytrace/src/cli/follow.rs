@@ -112,7 +112,7 @@ async fn steps(
 
 /// Returns the step of this number, as the server has planned it.
 fn planned(steps: &[Step], step: usize) -> anyhow::Result<&Step> {
-    steps.get(step).with_context(|| format!("the server speaks of step {step}, which it has not planned"))
+    steps.get(step).with_context(|| format!("the server names step {step}, which is not in its plan"))
 }
 
 /// Follows a series of runs to its end.
@@ -200,7 +200,7 @@ pub(super) async fn confirmed(context: RunContext<'_>, report: TestReport, until
         return report;
     }
     let seconds = (until - Instant::now()).as_secs_f64().ceil();
-    let told = format!("{} (spans that it lacks may come late: {seconds} s at most)", report.name);
+    let told = format!("{} (missing spans may still arrive: {seconds} s at most)", report.name);
     let _shown = context.progress.confirming(&told);
     while rests_on_absence(&report) && Instant::now() < until && !context.interrupt.is_raised() {
         tokio::time::sleep_until(until.min(Instant::now() + CONFIRM_INTERVAL)).await;

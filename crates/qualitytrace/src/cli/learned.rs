@@ -38,7 +38,7 @@ pub(crate) fn write(path: &Path, mut learned: Learned, tests: &BTreeSet<String>)
 }
 
 fn failed(what: &str, path: &Path) -> String {
-    format!("failed to {what} what earlier runs taught in {}", path.display())
+    format!("failed to {what} the learned data in {}", path.display())
 }
 
 #[cfg(test)]

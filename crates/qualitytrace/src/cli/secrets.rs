@@ -45,7 +45,7 @@ async fn reseal(database: Database) -> anyhow::Result<Exit> {
         );
     }
     let store = Store::open_with(&config.database_url, vault).await?;
-    let mut progress = Progress::start("values looked at");
+    let mut progress = Progress::start("values checked");
     let mut tell = |values| progress.tell(values);
     let Some(resealed) = interruptible(store.reseal(&mut tell)).await else {
         store.close().await;

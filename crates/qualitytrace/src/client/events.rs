@@ -140,7 +140,9 @@ impl Lines {
             }
             match tokio::time::timeout(LONGEST_SILENCE, self.bytes.next()).await {
                 Ok(Some(part)) => {
-                    self.rest.extend_from_slice(&part.context("the server broke off the stream of events")?);
+                    self.rest.extend_from_slice(
+                        &part.context("the connection broke during the event stream of the server")?,
+                    );
                 }
                 Ok(None) => return Ok(None),
                 Err(_) => bail!("the server sends no more data in its event stream"),

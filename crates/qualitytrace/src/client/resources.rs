@@ -130,7 +130,7 @@ fn wanting(request: RequestBuilder, form: Form) -> RequestBuilder {
 /// The body of a success response; fails with the server's message otherwise.
 async fn body(response: Response, doing: &str) -> anyhow::Result<String> {
     let status = response.status();
-    let text = response.text().await.context("the server broke off its answer")?;
+    let text = response.text().await.context("the connection broke during the answer of the server")?;
     if status.is_success() {
         return Ok(text);
     }

@@ -72,7 +72,7 @@ fn attempts(text: &mut String, report: &TestReport) {
         .filter(|known| known.flaky > 0)
         .map(|known| format!("; flaky in {} of its last {} series", known.flaky, known.series));
     let word = match report.outcome {
-        Outcome::Flaky { recovered: true } => "flaky, passed when tried again",
+        Outcome::Flaky { recovered: true } => "flaky, passed after a retry",
         Outcome::Flaky { recovered: false } => "flaky",
         Outcome::Passed
         | Outcome::Failed

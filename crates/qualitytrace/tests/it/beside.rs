@@ -224,7 +224,7 @@ async fn two_settings_of_a_kind_and_kinds_without_a_meaning_are_told() {
     assert_eq!(code, Some(1), "{text}");
     holds(
         &text,
-        &["b.yaml: there is another TestRunner in these files, and a run obeys one; leave one of them out"],
+        &["b.yaml: there is another TestRunner in these files, and a run uses one; leave one of them out"],
     );
     let store = "type: DataStore\nspec: { name: Here, type: otlp }\n";
     let (code, text, _) = run(&[("t.yaml", &good), ("store.yaml", store)], &["."]).await;

@@ -93,7 +93,7 @@ async fn what_cannot_be_written_at_the_end_keeps_nothing_else_from_being_written
     let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{text}{said}");
     assert!(text.contains("1 test: 1 passed"), "{text}");
-    assert!(said.contains("what earlier runs taught in doomed/l.json"), "{said}");
+    assert!(said.contains("the learned data in doomed/l.json"), "{said}");
     let junit = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
     assert!(junit.contains("<testsuite name=\"T\""), "{junit}");
 }

@@ -164,7 +164,7 @@ async fn an_answer_that_is_no_text_is_told() {
     let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
     let (code, text, junit) = run(&files, &["."]).await;
     assert_eq!(code, Some(0), "{text}");
-    let told = "the answer is no text (not UTF-8): what is none was replaced before it was judged";
+    let told = "the answer is not UTF-8: invalid bytes were replaced before it was judged";
     assert_eq!((text.matches(told).count(), junit.matches(told).count()), (1, 1), "{text}{junit}");
 }
 
@@ -190,7 +190,7 @@ async fn a_test_that_passes_when_tried_again_is_flaky_and_passes() {
         &text,
         &[
             "~ Test third",
-            "flaky, passed when tried again: 1 of 3 runs passed; flaky in 1 of its last 1 series",
+            "flaky, passed after a retry: 1 of 3 runs passed; flaky in 1 of its last 1 series",
             "got 500",
             "0 passed, 1 flaky",
         ],
