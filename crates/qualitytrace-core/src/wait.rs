@@ -215,7 +215,7 @@ impl fmt::Display for Reason {
             Self::Orphaned => "parents are missing and nothing more came for two settle windows",
             Self::TimedOut => "the time is up",
             Self::NoTrace => "no span has come in time",
-            Self::Skipped => "the user did not want to wait any longer",
+            Self::Skipped => "the user skipped the wait",
         })
     }
 }

@@ -157,7 +157,7 @@ impl Refused {
     /// Returns the error message.
     pub fn message(self) -> String {
         match self {
-            Self::NoToken => "this server asks for a token; send `Authorization: Bearer TOKEN`".to_owned(),
+            Self::NoToken => "this server requires a token; send `Authorization: Bearer TOKEN`".to_owned(),
             Self::Unknown => "the token is not known to this server".to_owned(),
             Self::Throttled(seconds) => {
                 format!("too many wrong tokens came from this address; try again in {seconds} s")

@@ -231,7 +231,7 @@ impl Server {
                     Ok(()) => continue,
                     Err(error) => error.to_string(),
                 },
-                (None, Some(_)) => "restart the server to speak TLS".to_owned(),
+                (None, Some(_)) => "restart the server to switch TLS on".to_owned(),
                 (Some(_), None) => "restart the server to switch TLS off".to_owned(),
             };
             kept.push(Kept { key, why });

@@ -141,7 +141,7 @@ impl Inputs {
         let found = find::find(&find::folders(home.as_deref()))?;
         for path in found.passed_over {
             let origin = Origin::File { path: path.display().to_string(), line: 1, column: 1 };
-            let message = format!("this file is not read: `{}` goes before it", found.file.display());
+            let message = format!("this file is not read: `{}` comes before it", found.file.display());
             let help = "name the one that counts with `--config`".to_owned();
             report.push(Severity::Warning, &origin, "", message, Some(help));
         }
@@ -182,7 +182,7 @@ impl Inputs {
         let use_postgres = match (&postgres, origins.get("database-url")) {
             (Some(block), Some(url)) if block <= url => {
                 let message =
-                    "`postgres` has no effect: `database-url` is set too, and goes before it".to_owned();
+                    "`postgres` has no effect: `database-url` is set too, and overrides it".to_owned();
                 report.push(Severity::Warning, block, "postgres", message, None);
                 false
             }

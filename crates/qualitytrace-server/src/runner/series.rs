@@ -263,7 +263,7 @@ impl Runner {
                 tracing::info!(
                     test = first.test,
                     run = orphan.first,
-                    "carries on a series whose server is gone"
+                    "resumes a series whose server is gone"
                 );
                 self.spawn_series(SeriesState::resumed(test, variables, asked, shown));
             } else {

@@ -69,7 +69,7 @@ pub(super) async fn check_pages(url: &str) -> Result<(), String> {
         Ok(Some(damage)) => Err(format!("{damage}; {DAMAGED}")),
         Err(_) if start.elapsed() >= CHECK_TIME => {
             tracing::info!(
-                "the database is large: its pages were looked at for {seconds} s only; `qualitytrace verify` looks at all of them"
+                "the database is large: its pages were checked for {seconds} s only; `qualitytrace verify` checks all of them"
             );
             Ok(())
         }

@@ -84,7 +84,7 @@ pub struct Denied {
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, rule } = self;
-        write!(f, "triggers must not speak to `{host}`: this server's trigger.deny lists `{rule}`")
+        write!(f, "triggers must not connect to `{host}`: this server's trigger.deny lists `{rule}`")
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
         let denied = deny().addresses("shop", found(&["10.0.0.7:80"])).unwrap_err();
         assert_eq!(
             denied.to_string(),
-            "triggers must not speak to `shop`: this server's trigger.deny lists `10.0.0.0/8`"
+            "triggers must not connect to `shop`: this server's trigger.deny lists `10.0.0.0/8`"
         );
         let left = deny().addresses("shop", found(&["10.0.0.7:80", "192.168.0.1:80"])).unwrap();
         assert_eq!(left, found(&["192.168.0.1:80"]));

@@ -293,7 +293,7 @@ pub(super) fn tls_cause(error: &(dyn Error + 'static)) -> String {
     ]) {
         "; it does not accept the trigger's `tls.certificate`"
     } else if says(&["corrupt message"]) {
-        "; it does not seem to speak TLS: ask it without"
+        "; it does not seem to use TLS: connect without it"
     } else {
         ""
     };

@@ -238,7 +238,7 @@ fn the_declarative_file_is_read() {
     let (config, diagnostics) =
         read(&[], &[("OTEL_CONFIG_FILE", path), ("OTEL_TOKEN", "t"), ("OTEL_SERVICE_NAME", "ignored")], &[]);
     let said: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
-    let ignored = "$OTEL_SERVICE_NAME: note: `OTEL_SERVICE_NAME` has no effect: `OTEL_CONFIG_FILE` is set, and goes before it";
+    let ignored = "$OTEL_SERVICE_NAME: note: `OTEL_SERVICE_NAME` has no effect: `OTEL_CONFIG_FILE` is set, and overrides it";
     assert_eq!(said, [ignored]);
     assert_eq!(config.service_name, "quality-trace");
     let ids: Vec<&str> = config.sinks.iter().map(|sink| sink.id.as_str()).collect();

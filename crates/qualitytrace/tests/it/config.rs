@@ -125,7 +125,7 @@ fn of_several_files_in_one_folder_one_counts_and_the_others_are_named() {
     ]);
     assert_eq!(place.shown("server.httpPort", &[]).0, "2");
     let said = place.run(&["config", "check"]);
-    let not_read = "warning: this file is not read: `qualitytrace.yml` goes before it; name the one that counts with `--config`";
+    let not_read = "warning: this file is not read: `qualitytrace.yml` comes before it; name the one that counts with `--config`";
     assert_eq!(
         (said.code, said.err),
         (Some(0), format!("tracetest.yaml:1:1: {not_read}\nqualitytrace-config.yaml:1:1: {not_read}\n"))

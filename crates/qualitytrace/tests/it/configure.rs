@@ -94,7 +94,7 @@ async fn a_token_opens_what_its_scope_allows() {
     let (list, apply) = (format!("list variableset {at}"), format!("apply variableset -f set.yaml {at}"));
 
     let (code, said) = run(here, &list, None).await;
-    assert!(code == 1 && said.contains("this server asks for a token"), "{said}");
+    assert!(code == 1 && said.contains("this server requires a token"), "{said}");
     assert!(said.contains("give a token with --token or QUALITYTRACE_TOKEN"), "{said}");
     let (code, said) = run(here, &list, Some("another-token-0123456789")).await;
     assert!(code == 1 && said.contains("the token is not known to this server"), "{said}");
@@ -125,7 +125,7 @@ async fn a_stored_token_goes_to_its_own_server_only() {
     assert_eq!(list(own.url(""), "").await.0, 0);
     assert_eq!(list(own.url("/"), "").await.0, 0);
     let (code, said) = list(other.url(""), "").await;
-    assert!(code == 1 && said.contains("this server asks for a token"), "{said}");
+    assert!(code == 1 && said.contains("this server requires a token"), "{said}");
     // The same port under another host name is another server.
     let (code, said) = list(format!("http://localhost:{}", own.http.port()), "").await;
     assert!(code == 1 && !said.contains("is not known"), "{said}");

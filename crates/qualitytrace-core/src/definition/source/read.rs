@@ -87,7 +87,7 @@ fn unwrapped<'n>(reader: &Reader<'_>, kind: &str, block: &'n Node) -> &'n Node {
     let Some(inner) = block.get(kind) else {
         return block;
     };
-    let message = format!("`{kind}` stands inside `{kind}`; its details are taken from there");
+    let message = format!("`{kind}` is nested inside `{kind}`; its details are read from there");
     reader.report(Diagnostic::warning("nested-block", inner.span.clone(), message));
     inner
 }

@@ -77,13 +77,9 @@ impl<'s> Parser<'s> {
             "status" | "span.status" if !name.quoted => &["ok", "error", "unset"],
             _ => {
                 self.report(
-                    Diagnostic::error(
-                        "unquoted-text",
-                        span,
-                        format!("the text `{word}` stands without quotes"),
-                    )
-                    .labelled("text needs quotes")
-                    .helped(format!("write \"{word}\"")),
+                    Diagnostic::error("unquoted-text", span, format!("the text `{word}` is not in quotes"))
+                        .labelled("text needs quotes")
+                        .helped(format!("write \"{word}\"")),
                 );
                 return None;
             }

@@ -42,7 +42,7 @@ impl Runner {
         let reached = self.reached(&id, &order, &events).await?;
         log.change_state(SuiteState::Created, SuiteState::Executing).await?;
         log.append(SuiteEventKind::Resumed).await?;
-        tracing::info!(suite = id.suite, run = id.number, "carries on a run of a suite whose server is gone");
+        tracing::info!(suite = id.suite, run = id.number, "resumes a run of a suite whose server is gone");
         self.spawn_suite(id, order, log, reached);
         Ok(())
     }

@@ -408,7 +408,7 @@ async fn an_unreachable_system_is_named() {
     let plain = Web::plain().await.address.port();
     let not_tls = failure(&format!("https://localhost:{plain}/echo"), "").await;
     assert_eq!(not_tls.reason, Reason::Tls);
-    assert!(not_tls.message.ends_with("it does not seem to speak TLS: ask it without"), "{not_tls}");
+    assert!(not_tls.message.ends_with("it does not seem to use TLS: connect without it"), "{not_tls}");
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ pub(crate) fn config_file(map: &BTreeMap<String, String>, report: &mut Report) -
     let Some((old, origin)) = named(OLD_CONFIG_FILE) else { return named(CONFIG_FILE) };
     if let Some(found) = named(CONFIG_FILE) {
         let message =
-            format!("`{OLD_CONFIG_FILE}` has no effect: `{CONFIG_FILE}` is set too, and goes before it");
+            format!("`{OLD_CONFIG_FILE}` has no effect: `{CONFIG_FILE}` is set too, and overrides it");
         report.push(Severity::Warning, &origin, OLD_CONFIG_FILE, message, None);
         return Some(found);
     }
@@ -115,7 +115,7 @@ pub(crate) fn ignored(map: &BTreeMap<String, String>, origin: &Origin, texts: &[
     let Origin::Environment(file) = origin else { return };
     for name in names {
         let origin = Origin::Environment(name.to_owned());
-        let message = format!("`{name}` has no effect: `{file}` is set, and goes before it");
+        let message = format!("`{name}` has no effect: `{file}` is set, and overrides it");
         report.note(&origin, name, message);
     }
 }
