@@ -22,7 +22,7 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 
 /// Builds the program, attacks it, and prints a line for each attack.
 pub(crate) fn run() -> Result<()> {
-    process::run(&mut cargo(["build", "--release", "--package", "qualitytrace"]))?;
+    process::run(&mut cargo(["build", "--release", "--workspace", "--bin", "qualitytrace"]))?;
     let program = workspace::target().join("release/qualitytrace");
     let folder = env::temp_dir().join(format!("qualitytrace-adversary-{}", std::process::id()));
     fs::create_dir_all(&folder)?;

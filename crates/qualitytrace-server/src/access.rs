@@ -80,8 +80,7 @@ impl fmt::Debug for Fingerprint {
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{HASHED}", self.scope.as_str())?;
-        self.hash.0[..SHOWN].iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        f.write_str("...")
+        write!(f, "{}...", const_hex::encode(&self.hash.0[..SHOWN]))
     }
 }
 
@@ -101,7 +100,7 @@ impl FromStr for Token {
         let (scope, token) = text.trim().split_once(':').ok_or(help)?;
         let scope = Scope::ALL.into_iter().find(|known| known.as_str() == scope).ok_or(help)?;
         let hash = match token.strip_prefix(HASHED) {
-            Some(digits) => Fingerprint(from_hex(digits).ok_or(help)?),
+            Some(digits) => Fingerprint(const_hex::decode_to_array(digits).map_err(|_| help)?),
             None if token.len() < SHORTEST => {
                 return Err(format!(
                     "a token has at least {SHORTEST} letters; make one with `openssl rand -hex 32`"
@@ -219,12 +218,6 @@ impl Access {
         };
         if known.any(|token| allows(token.scope)) { Ok(()) } else { Err(Refused::Scope(first)) }
     }
-}
-
-fn from_hex(digits: &str) -> Option<[u8; SHA256_OUTPUT_LEN]> {
-    let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
-    let bytes: Option<Vec<u8>> = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
-    bytes?.try_into().ok()
 }
 
 #[cfg(test)]

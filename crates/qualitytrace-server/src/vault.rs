@@ -260,9 +260,7 @@ fn create(path: &Path, bytes: &[u8; KEY_BYTES]) -> Result<[u8; KEY_BYTES], Error
 fn key_bytes(text: &str) -> Option<[u8; KEY_BYTES]> {
     let text = text.trim();
     if text.len() == KEY_BYTES * 2 {
-        let digits = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
-        let bytes: Option<Vec<u8>> = digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
-        return bytes?.try_into().ok();
+        return const_hex::decode_to_array(text).ok();
     }
     STANDARD.decode(text).ok()?.try_into().ok()
 }

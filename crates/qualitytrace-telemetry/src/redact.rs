@@ -73,22 +73,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 
 /// Normalises a name for comparison.
 fn canonical(name: &str) -> String {
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let [first, after @ ..] = rest {
-        let code = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).to_lowercase().replace('_', "-")
+    percent_encoding::percent_decode_str(name).decode_utf8_lossy().to_lowercase().replace('_', "-")
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! The resource of every request: detected and configured attributes.
 
 use bytes::Bytes;
-use opentelemetry::trace::SpanId;
 use opentelemetry_proto::tonic::{
     common::v1::{AnyValue, ArrayValue, KeyValue, any_value},
     resource::v1::Resource,
 };
-use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
 use prost::Message as _;
 
 use crate::config::{AttributeValue, Config, Sink};
@@ -103,10 +101,5 @@ fn arch() -> &'static str {
 
 /// A random UUID.
 fn instance() -> String {
-    let half = |id: SpanId| u128::from(u64::from_be_bytes(id.to_bytes()));
-    let ids = RandomIdGenerator::default();
-    let random = (half(ids.new_span_id()) << 64) | half(ids.new_span_id());
-    let uuid = (random & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{uuid:032x}");
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    uuid::Uuid::new_v4().to_string()
 }

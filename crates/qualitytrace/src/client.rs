@@ -8,6 +8,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use qualitytrace_core::definition::{Format, VariableSet};
 use qualitytrace_server::wire;
 use qualitytrace_server::wire::run::RunSettings;
@@ -467,14 +468,10 @@ fn missing_variables(body: &str) -> Option<String> {
     Some(format!("variables are missing: {}; give them with --var NAME=VALUE", tests.join("; ")))
 }
 
+/// What is escaped in an id: all but the unreserved characters of RFC 3986.
+const ID: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// Percent-encodes an id for a path.
-fn escaped(id: &str) -> String {
-    id.bytes()
-        .map(|byte| match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' | b'~' => {
-                char::from(byte).to_string()
-            }
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
+fn escaped(id: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(id, ID)
 }

@@ -1,6 +1,7 @@
 //! The report of a test run as one value; submodules render it.
 
 mod brief;
+pub(crate) mod columns;
 mod gate;
 pub(crate) mod junit;
 pub(crate) mod pretty;

@@ -50,13 +50,5 @@ impl<S: Sync> FromRequestParts<S> for Tenant {
 
 /// Normalizes a UUID; `None` when it is invalid.
 fn uuid(text: &str) -> Option<String> {
-    let bare = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-    let bare = bare.or_else(|| text.strip_prefix("urn:uuid:")).unwrap_or(text).to_lowercase();
-    let digits = bare.replace('-', "");
-    let is_whole = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_whole || !(bare == digits || bare.split('-').map(str::len).eq([8, 4, 4, 4, 12])) {
-        return None;
-    }
-    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
-    Some(parts.join("-"))
+    uuid::Uuid::try_parse(text).ok().map(|uuid| uuid.to_string())
 }

@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+
 use super::slot::Listen;
 use super::{Config, HTTP_PORT, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
 use crate::listen::Certificate;
@@ -156,18 +158,12 @@ impl Postgres {
     }
 }
 
+/// What is escaped in a part of a URL: all but the unreserved characters of RFC 3986.
+const URL_PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// Percent-encodes text for a URL.
-fn encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+fn encoded(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, URL_PART)
 }
 
 #[cfg(test)]

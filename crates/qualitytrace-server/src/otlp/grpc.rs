@@ -4,7 +4,6 @@
 //! gRPC framework because the message must stay bytes: bounded by the budget before it is read and decompressed, and
 //! never decoded into structs.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -15,10 +14,11 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
-use prost::Message;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use tonic::Code;
 
 use super::intake::{self, Encoding, Format, Framing, Incoming, Refusal, Signal};
-use super::status::{Code, Status, response_message};
+use super::status::{response_message, status_message};
 use crate::access::Wanted;
 use crate::ingest::{Accepted, Ingest, Refused};
 use crate::routes::Routes;
@@ -150,8 +150,8 @@ fn failure(code: Code, message: &str, retry_after: Option<std::time::Duration>) 
     if let Ok(message) = HeaderValue::from_str(&percent_encoded(message)) {
         headers.insert(GRPC_MESSAGE, message);
     }
-    if let Some(delay) = retry_after {
-        let details = Status::new(code, message).retry_after(delay).encode_to_vec();
+    if retry_after.is_some() {
+        let details = status_message(code, message, retry_after);
         if let Ok(details) =
             HeaderValue::from_str(&base64::engine::general_purpose::STANDARD_NO_PAD.encode(details))
         {
@@ -168,16 +168,9 @@ fn grpc_response(body: Body) -> Response {
     response
 }
 
-/// Encodes `grpc-message` by gRPC's own rule: printable ASCII is kept, all else and `%` becomes `%XX`.
+/// What gRPC escapes in `grpc-message`: all but printable ASCII, and `%`.
+const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
+
 fn percent_encoded(message: &str) -> String {
-    let mut encoded = String::with_capacity(message.len());
-    for byte in message.bytes() {
-        if (b' '..=b'~').contains(&byte) && byte != b'%' {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    utf8_percent_encode(message, MESSAGE).to_string()
 }

@@ -8,11 +8,11 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use prost::Message;
+use tonic::Code;
 use tower_http::cors::{Any, CorsLayer};
 
 use super::intake::{self, Encoding, Format, Framing, Incoming, Refusal, Signal};
-use super::status::{Code, Status, response_message};
+use super::status::{response_message, status_message};
 use crate::access::Wanted;
 use crate::body::{BodyError, discard};
 use crate::ingest::{Accepted, Ingest, Refused};
@@ -126,7 +126,7 @@ fn refused(format: Format, refusal: &Refusal, retry_after: u64) -> Response {
 
 fn refuse(status: StatusCode, format: Format, code: Code, message: &str) -> Response {
     let body = match format {
-        Format::Protobuf => Status::new(code, message).encode_to_vec(),
+        Format::Protobuf => status_message(code, message, None),
         Format::Json => serde_json::json!({ "code": code as i32, "message": message }).to_string().into(),
     };
     answer(status, format, body.into())

@@ -6,68 +6,21 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceResponse,
 };
 use prost::Message;
+use prost_types::Any;
+use tonic::Code;
+use tonic_types::Status;
+use tonic_types::pb::RetryInfo;
 
 use crate::ingest::Accepted;
 
-/// The gRPC status codes of our responses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Code {
-    InvalidArgument = 3,
-    ResourceExhausted = 8,
-    Unimplemented = 12,
-    Unavailable = 14,
-}
-
-/// `google.rpc.Status`.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct Status {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Any {
-    #[prost(string, tag = "1")]
-    type_url: String,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-struct RetryInfo {
-    #[prost(message, optional, tag = "1")]
-    retry_delay: Option<Delay>,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-struct Delay {
-    #[prost(int64, tag = "1")]
-    seconds: i64,
-    #[prost(int32, tag = "2")]
-    nanos: i32,
-}
-
-impl Status {
-    pub(super) fn new(code: Code, message: &str) -> Self {
-        Self { code: code as i32, message: message.to_owned(), details: Vec::new() }
-    }
-
-    /// Adds a `RetryInfo` with this delay.
-    pub(super) fn retry_after(mut self, delay: Duration) -> Self {
-        let delay = Delay {
-            seconds: i64::try_from(delay.as_secs()).unwrap_or(i64::MAX),
-            nanos: i32::try_from(delay.subsec_nanos()).unwrap_or(0),
-        };
-        self.details.push(Any {
-            type_url: "type.googleapis.com/google.rpc.RetryInfo".to_owned(),
-            value: RetryInfo { retry_delay: Some(delay) }.encode_to_vec(),
-        });
-        self
-    }
+/// Encodes a `google.rpc.Status`, with a `RetryInfo` when the sender may retry after a delay.
+pub(super) fn status_message(code: Code, message: &str, retry_after: Option<Duration>) -> Vec<u8> {
+    let retry_info = retry_after.map(|delay| Any {
+        type_url: tonic_types::RetryInfo::TYPE_URL.to_owned(),
+        value: RetryInfo { retry_delay: delay.try_into().ok() }.encode_to_vec(),
+    });
+    let details = retry_info.into_iter().collect();
+    Status { code: code as i32, message: message.to_owned(), details }.encode_to_vec()
 }
 
 /// Encodes the response to an accepted request. The response messages of the three signals have the same encoding.

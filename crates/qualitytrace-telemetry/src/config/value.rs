@@ -159,22 +159,14 @@ pub(crate) fn header_pair(pair: &str) -> Result<Header, String> {
     header(name, &percent_decode(value.trim()).ok_or("its value is not percent-encoded")?)
 }
 
-/// Decodes percent-encoding.
+/// Decodes percent-encoding; `None` where an escape is incomplete or the result is not UTF-8.
 pub(crate) fn percent_decode(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let bytes = text.as_bytes();
-    let mut i = 0;
-    while i < bytes.len() {
-        if bytes[i] == b'%' {
-            let hex = text.get(i + 1..i + 3)?;
-            out.push(u8::from_str_radix(hex, 16).ok()?);
-            i += 3;
-        } else {
-            out.push(bytes[i]);
-            i += 1;
-        }
+    let is_escape =
+        |rest: &str| rest.get(..2).is_some_and(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if !text.split('%').skip(1).all(is_escape) {
+        return None;
     }
-    String::from_utf8(out).ok()
+    percent_encoding::percent_decode_str(text).decode_utf8().ok().map(Into::into)
 }
 
 /// Replaces `%{env:NAME}%` and `%{file:path}%`; the error says what is missing.

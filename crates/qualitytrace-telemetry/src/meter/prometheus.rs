@@ -274,17 +274,15 @@ fn kind(metric: &Metric) -> &'static str {
 
 /// Writes ` # {trace_id="...",span_id="..."} value seconds`.
 fn write_exemplar(out: &mut String, example: &Exemplar) {
-    let hex = |bytes: &[u8]| {
-        bytes.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
-    };
     let Some(exemplar::Value::AsDouble(value)) = example.value else { return };
     let labels = if example.trace_id.is_empty() {
         String::new()
     } else {
-        format!("trace_id=\"{}\",span_id=\"{}\"", hex(&example.trace_id), hex(&example.span_id))
+        format!(
+            "trace_id=\"{}\",span_id=\"{}\"",
+            const_hex::encode(&example.trace_id),
+            const_hex::encode(&example.span_id)
+        )
     };
     let (seconds, millis) =
         (example.time_unix_nano / 1_000_000_000, example.time_unix_nano / 1_000_000 % 1_000);

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use prost::Message;
+use tonic_types::Status;
+use tonic_types::pb::RetryInfo;
 
 /// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,39 +36,6 @@ struct PartialSuccess {
     message: String,
 }
 
-/// `google.rpc.Status`
-#[derive(Clone, PartialEq, Message)]
-struct RpcStatus {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<Any>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Any {
-    #[prost(string, tag = "1")]
-    type_url: String,
-    #[prost(bytes = "bytes", tag = "2")]
-    value: Bytes,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct RetryInfo {
-    #[prost(message, optional, tag = "1")]
-    delay: Option<Delay>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Delay {
-    #[prost(int64, tag = "1")]
-    seconds: i64,
-    #[prost(int32, tag = "2")]
-    nanos: i32,
-}
-
 /// Reads a success response. Bytes that are no such message do not come from a collector, so the items are retried.
 pub(crate) fn success(body: &[u8]) -> Answer {
     match Response::decode(body) {
@@ -84,7 +52,7 @@ pub(crate) fn success(body: &[u8]) -> Answer {
 pub(crate) fn http(status: u16, content_type: &str, retry_after: Option<&str>, body: &[u8]) -> Answer {
     let reason = || {
         let text = if content_type.starts_with("application/x-protobuf") {
-            RpcStatus::decode(body).map(|status| status.message).unwrap_or_default()
+            Status::decode(body).map(|status| status.message).unwrap_or_default()
         } else {
             String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned()
         };
@@ -140,16 +108,16 @@ pub(crate) fn grpc(code: i32, message: &str, details: &[u8]) -> Answer {
 }
 
 fn retry_info(details: &[u8]) -> Option<Duration> {
-    let status = RpcStatus::decode(details).ok()?;
+    let status = Status::decode(details).ok()?;
     let info = status.details.iter().find(|any| any.type_url.ends_with("google.rpc.RetryInfo"))?;
-    let delay = RetryInfo::decode(&*info.value).ok()?.delay.unwrap_or_default();
+    let delay = RetryInfo::decode(&*info.value).ok()?.retry_delay.unwrap_or_default();
     let seconds = u64::try_from(delay.seconds).ok()?;
     Some(Duration::new(seconds, u32::try_from(delay.nanos).unwrap_or(0)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Any, Delay, Duration, Message as _, RetryInfo, RpcStatus, grpc, http};
+    use super::{Answer, Duration, Message as _, Status, grpc, http};
 
     /// The kind of an answer in one word, for assertions.
     fn kind(answer: &Answer) -> &'static str {
@@ -204,13 +172,12 @@ mod tests {
             };
             assert_eq!(kind(&grpc(code, "", b"")), expected, "{code}");
         }
-        let info = RetryInfo { delay: Some(Delay { seconds: 2, nanos: 0 }) };
-        let any = Any {
-            type_url: "type.googleapis.com/google.rpc.RetryInfo".to_owned(),
-            value: info.encode_to_vec().into(),
-        };
-        let details = RpcStatus { code: 8, message: String::new(), details: vec![any] }.encode_to_vec();
-        let Answer::Retry { after, .. } = grpc(8, "", &details) else { panic!() };
+        let mut status = Status { code: 8, ..Status::default() };
+        status.details.resize_with(1, Default::default);
+        status.details[0].type_url = "type.googleapis.com/google.rpc.RetryInfo".to_owned();
+        // The field `retry_delay`, of two seconds.
+        status.details[0].value = vec![0x0a, 2, 0x08, 2];
+        let Answer::Retry { after, .. } = grpc(8, "", &status.encode_to_vec()) else { panic!() };
         assert_eq!(after, Some(Duration::from_secs(2)));
         assert_eq!(kind(&grpc(8, "grpc: received message larger than max (5 vs. 4)", b"")), "large");
     }

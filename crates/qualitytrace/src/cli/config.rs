@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Exit;
 use super::serve::EXPOSED;
 use super::settings::{self, ConfigOptions, SettingFlags};
-use crate::report;
+use crate::report::{self, columns};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -108,12 +108,12 @@ fn pretty(resolved: &Resolved) -> String {
         rows(resolved).map(|row| (row.key.clone(), row.text(), row.origin)).collect();
     let width = |column: fn(&(String, String, Origin)) -> &str| {
         // A few long lists must not push everything to the right.
-        rows.iter().map(|row| column(row).chars().count()).filter(|width| *width <= 60).max().unwrap_or(0)
+        rows.iter().map(|row| columns::width(column(row))).filter(|width| *width <= 60).max().unwrap_or(0)
     };
     let (keys, values) = (width(|row| &row.0), width(|row| &row.1));
     let mut out = format!("configuration file: {file}\n\n");
     for (key, value, origin) in &rows {
-        let line = format!("{key:<keys$}  {value:<values$}  {origin}");
+        let line = format!("{}  {}  {origin}", columns::padded(key, keys), columns::padded(value, values));
         out += &if *origin == Origin::Default { report::style::faint(line) } else { line };
         out.push('\n');
     }

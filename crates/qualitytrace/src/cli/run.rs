@@ -278,8 +278,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Exit> {
     let reports = reports?;
     report::out(&report::pretty::summary(&reports, began.elapsed()));
     if let Some(path) = &options.junit {
-        let xml = report::junit::document(&reports, began.elapsed());
-        let written = std::fs::write(path, xml)
+        let written = report::junit::document(&reports, began.elapsed())
+            .and_then(|xml| Ok(std::fs::write(path, xml)?))
             .with_context(|| format!("failed to write the JUnit report {}", path.display()));
         unwritten.extend(written.err());
     }

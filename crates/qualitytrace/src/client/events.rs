@@ -1,13 +1,16 @@
 //! The event stream of a run, which reconnects and resumes where it broke off.
 
+use std::io;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::stream::BoxStream;
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use qualitytrace_server::wire;
 use reqwest::header::HeaderName;
 use serde::de::DeserializeOwned;
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::io::StreamReader;
 
 use super::contact::Pauses;
 use super::{Client, escaped};
@@ -15,7 +18,9 @@ use super::{Client, escaped};
 /// The header with the last event that was received.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Idle timeout of a stream: a server sends a heartbeat every ten seconds.
-const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum length of an event: a server bounds what a verdict keeps at a fraction of it.
+const MAX_LINE: usize = 256 << 20;
 /// How often a stream may end without a new event before it counts as over.
 const MOST_EMPTY: u32 = 3;
 
@@ -115,34 +120,27 @@ impl<W: DeserializeOwned> Follower<W> {
 }
 
 /// The `data:` lines of a server-sent event stream.
-struct Lines {
-    bytes: BoxStream<'static, reqwest::Result<axum::body::Bytes>>,
-    rest: Vec<u8>,
-}
+struct Lines(BoxStream<'static, Result<String, LinesCodecError>>);
 
 impl Lines {
     /// Opens the stream after the last event that was received.
     async fn open(client: &Client, path: &str, seen: u64) -> anyhow::Result<Self> {
         let request = client.http.get(client.url(path));
         let request = if seen == 0 { request } else { request.header(LAST_EVENT_ID, seen) };
-        let response = client.ask(request).await?;
-        Ok(Self { bytes: response.bytes_stream().boxed(), rest: Vec::new() })
+        let bytes = client.ask(request).await?.bytes_stream().map_err(io::Error::other);
+        let codec = LinesCodec::new_with_max_length(MAX_LINE);
+        Ok(Self(FramedRead::new(StreamReader::new(bytes), codec).boxed()))
     }
 
     /// The next data line; `None` at the end.
     async fn next_data(&mut self) -> anyhow::Result<Option<String>> {
         loop {
-            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=end).collect();
-                if let Some(data) = String::from_utf8_lossy(&line).strip_prefix("data:") {
-                    return Ok(Some(data.trim().to_owned()));
-                }
-            }
-            match tokio::time::timeout(LONGEST_SILENCE, self.bytes.next()).await {
-                Ok(Some(part)) => {
-                    self.rest.extend_from_slice(
-                        &part.context("the connection broke during the event stream of the server")?,
-                    );
+            match tokio::time::timeout(IDLE_TIMEOUT, self.0.next()).await {
+                Ok(Some(line)) => {
+                    let line = line.context("the connection broke during the event stream of the server")?;
+                    if let Some(data) = line.strip_prefix("data:") {
+                        return Ok(Some(data.trim().to_owned()));
+                    }
                 }
                 Ok(None) => return Ok(None),
                 Err(_) => bail!("the server sends no more data in its event stream"),

@@ -62,7 +62,7 @@ impl Shop {
 
         let catalogue_telemetry = telemetry("catalogue")?;
         let (catalogue, catalogue_address) = http::bind().await?;
-        let router = catalogue::router(Arc::clone(&catalogue_telemetry));
+        let router = catalogue::router(Arc::clone(&catalogue_telemetry))?;
         tasks.spawn(http::serve(catalogue, router, stopped.clone()));
 
         let cart_telemetry = telemetry("cart")?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use qualitytrace_server::wire::verdict::{Assertion, Output, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 
-use super::{Ending, Outcome, Phases, TestReport, style, visible, waterfall};
+use super::{Ending, Outcome, Phases, TestReport, columns, style, visible, waterfall};
 
 /// How many different failing results of an assertion are shown; the rest is counted.
 const SHOWN_RESULTS: usize = 5;
@@ -28,12 +28,12 @@ pub(crate) fn test(report: &TestReport) -> String {
     let known = Some(&report.phases).filter(|_| report.outcome != Outcome::Unknown);
     let total = known.map(|phases| format!("  {:>8}", duration(phases.total))).unwrap_or_default();
     let parts = known.map(times).unwrap_or_default();
-    let around = 2 + letters(&total);
-    let [_, room] = fitting([NAME_WIDTH, letters(&parts)], [LEAST_NAME, 0], around);
+    let around = 2 + columns::width(&total);
+    let [_, room] = fitting([NAME_WIDTH, columns::width(&parts)], [LEAST_NAME, 0], around);
     // A truncated list of times is worse than none.
-    let parts = if room < letters(&parts) { String::new() } else { parts };
-    let [name_width] = fitting([NAME_WIDTH], [LEAST_NAME], around + letters(&parts));
-    let name = style::strong(padded(&name, name_width));
+    let parts = if room < columns::width(&parts) { String::new() } else { parts };
+    let [name_width] = fitting([NAME_WIDTH], [LEAST_NAME], around + columns::width(&parts));
+    let name = style::strong(columns::fitted(&name, name_width));
     let head = format!("{} {name}{}{}", mark(report.outcome), style::strong(total), style::faint(parts));
     line(&mut text, 0, &head);
     match &report.ending {
@@ -200,8 +200,8 @@ fn spec<'v>(text: &mut String, spec: &'v Spec, told: &mut Vec<&'v String>) {
     let longest =
         spec.longest.map(|nanos| format!(" ≤ {}", duration(Duration::from_nanos(nanos)))).unwrap_or_default();
     let facts = format!("{spans}{longest}");
-    let [width] = fitting([NAME_WIDTH - 2], [LEAST_NAME], 6 + letters(&facts));
-    let title = padded(title, width);
+    let [width] = fitting([NAME_WIDTH - 2], [LEAST_NAME], 6 + columns::width(&facts));
+    let title = columns::fitted(title, width);
     line(text, 1, &format!("{} {title}  {}", mark(spec.outcome.into()), style::faint(facts)));
     if spec.outcome == wire::Outcome::Passed {
         return;
@@ -371,18 +371,6 @@ pub(super) fn fitting<const N: usize>(
         excess -= less;
     }
     wanted
-}
-
-fn letters(text: &str) -> usize {
-    text.chars().count()
-}
-
-/// Pads or truncates a text to a width in characters.
-pub(super) fn padded(text: &str, width: usize) -> String {
-    if text.chars().count() > width {
-        return text.chars().take(width - 1).chain(['…']).collect();
-    }
-    format!("{text:width$}")
 }
 
 fn line(text: &mut String, indent: usize, content: &str) {

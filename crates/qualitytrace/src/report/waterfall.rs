@@ -7,8 +7,8 @@ use std::time::Duration;
 use qualitytrace_server::wire::verdict::Assertion;
 use qualitytrace_server::wire::{Span, Trace, Verdict};
 
-use super::pretty::{duration, fitting, padded};
-use super::{style, visible};
+use super::pretty::{duration, fitting};
+use super::{columns, style, visible};
 
 /// Limit on rows; the rest is counted.
 const MAX_ROWS: usize = 40;
@@ -45,8 +45,8 @@ pub(crate) fn draw(trace: &Trace, verdict: &Verdict) -> Vec<String> {
 
 fn row(span: &Span, [name, bar, service]: [usize; 3], time: Range<u64>, is_culprit: bool) -> String {
     let mark = if is_culprit { style::bad("✘") } else { " ".to_owned() };
-    let name = padded(&format!("{}{}", "  ".repeat(span.depth), visible::text(&span.name)), name);
-    let service = style::faint(padded(&visible::text(&span.service), service));
+    let name = columns::fitted(&format!("{}{}", "  ".repeat(span.depth), visible::text(&span.name)), name);
+    let service = style::faint(columns::fitted(&visible::text(&span.service), service));
     let bar = self::bar(span, bar, time);
     let bar = if is_culprit || span.status == "error" { style::bad(bar) } else { style::good(bar) };
     let took = duration(Duration::from_nanos(span.end.saturating_sub(span.start)));

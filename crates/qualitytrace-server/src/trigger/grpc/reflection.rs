@@ -7,12 +7,17 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use prost::{Message, Oneof};
+use prost::Message;
 use prost_reflect::DescriptorPool;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use qualitytrace_telemetry::codec::Verbatim;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use tonic_reflection::pb::v1::{
+    ErrorResponse, FileDescriptorResponse, ServerReflectionRequest, ServerReflectionResponse,
+};
 
 use super::super::failure::{Failure, Place};
 use super::{Client, protocol, transport_failure};
@@ -24,64 +29,6 @@ const VERSIONS: [&str; 2] = [
 /// Limit of the files that a service may consist of.
 const MAX_FILES: usize = 2_000;
 
-#[derive(Clone, PartialEq, Message)]
-struct Question {
-    #[prost(oneof = "Asked", tags = "3, 4, 7")]
-    asked: Option<Asked>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-enum Asked {
-    #[prost(string, tag = "3")]
-    FileByName(String),
-    #[prost(string, tag = "4")]
-    FileWithSymbol(String),
-    #[prost(string, tag = "7")]
-    Services(String),
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Answer {
-    #[prost(oneof = "Told", tags = "4, 6, 7")]
-    told: Option<Told>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-enum Told {
-    #[prost(message, tag = "4")]
-    Files(Files),
-    #[prost(message, tag = "6")]
-    Services(Services),
-    #[prost(message, tag = "7")]
-    Refusal(Refusal),
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Files {
-    #[prost(bytes = "vec", repeated, tag = "1")]
-    descriptors: Vec<Vec<u8>>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Services {
-    #[prost(message, repeated, tag = "1")]
-    services: Vec<Service>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Service {
-    #[prost(string, tag = "1")]
-    name: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Refusal {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-}
-
 /// Loads the protocol definition of a service from its server.
 pub(super) async fn describe(
     client: &mut Client,
@@ -90,13 +37,15 @@ pub(super) async fn describe(
     place: &Place,
 ) -> Result<DescriptorPool, Failure> {
     let mut asking = Asking { client, metadata, place, path: VERSIONS[0] };
-    let files = match asking.ask(Asked::FileWithSymbol(service.to_owned())).await? {
-        Told::Files(files) => files,
-        Told::Refusal(refusal) if refusal.code == Code::NotFound as i32 => {
+    let files = match asking.ask(MessageRequest::FileContainingSymbol(service.to_owned())).await? {
+        MessageResponse::FileDescriptorResponse(files) => files,
+        MessageResponse::ErrorResponse(refusal) if refusal.error_code == Code::NotFound as i32 => {
             return Err(asking.unknown(service).await?);
         }
-        Told::Refusal(refusal) => return Err(asking.odd(&refusal.message)),
-        Told::Services(_) => return Err(asking.odd("it answered another question")),
+        MessageResponse::ErrorResponse(refusal) => return Err(asking.odd(&refusal.error_message)),
+        MessageResponse::ListServicesResponse(_) | MessageResponse::AllExtensionNumbersResponse(_) => {
+            return Err(asking.odd("it answered another question"));
+        }
     };
     let set = asking.complete(files).await?;
     let pool =
@@ -116,8 +65,10 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    async fn ask(&mut self, asked: Asked) -> Result<Told, Failure> {
-        let question = Bytes::from(Question { asked: Some(asked) }.encode_to_vec());
+    async fn ask(&mut self, request: MessageRequest) -> Result<MessageResponse, Failure> {
+        let question =
+            ServerReflectionRequest { host: String::new(), message_request: Some(request) }.encode_to_vec();
+        let question = Bytes::from(question);
         let answer = match self.call(question.clone()).await {
             Err(status) if status.code() == Code::Unimplemented && self.path == VERSIONS[0] => {
                 self.path = VERSIONS[1];
@@ -129,13 +80,15 @@ impl Asking<'_> {
             Ok(bytes) => bytes,
             // Some servers end the stream with a status instead of a message.
             Err(status) if status.code() == Code::NotFound => {
-                let message = status.message().to_owned();
-                return Ok(Told::Refusal(Refusal { code: status.code().into(), message }));
+                return Ok(MessageResponse::ErrorResponse(ErrorResponse {
+                    error_code: status.code().into(),
+                    error_message: status.message().to_owned(),
+                }));
             }
             Err(status) => return Err(self.failure(&status)),
         };
-        let told = Answer::decode(bytes).map_err(|error| self.odd(&error.to_string()))?.told;
-        told.ok_or_else(|| self.odd("its answer is empty"))
+        let answer = ServerReflectionResponse::decode(bytes).map_err(|error| self.odd(&error.to_string()))?;
+        answer.message_response.ok_or_else(|| self.odd("its answer is empty"))
     }
 
     async fn call(&mut self, question: Bytes) -> Result<Bytes, Status> {
@@ -149,7 +102,7 @@ impl Asking<'_> {
     }
 
     /// Returns the files with all their imports.
-    async fn complete(&mut self, files: Files) -> Result<FileDescriptorSet, Failure> {
+    async fn complete(&mut self, files: FileDescriptorResponse) -> Result<FileDescriptorSet, Failure> {
         let mut known: BTreeMap<String, FileDescriptorProto> = BTreeMap::new();
         self.learn(files, &mut known)?;
         loop {
@@ -163,9 +116,11 @@ impl Asking<'_> {
             if known.len() > MAX_FILES {
                 return Err(self.odd("it is spread over too many files"));
             }
-            match self.ask(Asked::FileByName(name.clone())).await? {
-                Told::Files(files) => self.learn(files, &mut known)?,
-                Told::Refusal(_) | Told::Services(_) => {}
+            match self.ask(MessageRequest::FileByFilename(name.clone())).await? {
+                MessageResponse::FileDescriptorResponse(files) => self.learn(files, &mut known)?,
+                MessageResponse::ErrorResponse(_)
+                | MessageResponse::ListServicesResponse(_)
+                | MessageResponse::AllExtensionNumbersResponse(_) => {}
             }
             if let Entry::Vacant(vacant) = known.entry(name) {
                 // Servers often leave out the well-known types; those are built in.
@@ -179,8 +134,12 @@ impl Asking<'_> {
         Ok(FileDescriptorSet { file: known.into_values().collect() })
     }
 
-    fn learn(&self, files: Files, known: &mut BTreeMap<String, FileDescriptorProto>) -> Result<(), Failure> {
-        for bytes in files.descriptors {
+    fn learn(
+        &self,
+        files: FileDescriptorResponse,
+        known: &mut BTreeMap<String, FileDescriptorProto>,
+    ) -> Result<(), Failure> {
+        for bytes in files.file_descriptor_proto {
             let file = FileDescriptorProto::decode(bytes.as_slice())
                 .map_err(|error| self.odd(&error.to_string()))?;
             known.insert(file.name().to_owned(), file);
@@ -190,11 +149,13 @@ impl Asking<'_> {
 
     /// Describes an unknown service, with a suggestion from the list of services.
     async fn unknown(&mut self, service: &str) -> Result<Failure, Failure> {
-        Ok(match self.ask(Asked::Services(String::new())).await? {
-            Told::Services(known) => {
-                protocol::unknown_service(service, known.services.iter().map(|known| known.name.as_str()))
+        Ok(match self.ask(MessageRequest::ListServices(String::new())).await? {
+            MessageResponse::ListServicesResponse(known) => {
+                protocol::unknown_service(service, known.service.iter().map(|known| known.name.as_str()))
             }
-            Told::Files(_) | Told::Refusal(_) => Failure::invalid(format!(
+            MessageResponse::FileDescriptorResponse(_)
+            | MessageResponse::ErrorResponse(_)
+            | MessageResponse::AllExtensionNumbersResponse(_) => Failure::invalid(format!(
                 "{} has no service `{service}`, and does not list its services; correct the trigger's `method`",
                 self.place
             )),

@@ -3,6 +3,8 @@
 use qualitytrace_core::definition::Kind;
 use serde_json::Value;
 
+use crate::report::columns;
+
 /// Renders the table; `base` is the address that pages are linked at.
 pub(crate) fn table(kind: Kind, items: &[Value], base: &str) -> String {
     let columns = columns(kind);
@@ -14,7 +16,7 @@ pub(crate) fn table(kind: Kind, items: &[Value], base: &str) -> String {
     let widths: Vec<usize> = (0..columns.len())
         .map(|at| {
             let cells = rows.iter().chain([&titles]).flat_map(|row| row[at].lines());
-            cells.map(|line| line.chars().count()).max().unwrap_or_default() + 2
+            cells.map(columns::width).max().unwrap_or_default() + 2
         })
         .collect();
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
@@ -36,7 +38,8 @@ fn written(row: &[String], widths: &[usize]) -> String {
             .iter()
             .zip(widths)
             .map(|(cell, width)| {
-                format!(" {:<width$}", cell.lines().nth(line).unwrap_or_default(), width = width - 1)
+                let text = cell.lines().nth(line).unwrap_or_default();
+                format!(" {}", columns::padded(text, width - 1))
             })
             .collect();
         out.push_str(&cells.join(" "));

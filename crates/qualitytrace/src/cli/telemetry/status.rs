@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use crate::report::columns;
+
 const HEADS: [&str; 10] = [
     "SINK",
     "SIGNAL",
@@ -29,13 +31,13 @@ pub(super) fn table(status: &Value) -> String {
     }
     let heads = HEADS.map(str::to_owned).to_vec();
     let all: Vec<&Vec<String>> = std::iter::once(&heads).chain(&rows).collect();
-    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| all.iter().map(|row| columns::width(&row[column])).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
     let mut out = String::new();
     for row in &all {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
             // Words are aligned left, numbers right.
-            if column < 3 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            if column < 3 { columns::padded(cell, *width) } else { format!("{cell:>width$}") }
         });
         out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         out.push('\n');

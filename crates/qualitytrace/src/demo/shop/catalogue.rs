@@ -68,13 +68,14 @@ pub(super) struct Product {
 }
 
 /// The service's routes.
-pub(super) fn router(telemetry: Arc<Telemetry>) -> Router {
-    Router::new()
+pub(super) fn router(telemetry: Arc<Telemetry>) -> anyhow::Result<Router> {
+    let reflection = reflection::router()?;
+    Ok(Router::new()
         .route(LIST_PRODUCTS, post(list_products))
         .route(GET_PRODUCT, post(get_product))
         .fallback(unknown_method)
         .with_state(telemetry)
-        .merge(reflection::router())
+        .merge(reflection))
 }
 
 async fn list_products(State(telemetry): State<Arc<Telemetry>>, request: Request) -> Response {

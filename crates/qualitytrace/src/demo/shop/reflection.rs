@@ -1,153 +1,37 @@
 //! gRPC server reflection for the catalogue, so that clients can call it without `catalogue.proto`.
-//!
-//! Versions `v1` and `v1alpha` of the protocol have the same messages; both are answered.
 
+use anyhow::Context;
 use axum::Router;
-use axum::extract::Request;
-use axum::response::Response;
-use axum::routing::post;
-use futures_util::StreamExt as _;
-use prost::{Message, Oneof};
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{
-    DescriptorProto, FieldDescriptorProto, FileDescriptorProto, MethodDescriptorProto, ServiceDescriptorProto,
+    DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet, MethodDescriptorProto,
+    ServiceDescriptorProto,
 };
-use tonic::{Code, Status};
-use tonic_prost::ProstCodec;
+use tonic_reflection::server::Builder;
 
-use super::catalogue::SERVICE;
-
-const PACKAGE: &str = "shop";
-const FILE: &str = "catalogue.proto";
-
-#[derive(Clone, PartialEq, Message)]
-struct Question {
-    #[prost(string, tag = "1")]
-    host: String,
-    #[prost(oneof = "Asked", tags = "3, 4, 5, 6, 7")]
-    asked: Option<Asked>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-enum Asked {
-    #[prost(string, tag = "3")]
-    FileByName(String),
-    #[prost(string, tag = "4")]
-    FileWithSymbol(String),
-    #[prost(bytes, tag = "5")]
-    FileWithExtension(Vec<u8>),
-    #[prost(string, tag = "6")]
-    ExtensionNumbers(String),
-    #[prost(string, tag = "7")]
-    Services(String),
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Answer {
-    #[prost(string, tag = "1")]
-    host: String,
-    #[prost(message, optional, tag = "2")]
-    question: Option<Question>,
-    #[prost(oneof = "Told", tags = "4, 6, 7")]
-    told: Option<Told>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-enum Told {
-    #[prost(message, tag = "4")]
-    Files(Files),
-    #[prost(message, tag = "6")]
-    Services(Services),
-    #[prost(message, tag = "7")]
-    Error(Refusal),
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Files {
-    #[prost(bytes = "vec", repeated, tag = "1")]
-    descriptors: Vec<Vec<u8>>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Services {
-    #[prost(message, repeated, tag = "1")]
-    services: Vec<Service>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Service {
-    #[prost(string, tag = "1")]
-    name: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Refusal {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-}
-
-/// The routes of the reflection service.
-pub(super) fn router() -> Router {
-    Router::new()
-        .route("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", post(info))
-        .route("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", post(info))
-}
-
-async fn info(request: Request) -> Response {
-    let act = tower::service_fn(async |request: tonic::Request<tonic::Streaming<Question>>| {
-        let answers = request.into_inner().map(|question| question.map(answer));
-        Ok::<_, Status>(tonic::Response::new(answers))
-    });
-    tonic::server::Grpc::new(ProstCodec::<Answer, Question>::default())
-        .streaming(act, request)
-        .await
-        .map(axum::body::Body::new)
-}
-
-fn answer(question: Question) -> Answer {
-    let told = match &question.asked {
-        Some(Asked::FileByName(name)) if name == FILE => files(),
-        Some(Asked::FileWithSymbol(symbol)) if knows(symbol) => files(),
-        Some(Asked::Services(_)) => {
-            Told::Services(Services { services: vec![Service { name: SERVICE.to_owned() }] })
-        }
-        Some(Asked::FileByName(name) | Asked::FileWithSymbol(name) | Asked::ExtensionNumbers(name)) => {
-            refusal(Code::NotFound, format!("`{name}` is not known here"))
-        }
-        Some(Asked::FileWithExtension(_)) => refusal(Code::NotFound, "there are no extensions".to_owned()),
-        None => refusal(Code::InvalidArgument, "nothing was asked".to_owned()),
+/// The routes of the reflection service, in both of its versions.
+pub(super) fn router() -> anyhow::Result<Router> {
+    let builder = || {
+        let file = FileDescriptorSet { file: vec![file()] };
+        Builder::configure().register_file_descriptor_set(file).include_reflection_service(false)
     };
-    Answer { host: question.host.clone(), question: Some(question), told: Some(told) }
-}
-
-fn files() -> Told {
-    Told::Files(Files { descriptors: vec![file().encode_to_vec()] })
-}
-
-fn refusal(code: Code, message: String) -> Told {
-    Told::Error(Refusal { code: code.into(), message })
-}
-
-/// Whether a full name belongs to the catalogue: its service, a method of it, or a message.
-fn knows(symbol: &str) -> bool {
-    let Some(name) = symbol.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix('.')) else {
-        return false;
-    };
-    let file = file();
-    file.message_type.iter().any(|message| message.name() == name)
-        || file.service.iter().any(|service| {
-            let method = name.strip_prefix(service.name()).and_then(|rest| rest.strip_prefix('.'));
-            name == service.name() || service.method.iter().any(|known| Some(known.name()) == method)
-        })
+    let invalid = "the description of the catalogue is invalid";
+    Ok(Router::new()
+        .route_service(
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+            builder().build_v1().context(invalid)?,
+        )
+        .route_service(
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+            builder().build_v1alpha().context(invalid)?,
+        ))
 }
 
 /// The compiled `catalogue.proto`.
 fn file() -> FileDescriptorProto {
     FileDescriptorProto {
-        name: Some(FILE.to_owned()),
-        package: Some(PACKAGE.to_owned()),
+        name: Some("catalogue.proto".to_owned()),
+        package: Some("shop".to_owned()),
         syntax: Some("proto3".to_owned()),
         message_type: vec![
             message("ListProductsRequest", vec![field("ids", 1, Label::Repeated, Type::String)]),
@@ -210,52 +94,51 @@ fn method(name: &str, input: &str, output: &str) -> MethodDescriptorProto {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prost::Message as _;
+    use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+    use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+    use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
-    /// Checks the file, services or error in the response to a question.
-    fn check(asked: Asked, expected: &str) {
-        let question = Question { host: String::new(), asked: Some(asked) };
-        let told = match answer(question).told {
-            Some(Told::Files(files)) => {
-                let file = FileDescriptorProto::decode(files.descriptors[0].as_slice()).unwrap();
+    /// The file, services or error in a response.
+    fn told(response: ServerReflectionResponse) -> String {
+        match response.message_response.unwrap() {
+            MessageResponse::FileDescriptorResponse(files) => {
+                let file = FileDescriptorProto::decode(files.file_descriptor_proto[0].as_slice()).unwrap();
                 format!("file {}", file.name())
             }
-            Some(Told::Services(services)) => format!("services {}", services.services[0].name),
-            Some(Told::Error(refusal)) => format!("error {}", refusal.message),
-            None => "nothing".to_owned(),
-        };
-        assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn questions_are_answered_about_the_catalogue_and_nothing_else() {
-        check(Asked::Services(String::new()), "services shop.Catalogue");
-        check(Asked::FileByName("catalogue.proto".into()), "file catalogue.proto");
-        check(Asked::FileWithSymbol("shop.Catalogue".into()), "file catalogue.proto");
-        check(Asked::FileWithSymbol("shop.Catalogue.GetProduct".into()), "file catalogue.proto");
-        check(Asked::FileWithSymbol("shop.Product".into()), "file catalogue.proto");
-        check(Asked::FileWithSymbol("shop.Teapot".into()), "error `shop.Teapot` is not known here");
-        check(Asked::FileWithSymbol("shopping".into()), "error `shopping` is not known here");
+            MessageResponse::ListServicesResponse(list) => format!("services {}", list.service[0].name),
+            other => format!("{other:?}"),
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn one_stream_answers_many_questions_in_order() {
+    async fn questions_are_answered_about_the_catalogue_and_nothing_else() {
         let (listener, address) = super::super::http::bind().await.unwrap();
-        let server = tokio::spawn(async move { axum::serve(listener, router()).await });
+        let server = tokio::spawn(async move { axum::serve(listener, router().unwrap()).await });
         let channel = tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap();
-        let mut client = tonic::client::Grpc::new(channel.connect().await.unwrap());
-        client.ready().await.unwrap();
-        let questions = ["one", "two"]
-            .map(|host| Question { host: host.to_owned(), asked: Some(Asked::Services(String::new())) });
-        let answers = client
-            .streaming(
-                tonic::Request::new(futures_util::stream::iter(questions)),
-                "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo".parse().unwrap(),
-                ProstCodec::<Question, Answer>::default(),
-            )
-            .await
-            .unwrap();
-        let hosts: Vec<_> = answers.into_inner().map(|answer| answer.unwrap().host).collect().await;
-        assert_eq!(hosts, ["one", "two"]);
+        let mut client = ServerReflectionClient::new(channel.connect().await.unwrap());
+        let symbol = |name: &str| MessageRequest::FileContainingSymbol(name.to_owned());
+        for (question, expected) in [
+            (MessageRequest::ListServices(String::new()), "services shop.Catalogue"),
+            (MessageRequest::FileByFilename("catalogue.proto".to_owned()), "file catalogue.proto"),
+            (symbol("shop.Catalogue"), "file catalogue.proto"),
+            (symbol("shop.Catalogue.GetProduct"), "file catalogue.proto"),
+            (symbol("shop.Product"), "file catalogue.proto"),
+            (symbol("shop.Teapot"), "NotFound"),
+        ] {
+            let request = ServerReflectionRequest { host: String::new(), message_request: Some(question) };
+            let mut stream = client
+                .server_reflection_info(futures_util::stream::iter([request]))
+                .await
+                .unwrap()
+                .into_inner();
+            let answer = match stream.message().await {
+                Ok(response) => told(response.unwrap()),
+                Err(status) => format!("{:?}", status.code()),
+            };
+            assert_eq!(answer, expected);
+        }
         server.abort();
     }
 }
