@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::peers::postgres;
 
+mod build;
 mod ingest;
 mod lines;
 mod overload;
@@ -24,12 +25,13 @@ cargo xtask bench NAME [--rounds N] [--seconds S] [--runs N] [--write-docs]
   runs        many runs at once: runs/s, time to verdict, processor and memory, with few and with many stored runs
   waiting     verdicts on systems whose spans come late or whose exporters are slow, silent or away: how many are wrong, how
               long after the last span and after the evidence they come; --runs N instead of 1,000
+  build       a release build from nothing: processor time and crates; --against REVISION builds another revision first
   api         how long lists take with 10,000 tests and 100,000 runs stored, in SQLite and PostgreSQL
 
 Results go to the terminal and to target/bench/NAME.json; --write-docs puts them into docs/performance.md.";
 
 /// Options of a benchmark.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// How often each figure is measured; the median is reported.
     rounds: u32,
@@ -37,6 +39,8 @@ pub(crate) struct Options {
     seconds: u32,
     /// Runs of each kind, for benchmarks that take a number of runs.
     runs: Option<u32>,
+    /// A revision to compare with.
+    against: Option<String>,
     write_docs: bool,
 }
 
@@ -48,9 +52,10 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
     };
     let options = Options::parse(rest)?;
     let record = match *name {
-        "ingest" => ingest::run(options)?,
-        "overload" => overload::run(options)?,
-        "startup" => startup::run(options)?,
+        "ingest" => ingest::run(&options)?,
+        "overload" => overload::run(&options)?,
+        "startup" => startup::run(&options)?,
+        "build" => build::run(&options)?,
         "judge" => lines::run("judge", "qualitytrace-core", &[], &[])?,
         "api" => {
             let postgres = postgres::start()?;
@@ -69,9 +74,13 @@ pub(crate) fn run(args: &[&str]) -> Result<()> {
 
 impl Options {
     fn parse(args: &[&str]) -> Result<Self> {
-        let mut options = Self { rounds: 3, seconds: 5, runs: None, write_docs: false };
+        let mut options = Self { rounds: 3, seconds: 5, runs: None, against: None, write_docs: false };
         let mut args = args.iter();
         while let Some(name) = args.next() {
+            if *name == "--against" {
+                options.against = Some(args.next().context("`--against` needs a revision")?.to_string());
+                continue;
+            }
             let mut number = || -> Result<u32> {
                 let text = args.next().with_context(|| format!("`{name}` needs a number"))?;
                 text.parse()

@@ -69,7 +69,7 @@ fn targets(manifest: &str) -> Vec<(String, bool)> {
 }
 
 fn build(folder: &Path, name: &str, needs_server: bool) -> Result<()> {
-    let host = host()?;
+    let host = workspace::host()?;
     let mut command = workspace::cargo(["build", "--release", "--bin", name, "--target", &host]);
     command.current_dir(folder).env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\u{1f}"));
     if needs_server {
@@ -84,7 +84,7 @@ fn fuzz(folder: &Path, name: &str, seconds: u64) -> Result<Ran> {
     for made in [&corpus, &artifacts] {
         fs::create_dir_all(made).with_context(|| format!("failed to create {}", made.display()))?;
     }
-    let program = folder.join("target").join(host()?).join("release").join(name);
+    let program = folder.join("target").join(workspace::host()?).join("release").join(name);
     let mut command = process::bound_to_us("TERM", program);
     command
         .arg(&corpus)
@@ -105,13 +105,6 @@ fn fuzz(folder: &Path, name: &str, seconds: u64) -> Result<Ran> {
         None => format!("{}: {}", output.status, said.lines().last().unwrap_or_default()),
     };
     Ok(Ran { name: name.to_owned(), executions, finding })
-}
-
-/// The default target of the compiler.
-fn host() -> Result<String> {
-    let told = process::output(Command::new("rustc").arg("-vV"))?;
-    let line = told.lines().find_map(|line| line.strip_prefix("host: "));
-    line.map(ToOwned::to_owned).context("`rustc -vV` does not tell its host")
 }
 
 #[cfg(test)]

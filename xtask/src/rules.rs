@@ -7,10 +7,13 @@ use anyhow::{Result, bail};
 mod arrows;
 mod dependencies;
 mod files;
+mod third_party;
 mod toolchain;
 mod tree;
 
 use tree::Tree;
+
+use crate::workspace;
 
 /// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,9 +45,13 @@ pub(crate) fn report() -> Result<()> {
 
 fn broken() -> Result<Vec<Broken>> {
     let tree = Tree::read()?;
-    let packages = arrows::packages()?;
-    let mut broken = arrows::between_crates(&packages);
+    let metadata = workspace::metadata()?;
+    let mut broken = arrows::between_crates(&arrows::packages(&metadata)?);
     broken.extend(arrows::between_modules(&tree));
+    let others = third_party::packages(&metadata);
+    broken.extend(third_party::unlicensed(&others));
+    broken.extend(third_party::banned(&others));
+    broken.extend(third_party::duplicated(&others));
     broken.extend(dependencies::unexplained(&tree));
     broken.extend(dependencies::unused(&tree));
     broken.extend(files::too_long(&tree));

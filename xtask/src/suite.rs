@@ -61,6 +61,10 @@ fn checks(peers: Peers, steps: &mut Steps, count: &mut Count) -> Result<()> {
     steps.step("lints", || {
         process::run(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     })?;
+    steps.step("documentation", || {
+        let mut doc = cargo(["doc", "--quiet", "--workspace", "--no-deps"]);
+        process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
     steps.step("features of the telemetry crate", features::check)?;
     let environment = match peers {
         Peers::Required => Some(Environment {

@@ -6,7 +6,8 @@ use std::{
     process::Command,
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde_json::Value;
 
 use crate::process;
 
@@ -38,4 +39,17 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
 /// Runs an example program of one of our crates.
 pub(crate) fn example(package: &str, name: &str, args: &[&str]) -> Result<()> {
     process::run(cargo(["run", "--quiet", "--package", package, "--example", name, "--"]).args(args))
+}
+
+/// The platform that cargo runs on.
+pub(crate) fn host() -> Result<String> {
+    let about = process::output(&mut cargo(["--version", "--verbose"]))?;
+    let host = about.lines().find_map(|line| line.strip_prefix("host: ")).context("cargo names no host")?;
+    Ok(host.to_owned())
+}
+
+/// What cargo knows about the packages of this platform. Without a platform it would fetch those of all others, too.
+pub(crate) fn metadata() -> Result<Value> {
+    let ask = ["metadata", "--format-version=1", "--locked", "--filter-platform", &host()?];
+    serde_json::from_str(&process::output(&mut cargo(ask))?).context("cargo metadata is not JSON")
 }

@@ -1,7 +1,4 @@
-//! The meaning of trace tests: language, definitions, waiting, judging, analyzing.
-//!
-//! Every function here decides: facts are passed as arguments (the time included), and a value is returned.
-//! Nothing here does IO, reads a clock or is `async`, so nothing here can hang or depend on the machine.
+#![doc = include_str!("../README.md")]
 
 pub mod analyzer;
 pub mod definition;

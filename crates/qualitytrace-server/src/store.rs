@@ -19,6 +19,7 @@ mod file_identity;
 mod lists;
 mod lock;
 mod maintenance;
+mod migrations;
 mod notifications;
 mod queue;
 mod removal;

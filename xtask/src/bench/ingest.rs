@@ -15,7 +15,7 @@ const LOADS: [Load; 3] = [
     Load { http: true, gzip: false, rate: None },
 ];
 
-pub(super) fn run(options: Options) -> Result<Record> {
+pub(super) fn run(options: &Options) -> Result<Record> {
     let programs = Programs::get()?;
     let mut raw = Vec::new();
     // Rounds outside, systems inside: a slow minute of the machine affects all systems alike.

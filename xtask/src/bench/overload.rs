@@ -15,7 +15,7 @@ const FACTOR: f64 = 3.0;
 const LOADS: [Load; 2] =
     [Load { http: false, gzip: true, rate: None }, Load { http: true, gzip: false, rate: None }];
 
-pub(super) fn run(options: Options) -> Result<Record> {
+pub(super) fn run(options: &Options) -> Result<Record> {
     let programs = Programs::get()?;
     let (mut raw, mut rows) = (Vec::new(), Vec::new());
     for load in LOADS {

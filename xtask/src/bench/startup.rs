@@ -16,7 +16,7 @@ const STARTS: u32 = 5;
 /// Idle time before memory is read.
 const IDLE: Duration = Duration::from_secs(2);
 
-pub(super) fn run(options: Options) -> Result<Record> {
+pub(super) fn run(options: &Options) -> Result<Record> {
     let programs = Programs::get()?;
     let (mut raw, mut rows) = (Vec::new(), Vec::new());
     for subject in Subject::ALL {

@@ -6,7 +6,6 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::{Broken, tree::Tree};
-use crate::{process, workspace::cargo};
 
 /// The names of each crate's normal dependencies, for every crate in the build.
 pub(super) type Packages = BTreeMap<String, BTreeSet<String>>;
@@ -124,14 +123,7 @@ const BORDERS: [Border; 8] = [
 ];
 
 /// Reads the dependency graph from cargo.
-pub(super) fn packages() -> Result<Packages> {
-    // Without a platform cargo would fetch the crates of every other platform too.
-    let cargo_is = process::output(&mut cargo(["--version", "--verbose"]))?;
-    let host =
-        cargo_is.lines().find_map(|line| line.strip_prefix("host: ")).context("cargo names no host")?;
-    let ask = ["metadata", "--format-version=1", "--locked", "--filter-platform", host];
-    let text = process::output(&mut cargo(ask))?;
-    let metadata: Value = serde_json::from_str(&text).context("cargo metadata is not JSON")?;
+pub(super) fn packages(metadata: &Value) -> Result<Packages> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let name = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let names: BTreeMap<String, String> = list(&metadata["packages"])

@@ -9,8 +9,8 @@ use sqlx::migrate::MigrateError;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyConnection, Connection, Executor};
 
-use super::ACQUIRE_TIMEOUT;
 use super::availability::is_away;
+use super::{ACQUIRE_TIMEOUT, migrations};
 use crate::private;
 
 /// The pause between two attempts to connect.
@@ -37,13 +37,8 @@ pub(super) async fn prepare(options: &AnyConnectOptions, statements: &'static st
 
 /// Migrates the tables to this version, or to the latest.
 pub(super) async fn migrate(connection: &mut AnyConnection, to: Option<i64>) -> Result<(), String> {
-    let migrated = sqlx::migrate!().run_direct(to, connection, false).await;
+    let migrated = migrations::migrator().run_direct(to, connection, false).await;
     migrated.map_err(|error| why_not_migrated(&error))
-}
-
-/// The latest migration that this program knows.
-pub(super) fn latest_migration() -> i64 {
-    sqlx::migrate!().iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
 /// Connects, with retries: a database that starts together with the server may not be up yet.

@@ -11,7 +11,9 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
 use super::audit::Change;
 use super::dump::{self, Counts, DumpError, Header, Reader};
 use super::verify::Check;
-use super::{Backend, Error, FILE_SETTINGS, Lock, Store, address, connect, with_mode, without_password};
+use super::{
+    Backend, Error, FILE_SETTINGS, Lock, Store, address, connect, migrations, with_mode, without_password,
+};
 use crate::{clock, private};
 
 /// How long to watch for a heartbeat of a server on a shared database: it comes every second.
@@ -155,7 +157,7 @@ pub async fn restore(
     progress: &mut (dyn FnMut(u64) + Send),
 ) -> Result<Restored, MaintenanceError> {
     let mut reader = Reader::open(path)?;
-    if reader.header.migration > connect::latest_migration() {
+    if reader.header.migration > migrations::latest() {
         let version = reader.header.version.clone();
         return Err(DumpError::Newer { path: path.to_owned(), version }.into());
     }

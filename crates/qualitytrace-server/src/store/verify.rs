@@ -8,7 +8,7 @@ use super::chunks::unpacked;
 use super::dump::{TABLES, Type, Value};
 use super::maintenance::{MaintenanceError, migration, snapshot};
 use super::sealed::{COLUMNS, Column, secrets_of};
-use super::{Backend, Store, connect};
+use super::{Backend, Store, migrations};
 use crate::vault::Vault;
 
 /// Findings listed per check; further ones are counted.
@@ -105,7 +105,7 @@ pub async fn verify(
 ) -> Result<(), MaintenanceError> {
     let mut snapshot = snapshot(url).await?;
     let mut tables = Check::new("tables");
-    let (found, known) = (migration(&mut snapshot, url).await?, connect::latest_migration());
+    let (found, known) = (migration(&mut snapshot, url).await?, migrations::latest());
     tables.looked_at = TABLES.len() as u64;
     match found.cmp(&known) {
         std::cmp::Ordering::Less => tables.find(format!(
