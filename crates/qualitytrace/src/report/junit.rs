@@ -6,7 +6,7 @@ use qualitytrace_server::wire::verdict::{Assertion, SpanResult, Spec};
 use qualitytrace_server::wire::{self, Verdict};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
 
-use super::{Ending, Outcome, TestReport};
+use super::{Ending, Outcome, TestReport, visible};
 
 /// How many failing spans the message of a case names; the rest is counted.
 const NAMED_CULPRITS: usize = 20;
@@ -92,7 +92,7 @@ fn suite(report: &TestReport) -> TestSuite {
             case.problem = Some(case.earlier.remove(0));
         }
     }
-    let mut suite = TestSuite::new(report.title());
+    let mut suite = TestSuite::new(visible::text(&report.title()));
     suite.set_time(report.phases.total).add_test_cases(cases.into_iter().map(test_case));
     if !report.notes.is_empty() {
         suite.set_system_out(report.notes.join("\n"));
@@ -105,7 +105,7 @@ fn suite(report: &TestReport) -> TestSuite {
 fn test_case(case: Case) -> TestCase {
     let reruns = case.earlier.iter().map(|(kind, message)| {
         let mut rerun = TestRerun::new(kind.element());
-        rerun.set_type(kind.word()).set_message(&**message);
+        rerun.set_type(kind.word()).set_message(visible::text(message));
         rerun
     });
     let mut status = match &case.problem {
@@ -115,10 +115,10 @@ fn test_case(case: Case) -> TestCase {
     };
     status.add_reruns(reruns);
     if let Some((kind, message)) = &case.problem {
-        status.set_type(kind.word()).set_message(&**message);
+        status.set_type(kind.word()).set_message(visible::text(message));
     }
-    let mut test_case = TestCase::new(case.name, status);
-    test_case.set_classname(case.class).set_time(case.time);
+    let mut test_case = TestCase::new(visible::text(&case.name), status);
+    test_case.set_classname(visible::text(&case.class)).set_time(case.time);
     test_case
 }
 

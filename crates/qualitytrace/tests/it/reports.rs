@@ -114,7 +114,7 @@ async fn every_culprit_is_named_in_junit_and_texts_of_others_stay_on_their_line(
     holds(&text, &["T\\n✔ all is well", "`step 1\\nx`", "v\\n✔ forged\\u{202e}"]);
     holds(
         &junit,
-        &["step 1&#xA;x: the claim holds here", "step 20&#xA;x: the claim holds here", "; and 5 more\""],
+        &["step 1\\nx: the claim holds here", "step 20\\nx: the claim holds here", "; and 5 more\""],
     );
 }
 
