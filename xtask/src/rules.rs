@@ -5,8 +5,10 @@
 use anyhow::{Result, bail};
 
 mod arrows;
+mod cycles;
 mod dependencies;
 mod files;
+mod imports;
 mod toolchain;
 mod tree;
 
@@ -45,6 +47,7 @@ fn broken() -> Result<Vec<Broken>> {
     let packages = arrows::packages()?;
     let mut broken = arrows::between_crates(&packages);
     broken.extend(arrows::between_modules(&tree));
+    broken.extend(cycles::between_modules(&tree));
     broken.extend(dependencies::unexplained(&tree));
     broken.extend(dependencies::unused(&tree));
     broken.extend(files::too_long(&tree));
