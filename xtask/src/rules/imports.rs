@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::tree::Tree;
+
+/// Words that begin an item, in which a comma separates parameters.
+const ITEMS: &[&str] = &["fn", "impl", "struct", "enum", "trait", "type", "use", "const", "static"];
 
 /// A path as written, with its line: `["crate", "store", "Store"]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +24,7 @@ pub(super) struct Import {
 pub(super) struct Module {
     /// The file that holds the module, which is that of its parent if the module is written inline.
     pub(super) file: String,
-    /// Names of its modules; for the root the parent is the root.
+    /// The names of the modules that it lies in, and its own; empty for the root.
     pub(super) path: Vec<String>,
     /// The paths that it names, in `use` declarations and elsewhere.
     pub(super) imports: Vec<Import>,
@@ -260,35 +263,22 @@ fn for_tests(attribute: &TokenTree) -> bool {
 }
 
 /// The number of tokens of the item, field or arm at the beginning, its further attributes included.
+///
+/// `use`, `const`, `static` and `let` end with a semicolon, other items with that or with their block, and fields and
+/// arms with a comma.
 fn item_length(tokens: &[TokenTree]) -> usize {
-    let mut declaration = true;
-    for (index, token) in tokens.iter().enumerate() {
-        match token {
-            TokenTree::Ident(word)
-                if ["use", "const", "static", "let"].iter().any(|keyword| word == keyword) =>
-            {
-                declaration = tokens
-                    .get(index + 1)
-                    .is_some_and(|next| matches!(next, TokenTree::Ident(word) if word == "fn"));
-                if !declaration {
-                    let end = tokens[index..].iter().position(|token| is(token, ';'));
-                    return end.map_or(tokens.len(), |end| index + end + 1);
-                }
-            }
-            TokenTree::Group(group) if declaration && group.delimiter() == Delimiter::Brace => {
-                return index + 1;
-            }
-            token if is(token, ';') => return index + 1,
-            TokenTree::Punct(punct) if punct.as_char() == ',' && punct.spacing() == Spacing::Alone => {
-                if !tokens[..index]
-                    .iter()
-                    .any(|token| matches!(token, TokenTree::Ident(word) if word == "fn" || word == "impl"))
-                {
-                    return index + 1;
-                }
-            }
-            _ => {}
+    let has_word = |words: &[&str], tokens: &[TokenTree]| {
+        let listed =
+            |token: &TokenTree| matches!(token, TokenTree::Ident(word) if words.iter().any(|w| word == w));
+        tokens.iter().any(listed)
+    };
+    let end = tokens.iter().enumerate().position(|(index, token)| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+            let is_function = has_word(&["fn"], &tokens[..index]);
+            is_function || !has_word(&["use", "const", "static", "let"], &tokens[..index])
         }
-    }
-    tokens.len()
+        TokenTree::Punct(mark) if mark.as_char() == ',' => !has_word(ITEMS, &tokens[..index]),
+        token => is(token, ';'),
+    });
+    end.map_or(tokens.len(), |end| end + 1)
 }
