@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use qualitytrace_core::definition::{Format, VariableSet};
 use qualitytrace_server::wire;
-use qualitytrace_server::wire::run::RunSettings;
+use qualitytrace_server::wire::request::RunSettings;
 use qualitytrace_server::wire::series::Series;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Method, StatusCode};

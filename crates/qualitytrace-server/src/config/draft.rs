@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::slot::Listen;
 use super::{Config, HTTP_PORT, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
-use crate::listen::Certificate;
 use crate::store;
+use crate::tls::Certificate;
 use crate::vault::KeyPlace;
 
 /// All settings as read. Those that depend on no other setting are in `config` already.
