@@ -5,7 +5,9 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use qualitytrace_fuzz::on_a_small_stack;
-use qualitytrace_server::otlp::wire::{Malformed, Split, split_logs, split_traces};
+use qualitytrace_server::ingest::Split;
+use qualitytrace_server::otlp::protobuf::Malformed;
+use qualitytrace_server::otlp::wire::{split_logs, split_traces};
 
 fuzz_target!(|input: &[u8]| {
     on_a_small_stack(|| {

@@ -5,8 +5,10 @@
 use anyhow::{Result, bail};
 
 mod arrows;
+mod cycles;
 mod dependencies;
 mod files;
+mod imports;
 mod third_party;
 mod toolchain;
 mod tree;
@@ -48,6 +50,7 @@ fn broken() -> Result<Vec<Broken>> {
     let metadata = workspace::metadata()?;
     let mut broken = arrows::between_crates(&arrows::packages(&metadata)?);
     broken.extend(arrows::between_modules(&tree));
+    broken.extend(cycles::between_modules(&tree));
     let others = third_party::packages(&metadata);
     broken.extend(third_party::unlicensed(&others));
     broken.extend(third_party::banned(&others));

@@ -2,13 +2,10 @@
 
 mod answer;
 mod audit;
-mod connection;
-mod definitions;
 mod description;
-mod everything;
-mod expressions;
+mod error;
 mod health;
-mod hosted;
+mod legacy;
 mod legacy_error;
 pub(crate) mod memory;
 pub(crate) mod middleware;
@@ -17,11 +14,9 @@ mod path;
 mod query;
 mod resources;
 mod runs;
-mod socket;
 mod suites;
 mod tenant;
 pub(crate) mod traces;
-mod wizard;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
@@ -71,7 +66,7 @@ pub(crate) fn routes(app: App) -> Routes {
         .method_not_allowed(&method_not_allowed)
         .layer(from_fn_with_state(app.clone(), audit::record))
         .layer(from_extractor::<Tenant>())
-        .layer(map_response(answer::said_in_json))
+        .layer(map_response(error::said_in_json))
         .layer(CompressionLayer::new())
         .with_state(app)
 }
@@ -82,7 +77,7 @@ static NEEDS: LazyLock<Vec<Route>> = LazyLock::new(|| table().list());
 /// Every route with its handler and its required access level. Routes that start, store or remove something require
 /// `Change`, whatever their method; read-only routes do not.
 fn table() -> Routes<App> {
-    use Wanted::{Change, Health, Look, Stream};
+    use Wanted::{Health, Look};
     Routes::new()
         .get("/healthz", Health, health::alive)
         .get("/api/healthz", Health, health::alive)
@@ -93,17 +88,9 @@ fn table() -> Routes<App> {
         .merge(resources::routes())
         .merge(test_routes())
         .merge(suites::routes())
-        .get("/api/resources", Look, everything::list)
-        .post("/api/expressions/resolve", Look, expressions::resolve_expression)
-        .post("/api/config/connection", Change, connection::test)
-        .get("/api/config/connection/otlp", Look, connection::otlp)
-        .post("/api/config/connection/otlp/reset", Change, connection::reset)
-        .get("/api/wizard", Look, wizard::get)
-        .put("/api/wizard", Change, wizard::put)
-        .merge(hosted::routes())
+        .merge(legacy::routes())
         .get("/api/openapi.json", Look, description::document)
         .get("/api/docs", Look, description::page)
-        .get("/ws", Stream, socket::open)
         .get("/api/traces", Look, traces::list)
         .get("/api/services", Look, traces::services)
         .get("/api/audit", Look, audit::list)
@@ -117,8 +104,6 @@ fn test_routes() -> Routes<App> {
     let of = |rest: &str| format!("{run}/{rest}");
     Routes::new()
         .post("/api/tests/{id}", Change, post_to_test)
-        .get("/api/tests/{id}/definition", Look, definitions::specs)
-        .get("/api/tests/{id}/version/{version}", Look, definitions::version)
         .get("/api/tests/{id}/run", Look, runs::list)
         .post("/api/tests/{id}/run", Change, runs::start)
         .get(run, Look, runs::get)
@@ -127,13 +112,7 @@ fn test_routes() -> Routes<App> {
         .post(&of("rerun"), Change, runs::rerun)
         .post(&of("stop"), Change, runs::stop)
         .post(&of("skipPolling"), Change, runs::skip_polling)
-        .put(&of("dry-run"), Look, runs::probe::dry_run)
-        .get(&of("select"), Look, runs::probe::select_spans)
-        .post(&of("search-spans"), Look, runs::probe::search_spans)
-        .get(&of("junit.xml"), Look, runs::junit)
-        .get(&of("export"), Look, runs::export::export)
         .get(&of("series"), Look, runs::series::series)
-        .get(&of("events"), Look, runs::events)
         .get(&of("events/stream"), Stream, runs::stream)
 }
 
@@ -146,7 +125,7 @@ async fn post_to_test(
     sent: Bytes,
 ) -> Response {
     if id == "import" {
-        return runs::export::import(app, memory, tenant, sent).await.into_response();
+        return legacy::export::import(app, memory, tenant, sent).await.into_response();
     }
     but_allowed("GET,HEAD,PUT,DELETE", not_allowed(&Method::POST, &format!("/api/tests/{id}")))
 }
@@ -163,7 +142,7 @@ fn but_allowed(methods: &'static str, mut response: Response) -> Response {
 
 fn not_allowed(method: &Method, path: &str) -> Response {
     let message = format!("{method} is not allowed on {path}");
-    answer::ApiError { status: StatusCode::METHOD_NOT_ALLOWED, message }.into_response()
+    error::ApiError { status: StatusCode::METHOD_NOT_ALLOWED, message }.into_response()
 }
 
 /// The response for an unknown path: a redirect when the path has surplus slashes, else 404. `asked` is the path
@@ -183,5 +162,5 @@ pub(crate) fn not_found(method: &Method, uri: &Uri, asked: &Uri) -> Response {
         let page = format!("<a href=\"{}\">Moved Permanently</a>.\n\n", target.replace('&', "&amp;"));
         return (StatusCode::MOVED_PERMANENTLY, [(LOCATION, target)], Html(page)).into_response();
     }
-    answer::ApiError::not_found(format!("there is nothing at {path}")).into_response()
+    error::ApiError::not_found(format!("there is nothing at {path}")).into_response()
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::request::Parts;
 
 use crate::access::{Access, bearer};
-use crate::listen::Ends;
+use crate::request::ConnectInfo;
 
 tokio::task_local! {
     static CURRENT: Client;
@@ -32,7 +32,7 @@ impl Client {
     pub(crate) fn of(request: &Parts, access: &Access) -> Self {
         let token = bearer(&request.headers).filter(|_| !access.tokens.is_empty());
         let token = token.and_then(|token| access.holder(token));
-        let address = request.extensions.get::<Ends>().map(|ends| ends.peer);
+        let address = request.extensions.get::<ConnectInfo>().map(|info| info.peer);
         Self::new(token.map(ToString::to_string).unwrap_or_default(), address)
     }
 

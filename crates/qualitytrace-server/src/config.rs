@@ -25,9 +25,9 @@ pub use table::{OLD_FLAGS, SETTINGS, Setting};
 use crate::access::Access;
 use crate::access::host::AllowedHost;
 use crate::limits::Limits;
-use crate::listen::Certificate;
 use crate::provision::Provisioning;
 use crate::store::Store;
+use crate::tls::Certificate;
 use crate::vault::KeyPlace;
 
 /// The port of the API and everything else.

@@ -4,6 +4,8 @@
 //! `ingest.fsync` is off, synced to the disk, so acknowledged data survives a crash of the process and a power cut.
 //! While one commit is under way, the next batch gathers: its requests share one sync.
 
+mod split;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,16 +19,15 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 pub use crate::budget::{Budget, Lease, NoRoom};
+pub use split::{Chunk, Split};
 
 use crate::client::Client;
 use crate::clock::{self, Sequence};
 use crate::config::Live;
 use crate::follow::{Followers, Following};
 use crate::limits::Limits;
-use crate::otlp::sender::Sender;
-use crate::otlp::wire::{Chunk, Split};
 use crate::refusals::Refusals;
-use crate::register::{self, SharedRegister};
+use crate::register::{self, Sender, SharedRegister};
 use crate::store::{Durability, NewChunk, Packed, Signal, Store};
 
 /// Capacity of the writer's queue in requests; their bytes are bounded by the budget.

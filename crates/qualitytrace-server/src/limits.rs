@@ -1,8 +1,10 @@
 //! The limits of the server, with their names and defaults.
 
+pub mod deny;
+
 use std::time::Duration;
 
-use crate::trigger::deny::Deny;
+use deny::Deny;
 
 const MIB: u64 = 1024 * 1024;
 

@@ -2,10 +2,9 @@
 
 mod preface;
 mod progress;
-mod tls;
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
@@ -26,13 +25,12 @@ use tower::ServiceExt as _;
 use preface::PrefaceTimeout;
 use progress::Answers;
 use qualitytrace_telemetry::Suppressed;
-pub(crate) use tls::Tls;
-pub use tls::{Certificate, Error as TlsError};
 
 use crate::config::Live;
 use crate::limits::Limits;
-use crate::observability::REQUEST_ID;
+use crate::request::{ConnectInfo, REQUEST_ID};
 use crate::semaphore::ResizableSemaphore;
+use crate::tls::Tls;
 
 /// Flow-control window of one HTTP/2 stream, in bytes.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -127,15 +125,6 @@ impl BindRequest {
     }
 }
 
-/// The two addresses of the connection of a request, in its extensions.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ends {
-    /// The address of the client, or of the proxy before it.
-    pub(crate) peer: IpAddr,
-    /// Our address, as the client reaches it.
-    pub(crate) local: Option<IpAddr>,
-}
-
 /// TLS and limits of a listener.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
@@ -212,7 +201,10 @@ pub(crate) async fn serve(
             router: router.clone(),
             watcher: graceful.watcher(),
             scheme: if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP },
-            ends: Ends { peer: peer.ip(), local: stream.local_addr().ok().map(|local| local.ip()) },
+            connect_info: ConnectInfo {
+                peer: peer.ip(),
+                local: stream.local_addr().ok().map(|local| local.ip()),
+            },
         };
         let Limits { header_timeout, progress_timeout, request_timeout, .. } = *limits;
         let times = (request_timeout, progress_timeout);
@@ -256,7 +248,7 @@ struct Connection {
     watcher: Watcher,
     /// The scheme of requests that carry none.
     scheme: Scheme,
-    ends: Ends,
+    connect_info: ConnectInfo,
 }
 
 impl Connection {
@@ -270,7 +262,7 @@ impl Connection {
         let watched = answers.clone();
         let service = service_fn(move |mut request: http::Request<Incoming>| {
             request.extensions_mut().insert(self.scheme.clone());
-            request.extensions_mut().insert(self.ends);
+            request.extensions_mut().insert(self.connect_info);
             let id = request.headers().get(&REQUEST_ID).cloned();
             let answer = router.clone().oneshot(request);
             let watched = watched.clone();

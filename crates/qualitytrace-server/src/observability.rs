@@ -23,7 +23,6 @@ use qualitytrace_telemetry::{
 use tracing::Span;
 
 use self::instruments::Instruments;
-pub(crate) use self::request::REQUEST_ID;
 use crate::access::Wanted;
 use crate::config::Live;
 use crate::ingest::Ingest;

@@ -7,8 +7,9 @@ mod grpc;
 mod http;
 mod intake;
 pub mod json;
+pub mod protobuf;
 mod schema;
-pub mod sender;
+mod sender;
 mod status;
 pub mod wire;
 

@@ -3,13 +3,34 @@
 //! The ingest records the senders of every request: for spans once for each process in a request, with the first and
 //! the last end time, when they are committed. `core::wait` decides what follows from it.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::wait::Register;
 pub(crate) use qualitytrace_core::wait::register::Signal;
 
-use crate::otlp::sender::Sender;
+/// A process of a service, and the end times of its spans in a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    /// Its `service.name`; empty if it has none.
+    pub service: String,
+    /// Identifies the process within its service: `service.instance.id`, else host and process id, else the address
+    /// that the request came from.
+    pub instance: String,
+    /// The first and the last end time of its spans; `None` if it has no spans.
+    pub ends: Option<(Timestamp, Timestamp)>,
+}
+
+impl Sender {
+    /// Uses the peer address as instance if the resource identifies none.
+    pub(crate) fn at(mut self, address: Option<IpAddr>) -> Self {
+        if let Some(address) = address.filter(|_| self.instance.is_empty()) {
+            self.instance = address.to_canonical().to_string();
+        }
+        self
+    }
+}
 
 /// A shared register.
 #[derive(Debug, Clone, Default)]

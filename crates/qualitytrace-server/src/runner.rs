@@ -55,7 +55,7 @@ use crate::variables::Variables;
 use crate::wire::RunEventKind;
 
 pub use self::series::Order;
-pub use self::suites::{StepTest, SuiteOrder, SuiteRunId, SuiteState};
+pub use self::suites::{StepTest, SuiteOrder, SuiteState};
 
 /// The id of a run of a test.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -63,6 +63,15 @@ pub struct RunId {
     /// The test.
     pub test: String,
     /// The number within the test, from 1.
+    pub number: u64,
+}
+
+/// The id of a suite run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SuiteRunId {
+    /// The suite.
+    pub suite: String,
+    /// The number within the suite, from 1.
     pub number: u64,
 }
 
@@ -180,7 +189,7 @@ impl Runner {
     ) -> Result<Arc<Self>, Error> {
         let config = config.into();
         let runner = Arc::new(Self {
-            memory: Memory::open(store.clone(), source.register().clone()).await?,
+            memory: Memory::open(store.clone(), source.ingest().register().clone()).await?,
             source,
             triggers: Triggers::new(config.clone()),
             policy,

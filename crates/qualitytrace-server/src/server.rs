@@ -23,12 +23,13 @@ use crate::api::middleware::{self, Guard};
 use crate::api::{self, App, memory};
 use crate::config::{Config, Kept, Live};
 use crate::ingest::{self, Ingest};
-use crate::listen::{BindRequest, Terms, Tls};
+use crate::listen::{BindRequest, Terms};
 use crate::observability::Recorder;
 use crate::routes::{Route, Routes};
 use crate::runner::{self, Runner};
 use crate::source::Source;
 use crate::store::{self, Store};
+use crate::tls::{self, Tls};
 use crate::vault::Vault;
 use crate::{listen, otlp, private, provision, retention};
 
@@ -77,7 +78,7 @@ pub enum Error {
     Listen(#[from] listen::Error),
     /// A certificate or its key cannot be used.
     #[error(transparent)]
-    Tls(#[from] listen::TlsError),
+    Tls(#[from] tls::Error),
     /// The database cannot be used.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -114,7 +115,7 @@ impl Server {
     pub async fn start_watched(config: Config, telemetry: Telemetry) -> Result<Self, Error> {
         // Fails only when the program has installed a provider already; that one serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let [main_tls, otlp_tls] = tls(&config);
+        let [main_tls, otlp_tls] = acceptors(&config);
         let tls = [main_tls?, otlp_tls?];
         make_folder(&config)?;
         let sockets = Sockets::bind(&config).await?;
@@ -312,7 +313,7 @@ struct Sockets {
 }
 
 /// Loads the certificates of the main port and of the OTLP ports.
-fn tls(config: &Config) -> [Result<Option<Tls>, listen::TlsError>; 2] {
+fn acceptors(config: &Config) -> [Result<Option<Tls>, tls::Error>; 2] {
     let safety = &config.safety;
     [&safety.tls, &safety.otlp_tls].map(|tls| tls.as_ref().map(Tls::new).transpose())
 }

@@ -10,10 +10,8 @@ use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, Trace};
 
 use crate::clock;
-use crate::follow::Following;
 use crate::ingest::Ingest;
 use crate::otlp::convert;
-use crate::register::SharedRegister;
 use crate::store::{self, Signal, Store, StoredChunk, TraceSize};
 
 /// Reads traces and subscribes to their changes.
@@ -50,19 +48,9 @@ impl Source {
         Self { store, ingest }
     }
 
-    /// Subscribes to changes of the trace.
-    pub fn follow(&self, trace: TraceId) -> Following {
-        self.ingest.follow(trace)
-    }
-
-    /// Returns the register of services that send telemetry.
-    pub fn register(&self) -> &SharedRegister {
-        self.ingest.register()
-    }
-
-    /// Takes up to `most` traces that arrived here recently and have not changed since `before`.
-    pub(crate) fn take_samples(&self, before: Timestamp, most: usize) -> Vec<TraceId> {
-        self.ingest.take_samples(before, most)
+    /// Returns the ingest that receives the spans.
+    pub fn ingest(&self) -> &Arc<Ingest> {
+        &self.ingest
     }
 
     /// Describes spans of a trace that were refused for good.
@@ -71,31 +59,6 @@ impl Source {
         (spans > 0).then(|| {
             format!("{spans} spans of the trace were refused, because it had too many (limits.spansPerTrace)")
         })
-    }
-
-    /// Describes the latest delivery of spans that was refused since then, of whatever trace.
-    pub(crate) fn refused_since(&self, since: Timestamp) -> Option<String> {
-        self.ingest.refusals().since(since)
-    }
-
-    /// Returns the time up to which everything that exporters delivered can be read.
-    pub fn horizon(&self, now: Timestamp) -> Timestamp {
-        self.ingest.horizon(now)
-    }
-
-    /// Subscribes to arrivals of the trace at this server.
-    pub(crate) fn relay(&self, trace: TraceId) -> Following {
-        self.ingest.relay(trace)
-    }
-
-    /// Reports that spans of the trace arrived at another server.
-    pub(crate) fn changed_elsewhere(&self, trace: TraceId) {
-        self.ingest.changed_elsewhere(Some(trace));
-    }
-
-    /// Reports that spans of any trace may have arrived at another server.
-    pub(crate) fn anything_changed_elsewhere(&self) {
-        self.ingest.changed_elsewhere(None);
     }
 
     /// Returns what arrived at these times, each with its trace.

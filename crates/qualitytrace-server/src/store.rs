@@ -7,6 +7,7 @@ mod address;
 mod audit;
 mod availability;
 mod browse;
+mod check;
 mod checkpoints;
 mod chunks;
 mod condition;
@@ -32,6 +33,7 @@ mod series;
 mod servers;
 mod sizes;
 mod suites;
+mod tables;
 mod upsert;
 mod verify;
 
@@ -50,6 +52,7 @@ use crate::vault::{self, KeyPlace, Vault};
 
 pub(crate) use address::{parameters_without_password, without_password};
 pub use audit::Change;
+pub use check::Check;
 use checkpoints::Checkpoints;
 pub use chunks::{Durability, NewChunk, Packed, Signal, StoredChunk};
 pub use definitions::{StoredDefinition, StoredResource, StoredTest};
@@ -69,7 +72,7 @@ pub use sizes::TraceSize;
 pub use suites::{NewSuiteRun, StepRuns, StoredSuiteRun};
 pub use upsert::{CURRENT, Mode, NewDefinition, Put};
 pub(crate) use upsert::{NO_ID, is_id};
-pub use verify::{Check, verify};
+pub use verify::verify;
 
 /// How a SQLite URL names an unnamed in-memory database.
 const MEMORY: &str = ":memory:";

@@ -4,7 +4,6 @@
 
 mod connect;
 mod cut;
-pub mod deny;
 mod exec;
 mod exposure;
 mod failure;

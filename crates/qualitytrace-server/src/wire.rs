@@ -2,12 +2,14 @@
 //!
 //! The core promises no wire shape; these types do. Renaming a field here changes a protocol.
 
-pub mod connection;
 pub mod event;
+pub mod fold;
 pub mod jaeger;
 mod lazy;
+pub mod legacy;
 pub mod omitted;
 pub mod otlp;
+pub mod request;
 pub mod run;
 pub mod series;
 pub mod suite;

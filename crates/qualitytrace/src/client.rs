@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use qualitytrace_core::definition::{Format, VariableSet};
 use qualitytrace_server::wire;
-use qualitytrace_server::wire::run::RunSettings;
+use qualitytrace_server::wire::request::RunSettings;
 use qualitytrace_server::wire::series::Series;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Method, StatusCode};

@@ -11,13 +11,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::App;
-use super::answer::ApiError;
+use super::error::ApiError;
 use super::middleware;
 use super::query::Query;
 use super::resources::collection;
 use crate::client::Client;
 use crate::clock;
-use crate::observability::REQUEST_ID;
+use crate::request::REQUEST_ID;
 use crate::store::Change;
 use crate::wire::time::rfc3339;
 

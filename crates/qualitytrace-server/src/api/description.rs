@@ -10,17 +10,17 @@ use qualitytrace_core::definition::Kind;
 use serde_json::{Map, Value, json};
 
 use super::NEEDS;
-use super::answer::Error;
-use super::hosted;
+use super::error::Error;
+use super::legacy::hosted;
 use super::legacy_error::Said;
 use super::resources::{collection, sorts};
 use Content::{Json, Negotiated, Nothing};
 use http::Method;
-use routes::{Body, Content, ROUTES, Route};
+use routes::{ROUTES, Route};
 
 use crate::access::Wanted;
 use crate::routes as registered;
-use schemas::{Schemas, of};
+use schemas::{Body, Content, Schemas, of};
 
 /// Serves the description.
 pub(super) async fn document() -> axum::Json<Value> {

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::App;
-use super::answer::{ApiError, plain_json};
+use super::answer::plain_json;
+use super::error::ApiError;
 use super::path::Path;
 
 /// The health of the server.

@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::answer::{ApiError, RETRY_AFTER, plain_json};
+use super::answer::plain_json;
+use super::error::{ApiError, RETRY_AFTER};
 use crate::{runner, store};
 
 /// The error text that legacy clients expect for a missing row.

@@ -19,7 +19,7 @@ use http::request::Parts;
 use hyper::body::{Frame, SizeHint};
 
 use super::App;
-use super::answer::ApiError;
+use super::error::ApiError;
 use crate::body::{BodyError, discard, next_data};
 use crate::budget::{Budget, Lease, NoRoom};
 use crate::config::Live;

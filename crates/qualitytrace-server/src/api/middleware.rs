@@ -13,15 +13,14 @@ use futures_util::StreamExt as _;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::answer::ApiError;
+use super::error::ApiError;
 use super::negotiation::Media;
 use crate::access::throttle::Throttle;
 use crate::access::{Fingerprint, Refused, Wanted, bearer};
 use crate::body::discard;
 use crate::compute;
 use crate::config::Live;
-use crate::listen::Ends;
-use crate::observability::REQUEST_ID;
+use crate::request::{ConnectInfo, REQUEST_ID};
 use crate::routes::Needed;
 use origin::Misdirected;
 
@@ -84,7 +83,7 @@ fn is_id(id: &HeaderValue) -> bool {
 /// Refuses requests from pages of other origins, and requests for a host name that is not ours.
 pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let local = parts.extensions.get::<Ends>().and_then(|ends| ends.local);
+    let local = parts.extensions.get::<ConnectInfo>().and_then(|info| info.local);
     let checked = origin::check(&parts, needed(&parts.extensions).wanted, &guard.config.get(), local);
     let status = match checked {
         Ok(()) => return next.run(Request::from_parts(parts, body)).await,
@@ -100,7 +99,7 @@ pub(crate) async fn same_origin(State(guard): State<Guard>, request: Request, ne
 pub(crate) async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let wanted = needed(request.extensions()).wanted;
     let token = bearer(request.headers()).map(Fingerprint::of);
-    let peer = request.extensions().get::<Ends>().map(|ends| ends.peer);
+    let peer = request.extensions().get::<ConnectInfo>().map(|info| info.peer);
     let checked = guard.throttle.check(&guard.config.get().safety.access, wanted, token.as_ref(), peer);
     if let Err(refused) = checked {
         let (parts, body) = request.into_parts();

@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, Path as Strict};
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::answer::ApiError;
+use super::error::ApiError;
 
 /// An extractor of path parameters with errors of the API's shape.
 #[derive(Debug)]

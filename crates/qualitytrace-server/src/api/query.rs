@@ -8,7 +8,7 @@ use http::Uri;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::answer::ApiError;
+use super::error::ApiError;
 
 /// An extractor of query parameters. Of a repeated one, the first counts.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 mod augmented;
 mod listing;
 mod reading;
+mod source;
 
 use std::borrow::Cow;
 
@@ -16,8 +17,7 @@ use qualitytrace_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::App;
-use super::answer::ApiError;
-use super::definitions;
+use super::error::ApiError;
 use super::memory::Memory;
 use super::negotiation::Media;
 use super::path::Path;
@@ -33,7 +33,7 @@ use reading::{Body, Strictness};
 
 pub(super) use augmented::{FullSteps, steps as augmented_steps, summary};
 pub(super) use listing::{Parameters, sorts};
-pub(super) use reading::stored_resource;
+pub(super) use reading::{stored_resource, stored_suite, stored_test};
 
 /// The header with warnings about a stored definition.
 const WARNING: &str = "x-qualitytrace-warning";
@@ -69,7 +69,7 @@ pub(super) fn routes() -> Routes<App> {
             })
             .delete(&one, Change, move |app, tenant, path, headers| delete(kind, app, tenant, path, headers))
             .get(&format!("{one}/source"), Look, move |app, tenant, path, query| {
-                definitions::source(kind, app, tenant, path, query)
+                source::source(kind, app, tenant, path, query)
             })
     })
 }

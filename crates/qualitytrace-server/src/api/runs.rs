@@ -1,7 +1,5 @@
 //! Handlers of runs: list, show, stop, rerun, delete, events.
 
-pub(super) mod export;
-pub(super) mod probe;
 pub(super) mod series;
 mod start;
 mod stream;
@@ -28,6 +26,7 @@ use super::legacy_error::{LegacyApiError, body, count, number};
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
+use super::resources::stored_test;
 use super::tenant::Tenant;
 use crate::clock;
 use crate::compute;
@@ -35,7 +34,8 @@ use crate::runner::RunId;
 use crate::store::{StoredEvent, StoredRun};
 use crate::variables::{Variables, mask_of_trace};
 use crate::wire::event::Event;
-use crate::wire::run::{self, Run, RunState};
+use crate::wire::fold::{self, RunState};
+use crate::wire::run::{self, Run};
 
 pub(super) use start::{RunInformation, lacked, missing_variables, start, variable_set};
 pub(super) use stream::{stream, stream_of_suite};
@@ -122,7 +122,7 @@ async fn batch(app: &App, test: &str, batch: Batch, now: Timestamp) -> Result<Ve
     let mut events = app.store.events_between(test, batch.first, batch.last).await?;
     let shown = runs.iter().map(|stored| {
         let events = events.remove(&stored.number).unwrap_or_default();
-        run::listed(stored, &RunState::of(&read_events(&events)), now)
+        fold::listed(stored, &RunState::of(&read_events(&events)), now)
     });
     Ok(shown.collect())
 }
@@ -281,35 +281,9 @@ pub(super) async fn rerun(
         earlier: facts.imported.clone().or(facts.earlier.clone()),
         ..facts.clone()
     };
-    let shown = run::run(&as_created, &facts, found.trace.as_ref(), clock::now());
+    let shown = fold::run(&as_created, &facts, found.trace.as_ref(), clock::now());
     // It starts with the variables that the earlier run ended with.
     Ok(json(&memory, StatusCode::OK, Run { variable_set: found.shown().variable_set, ..shown }))
-}
-
-/// Returns the events of a run, under the names that clients know.
-pub(super) async fn events(
-    State(app): State<App>,
-    memory: Memory,
-    tenant: Tenant,
-    Path((test, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
-    let number = number(&run)?;
-    memory.hold_texts(app.store.run_size(&tenant.scoped(&test), number, 0).await?).await?;
-    let events = app.store.events(&tenant.scoped(&test), number, 0).await?;
-    Ok(plain_json(StatusCode::OK, &run::catalogue(&test, number, &read_events(&events))))
-}
-
-/// Returns a run as JUnit XML.
-pub(super) async fn junit(
-    State(app): State<App>,
-    memory: Memory,
-    tenant: Tenant,
-    Path((test, run)): Path<(String, String)>,
-) -> Result<Response, LegacyApiError> {
-    let found = LoadedRun::load(&app, &memory, &tenant, &test, number(&run)?).await?;
-    let definition = found.test(&app).await?;
-    let text = run::junit(&definition.name, &found.shown());
-    Ok(([(CONTENT_TYPE, "application/xml; charset=UTF-8")], text).into_response())
 }
 
 /// A loaded run with its events and its trace.
@@ -374,19 +348,19 @@ impl LoadedRun {
         RunId { test: self.stored.test.clone(), number: self.stored.number }
     }
 
-    fn trace(&self) -> Option<&Trace> {
+    pub(super) fn trace(&self) -> Option<&Trace> {
         self.trace.as_deref()
     }
 
     pub(super) fn shown(&self) -> Run {
-        run::run(&self.stored, &self.facts, self.trace.as_ref(), clock::now())
+        fold::run(&self.stored, &self.facts, self.trace.as_ref(), clock::now())
     }
 
     /// Loads the version of the test that was run.
     pub(super) async fn test(&self, app: &App) -> Result<Test, LegacyApiError> {
         let stored = app.store.test(&self.stored.test, Some(self.stored.test_version)).await?;
         let stored = stored.ok_or_else(LegacyApiError::missing)?;
-        super::definitions::test(&stored)
+        stored_test(&stored)
     }
 
     /// Its variables, without secrets: the given ones and its outputs.

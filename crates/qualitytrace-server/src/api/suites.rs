@@ -13,11 +13,11 @@ use qualitytrace_core::suite::{Plan, Values};
 use super::App;
 use super::answer::{Success, json, plain_json};
 use super::audit::Unchanged;
-use super::definitions;
 use super::legacy_error::{LegacyApiError, MissingVariables, body, number};
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
+use super::resources::{stored_suite, stored_test};
 use super::runs::{
     LoadedRun, PageOf, RunInformation, lacked, missing_variables, read_events, stream_of_suite,
 };
@@ -28,7 +28,7 @@ use crate::routes::Routes;
 use crate::runner::{StepTest, SuiteOrder, SuiteRunId, SuiteState};
 use crate::store::{StoredEvent, StoredRun, StoredSuiteRun};
 use crate::variables::Variables;
-use crate::wire::run;
+use crate::wire::fold::{self, RunState};
 use crate::wire::suite::{self, Event, SuiteProgress, SuiteRun};
 use crate::wire::time::NEVER;
 
@@ -42,7 +42,6 @@ pub(super) fn routes() -> Routes<App> {
         let runs = format!("/api/{word}/{{id}}/run");
         let run = format!("{runs}/{{number}}");
         routes
-            .get(&format!("/api/{word}/{{id}}/version/{{version}}"), Look, definitions::suite_version)
             .get(&runs, Look, list)
             .post(&runs, Change, start)
             .get(&run, Look, get_one)
@@ -63,7 +62,7 @@ async fn start(
     let information = body::<RunInformation>(&sent)?.within_limits()?;
     let stored = app.store.definition(Kind::TestSuite, &tenant.scoped(&id), None).await?;
     let stored = stored.ok_or_else(LegacyApiError::missing)?;
-    let suite = definitions::suite(&stored)?;
+    let suite = stored_suite(&stored)?;
     if let Some(file) = suite.data.as_ref().and_then(|data| data.file()) {
         return Err(LegacyApiError::bad_request(format!(
             "the suite's table is in the file {}, which only the command line reads; put its text under `data.csv`",
@@ -110,7 +109,7 @@ async fn tests(app: &App, tenant: &Tenant, suite: &TestSuite) -> Result<Tests, L
                 step.title()
             ))
         })?;
-        let test = definitions::test(&stored)?;
+        let test = stored_test(&stored)?;
         tests.insert(id.clone(), (stored, test));
     }
     Ok(tests)
@@ -165,7 +164,7 @@ async fn list(
         let steps = in_order(&tenant, &facts, steps.remove(&stored.number).unwrap_or_default());
         let steps = steps
             .iter()
-            .map(|(stored, events)| run::listed(stored, &run::RunState::of(&read_events(events)), now));
+            .map(|(stored, events)| fold::listed(stored, &RunState::of(&read_events(events)), now));
         suite::suite_run(stored, &facts, steps.collect())
     });
     let mut response = plain_json(StatusCode::OK, &shown.collect::<Vec<_>>());

@@ -3,6 +3,7 @@
 mod digest;
 mod filter;
 mod senders;
+mod summary;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,14 +19,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::App;
-use super::answer::{ApiError, document};
+use super::answer::document;
+use super::error::ApiError;
 use super::memory::Memory;
 use super::path::Path;
 use super::query::Query;
 use crate::variables::{Withheld, mask_of_trace};
 use crate::wire;
 use digest::{Digest, portions};
-use filter::{Filter, TraceSummary};
+use filter::Filter;
+use summary::TraceSummary;
 
 pub(crate) use digest::Digests;
 pub(super) use senders::{Services, services};

@@ -8,8 +8,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_e
 
 use super::slot::Listen;
 use super::{Config, HTTP_PORT, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
-use crate::listen::Certificate;
 use crate::store;
+use crate::tls::Certificate;
 use crate::vault::KeyPlace;
 
 /// All settings as read. Those that depend on no other setting are in `config` already.

@@ -8,6 +8,7 @@ use qualitytrace_telemetry::config::{
 };
 
 use super::draft::Draft;
+use super::slot::text;
 use super::table::OBSOLETE;
 use super::{Config, SETTINGS, Setting, find};
 
@@ -340,16 +341,4 @@ fn unknown(given: &Foreign, report: &mut Report) {
         if near.is_some() || (ours && !shared) || !from_file { Severity::Error } else { Severity::Warning };
     let help = near.map(|near| format!("did you mean `{near}`?"));
     report.push(severity, &given.origin, key, format!("`{key}` is not a known setting"), help);
-}
-
-/// Formats a displayed value in one line.
-pub(super) fn text(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(", "),
-        serde_json::Value::Null => "(not used)".to_owned(),
-        serde_json::Value::Bool(_) | serde_json::Value::Number(_) | serde_json::Value::Object(_) => {
-            value.to_string()
-        }
-    }
 }

@@ -8,7 +8,7 @@ use qualitytrace_telemetry::config::{self as telemetry, Value};
 
 use crate::access::Token;
 use crate::access::host::AllowedHost;
-use crate::trigger::deny::Deny;
+use crate::limits::deny::Deny;
 
 /// A typed reference to a field of the configuration.
 #[derive(Debug)]
@@ -225,6 +225,18 @@ fn shown_time(time: Duration) -> String {
     let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s")];
     let unit = units.iter().find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit));
     unit.map_or_else(|| format!("{millis}ms"), |(unit, name)| format!("{}{name}", millis / unit))
+}
+
+/// Formats a displayed value in one line.
+pub(super) fn text(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(", "),
+        serde_json::Value::Null => "(not used)".to_owned(),
+        serde_json::Value::Bool(_) | serde_json::Value::Number(_) | serde_json::Value::Object(_) => {
+            value.to_string()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! [`Live`](super::Live) each time, the line ends in `.live()`.
 
 use super::draft::Draft;
-use super::slot::Slot;
+use super::slot::{Slot, text};
 
 /// One setting.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Setting {
 
     /// Formats its default; empty if that depends on other settings.
     pub fn default_text(&self) -> String {
-        super::read::text(&(self.slot)(&mut Draft::new(None)).shown())
+        text(&(self.slot)(&mut Draft::new(None)).shown())
     }
 
     const fn alias(mut self, aliases: &'static [&'static str]) -> Self {

@@ -8,18 +8,16 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{MatchedPath, OriginalUri, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use http::HeaderMap;
 use http::header::USER_AGENT;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName};
 use qualitytrace_telemetry::http_server::Facts;
 use qualitytrace_telemetry::redact;
 use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::Recorder;
-
-/// The request id, in the headers of the request and of the response.
-pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+use crate::request::REQUEST_ID;
 
 /// Records one request.
 pub(super) async fn record(

@@ -13,12 +13,14 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message;
 
-use super::sender::{MAX_SENDERS, Sender};
+use super::protobuf::Malformed;
+use super::sender::{self, MAX_SENDERS};
 use super::{json, wire};
 use crate::body::{BodyError, discard, next_data};
-use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused};
+use crate::ingest::{Accepted, Ingest, Lease, NoRoom, Refused, Split};
 use crate::limits::Limits;
-use crate::listen::Ends;
+use crate::register::Sender;
+use crate::request::ConnectInfo;
 
 /// Larger messages are decompressed and split on a blocking thread, so that other requests are not delayed.
 const INLINE_BYTES: usize = 2 * 1024 * 1024;
@@ -36,7 +38,7 @@ pub(super) struct Incoming {
 
 impl Incoming {
     pub(super) fn new(parts: &http::request::Parts, body: Body) -> Self {
-        Self { body, from: parts.extensions.get::<Ends>().map(|ends| ends.peer) }
+        Self { body, from: parts.extensions.get::<ConnectInfo>().map(|info| info.peer) }
     }
 }
 
@@ -275,15 +277,15 @@ fn inflate(mut decoder: impl Read, packed: usize, lease: &mut Lease, limit: u64)
 }
 
 enum Decoded {
-    Spans(wire::Split),
-    Logs(wire::Split),
+    Spans(Split),
+    Logs(Split),
     /// The number of data points, and their senders.
     Metrics(u64, Vec<Sender>),
 }
 
 fn decode(signal: Signal, format: Format, message: &Bytes) -> Result<Decoded, Refusal> {
     let malformed =
-        |error: wire::Malformed| Refusal::Malformed(format!("the body is not a valid OTLP request: {error}"));
+        |error: Malformed| Refusal::Malformed(format!("the body is not a valid OTLP request: {error}"));
     match signal {
         Signal::Traces => {
             let message = protobuf::<ExportTraceServiceRequest>(format, message)?;
@@ -299,7 +301,7 @@ fn decode(signal: Signal, format: Format, message: &Bytes) -> Result<Decoded, Re
                 Refusal::Malformed(format!("the body is not a valid OTLP request: {error}"))
             })?;
             let resources = request.resource_metrics.iter();
-            let senders = resources.take(MAX_SENDERS).map(|metrics| Sender::of(metrics.resource.as_ref()));
+            let senders = resources.take(MAX_SENDERS).map(|metrics| sender::of(metrics.resource.as_ref()));
             Ok(Decoded::Metrics(points(&request), senders.collect()))
         }
     }

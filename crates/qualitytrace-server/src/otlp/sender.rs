@@ -4,53 +4,55 @@
 //! are read.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use qualitytrace_core::time::Timestamp;
 
+use super::protobuf::{fields, varint};
 use super::schema::{ANY_VALUE, KEY_VALUE, RESOURCE};
-use super::wire::{Ends, fields, varint};
+use crate::register::Sender;
 
 /// Senders of one request that are recorded; further ones are ignored.
 pub(super) const MAX_SENDERS: usize = 1_024;
 /// Longer names are truncated.
 const MAX_NAME_BYTES: usize = 256;
 
-/// A process of a service, and the end times of its spans in a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sender {
-    /// Its `service.name`; empty if it has none.
-    pub service: String,
-    /// Identifies the process within its service: `service.instance.id`, else host and process id, else the address
-    /// that the request came from.
-    pub instance: String,
-    /// The first and the last end time of its spans; `None` if it has no spans.
-    pub ends: Option<(Timestamp, Timestamp)>,
+/// The first and the last end time of spans, in nanoseconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends {
+    first: u64,
+    last: u64,
 }
 
-impl Sender {
-    /// Reads the sender from a decoded resource.
-    pub(super) fn of(resource: Option<&Resource>) -> Self {
-        let mut described = Described::default();
-        for pair in resource.into_iter().flat_map(|resource| &resource.attributes) {
-            match pair.value.as_ref().and_then(|value| value.value.as_ref()) {
-                Some(Value::StringValue(text)) => described.note(pair.key.as_bytes(), text.as_bytes()),
-                Some(Value::IntValue(number)) => described.note_number(pair.key.as_bytes(), *number),
-                _ => {}
-            }
+impl Ends {
+    /// The value for no spans.
+    pub(super) const NONE: Self = Self { first: u64::MAX, last: 0 };
+
+    pub(super) fn note(&mut self, fixed: &[u8]) {
+        // Zero means that the end time is unknown.
+        if let Some(end) = fixed.try_into().ok().map(u64::from_le_bytes).filter(|end| *end > 0) {
+            self.join(Self { first: end, last: end });
         }
-        described.sender(Ends::NONE)
     }
 
-    /// Uses the peer address as instance if the resource identifies none.
-    pub(super) fn at(mut self, address: Option<IpAddr>) -> Self {
-        if let Some(address) = address.filter(|_| self.instance.is_empty()) {
-            self.instance = address.to_canonical().to_string();
-        }
-        self
+    fn join(&mut self, other: Self) {
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
     }
+}
+
+/// Reads the sender from a decoded resource.
+pub(super) fn of(resource: Option<&Resource>) -> Sender {
+    let mut described = Described::default();
+    for pair in resource.into_iter().flat_map(|resource| &resource.attributes) {
+        match pair.value.as_ref().and_then(|value| value.value.as_ref()) {
+            Some(Value::StringValue(text)) => described.note(pair.key.as_bytes(), text.as_bytes()),
+            Some(Value::IntValue(number)) => described.note_number(pair.key.as_bytes(), *number),
+            _ => {}
+        }
+    }
+    described.sender(Ends::NONE)
 }
 
 /// The senders of a request, without duplicates.
@@ -201,7 +203,7 @@ mod tests {
         assert_eq!(found, expected.collect::<Vec<_>>());
         // The encoded bytes and the decoded message give the same sender.
         for (resource, _) in resources {
-            let decoded = Sender::of(Some(resource));
+            let decoded = of(Some(resource));
             assert!(
                 found.iter().any(|sender| Sender { ends: None, ..sender.clone() } == decoded),
                 "{decoded:?}"
@@ -251,7 +253,7 @@ mod tests {
     #[test]
     fn long_names_are_cut_off() {
         let long = "é".repeat(MAX_NAME_BYTES);
-        let sender = Sender::of(Some(&resource(&[("service.name", text(&long))])));
+        let sender = of(Some(&resource(&[("service.name", text(&long))])));
         assert_eq!(sender.service, "é".repeat(MAX_NAME_BYTES / 2));
     }
 }

@@ -9,60 +9,10 @@ use std::collections::HashMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use qualitytrace_core::id::TraceId;
 
-use super::schema::{self, Kind, Message};
-use super::sender::{Sender, Senders};
-
-/// Deeper nesting than this is refused: protobuf decoders stop at 100, the levels around an item included.
-const MAX_DEPTH: u32 = 90;
-
-/// The items of one request that belong to one trace, encoded as a valid request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chunk {
-    /// The trace.
-    pub trace: TraceId,
-    /// The number of spans or log records.
-    pub items: u32,
-    /// An encoded export request.
-    pub data: Bytes,
-}
-
-/// A request, split by trace.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Split {
-    /// One chunk for each trace, in the order in which the traces first appear.
-    pub chunks: Vec<Chunk>,
-    /// The number of items without a valid trace id.
-    pub without_trace: u64,
-    /// The processes that sent the items.
-    pub senders: Vec<Sender>,
-}
-
-impl Split {
-    /// Returns the number of spans or log records that have a trace.
-    pub fn items(&self) -> u64 {
-        self.chunks.iter().map(|chunk| u64::from(chunk.items)).sum()
-    }
-}
-
-/// Why a body is not a valid OTLP request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
-    /// The bytes end inside a field.
-    #[error("the message ends in the middle of `{0}`")]
-    Truncated(&'static str),
-    /// A number is longer than 64 bits, or a field number is not allowed.
-    #[error("`{0}` holds an invalid protobuf number or key")]
-    Number(&'static str),
-    /// A field has another wire type than the schema says.
-    #[error("field {1} of `{0}` has the wrong type")]
-    WireType(&'static str, u32),
-    /// A text field is not UTF-8.
-    #[error("field {1} of `{0}` is not valid UTF-8")]
-    Utf8(&'static str, u32),
-    /// Values are nested too deeply.
-    #[error("`{0}` is nested more than {MAX_DEPTH} levels deep")]
-    Depth(&'static str),
-}
+use super::protobuf::{Malformed, check, fields, next_field};
+use super::schema;
+use super::sender::{Ends, Senders};
+use crate::ingest::{Chunk, Split};
 
 /// Checks an `ExportTraceServiceRequest` and splits it by trace.
 pub fn split_traces(body: &Bytes) -> Result<Split, Malformed> {
@@ -72,30 +22,6 @@ pub fn split_traces(body: &Bytes) -> Result<Split, Malformed> {
 /// Checks an `ExportLogsServiceRequest` and splits it by trace.
 pub fn split_logs(body: &Bytes) -> Result<Split, Malformed> {
     split(body, &schema::LOGS)
-}
-
-/// The first and the last end time of spans, in nanoseconds since the epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ends {
-    pub(super) first: u64,
-    pub(super) last: u64,
-}
-
-impl Ends {
-    /// The value for no spans.
-    pub(super) const NONE: Self = Self { first: u64::MAX, last: 0 };
-
-    fn note(&mut self, fixed: &[u8]) {
-        // Zero means that the end time is unknown.
-        if let Some(end) = fixed.try_into().ok().map(u64::from_le_bytes).filter(|end| *end > 0) {
-            self.join(Self { first: end, last: end });
-        }
-    }
-
-    pub(super) fn join(&mut self, other: Self) {
-        self.first = self.first.min(other.first);
-        self.last = self.last.max(other.last);
-    }
 }
 
 /// One item of a request, with the index of its envelope.
@@ -231,118 +157,4 @@ fn put_delimiter(out: &mut BytesMut, field: u8, length: usize) {
         rest >>= 7;
     }
     out.put_u8(u8::try_from(rest).unwrap_or(0));
-}
-
-/// One field of an encoded message.
-pub(super) struct Field<'a> {
-    pub(super) number: u32,
-    wire_type: u8,
-    /// The content; for numbers, their encoding.
-    pub(super) bytes: &'a [u8],
-    /// The content with its key and length.
-    whole: &'a [u8],
-}
-
-/// Iterates over the fields of an encoded message in their order; each is cut to its length.
-pub(super) fn fields<'a>(
-    bytes: &'a [u8],
-    message: &'static Message,
-) -> impl Iterator<Item = Result<Field<'a>, Malformed>> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let field = next_field(rest, message.name);
-        rest = field.as_ref().map_or(&[], |field| &rest[field.whole.len()..]);
-        Some(field)
-    })
-}
-
-// This and `check` run some seventy times for each span; as calls they cost twice as much.
-#[expect(clippy::inline_always, reason = "measured: the compiler does not do it by itself")]
-#[inline(always)]
-fn next_field<'a>(bytes: &'a [u8], name: &'static str) -> Result<Field<'a>, Malformed> {
-    let (key, key_size) = varint(bytes, name)?;
-    let wire_type = (key & 7) as u8;
-    let Ok(number @ 1..0x2000_0000) = u32::try_from(key >> 3) else {
-        return Err(Malformed::Number(name));
-    };
-    let (start, size) = match wire_type {
-        2 => {
-            let (length, length_size) = varint(&bytes[key_size..], name)?;
-            (key_size + length_size, usize::try_from(length).unwrap_or(usize::MAX))
-        }
-        0 => (key_size, varint(&bytes[key_size..], name)?.1),
-        1 => (key_size, 8),
-        5 => (key_size, 4),
-        _ => return Err(Malformed::WireType(name, number)),
-    };
-    let (Some(whole), Some(content)) =
-        (start.checked_add(size).and_then(|end| bytes.get(..end)), bytes.get(start..))
-    else {
-        return Err(Malformed::Truncated(name));
-    };
-    Ok(Field { number, wire_type, bytes: &content[..size], whole })
-}
-
-#[inline]
-pub(super) fn varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), Malformed> {
-    match bytes {
-        [byte @ 0..0x80, ..] => Ok((u64::from(*byte), 1)),
-        [low, high @ 0..0x80, ..] => Ok((u64::from(low & 0x7f) | u64::from(*high) << 7, 2)),
-        _ => long_varint(bytes, name),
-    }
-}
-
-fn long_varint(bytes: &[u8], name: &'static str) -> Result<(u64, usize), Malformed> {
-    let mut value = 0;
-    for (at, byte) in bytes.iter().take(10).enumerate() {
-        if at == 9 && *byte > 1 {
-            return Err(Malformed::Number(name));
-        }
-        value |= u64::from(byte & 0x7f) << (7 * at);
-        if byte & 0x80 == 0 {
-            return Ok((value, at + 1));
-        }
-    }
-    Err(if bytes.len() < 10 { Malformed::Truncated(name) } else { Malformed::Number(name) })
-}
-
-/// Checks a field against the schema, recursively. Fields that the schema does not know pass.
-#[expect(clippy::inline_always, reason = "measured: the compiler does not do it by itself")]
-#[inline(always)]
-fn check(field: &Field<'_>, message: &'static Message, depth: u32) -> Result<(), Malformed> {
-    let kind = message.field(field.number);
-    let expected = match kind {
-        Kind::Unknown => return Ok(()),
-        Kind::Varint => 0,
-        Kind::Fixed64 => 1,
-        Kind::Text | Kind::Bytes | Kind::Message(_) => 2,
-        Kind::Fixed32 => 5,
-    };
-    if field.wire_type != expected {
-        return Err(Malformed::WireType(message.name, field.number));
-    }
-    match kind {
-        Kind::Text if !is_utf8(field.bytes) => Err(Malformed::Utf8(message.name, field.number)),
-        Kind::Message(inner) if depth >= MAX_DEPTH => Err(Malformed::Depth(inner.name)),
-        Kind::Message(inner) => check_all(field.bytes, inner, depth + 1),
-        Kind::Unknown | Kind::Varint | Kind::Fixed64 | Kind::Fixed32 | Kind::Text | Kind::Bytes => Ok(()),
-    }
-}
-
-fn check_all(bytes: &[u8], message: &'static Message, depth: u32) -> Result<(), Malformed> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let field = next_field(rest, message.name)?;
-        check(&field, message, depth)?;
-        rest = &rest[field.whole.len()..];
-    }
-    Ok(())
-}
-
-#[inline]
-fn is_utf8(bytes: &[u8]) -> bool {
-    bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()
 }

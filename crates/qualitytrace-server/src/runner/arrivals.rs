@@ -100,7 +100,7 @@ impl Arrivals {
     ) -> Self {
         Self {
             progress: Progress::new(begin, history),
-            changes: source.follow(trace),
+            changes: source.ingest().follow(trace),
             source,
             announced,
             trace,
@@ -128,7 +128,7 @@ impl Arrivals {
             self.changes.mark_unchanged();
             // Taken before reading: time that was not observed does not count as silence.
             let cluster = self.announced.cluster();
-            let now = cluster.horizon(self.source.horizon(clock::now()));
+            let now = cluster.horizon(self.source.ingest().horizon(clock::now()));
             let longest = cluster.safety_poll();
             let new = self.look(memory, log.mask(), poll).await?;
             if new > 0 {

@@ -29,7 +29,7 @@ use crate::redact::Redactor;
 use crate::store::{RunCommand, StoredRun, StoredTest};
 use crate::trigger::{Context, Failure};
 use crate::variables::{Variables, mask_of_trace};
-use crate::wire::run::{RunRequest, RunSettings};
+use crate::wire::request::{RunRequest, RunSettings};
 use crate::wire::{Outcome, RunEventKind, Verdict, run};
 
 /// The reason for an inconclusive verdict with the strategy `no-polling`.
@@ -294,7 +294,7 @@ impl Runner {
             // A final failure leaves the other specs of the test open.
             Waited::Ended(ended) => ended.absences.clone(),
         };
-        absences.extend(self.source.refused_since(sent).map(Absence::of_refused));
+        absences.extend(self.source.ingest().refusals().since(sent).map(Absence::of_refused));
         absences
     }
 

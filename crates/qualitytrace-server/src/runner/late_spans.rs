@@ -22,7 +22,9 @@ use crate::clock;
 use crate::compute;
 use crate::store::StoredRun;
 use crate::variables::{Variables, mask_of_trace};
-use crate::wire::run::{Linter, RunRequest, RunState};
+use crate::wire::fold::RunState;
+use crate::wire::request::RunRequest;
+use crate::wire::run::Linter;
 use crate::wire::{Event, Outcome, RunEventKind};
 
 /// How often a failure by absence is rechecked until it is proven.
@@ -107,7 +109,7 @@ impl Runner {
         let trace = judged.mask.trace(judged.arrivals.trace(&judged.root));
         let mut open =
             absences(&judged.policy, &judged.arrivals.progress, &self.memory.services(), clock::now());
-        open.extend(self.source.refused_since(judged.root.start).map(Absence::of_refused));
+        open.extend(self.source.ingest().refusals().since(judged.root.start).map(Absence::of_refused));
         let refused = self.source.refused(trace.id());
         if matches!(judged.awaited, Awaited::NotYet { .. }) {
             judged.awaited = self.awaited_now(judged, &trace);

@@ -254,7 +254,7 @@ impl Runner {
             Notification::StopSuite(suite, number) => self.suites.stop(&SuiteRunId { suite, number }),
             Notification::Follows(TraceHex(trace)) => self.relay(trace),
             Notification::Unfollows(TraceHex(trace)) => self.relays.end(trace),
-            Notification::Arrived(TraceHex(trace)) => self.source.changed_elsewhere(trace),
+            Notification::Arrived(TraceHex(trace)) => self.source.ingest().changed_elsewhere(Some(trace)),
         }
     }
 
@@ -263,7 +263,7 @@ impl Runner {
         self.queued.notify_one();
         self.followers.wake_all();
         self.suites.anything_changed();
-        self.source.anything_changed_elsewhere();
+        self.source.ingest().changed_elsewhere(None);
         let caught_up = async {
             let id = self.cluster.id();
             for (test, number, wish) in self.store.wishes(&id).await? {
@@ -299,7 +299,7 @@ impl Runner {
                 return;
             }
         }
-        let (cluster, mut changes) = (Arc::clone(&self.cluster), self.source.relay(trace));
+        let (cluster, mut changes) = (Arc::clone(&self.cluster), self.source.ingest().relay(trace));
         let task = tokio::spawn(async move {
             loop {
                 cluster.publish(|| Notification::Arrived(TraceHex(trace)));
@@ -321,7 +321,7 @@ impl Runner {
         for round in 0_u64.. {
             ticks.tick().await;
             let now = clock::now();
-            let beat = match self.cluster.heartbeat(now.since(self.source.horizon(now))).await {
+            let beat = match self.cluster.heartbeat(now.since(self.source.ingest().horizon(now))).await {
                 Ok(beat) => beat,
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "failed to show a sign of life");

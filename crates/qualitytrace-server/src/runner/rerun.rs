@@ -17,7 +17,9 @@ use crate::clock;
 use crate::observability::Caller;
 use crate::store::{NewRun, StoredRun, StoredTest};
 use crate::variables::Variables;
-use crate::wire::run::{Pair, Run, RunRequest, RunState};
+use crate::wire::fold::RunState;
+use crate::wire::request::RunRequest;
+use crate::wire::run::{Pair, Run};
 use crate::wire::{Event, RunEventKind, Verdict};
 
 impl Runner {

@@ -29,7 +29,7 @@ impl Runner {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            for trace in self.source.take_samples(clock::now() - SETTLED, TRACES) {
+            for trace in self.source.ingest().take_samples(clock::now() - SETTLED, TRACES) {
                 if let Err(error) = self.look_at_sample(trace).await {
                     tracing::debug!(error = &error as &dyn std::error::Error, %trace, "failed to look at a trace");
                 }

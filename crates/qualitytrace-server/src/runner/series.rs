@@ -11,7 +11,8 @@ use super::{Error, RunId, Runner, SuiteRunId};
 use crate::observability::Caller;
 use crate::store::{Notification, OrphanSeries, StoredRun, StoredTest, beside};
 use crate::variables::Variables;
-use crate::wire::run::{InSeries, RunRequest, RunState, gates};
+use crate::wire::fold::{RunState, gates};
+use crate::wire::request::{InSeries, RunRequest};
 use crate::wire::series::{Attempt, Series};
 use crate::wire::{self, Event, Outcome};
 

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 use super::retry::retry_while_unavailable;
 use super::{Error, Runner};
 use crate::store::{CURRENT, beside};
-use crate::wire::run::{self, RunSettings};
+use crate::wire::request::RunSettings;
+use crate::wire::run;
 
 /// How to wait for a trace.
 #[derive(Debug)]

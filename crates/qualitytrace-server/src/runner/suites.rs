@@ -16,25 +16,16 @@ use tracing::Instrument;
 
 use self::log::SuiteLog;
 use self::steps::Reached;
-use super::{Error, Runner, lock, spans};
+use super::{Error, Runner, SuiteRunId, lock, spans};
 use crate::clock;
 use crate::follow::{Followers, Following};
 use crate::observability::Caller;
 use crate::store::{NewSuiteRun, Notification, StoredTest};
 use crate::variables::Variables;
-use crate::wire::run::{RunRequest, SuiteRun};
+use crate::wire::request::{RunRequest, SuiteRun};
 use crate::wire::suite::{Step, SuiteEventKind};
 
 pub use self::log::SuiteState;
-
-/// The id of a suite run.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SuiteRunId {
-    /// The suite.
-    pub suite: String,
-    /// The number within the suite, from 1.
-    pub number: u64,
-}
 
 /// A request to run a suite.
 #[derive(Debug, Clone)]

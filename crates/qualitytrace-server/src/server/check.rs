@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Error, Server, tls, vault, wishes};
+use super::{Error, Server, acceptors, vault, wishes};
 use crate::config::Config;
 use crate::provision;
 use crate::store::Store;
@@ -16,7 +16,7 @@ impl Server {
     /// beforehand.
     pub fn check(config: &Config) -> Vec<Error> {
         let mut found: Vec<Error> =
-            tls(config).into_iter().filter_map(Result::err).map(Error::from).collect();
+            acceptors(config).into_iter().filter_map(Result::err).map(Error::from).collect();
         found.extend(wishes(config).err().map(Error::from));
         found.extend(Store::check(&config.database_url).err().map(Error::from));
         found.extend(folder(config).err());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 
-use super::dump::TABLES;
+use super::tables::TABLES;
 use super::{Error, Store};
 
 /// How long a successful write probe is cached.

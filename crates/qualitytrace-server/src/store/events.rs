@@ -8,8 +8,7 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::runs::{RUNS, Table};
-use super::suites::SUITE_RUNS;
+use super::runs::{RUNS, SUITE_RUNS, Table};
 use super::{Error, Store, failed, rows_written};
 
 /// An event of a run.

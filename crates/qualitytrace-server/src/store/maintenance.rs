@@ -9,8 +9,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
 
 use super::audit::Change;
+use super::check::Check;
 use super::dump::{self, Counts, DumpError, Header, Reader};
-use super::verify::Check;
 use super::{
     Backend, Error, FILE_SETTINGS, Lock, Store, address, connect, migrations, with_mode, without_password,
 };

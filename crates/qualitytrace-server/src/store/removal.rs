@@ -9,8 +9,7 @@ use qualitytrace_core::definition::Kind;
 use sqlx::{Any, AssertSqlSafe, Row, Transaction};
 
 use super::chunks::signed;
-use super::runs::{RUNS, Table};
-use super::suites::SUITE_RUNS;
+use super::runs::{RUNS, SUITE_RUNS, Table};
 use super::upsert::NEVER_RUN;
 use super::{Error, Store, failed};
 

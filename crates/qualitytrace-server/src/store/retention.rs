@@ -8,8 +8,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
-use super::runs::{RUNS, Table};
-use super::suites::SUITE_RUNS;
+use super::runs::{RUNS, SUITE_RUNS, Table};
 use super::{Error, Store, failed};
 
 /// The tables with data of users and exporters.

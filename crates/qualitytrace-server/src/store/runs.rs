@@ -83,8 +83,18 @@ pub(super) struct Table {
     pub(super) numbers: &'static str,
 }
 
+/// The runs of tests.
 pub(super) const RUNS: Table =
     Table { kind: Kind::Test, name: "runs", id: "test_id", events: "run_events", numbers: "run_numbers" };
+
+/// The runs of suites.
+pub(super) const SUITE_RUNS: Table = Table {
+    kind: Kind::TestSuite,
+    name: "suite_runs",
+    id: "suite_id",
+    events: "suite_run_events",
+    numbers: "suite_run_numbers",
+};
 
 /// Moves a run of this owner from one state to another. `false` when it was not in the first, or belongs to another
 /// owner.

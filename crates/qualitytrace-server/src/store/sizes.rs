@@ -8,8 +8,7 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::chunks::{signed, unsigned};
 use super::lists::Listing;
-use super::runs::{RUNS, StoredRun, Table, stored};
-use super::suites::SUITE_RUNS;
+use super::runs::{RUNS, SUITE_RUNS, StoredRun, Table, stored};
 use super::{Error, Store, failed};
 
 /// The stored size of traces.

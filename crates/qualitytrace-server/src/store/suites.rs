@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use qualitytrace_core::definition::Kind;
 use qualitytrace_core::time::Timestamp;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::chunks::{signed, unsigned};
 use super::events::{StoredEvent, event};
-use super::runs::{RunSummary, StoredRun, Table, count, move_state, stored};
+use super::runs::{RunSummary, SUITE_RUNS, StoredRun, count, move_state, stored};
 use super::{Error, Store, failed};
 
 /// A suite run to be stored.
@@ -58,14 +57,6 @@ pub struct StoredSuiteRun {
 
 /// The runs that runs of a suite started, each with its events, by number of the suite run.
 pub type StepRuns = BTreeMap<u64, Vec<(StoredRun, Vec<StoredEvent>)>>;
-
-pub(super) const SUITE_RUNS: Table = Table {
-    kind: Kind::TestSuite,
-    name: "suite_runs",
-    id: "suite_id",
-    events: "suite_run_events",
-    numbers: "suite_run_numbers",
-};
 
 /// The states of a suite run in progress.
 const UNDER_WAY: &str = "('CREATED', 'EXECUTING')";

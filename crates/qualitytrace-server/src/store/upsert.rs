@@ -1,12 +1,14 @@
 //! Upserts of definitions: every change is a new version.
 
+mod secrets;
+
 use qualitytrace_core::definition::secrets::Unknown;
 use qualitytrace_core::definition::{self, Format, Kind, Resource, Stored};
 use qualitytrace_core::time::Timestamp;
 use sqlx::{Any, Transaction};
 
 use super::chunks::signed;
-use super::{Error, Store, StoredResource, failed, sealing};
+use super::{Error, Store, StoredResource, failed};
 
 /// The id of resources that exist once per server.
 pub const CURRENT: &str = "current";
@@ -142,7 +144,7 @@ impl Store {
     ) -> Result<Put, Error> {
         loop {
             let latest = self.taken(transaction, new).await?;
-            let (text, spec) = match sealing::filled(new, latest.as_ref()) {
+            let (text, spec) = match secrets::filled(new, latest.as_ref()) {
                 Ok(filled) => filled,
                 Err(unknown) => return Ok(Put::Masked(unknown)),
             };

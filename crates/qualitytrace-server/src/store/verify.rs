@@ -1,18 +1,15 @@
 //! Verification of a database: pages, tables, references, texts, traces, and secrets that no key opens. Read-only.
 
 use futures_util::TryStreamExt as _;
-use qualitytrace_core::id::TraceId;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Row as _};
 
-use super::chunks::unpacked;
-use super::dump::{TABLES, Type, Value};
+use super::check::{Check, chunk_fault, event_fault};
 use super::maintenance::{MaintenanceError, migration, snapshot};
 use super::sealed::{COLUMNS, Column, secrets_of};
+use super::tables::TABLES;
 use super::{Backend, Store, migrations};
 use crate::vault::Vault;
 
-/// Findings listed per check; further ones are counted.
-const NAMED: usize = 20;
 /// Rows between two progress reports.
 const PROGRESS_ROWS: u64 = 1_000;
 
@@ -31,70 +28,6 @@ const REFERENCES: &[(&str, &str, &str)] = &[
     ("suite_run_steps", "suite_id", "SELECT 1 FROM suite_runs p WHERE p.suite_id = t.suite_id AND p.number = t.number"),
     ("suite_run_steps", "test_id", "SELECT 1 FROM runs p WHERE p.test_id = t.test_id AND p.number = t.run"),
 ];
-
-/// The result of one check.
-#[derive(Debug)]
-pub struct Check {
-    /// The name of the check.
-    pub name: &'static str,
-    /// How many items were checked.
-    pub looked_at: u64,
-    /// Findings as sentences; empty when there are none.
-    pub findings: Vec<String>,
-    /// The number of further findings.
-    pub further: u64,
-}
-
-impl Check {
-    pub(super) fn new(name: &'static str) -> Self {
-        Self { name, looked_at: 0, findings: Vec::new(), further: 0 }
-    }
-
-    pub(super) fn find(&mut self, finding: String) {
-        if self.findings.len() < NAMED {
-            self.findings.push(finding);
-        } else {
-            self.further += 1;
-        }
-    }
-
-    /// Checks the content of a row that is written to a backup or read from one.
-    pub(super) fn row(&mut self, table: &str, columns: &[(String, Type)], values: &[Value]) {
-        self.looked_at += 1;
-        let value = |name: &str| {
-            let at = columns.iter().position(|(column, _)| column == name)?;
-            values.get(at)
-        };
-        let (text, bytes, number) = (
-            |name: &str| if let Some(Value::Text(text)) = value(name) { text.as_str() } else { "" },
-            |name: &str| if let Some(Value::Bytes(bytes)) = value(name) { bytes.as_slice() } else { &[] },
-            |name: &str| if let Some(Value::Integer(number)) = value(name) { *number } else { 0 },
-        );
-        let fault = match table {
-            "run_events" => event_fault(text("test_id"), number("number"), text("body")),
-            "suite_run_events" => event_fault(text("suite_id"), number("number"), text("body")),
-            "chunks" => chunk_fault(bytes("trace_id"), bytes("data")),
-            _ => None,
-        };
-        if let Some(fault) = fault {
-            self.find(fault);
-        }
-    }
-}
-
-/// Reports an event that is not JSON.
-fn event_fault(id: &str, number: i64, body: &str) -> Option<String> {
-    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(body).is_ok();
-    (!is_json).then(|| format!("an event of run {number} of `{id}` is no JSON"))
-}
-
-/// Reports a chunk that cannot be decompressed.
-fn chunk_fault(trace: &[u8], data: &[u8]) -> Option<String> {
-    unpacked(data).is_err().then(|| {
-        let id = TraceId::from_slice(trace).map(|id| id.to_string()).unwrap_or_default();
-        format!("what arrived of trace {id} cannot be unpacked")
-    })
-}
 
 /// Runs all checks on one snapshot, and reports each one when it is done.
 pub async fn verify(

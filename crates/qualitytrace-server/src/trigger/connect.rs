@@ -15,10 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::deny::Deny;
 use super::failure::{Failure, Place, Reason, tls_cause};
 use super::progress;
 use crate::limits::Limits;
+use crate::limits::deny::Deny;
 
 /// A byte stream, with or without TLS.
 pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 
 use rustls::CertificateError;
 
-use super::deny::Denied;
+use crate::limits::deny::Denied;
 use crate::redact::Redactor;
 
 /// Why a trigger got no response.

@@ -4,7 +4,6 @@
 //! message. All connections pass the gate, also the one to a leader whose address a broker advertises.
 
 mod broker;
-mod login;
 
 use std::time::Duration;
 

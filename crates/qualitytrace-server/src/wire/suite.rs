@@ -8,7 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::run::{Run, RunRequest, VariableSet, is_blank, sorted, variable_set};
+use super::fold::{sorted, variable_set};
+use super::request::RunRequest;
+use super::run::{Run, VariableSet, is_blank};
 use super::series::Outcome;
 use super::time::{UNFINISHED, rfc3339};
 use crate::store::StoredSuiteRun;

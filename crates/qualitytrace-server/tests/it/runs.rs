@@ -22,7 +22,7 @@ use qualitytrace_server::runner::{RunId, Runner};
 use qualitytrace_server::source::Source;
 use qualitytrace_server::store::{Mode, NewDefinition, Store, StoredTest};
 use qualitytrace_server::variables::Variables;
-use qualitytrace_server::wire::run::RunState;
+use qualitytrace_server::wire::fold::RunState;
 use qualitytrace_server::wire::{Event, Outcome, RunEventKind};
 use qualitytrace_telemetry::Telemetry;
 use tokio::sync::mpsc;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use qualitytrace_core::definition::{self, Document, Resource, Stored, VariableSet};
-use qualitytrace_server::wire::run::RunSettings;
+use qualitytrace_server::wire::request::RunSettings;
 use serde_json::{Map, Value};
 
 use super::files::File;

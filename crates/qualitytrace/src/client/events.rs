@@ -44,7 +44,7 @@ impl Client {
         run: u64,
     ) -> impl Stream<Item = anyhow::Result<wire::Event>> + use<> {
         let ends =
-            |event: &wire::Event| wire::run::RunState::of(std::slice::from_ref(event)).completed.is_some();
+            |event: &wire::Event| wire::fold::RunState::of(std::slice::from_ref(event)).completed.is_some();
         self.follow(format!("/api/tests/{}/run/{run}/events/stream", escaped(test)), ends)
     }
 

@@ -2,7 +2,8 @@
 
 use qualitytrace_core::definition::settings::Gate;
 use qualitytrace_server::wire;
-use qualitytrace_server::wire::run::{self, FailedRule, Linter, RunState};
+use qualitytrace_server::wire::fold::{self, RunState};
+use qualitytrace_server::wire::run::{FailedRule, Linter};
 
 use super::{Outcome, pretty};
 
@@ -39,7 +40,7 @@ impl Gates {
         let facts = RunState::of(events);
         let analysis = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some());
         let is_required = |gate: Gate| required.iter().any(|name| name == gate.as_str());
-        let gates = run::gates(required, &facts);
+        let gates = fold::gates(required, &facts);
         let (failed, passing): (Vec<Gate>, Vec<Gate>) = [Gate::AnalyzerScore, Gate::AnalyzerRules]
             .into_iter()
             .filter(|gate| is_required(*gate))

@@ -2,22 +2,24 @@
 
 use qualitytrace_core::definition::Kind;
 
-use super::schemas::{Shape, of};
-use crate::api::answer::{Error, Success};
+use super::schemas::{Body, Content, of};
+use crate::api::answer::Success;
 use crate::api::audit::Changes;
-use crate::api::connection::Arrivals;
-use crate::api::definitions::{TestVersion, VersionSpec};
-use crate::api::everything::Listed;
-use crate::api::expressions::{Expression, Resolved};
+use crate::api::error::Error;
 use crate::api::health::{Delivered, Health, Version};
+use crate::api::legacy::connection::Arrivals;
+use crate::api::legacy::everything::Listed;
+use crate::api::legacy::export::Exported;
+use crate::api::legacy::expressions::{Expression, Resolved};
+use crate::api::legacy::probe::{DryRun, FoundSpans, Search, Selected};
+use crate::api::legacy::versions::{TestVersion, VersionSpec};
+use crate::api::legacy::wizard::Wizard;
 use crate::api::legacy_error::Said;
 use crate::api::runs::RunInformation;
-use crate::api::runs::export::Exported;
-use crate::api::runs::probe::{DryRun, FoundSpans, Search, Selected};
 use crate::api::traces::{Services, Traces};
-use crate::api::wizard::Wizard;
-use crate::wire::connection::Connection;
-use crate::wire::run::{Results, Run, RunEvent};
+use crate::wire::legacy::RunEvent;
+use crate::wire::legacy::connection::Connection;
+use crate::wire::run::{Results, Run};
 use crate::wire::series::Series;
 use crate::wire::suite::{self, SuiteRun};
 use crate::wire::trace::Trace;
@@ -40,46 +42,6 @@ pub(super) struct Route<'a> {
     pub(super) lists: Option<Kind>,
     /// Whether it returns more on request.
     pub(super) augmented: bool,
-}
-
-/// The request body of a route.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Body {
-    /// JSON of this type.
-    Json(Shape),
-    /// JSON as another route returns it.
-    Shown(Shape),
-    /// The `spec` of a resource.
-    Spec(Kind),
-    /// A resource, in JSON or YAML.
-    Resource(Kind),
-}
-
-/// The content of a response.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Content {
-    /// Nothing.
-    Nothing,
-    /// JSON of this type.
-    Json(Shape),
-    /// JSON of this type, with a header that holds the total count.
-    Counted(Shape),
-    /// Another content type.
-    Other(&'static str),
-    /// Server-sent events.
-    Events,
-    /// JSON or YAML of this type, by content negotiation.
-    Negotiated(Shape),
-    /// A resource, by content negotiation.
-    Resource(Kind),
-    /// A list of resources, by content negotiation.
-    Resources(Kind),
-    /// The `spec` of a resource, by content negotiation.
-    Spec(Kind),
-    /// A definition as the user wrote it.
-    Source,
-    /// A trace: JSON of this type, OTLP JSON or Jaeger JSON.
-    Trace(Shape),
 }
 
 use Content::{Counted, Json, Nothing, Other};

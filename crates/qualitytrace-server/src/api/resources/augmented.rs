@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{plain, stored_resource};
 use crate::api::App;
-use crate::api::answer::ApiError;
+use crate::api::error::ApiError;
 use crate::api::tenant::without_nul;
 use crate::store::{Flakiness, RunSummary, StoredResource, beside, unscoped};
 use crate::wire::time::{NEVER, rfc3339};

@@ -3,7 +3,7 @@
 use qualitytrace_core::definition::Kind;
 use serde::Deserialize;
 
-use crate::api::answer::ApiError;
+use crate::api::error::ApiError;
 use crate::api::legacy_error::{LegacyApiError, count};
 use crate::api::tenant::Tenant;
 use crate::store::{Listing, Order};

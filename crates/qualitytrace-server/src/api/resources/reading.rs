@@ -1,13 +1,15 @@
 //! Parsing and validation of request bodies with resources.
 
-use qualitytrace_core::definition::{self, Format, Kind, Resource};
+use http::StatusCode;
+use qualitytrace_core::definition::{self, Format, Kind, Resource, Test, TestSuite};
 use qualitytrace_core::lang::Diagnostic;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::api::answer::ApiError;
+use crate::api::error::ApiError;
+use crate::api::legacy_error::LegacyApiError;
 use crate::api::negotiation::{Form, Media};
-use crate::store::StoredResource;
+use crate::store::{StoredDefinition, StoredResource};
 
 /// Diagnostics about syntax; all others are about content.
 const SYNTAX: [&str; 9] = [
@@ -174,7 +176,7 @@ pub(in crate::api) fn stored_resource(kind: Kind, stored: &StoredResource) -> Re
     definition::read_stored(&text, Format::Json, kind).ok_or_else(|| {
         tracing::error!(kind = kind.as_str(), id = stored.id, "a stored definition cannot be read");
         ApiError {
-            status: http::StatusCode::INTERNAL_SERVER_ERROR,
+            status: StatusCode::INTERNAL_SERVER_ERROR,
             message: format!("the stored {} cannot be read", kind.as_str()),
         }
     })
@@ -186,4 +188,25 @@ fn generated_id() -> String {
     let letter =
         |(at, byte): (usize, u8)| char::from(LETTERS[usize::from(byte) % if at == 0 { 52 } else { 64 }]);
     rand::random::<[u8; 9]>().into_iter().enumerate().map(letter).collect()
+}
+
+/// Parses the test in a stored definition.
+pub(in crate::api) fn stored_test(stored: &StoredDefinition) -> Result<Test, LegacyApiError> {
+    stored_version(Kind::Test, stored)?.into_test().ok_or_else(LegacyApiError::missing)
+}
+
+/// Parses the suite in a stored definition.
+pub(in crate::api) fn stored_suite(stored: &StoredDefinition) -> Result<TestSuite, LegacyApiError> {
+    match stored_version(Kind::TestSuite, stored)? {
+        Resource::TestSuite(suite) => Ok(suite),
+        _ => Err(LegacyApiError::missing()),
+    }
+}
+
+fn stored_version(kind: Kind, stored: &StoredDefinition) -> Result<Resource, LegacyApiError> {
+    let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
+    definition::read_stored(&stored.definition, format, kind).ok_or_else(|| {
+        tracing::error!(id = stored.id, "a stored definition cannot be read");
+        LegacyApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the stored definition cannot be read")
+    })
 }

@@ -14,7 +14,7 @@ use crate::api::path::Path;
 use crate::api::query::Query;
 use crate::api::tenant::Tenant;
 use crate::runner::RunId;
-use crate::wire::run::RunRequest;
+use crate::wire::request::RunRequest;
 use crate::wire::series::Series;
 
 /// How long a response is held back while there is nothing new (long polling).

@@ -14,16 +14,17 @@ use serde_json::{Map, Value, json};
 
 use crate::api::App;
 use crate::api::answer::plain_json;
-use crate::api::definitions;
 use crate::api::legacy_error::{LegacyApiError, MissingVariable, MissingVariables, body};
 use crate::api::path::Path;
 use crate::api::resources::stored_resource;
+use crate::api::resources::stored_test;
 use crate::api::tenant::Tenant;
 use crate::clock;
 use crate::runner::{Order, settings};
 use crate::store::{StoredRun, unscoped};
 use crate::variables::Variables;
-use crate::wire::run::{self, RunRequest, RunSettings, RunState};
+use crate::wire::fold::{self, RunState};
+use crate::wire::request::{RunRequest, RunSettings};
 
 /// The settings of a run of a test or of a suite that a client may send.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -131,7 +132,7 @@ pub(in crate::api) async fn start(
 ) -> Result<Response, LegacyApiError> {
     let information = body::<RunInformation>(&sent)?.within_limits()?;
     let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(LegacyApiError::missing)?;
-    let test = definitions::test(&stored)?;
+    let test = stored_test(&stored)?;
     let attempts = information.attempts(test.attempts)?;
     let (variables, asked) = information.asked(&app, &tenant).await?;
     let missing = missing_variables(&test, &variables);
@@ -143,7 +144,7 @@ pub(in crate::api) async fn start(
         app.runner.start_series(Order { test: stored, attempts, variables, asked, step_of: None }).await?;
     let run = app.store.run(&started.test, started.number).await?.ok_or_else(LegacyApiError::missing)?;
     let as_created = StoredRun { state: "CREATED".to_owned(), ..run };
-    Ok(plain_json(StatusCode::OK, &run::listed(&as_created, &RunState::default(), clock::now())))
+    Ok(plain_json(StatusCode::OK, &fold::listed(&as_created, &RunState::default(), clock::now())))
 }
 
 /// Loads a variable set: what is shown of it, and its values, secrets included.

@@ -13,10 +13,10 @@ use qualitytrace_core::id::TraceId;
 use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::{Span, StatusCode, Trace, special};
 
-use super::filter::TraceSummary;
 use super::senders::Sent;
+use super::summary::TraceSummary;
 use crate::api::App;
-use crate::api::answer::ApiError;
+use crate::api::error::ApiError;
 use crate::api::memory::Memory;
 use crate::variables::Withheld;
 

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::App;
-use crate::api::answer::ApiError;
+use crate::api::error::ApiError;
 use crate::api::memory::Memory;
 use crate::redact::Redactor;
 use crate::source::Arrival;
@@ -72,7 +72,7 @@ pub(in crate::api) async fn services(
     }
     let mask = withheld.mask_of_all()?;
     let (listening_since, views) = {
-        let register = app.source.register().lock();
+        let register = app.ingest.register().lock();
         (register.listening_since(), register.views())
     };
     for view in views {

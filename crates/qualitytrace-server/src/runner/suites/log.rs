@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tracing::Span;
 
-use super::SuiteRunId;
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::follow::Followers;
+use crate::runner::SuiteRunId;
 use crate::runner::retry::retry_while_unavailable;
 use crate::runner::{Error, spans};
 use crate::store::{Notification, Store, StoredEvent, unscoped};

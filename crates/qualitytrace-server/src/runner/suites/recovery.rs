@@ -11,11 +11,12 @@ use qualitytrace_core::suite::{Plan, Standing};
 
 use super::log::{SuiteLog, SuiteState};
 use super::steps::{Begun, Reached, StepEnd};
-use super::{StepTest, SuiteOrder, SuiteRunId};
+use super::{StepTest, SuiteOrder};
+use crate::runner::SuiteRunId;
 use crate::runner::{Error, RunId, Runner};
 use crate::store::{self, StoredDefinition, StoredSuiteRun};
 use crate::variables::Variables;
-use crate::wire::run::RunRequest;
+use crate::wire::request::RunRequest;
 use crate::wire::suite::{Event, Step, SuiteEventKind};
 
 impl Runner {

@@ -11,16 +11,18 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::SuiteOrder;
 use super::log::{SuiteLog, SuiteState};
-use super::{SuiteOrder, SuiteRunId};
+use crate::runner::SuiteRunId;
 use crate::runner::judging::outputs;
 use crate::runner::retry::retry_while_unavailable;
 use crate::runner::series::{LOOK_AGAIN, Order, Over, SeriesState};
 use crate::runner::{Error, RunId, Runner};
 use crate::store::unscoped;
 use crate::variables::Variables;
+use crate::wire;
+use crate::wire::fold::RunState;
 use crate::wire::suite::{Event, SuiteEventKind, SuiteProgress};
-use crate::wire::{self, run};
 
 /// The state that a suite run has reached.
 #[derive(Debug)]
@@ -277,7 +279,7 @@ impl Runner {
                     *number == step.number && test == Some(unscoped(&step.test))
                 });
                 let events: Vec<_> = events.iter().filter_map(wire::Event::read).collect();
-                if let Some(verdict) = run::RunState::of(&events).verdict.filter(|_| is_last) {
+                if let Some(verdict) = RunState::of(&events).verdict.filter(|_| is_last) {
                     let (passed, failed) = verdict.counts();
                     counts = (counts.0 + passed, counts.1 + failed);
                 }

@@ -1,5 +1,7 @@
 //! A connection to a broker, with one request at a time.
 
+mod login;
+
 use std::io::{self, ErrorKind};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
@@ -12,7 +14,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::super::connect::{Connection, Gate, Security};
 use super::super::failure::{Failure, Place, Reason, tls_cause};
-use super::login;
 
 /// The largest response. It lists the partitions of one topic, which is far smaller.
 const MAX_ANSWER: usize = 16 << 20;

@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Pair, RunState, is_blank};
-use crate::wire::event::{Header, Reply};
+use super::{Pair, is_blank};
 
 /// A resolved trigger, in the block of its type.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,97 +27,97 @@ pub struct Trigger {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct TriggerOutcome {
     #[serde(rename = "type", skip_serializing_if = "is_blank")]
-    kind: String,
-    trigger_result: TriggerResult,
+    pub(in crate::wire) kind: String,
+    pub(in crate::wire) trigger_result: TriggerResult,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct TriggerResult {
-    http: Answer,
-    grpc: Answer,
-    traceid: TraceIdAnswer,
-    kafka: KafkaAnswer,
-    playwright_engine: Map<String, Value>,
-    graphql: Answer,
+pub(in crate::wire) struct TriggerResult {
+    pub(in crate::wire) http: Answer,
+    pub(in crate::wire) grpc: Answer,
+    pub(in crate::wire) traceid: TraceIdAnswer,
+    pub(in crate::wire) kafka: KafkaAnswer,
+    pub(in crate::wire) playwright_engine: Map<String, Value>,
+    pub(in crate::wire) graphql: Answer,
     #[serde(skip_serializing_if = "is_blank")]
-    exec: Option<ExecAnswer>,
-    error: TriggerError,
+    pub(in crate::wire) exec: Option<ExecAnswer>,
+    pub(in crate::wire) error: TriggerError,
 }
 
 /// A response with a status; empty values are left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[schemars(rename = "TriggerAnswer")]
-struct Answer {
+pub(in crate::wire) struct Answer {
     #[serde(skip_serializing_if = "is_blank")]
-    status: Option<String>,
+    pub(in crate::wire) status: Option<String>,
     #[serde(skip_serializing_if = "is_blank")]
-    status_code: Option<i32>,
+    pub(in crate::wire) status_code: Option<i32>,
     /// HTTP: the headers.
     #[serde(skip_serializing_if = "is_blank")]
-    headers: Vec<Pair>,
+    pub(in crate::wire) headers: Vec<Pair>,
     /// gRPC: the metadata.
     #[serde(skip_serializing_if = "is_blank")]
-    metadata: Vec<Pair>,
+    pub(in crate::wire) metadata: Vec<Pair>,
     #[serde(skip_serializing_if = "is_blank")]
-    body: String,
+    pub(in crate::wire) body: String,
     /// Whether it was truncated.
     #[serde(skip_serializing_if = "is_blank")]
-    truncated: bool,
+    pub(in crate::wire) truncated: bool,
     /// Whether the body is not UTF-8; invalid bytes were replaced.
     #[serde(skip_serializing_if = "is_blank")]
-    binary: bool,
+    pub(in crate::wire) binary: bool,
     /// gRPC: the message of the status.
     #[serde(skip_serializing_if = "is_blank")]
-    message: String,
+    pub(in crate::wire) message: String,
     /// gRPC: the details of the status, a JSON text each.
     #[serde(skip_serializing_if = "is_blank")]
-    details: Vec<String>,
+    pub(in crate::wire) details: Vec<String>,
     /// gRPC: every message of a stream, a JSON text each.
     #[serde(skip_serializing_if = "is_blank")]
-    messages: Vec<String>,
+    pub(in crate::wire) messages: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct TraceIdAnswer {
+pub(in crate::wire) struct TraceIdAnswer {
     #[serde(skip_serializing_if = "is_blank")]
-    id: String,
+    pub(in crate::wire) id: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct KafkaAnswer {
+pub(in crate::wire) struct KafkaAnswer {
     #[serde(skip_serializing_if = "is_blank")]
-    partition: String,
+    pub(in crate::wire) partition: String,
     #[serde(skip_serializing_if = "is_blank")]
-    offset: String,
+    pub(in crate::wire) offset: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct ExecAnswer {
-    exit_code: i32,
-    stdout: String,
-    stderr: String,
+pub(in crate::wire) struct ExecAnswer {
+    pub(in crate::wire) exit_code: i32,
+    pub(in crate::wire) stdout: String,
+    pub(in crate::wire) stderr: String,
     /// Whether the output was truncated.
     #[serde(skip_serializing_if = "is_blank")]
-    truncated: bool,
+    pub(in crate::wire) truncated: bool,
 }
 
 /// Why there is no response.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct TriggerError {
+pub(in crate::wire) struct TriggerError {
     #[serde(skip_serializing_if = "is_blank")]
-    connection_error: bool,
+    pub(in crate::wire) connection_error: bool,
     #[serde(skip_serializing_if = "is_blank")]
-    running_on_container: bool,
+    pub(in crate::wire) running_on_container: bool,
     #[serde(skip_serializing_if = "is_blank")]
-    targets_localhost: bool,
+    pub(in crate::wire) targets_localhost: bool,
     #[serde(skip_serializing_if = "is_blank")]
-    message: String,
+    pub(in crate::wire) message: String,
 }
 
 /// Builds the trigger from its definition.
@@ -183,65 +182,6 @@ pub fn definition_trigger(shown: &Value) -> Value {
         out[key] = block;
     }
     out
-}
-
-/// Builds the result of the trigger.
-pub(super) fn outcome(facts: &RunState) -> TriggerOutcome {
-    let kind = facts.trigger.as_ref().and_then(|trigger| trigger["type"].as_str()).unwrap_or_default();
-    let mut blocks = TriggerResult::default();
-    match &facts.reply {
-        Some(Reply::Http { status_code, status, headers, body, truncated, binary }) => {
-            let answer = answer((*status_code).into(), status, body, *truncated);
-            let answer = Answer { headers: pairs(headers), binary: *binary, ..answer };
-            if kind == "graphql" {
-                blocks.graphql = answer;
-            } else {
-                blocks.http = answer;
-            }
-        }
-        Some(Reply::Grpc { status_code, status, message, details, metadata, body, messages, truncated }) => {
-            blocks.grpc = Answer {
-                metadata: pairs(metadata),
-                message: message.clone(),
-                details: details.clone(),
-                messages: messages.clone().unwrap_or_default(),
-                ..answer(*status_code, status, body, *truncated)
-            };
-        }
-        Some(Reply::Kafka { partition, offset }) => {
-            blocks.kafka = KafkaAnswer { partition: partition.to_string(), offset: offset.to_string() };
-        }
-        Some(Reply::Exec { exit_code, stdout, stderr, truncated }) => {
-            let (stdout, stderr) = (stdout.clone(), stderr.clone());
-            blocks.exec = Some(ExecAnswer { exit_code: *exit_code, stdout, stderr, truncated: *truncated });
-        }
-        Some(Reply::TraceId { id }) => blocks.traceid = TraceIdAnswer { id: id.clone() },
-        None => {}
-    }
-    if let Some(failure) = &facts.failure {
-        blocks.error = TriggerError {
-            connection_error: failure.connection,
-            running_on_container: failure.running_on_container,
-            targets_localhost: failure.targets_localhost,
-            message: failure.message.clone(),
-        };
-    }
-    let is_known = facts.reply.is_some() || facts.failure.is_some();
-    TriggerOutcome { kind: if is_known { kind.to_owned() } else { String::new() }, trigger_result: blocks }
-}
-
-fn answer(status_code: i32, status: &str, body: &str, truncated: bool) -> Answer {
-    Answer {
-        status: Some(status.to_owned()),
-        status_code: Some(status_code),
-        body: body.to_owned(),
-        truncated,
-        ..Answer::default()
-    }
-}
-
-fn pairs(headers: &[Header]) -> Vec<Pair> {
-    headers.iter().map(|header| Pair { key: header.key.clone(), value: header.value.clone() }).collect()
 }
 
 fn auth(auth: &Value) -> Value {

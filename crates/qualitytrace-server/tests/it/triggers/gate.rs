@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::{BufMut as _, BytesMut};
 use qualitytrace_server::limits::Limits;
-use qualitytrace_server::trigger::deny::Deny;
+use qualitytrace_server::limits::deny::Deny;
 use qualitytrace_server::trigger::{Failure, Reason};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use qualitytrace_core::run::Reply;
 use qualitytrace_server::limits::Limits;
-use qualitytrace_server::trigger::deny::Deny;
+use qualitytrace_server::limits::deny::Deny;
 use qualitytrace_server::trigger::{Context, Failure, Reason, Triggers};
 use serde_json::Value;
 

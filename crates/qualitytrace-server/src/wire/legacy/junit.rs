@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use qualitytrace_core::run::State;
 
-use super::{Run, SpecResult};
+use crate::wire::run::{Run, SpecResult};
 
 /// The error of a comparison that does not hold.
 const NO_MATCH: &str = "no match";

@@ -7,17 +7,17 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::App;
-use super::answer::plain_json;
-use super::legacy_error::{LegacyApiError, body, integer};
-use super::query::Query;
 use crate::access::Wanted;
+use crate::api::App;
+use crate::api::answer::plain_json;
+use crate::api::legacy_error::{LegacyApiError, body, integer};
+use crate::api::query::Query;
 use crate::routes::Routes;
 
 /// A path, its methods, and the shape of its body.
-pub(super) struct Route {
-    pub(super) path: &'static str,
-    pub(super) methods: &'static [Method],
+pub(in crate::api) struct Route {
+    pub(in crate::api) path: &'static str,
+    pub(in crate::api) methods: &'static [Method],
     sent: Option<&'static Shape>,
 }
 
@@ -70,7 +70,7 @@ const fn route(path: &'static str, methods: &'static [Method], sent: Option<&'st
     Route { path, methods, sent }
 }
 
-pub(super) const ROUTES: [Route; 13] = [
+pub(in crate::api) const ROUTES: [Route; 13] = [
     route("/api/rungroups", &[Method::GET, Method::POST], Some(&RUN_GROUP)),
     route("/api/rungroups/{id}", &[Method::GET], None),
     route("/api/environments", &[Method::GET, Method::POST, Method::PUT], Some(&ENVIRONMENT)),
@@ -86,7 +86,7 @@ pub(super) const ROUTES: [Route; 13] = [
     route("/api/runs", &[Method::GET], None),
 ];
 
-pub(super) fn routes() -> Routes<App> {
+pub(in crate::api) fn routes() -> Routes<App> {
     ROUTES.iter().fold(Routes::new(), |routes, route| {
         let answer = move |method: Method, path: RawPathParams, page: Query<Page>, sent: Bytes| async move {
             checked(route, &method, &path, &page.0, &sent)?;

@@ -76,7 +76,7 @@ impl Tls {
     }
 
     /// Returns the acceptor for the next connection.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

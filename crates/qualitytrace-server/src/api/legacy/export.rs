@@ -9,15 +9,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{LoadedRun, RunId};
+use super::versions::TestVersion;
 use crate::api::App;
 use crate::api::answer::json as json_answer;
-use crate::api::definitions::{TestVersion, test};
 use crate::api::legacy_error::{LegacyApiError, body, number};
 use crate::api::memory::Memory;
 use crate::api::path::Path;
 use crate::api::resources::create_from_json;
+use crate::api::resources::stored_test;
+use crate::api::runs::LoadedRun;
 use crate::api::tenant::Tenant;
+use crate::runner::RunId;
 use crate::wire::run::{Run, definition_trigger};
 
 /// Exports a run with the version of its test that was run.
@@ -35,7 +37,8 @@ async fn exported(app: &App, found: &LoadedRun) -> Result<Exported, LegacyApiErr
     let stored = app.store.test(&found.stored.test, Some(found.stored.test_version)).await?;
     let stored = stored.ok_or_else(LegacyApiError::missing)?;
     let summaries = app.store.run_summaries(&[&found.stored.test]).await?;
-    let test = TestVersion::of(&stored, &test(&stored)?, summaries.first().copied().unwrap_or_default());
+    let test =
+        TestVersion::of(&stored, &stored_test(&stored)?, summaries.first().copied().unwrap_or_default());
     Ok(Exported { test, run: found.shown() })
 }
 

@@ -8,18 +8,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::App;
-use super::answer::plain_json;
-use super::legacy_error::LegacyApiError;
-use super::memory::Memory;
-use super::query::Query;
-use super::resources::{Parameters, augmented_specs};
-use super::tenant::Tenant;
+use crate::api::App;
+use crate::api::answer::plain_json;
+use crate::api::legacy_error::LegacyApiError;
+use crate::api::memory::Memory;
+use crate::api::query::Query;
+use crate::api::resources::{Parameters, augmented_specs};
+use crate::api::tenant::Tenant;
 
 /// A test or a suite.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Listed {
+pub(in crate::api) struct Listed {
     /// `test` or `testsuite`.
     #[serde(rename = "type")]
     kind: &'static str,
@@ -28,7 +28,7 @@ pub(super) struct Listed {
 }
 
 /// Lists tests and suites in one order.
-pub(super) async fn list(
+pub(in crate::api) async fn list(
     State(app): State<App>,
     memory: Memory,
     tenant: Tenant,

@@ -9,19 +9,19 @@ use qualitytrace_core::lang::{Generator, Surroundings, Variables, parse_selector
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::App;
-use super::answer::plain_json;
-use super::legacy_error::{LegacyApiError, body};
-use super::memory::Memory;
-use super::runs::{LoadedRun, variable_set};
-use super::tenant::Tenant;
+use crate::api::App;
+use crate::api::answer::plain_json;
+use crate::api::legacy_error::{LegacyApiError, body};
+use crate::api::memory::Memory;
+use crate::api::runs::{LoadedRun, variable_set};
+use crate::api::tenant::Tenant;
 use crate::clock;
 use crate::compute;
 
 /// An expression and what it can refer to.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Expression {
+pub(in crate::api) struct Expression {
     #[serde(default)]
     expression: String,
     #[serde(default)]
@@ -31,7 +31,7 @@ pub(super) struct Expression {
 /// The values of an expression, one for each selected span.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Resolved {
+pub(in crate::api) struct Resolved {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     resolved_values: Vec<String>,
 }
@@ -47,7 +47,7 @@ struct Context {
 }
 
 /// Resolves an expression: one value for each selected span.
-pub(super) async fn resolve_expression(
+pub(in crate::api) async fn resolve_expression(
     State(app): State<App>,
     memory: Memory,
     tenant: Tenant,

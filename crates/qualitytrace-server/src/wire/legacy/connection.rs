@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::run::is_blank;
+use crate::wire::run::is_blank;
 
 /// The result of each step, in their order; empty for steps that were skipped.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]

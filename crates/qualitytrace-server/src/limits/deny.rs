@@ -102,7 +102,7 @@ impl Deny {
     }
 
     /// Refuses a host by its spelling: a name, or an address.
-    pub(super) fn host(&self, host: &str) -> Result<(), Denied> {
+    pub(crate) fn host(&self, host: &str) -> Result<(), Denied> {
         if self.0.is_empty() {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl Deny {
     }
 
     /// Removes addresses of a host that are on the list; refuses the host if none is left.
-    pub(super) fn addresses(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Denied> {
+    pub(crate) fn addresses(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Denied> {
         self.host(host)?;
         let mut refused = None;
         let mut left = Vec::with_capacity(found.len());

@@ -8,8 +8,8 @@ use kafka_protocol::protocol::StrBytes;
 use qualitytrace_core::definition::trigger::{Mechanism, Sasl};
 use rsasl::prelude::{Mechname, SASLClient, SASLConfig};
 
-use super::super::failure::{Failure, Reason};
-use super::broker::Broker;
+use super::super::super::failure::{Failure, Reason};
+use super::Broker;
 
 const HANDSHAKE: i16 = 1;
 const AUTHENTICATE: i16 = 1;

@@ -15,20 +15,20 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::App;
-use super::answer::plain_json;
-use super::legacy_error::{LegacyApiError, body};
-use super::tenant::Tenant;
+use crate::api::App;
+use crate::api::answer::plain_json;
+use crate::api::legacy_error::{LegacyApiError, body};
+use crate::api::tenant::Tenant;
 use crate::store::without_password;
 use crate::trigger::Gate;
-use crate::wire::connection::{Connection, Step};
+use crate::wire::legacy::connection::{Connection, Step};
 use crate::wire::time::{NEVER, rfc3339};
 
 /// The connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Tests the connection to a data store. Redaction masks in it stand for the secrets of the stored one.
-pub(super) async fn test(
+pub(in crate::api) async fn test(
     State(app): State<App>,
     tenant: Tenant,
     sent: Bytes,
@@ -141,14 +141,14 @@ fn place(address: &str) -> (String, u16) {
 /// What has arrived over OTLP.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Arrivals {
+pub(in crate::api) struct Arrivals {
     #[serde(skip_serializing_if = "Option::is_none")]
     span_count: Option<u64>,
     last_span_timestamp: String,
 }
 
 /// Returns what has arrived over OTLP since the last reset.
-pub(super) async fn otlp(State(app): State<App>) -> Result<Response, LegacyApiError> {
+pub(in crate::api) async fn otlp(State(app): State<App>) -> Result<Response, LegacyApiError> {
     let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
     let count = total.saturating_sub(app.otlp_mark.load(std::sync::atomic::Ordering::Relaxed));
     let last = if count > 0 { app.store.last_arrival().await? } else { None };
@@ -160,7 +160,7 @@ pub(super) async fn otlp(State(app): State<App>) -> Result<Response, LegacyApiEr
 }
 
 /// Resets the counter.
-pub(super) async fn reset(State(app): State<App>) -> Response {
+pub(in crate::api) async fn reset(State(app): State<App>) -> Response {
     let total = app.ingest.counters().spans_stored.load(std::sync::atomic::Ordering::Relaxed);
     app.otlp_mark.store(total, std::sync::atomic::Ordering::Relaxed);
     plain_json(StatusCode::OK, &())

@@ -12,16 +12,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::LoadedRun;
 use crate::api::App;
 use crate::api::answer::plain_json;
 use crate::api::legacy_error::{LegacyApiError, body, number};
 use crate::api::memory::Memory;
 use crate::api::path::Path;
 use crate::api::query::Query;
+use crate::api::runs::LoadedRun;
 use crate::api::tenant::Tenant;
 use crate::compute;
 use crate::runner::Runner;
+use crate::wire::fold;
 use crate::wire::run;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -142,10 +143,10 @@ pub(in crate::api) async fn dry_run(
     let specs = dry.specs.unwrap_or_default().into_iter().map(spec).collect();
     let test = Test { specs, ..Test::default() };
     let verdict = Runner::judge_once(&test, &found.variables(), trace);
-    Ok(plain_json(StatusCode::OK, &run::result(&verdict)))
+    Ok(plain_json(StatusCode::OK, &fold::result(&verdict)))
 }
 
-pub(super) fn spec_of(name: &str, selector: &str, assertions: &[String]) -> Spec {
+pub(in crate::api) fn spec_of(name: &str, selector: &str, assertions: &[String]) -> Spec {
     let text = |value: &str| Text { value: value.to_owned(), ..Text::default() };
     Spec {
         name: (!name.is_empty()).then(|| name.to_owned()),

@@ -1,40 +1,38 @@
-//! Versions of definitions: as the legacy API shows them, and as users wrote them.
+//! Versions of definitions, in the shape of Tracetest's API.
 
 use std::ops::Not;
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use http::header::CONTENT_TYPE;
+use axum::response::Response;
 use http::{HeaderMap, StatusCode};
-use qualitytrace_core::definition::{self, Format, Kind, Output, Resource, Spec, Stored, Test, TestSuite};
+use qualitytrace_core::definition::{self, Kind, Output, Resource, Spec, Stored, Test};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::App;
-use super::answer::plain_json;
-use super::legacy_error::{LegacyApiError, count, number};
-use super::negotiation::{Media, content_type};
-use super::path::Path;
-use super::query::Query;
-use super::resources::{FullSteps, augmented_steps, summary};
-use super::tenant::Tenant;
-use crate::store::{CURRENT, RunSummary, StoredDefinition, unscoped};
+use crate::api::App;
+use crate::api::answer::plain_json;
+use crate::api::legacy_error::{LegacyApiError, number};
+use crate::api::negotiation::Media;
+use crate::api::path::Path;
+use crate::api::resources::{FullSteps, augmented_steps, stored_suite, stored_test, summary};
+use crate::api::tenant::Tenant;
+use crate::store::{RunSummary, StoredDefinition, unscoped};
 use crate::wire::run;
 use crate::wire::time::rfc3339;
 
 /// Returns the specs of the latest version of a test.
-pub(super) async fn specs(
+pub(in crate::api) async fn specs(
     State(app): State<App>,
     tenant: Tenant,
     Path(id): Path<String>,
 ) -> Result<Response, LegacyApiError> {
     let stored = app.store.test(&tenant.scoped(&id), None).await?.ok_or_else(LegacyApiError::missing)?;
-    let specs: Vec<VersionSpec> = test(&stored)?.specs.iter().map(VersionSpec::of).collect();
+    let specs: Vec<VersionSpec> = stored_test(&stored)?.specs.iter().map(VersionSpec::of).collect();
     Ok(plain_json(StatusCode::OK, &specs))
 }
 
 /// Returns a version of a test.
-pub(super) async fn version(
+pub(in crate::api) async fn version(
     State(app): State<App>,
     tenant: Tenant,
     Path((id, version)): Path<(String, String)>,
@@ -45,12 +43,13 @@ pub(super) async fn version(
     let stored = if version == 0 { None } else { app.store.test(&id, Some(version)).await? };
     let stored = stored.ok_or_else(LegacyApiError::missing)?;
     let summaries = app.store.run_summaries(&[&id]).await?;
-    let shown = TestVersion::of(&stored, &test(&stored)?, summaries.first().copied().unwrap_or_default());
+    let shown =
+        TestVersion::of(&stored, &stored_test(&stored)?, summaries.first().copied().unwrap_or_default());
     Ok(plain_json(StatusCode::OK, &shown))
 }
 
 /// Returns a version of a suite, by content negotiation.
-pub(super) async fn suite_version(
+pub(in crate::api) async fn suite_version(
     State(app): State<App>,
     tenant: Tenant,
     Path((id, version)): Path<(String, String)>,
@@ -61,7 +60,7 @@ pub(super) async fn suite_version(
     let stored =
         if version == 0 { None } else { app.store.definition(Kind::TestSuite, &id, Some(version)).await? };
     let stored = stored.ok_or_else(LegacyApiError::missing)?;
-    let suite = suite(&stored)?;
+    let suite = stored_suite(&stored)?;
     let steps = augmented_steps(&stored.id, &suite);
     let full = FullSteps::load(&app, steps.iter()).await?;
     let summaries = app.store.suite_summaries(&[&stored.id]).await?;
@@ -76,59 +75,10 @@ pub(super) async fn suite_version(
     Ok(Media::of_answer(&headers).answer(StatusCode::OK, &definition::to_spec_json(&resource, &known)))
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Version {
-    version: String,
-}
-
-/// Returns a definition as the user wrote it, comments included, with secrets redacted; the latest version by
-/// default.
-pub(super) async fn source(
-    kind: Kind,
-    State(app): State<App>,
-    tenant: Tenant,
-    Path(id): Path<String>,
-    Query(asked): Query<Version>,
-) -> Result<Response, LegacyApiError> {
-    let version = count("version", &asked.version)?;
-    // Server settings have a fixed id.
-    let id = if kind == Kind::Config { CURRENT } else { &id };
-    let stored = app.store.definition(kind, &tenant.scoped(id), (version > 0).then_some(version)).await?;
-    let stored = stored.ok_or_else(LegacyApiError::missing)?;
-    let (format, name) = match stored.format.as_str() {
-        "json" => (Format::Json, "application/json"),
-        _ => (Format::Yaml, "text/yaml"),
-    };
-    let shown = definition::secrets::masked_throughout(&stored.definition, format, kind).into_owned();
-    Ok(([(CONTENT_TYPE, content_type(name, &shown))], shown).into_response())
-}
-
-/// Parses the test in a stored definition.
-pub(super) fn test(stored: &StoredDefinition) -> Result<Test, LegacyApiError> {
-    read(Kind::Test, stored)?.into_test().ok_or_else(LegacyApiError::missing)
-}
-
-/// Parses the suite in a stored definition.
-pub(super) fn suite(stored: &StoredDefinition) -> Result<TestSuite, LegacyApiError> {
-    match read(Kind::TestSuite, stored)? {
-        Resource::TestSuite(suite) => Ok(suite),
-        _ => Err(LegacyApiError::missing()),
-    }
-}
-
-fn read(kind: Kind, stored: &StoredDefinition) -> Result<Resource, LegacyApiError> {
-    let format = if stored.format == "json" { Format::Json } else { Format::Yaml };
-    definition::read_stored(&stored.definition, format, kind).ok_or_else(|| {
-        tracing::error!(id = stored.id, "a stored definition cannot be read");
-        LegacyApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the stored definition cannot be read")
-    })
-}
-
 /// A test without an envelope.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct TestVersion {
+pub(in crate::api) struct TestVersion {
     id: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     name: String,
@@ -149,7 +99,7 @@ pub(super) struct TestVersion {
 /// A spec with its parsed selector.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct VersionSpec {
+pub(in crate::api) struct VersionSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -190,7 +140,7 @@ struct VersionLastRun {
 }
 
 impl TestVersion {
-    pub(super) fn of(stored: &StoredDefinition, test: &Test, summary: RunSummary) -> Self {
+    pub(in crate::api) fn of(stored: &StoredDefinition, test: &Test, summary: RunSummary) -> Self {
         let spec = definition::to_spec_json(&Resource::Test(test.clone()), &Stored::default());
         let filled = |number: u64| (number > 0).then_some(number);
         Self {

@@ -16,17 +16,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_stream::StreamMap;
 
-use super::App;
-use super::answer::ApiError;
-use super::memory::{Memory, Subscribed};
-use super::middleware::Grant;
-use super::runs::{LoadedRun, read_events};
-use super::suites;
-use super::tenant::Tenant;
+use crate::api::App;
+use crate::api::error::ApiError;
+use crate::api::memory::{Memory, Subscribed};
+use crate::api::middleware::Grant;
+use crate::api::runs::{LoadedRun, read_events};
+use crate::api::suites;
+use crate::api::tenant::Tenant;
 use crate::follow::Following;
 use crate::runner::{RunId, SuiteRunId};
 use crate::store;
-use crate::wire::run::catalogue;
+use crate::wire::legacy::catalogue;
 
 /// The ping interval.
 const PING: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ const MESSAGE_BYTES: usize = 64 * 1024;
 const UPDATE_BYTES: usize = 16 << 20;
 
 /// Upgrades the connection.
-pub(super) async fn open(
+pub(in crate::api) async fn open(
     State(app): State<App>,
     tenant: Tenant,
     Extension(grant): Extension<Grant>,

@@ -6,8 +6,8 @@ use qualitytrace_core::time::Timestamp;
 use qualitytrace_core::trace::Span;
 use serde_json::Value;
 
-use super::{Linter, Run};
 use crate::wire::event::{Event, Reply, RunEventKind};
+use crate::wire::run::{Linter, Run};
 use crate::wire::verdict::Verdict;
 
 /// The state of a run after its events so far.

@@ -7,16 +7,16 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::App;
-use super::answer::plain_json;
-use super::legacy_error::{LegacyApiError, body};
-use super::tenant::Tenant;
+use crate::api::App;
+use crate::api::answer::plain_json;
+use crate::api::legacy_error::{LegacyApiError, body};
+use crate::api::tenant::Tenant;
 use crate::wire::time::{NEVER, is_rfc3339};
 
 /// The steps, in order.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wizard {
+pub(in crate::api) struct Wizard {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     steps: Vec<Step>,
 }
@@ -44,13 +44,13 @@ impl Default for Wizard {
     }
 }
 
-pub(super) async fn get(State(app): State<App>, tenant: Tenant) -> Result<Response, LegacyApiError> {
+pub(in crate::api) async fn get(State(app): State<App>, tenant: Tenant) -> Result<Response, LegacyApiError> {
     let stored = app.store.document(&tenant.scoped("wizard")).await?;
     let wizard: Wizard = stored.and_then(|body| serde_json::from_str(&body).ok()).unwrap_or_default();
     Ok(answer(&wizard))
 }
 
-pub(super) async fn put(
+pub(in crate::api) async fn put(
     State(app): State<App>,
     tenant: Tenant,
     sent: Bytes,

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::is_blank;
+use super::connection::Connection;
 use crate::trigger::Reason;
-use crate::wire::connection::Connection;
 use crate::wire::event::{Event, RunEventKind};
+use crate::wire::run::is_blank;
 use crate::wire::time::rfc3339;
 use crate::wire::verdict::Verdict;
 

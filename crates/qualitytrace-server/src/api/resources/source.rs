@@ -1,0 +1,43 @@
+//! The text of a definition as the user wrote it.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use qualitytrace_core::definition::{self, Format, Kind};
+use serde::Deserialize;
+
+use crate::api::App;
+use crate::api::legacy_error::{LegacyApiError, count};
+use crate::api::negotiation::content_type;
+use crate::api::path::Path;
+use crate::api::query::Query;
+use crate::api::tenant::Tenant;
+use crate::store::CURRENT;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::api) struct Version {
+    version: String,
+}
+
+/// Returns a definition as the user wrote it, comments included, with secrets redacted; the latest version by
+/// default.
+pub(super) async fn source(
+    kind: Kind,
+    State(app): State<App>,
+    tenant: Tenant,
+    Path(id): Path<String>,
+    Query(asked): Query<Version>,
+) -> Result<Response, LegacyApiError> {
+    let version = count("version", &asked.version)?;
+    // Server settings have a fixed id.
+    let id = if kind == Kind::Config { CURRENT } else { &id };
+    let stored = app.store.definition(kind, &tenant.scoped(id), (version > 0).then_some(version)).await?;
+    let stored = stored.ok_or_else(LegacyApiError::missing)?;
+    let (format, name) = match stored.format.as_str() {
+        "json" => (Format::Json, "application/json"),
+        _ => (Format::Yaml, "text/yaml"),
+    };
+    let shown = definition::secrets::masked_throughout(&stored.definition, format, kind).into_owned();
+    Ok(([(CONTENT_TYPE, content_type(name, &shown))], shown).into_response())
+}

@@ -1,0 +1,187 @@
+//! A run as the fold of its events: its state, and the run as clients see it.
+
+mod state;
+mod trigger;
+
+use std::sync::Arc;
+
+use qualitytrace_core::definition::settings::Gate;
+use qualitytrace_core::time::Timestamp;
+use qualitytrace_core::trace;
+use serde_json::{Map, Value};
+
+use super::request::{InSeries, RunRequest};
+use super::run::trigger as shown_trigger;
+use super::run::{
+    AssertionResult, Gates, Output, Pair, Results, Run, RunTrace, SpanResult, SpecResult, VariableSet,
+    selector,
+};
+use super::time::{NEVER, UNFINISHED, rfc3339};
+use super::verdict::{self, Outcome, Spec, Verdict};
+use crate::store::StoredRun;
+use crate::variables::Variables;
+
+pub use state::RunState;
+
+/// Builds the run for a list: without its trace.
+pub fn listed(stored: &StoredRun, facts: &RunState, now: Timestamp) -> Run {
+    Run { trace: RunTrace::default(), ..run(stored, facts, None, now) }
+}
+
+/// Builds the run from its events so far.
+pub fn run(stored: &StoredRun, facts: &RunState, trace: Option<&Arc<trace::Trace>>, now: Timestamp) -> Run {
+    if let Some(imported) = &facts.imported {
+        return Run { id: stored.number, ..(**imported).clone() };
+    }
+    let asked = RunRequest::of(stored);
+    let end = facts.completed.unwrap_or(now);
+    let trigger_time = match (facts.triggered, facts.answered) {
+        (Some(start), Some(end)) => u64::try_from(end.since(start).as_millis()).unwrap_or(u64::MAX),
+        _ => 0,
+    };
+    let time = |at: Option<Timestamp>| at.map_or_else(|| NEVER.to_owned(), rfc3339);
+    let outputs = || facts.verdict.iter().flat_map(|verdict| &verdict.outputs);
+    let made = outputs().map(|output| (output.name.as_str(), output.value.as_str()));
+    let seconds = end.since(stored.created).as_millis().div_ceil(1000).max(1);
+    let own = Run {
+        id: stored.number,
+        trace_id: stored.trace.to_string(),
+        span_id: facts.span_id.clone().unwrap_or_else(|| "0".repeat(16)),
+        test_version: stored.test_version,
+        state: stored.state.clone(),
+        last_error_state: facts.error.clone().unwrap_or_default(),
+        execution_time: u64::try_from(seconds).unwrap_or(u64::MAX),
+        trigger_time,
+        created_at: rfc3339(stored.created),
+        service_triggered_at: time(facts.triggered),
+        service_trigger_completed_at: time(facts.answered),
+        obtained_trace_at: time(facts.obtained),
+        completed_at: facts.completed.map_or_else(|| UNFINISHED.to_owned(), rfc3339),
+        variable_set: variable_set(&stored.variables, &asked, made),
+        resolved_trigger: shown_trigger(facts.trigger.as_ref()),
+        trigger_result: trigger::outcome(facts),
+        trace: match trace.filter(|_| facts.obtained.is_some()) {
+            Some(trace) => RunTrace::Assembled(Arc::clone(trace)),
+            None => RunTrace::default(),
+        },
+        result: facts.verdict.as_ref().map(result).unwrap_or_default(),
+        linter: facts.analysis.clone().unwrap_or_default(),
+        outputs: outputs().map(output).collect(),
+        required_gates_result: gates(&asked.required_gates, facts),
+        metadata: sorted(asked.metadata),
+        test_suite_id: asked.suite.as_ref().map(|suite| suite.id.clone()).unwrap_or_default(),
+        test_suite_run_id: asked.suite.map(|suite| suite.run).unwrap_or_default(),
+        series: asked.series.map(|series| InSeries { first: series.first_run(stored.number), ..series }),
+        missing: facts.verdict.as_ref().map(|verdict| verdict.missing.clone()).unwrap_or_default(),
+    };
+    let Some(earlier) = &facts.earlier else { return own };
+    // The trigger and the trace are those of the run on the other server.
+    Run {
+        trace_id: earlier.trace_id.clone(),
+        span_id: earlier.span_id.clone(),
+        trigger_time: earlier.trigger_time,
+        service_triggered_at: earlier.service_triggered_at.clone(),
+        service_trigger_completed_at: earlier.service_trigger_completed_at.clone(),
+        obtained_trace_at: earlier.obtained_trace_at.clone(),
+        resolved_trigger: earlier.resolved_trigger.clone(),
+        trigger_result: earlier.trigger_result.clone(),
+        trace: earlier.trace.clone(),
+        linter: earlier.linter.clone(),
+        ..own
+    }
+}
+
+/// Sorts an object by its keys.
+pub(super) fn sorted(object: Map<String, Value>) -> Map<String, Value> {
+    let mut entries: Vec<_> = object.into_iter().collect();
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    entries.into_iter().collect()
+}
+
+/// Builds the results of the specs.
+pub fn result(verdict: &Verdict) -> Results {
+    Results {
+        all_passed: verdict.specs.iter().all(|spec| spec.outcome == Outcome::Passed),
+        results: verdict.specs.iter().map(spec).collect(),
+    }
+}
+
+fn spec(spec: &Spec) -> SpecResult {
+    let of_span = |(result, is_culprit): (&verdict::SpanResult, bool)| SpanResult {
+        span_id: result.span_id.clone().unwrap_or_default(),
+        observed_value: result.observed.clone(),
+        // With `any` and the like a span may fail while the assertion holds, and vice versa.
+        passed: !is_culprit,
+        error: result.error.clone().filter(|_| is_culprit).unwrap_or_default(),
+    };
+    let results = spec.assertions.iter().map(|assertion| AssertionResult {
+        assertion: assertion.assertion.clone(),
+        all_passed: assertion.outcome == Outcome::Passed,
+        span_results: assertion.marked_results().map(of_span).collect(),
+        omitted: assertion.omitted,
+    });
+    SpecResult { selector: selector(&spec.selector), results: results.collect() }
+}
+
+fn output(output: &verdict::Output) -> Output {
+    Output {
+        name: output.name.clone(),
+        span_id: output.span_id.clone().unwrap_or_default(),
+        value: output.value.clone(),
+        error: output.error.clone().unwrap_or_default(),
+    }
+}
+
+/// Builds the variables of a run: the given ones, updated with the outputs.
+pub(super) fn variable_set<'o>(
+    given: &str,
+    asked: &RunRequest,
+    outputs: impl Iterator<Item = (&'o str, &'o str)>,
+) -> VariableSet {
+    let given = Variables::shown(given);
+    let mut values: Vec<Pair> = Vec::new();
+    let mut set = |key: &str, value: &str| match values.iter_mut().find(|known| known.key == key) {
+        Some(known) => value.clone_into(&mut known.value),
+        None => values.push(Pair { key: key.to_owned(), value: value.to_owned() }),
+    };
+    for key in asked.variables.iter().chain(given.iter().map(|(key, _)| key)) {
+        if let Some(value) = given.get(key) {
+            set(key, value);
+        }
+    }
+    for (name, value) in outputs {
+        set(name, value);
+    }
+    let named = |key: &str| {
+        let named = asked.variable_set.as_ref().and_then(|named| named.get(key)?.as_str());
+        named.unwrap_or_default().to_owned()
+    };
+    VariableSet { id: named("id"), name: named("name"), description: named("description"), values }
+}
+
+/// Builds the result of the gates: those that failed, and whether the required ones passed.
+pub fn gates(required: &[String], facts: &RunState) -> Gates {
+    let (mut failed, mut inconclusive) = (Vec::new(), Vec::new());
+    if let Some(analysis) = facts.analysis.as_ref().filter(|analysis| analysis.plugins.is_some()) {
+        let passes = [
+            (Gate::AnalyzerRules, analysis.passed, analysis.has_errors()),
+            (Gate::AnalyzerScore, analysis.score >= analysis.minimum_score, analysis.minimum_score > 0),
+        ];
+        for (gate, passes, can_fail) in passes {
+            let gate = gate.as_str().to_owned();
+            // A missing span could break a rule.
+            let is_open = passes && can_fail && facts.analysis_open.is_some() && required.contains(&gate);
+            if is_open {
+                inconclusive.push(gate.clone());
+            }
+            if is_open || !passes {
+                failed.push(gate);
+            }
+        }
+    }
+    if facts.verdict.as_ref().is_some_and(|verdict| verdict.outcome != Outcome::Passed) {
+        failed.push(Gate::TestSpecs.as_str().to_owned());
+    }
+    let passed = !failed.iter().any(|gate| required.contains(gate));
+    Gates { required: required.to_vec(), failed, passed, inconclusive }
+}
